@@ -1,0 +1,73 @@
+//! The unit of block I/O, after `struct bio` (include/linux/blk_types.h).
+
+use nvme::Status;
+use ssd::Payload;
+use trace::RequestId;
+use units::Nanos;
+
+/// A 512-byte sector on the disk, Linux's unit whatever the logical block size.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Sector(pub u64);
+
+impl Sector {
+    /// Bytes in a sector (SECTOR_SIZE).
+    pub const BYTES: u64 = 512;
+}
+
+/// What a bio asks for (REQ_OP_*).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum BioOp {
+    /// Read sectors.
+    Read,
+    /// Write sectors; with no sectors and PREFLUSH, an empty flush.
+    Write,
+    /// Discard sectors.
+    Discard,
+    /// Write zeroes.
+    WriteZeroes,
+}
+
+bitflags::bitflags! {
+    /// Modifiers of a bio (REQ_*).
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+    pub struct BioFlags: u16 {
+        /// Flush the device's cache before the data.
+        const PREFLUSH = 1 << 0;
+        /// The data is on stable media when the bio completes.
+        const FUA = 1 << 1;
+        /// Someone waits for this bio.
+        const SYNC = 1 << 2;
+        /// File-system metadata.
+        const META = 1 << 3;
+        /// Never merge this bio with another.
+        const NOMERGE = 1 << 4;
+    }
+}
+
+/// A block I/O.
+#[derive(Debug)]
+pub struct Bio {
+    /// What to do.
+    pub op: BioOp,
+    /// First sector.
+    pub sector: Sector,
+    /// Length in bytes; a multiple of the logical block size, 0 for an empty flush.
+    pub bytes: u64,
+    /// Modifiers.
+    pub flags: BioFlags,
+    /// A write's bytes, or `None` in timing-only runs.
+    pub data: Payload,
+    /// The request it serves, for the trace.
+    pub request: RequestId,
+}
+
+/// How a bio ended.
+#[derive(Debug)]
+pub struct BioResult {
+    /// The first failure among its commands, or success.
+    pub status: Status,
+    /// A read's bytes, where the device keeps contents.
+    pub data: Payload,
+    /// When the last of its commands finished.
+    pub completed_at: Nanos,
+}

@@ -1,0 +1,1 @@
+//! Experiment specs, sweeps, results and reports.

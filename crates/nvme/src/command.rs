@@ -1,0 +1,99 @@
+//! Commands of the NVM command set, decoded.
+
+/// A logical block address, counted in the namespace's LBA format.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Lba(pub u64);
+
+/// A namespace identifier; 0 is "none" and `0xffff_ffff` "all" (Base 3.2.1).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct NamespaceId(pub u32);
+
+impl NamespaceId {
+    /// The broadcast value.
+    pub const ALL: Self = Self(u32::MAX);
+    /// The first namespace, the only one on most devices.
+    pub const FIRST: Self = Self(1);
+}
+
+/// A submission queue identifier; 0 is the admin queue.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct QueueId(pub u16);
+
+/// A command identifier, unique among a queue's outstanding commands.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct CommandId(pub u16);
+
+/// A run of logical blocks. `count` is the number of blocks, not zero-based.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct LbaRange {
+    /// First block.
+    pub start: Lba,
+    /// Number of blocks.
+    pub count: u32,
+}
+
+impl LbaRange {
+    /// One past the last block.
+    pub const fn end(self) -> Lba {
+        Lba(self.start.0.saturating_add(self.count as u64))
+    }
+}
+
+/// An I/O command of the NVM command set.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Command {
+    /// Flush (NVM 3.2.3): commit the volatile write cache.
+    Flush {
+        /// Namespace; `ALL` flushes every one.
+        nsid: NamespaceId,
+    },
+    /// Read (NVM 3.2.4).
+    Read {
+        /// Namespace.
+        nsid: NamespaceId,
+        /// Blocks to read.
+        range: LbaRange,
+        /// Force Unit Access: read from non-volatile media.
+        fua: bool,
+    },
+    /// Write (NVM 3.2.6).
+    Write {
+        /// Namespace.
+        nsid: NamespaceId,
+        /// Blocks to write.
+        range: LbaRange,
+        /// Force Unit Access: complete only when on non-volatile media.
+        fua: bool,
+    },
+    /// Write Zeroes (NVM 3.2.8).
+    WriteZeroes {
+        /// Namespace.
+        nsid: NamespaceId,
+        /// Blocks to zero.
+        range: LbaRange,
+        /// Force Unit Access.
+        fua: bool,
+        /// DEAC: the device may deallocate the blocks.
+        deallocate: bool,
+    },
+    /// Dataset Management with the Deallocate attribute (NVM 3.2.1).
+    Deallocate {
+        /// Namespace.
+        nsid: NamespaceId,
+        /// Up to 256 ranges.
+        ranges: Box<[LbaRange]>,
+    },
+}
+
+impl Command {
+    /// The namespace the command names.
+    pub fn nsid(&self) -> NamespaceId {
+        match *self {
+            Self::Flush { nsid }
+            | Self::Read { nsid, .. }
+            | Self::Write { nsid, .. }
+            | Self::WriteZeroes { nsid, .. }
+            | Self::Deallocate { nsid, .. } => nsid,
+        }
+    }
+}

@@ -1,0 +1,1 @@
+//! Front-ends that serve a modelled device on the wall clock.

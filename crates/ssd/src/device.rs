@@ -1,0 +1,125 @@
+//! What every modelled device offers.
+
+use nvme::{Command, CommandId, Lba, NamespaceId, QueueId, Status};
+use trace::{Recorder, RequestId};
+use units::Nanos;
+
+/// Bytes that travel with a command; `None` in timing-only runs.
+pub type Payload = Option<Box<[u8]>>;
+
+/// A command on its way into the device.
+#[derive(Debug)]
+pub struct Submission {
+    /// Submission queue.
+    pub queue: QueueId,
+    /// Identifier the completion will carry.
+    pub cid: CommandId,
+    /// The command.
+    pub command: Command,
+    /// A write's data: exactly `count * lba_bytes` long, or `None`.
+    pub data: Payload,
+    /// The host request it serves, for the trace.
+    pub request: RequestId,
+}
+
+/// A finished command.
+#[derive(Debug)]
+pub struct Completion {
+    /// Submission queue it came from.
+    pub queue: QueueId,
+    /// Its identifier.
+    pub cid: CommandId,
+    /// How it ended.
+    pub status: Status,
+    /// A read's data, where the device keeps contents.
+    pub data: Payload,
+    /// When it finished; never later than the `now` given to `advance`.
+    pub at: Nanos,
+}
+
+/// What a host needs to know to drive a device (Identify Controller and Namespace).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Identity {
+    /// Model name, as `nvme list` would show it.
+    pub model: String,
+    /// Logical block size in bytes.
+    pub lba_bytes: u32,
+    /// Size of each namespace in logical blocks; index 0 is namespace 1.
+    pub namespace_blocks: Vec<u64>,
+    /// I/O queues the controller offers.
+    pub queues: u16,
+    /// Entries in each queue.
+    pub queue_depth: u16,
+    /// Largest transfer of one command in bytes (MDTS).
+    pub max_transfer_bytes: u32,
+    /// Whether writes complete into a cache that a power cut empties (VWC).
+    pub volatile_write_cache: bool,
+    /// Whether the device honours FUA itself.
+    pub supports_fua: bool,
+    /// Whether it takes Dataset Management / TRIM.
+    pub supports_deallocate: bool,
+    /// Whether positioning dominates (`queue/rotational`).
+    pub rotational: bool,
+    /// Whether reads return the bytes written.
+    pub keeps_contents: bool,
+}
+
+/// A write that a power cut may or may not leave behind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VolatileWrite {
+    /// Position in the device's order of acceptance.
+    pub sequence: u64,
+    /// Namespace.
+    pub nsid: NamespaceId,
+    /// First block.
+    pub start: Lba,
+    /// Number of blocks.
+    pub blocks: u32,
+    /// The bytes, where the device keeps contents; `None` also for a deallocation.
+    pub data: Payload,
+}
+
+/// What a power cut leaves.
+///
+/// Everything that a completed flush or FUA write covered has survived and is
+/// what the device reads back now. `undecided` lists, oldest first, the newer
+/// writes: any subset of them may have reached the media (later ones of the
+/// same block winning over earlier ones).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PowerCut {
+    /// Writes that may or may not have survived.
+    pub undecided: Vec<VolatileWrite>,
+}
+
+/// A modelled storage device.
+pub trait Device {
+    /// Its description; never changes.
+    fn identity(&self) -> &Identity;
+
+    /// Gives the device a command at `now`, which never decreases. A malformed
+    /// command is not an error here: it completes with a status that says so.
+    fn submit(&mut self, now: Nanos, submission: Submission);
+
+    /// When `advance` next has something to do, if ever.
+    fn next_event(&self) -> Option<Nanos>;
+
+    /// Does everything due at or before `now`, in time order, and appends what
+    /// finished to `completions`.
+    fn advance(&mut self, now: Nanos, completions: &mut Vec<Completion>);
+
+    /// Cuts the power at `now`: outstanding commands vanish, volatile state is
+    /// lost, and the device is as after the next power-on with none of the
+    /// undecided writes; the caller applies a choice with [`Device::survive`].
+    fn power_cut(&mut self, now: Nanos) -> PowerCut;
+
+    /// Makes one undecided write of the last power cut have survived. Call in
+    /// ascending order of sequence, before any new submission.
+    fn survive(&mut self, write: &VolatileWrite);
+
+    /// Records the device's own spans into `recorder`.
+    fn set_recorder(&mut self, recorder: Recorder);
+
+    /// Counters and busy times so far, in a fixed order: (name, value).
+    /// Names end in their unit (`host_written_bytes`, `channel3_busy_ns`).
+    fn counters(&self) -> Vec<(String, u64)>;
+}

@@ -1,0 +1,11 @@
+//! Storage devices as sans-IO values.
+//!
+//! A [`Device`] owns no thread, no clock and no randomness: the caller submits
+//! commands, asks for the next event, and moves time. The virtual-time runner,
+//! the NBD server and the crash checker drive the same value.
+
+mod device;
+mod null;
+
+pub use device::{Completion, Device, Identity, Payload, PowerCut, Submission, VolatileWrite};
+pub use null::NullDevice;

@@ -1,0 +1,1 @@
+//! Histograms, summaries and confidence intervals.

@@ -1,0 +1,10 @@
+//! One trace for every layer: what was busy, with which request, from when to when.
+//!
+//! A layer holds a [`Recorder`] (a cheap handle; off by default) and records
+//! [`Span`]s on the run's clock. Sinks turn the spans into files people open.
+
+mod recorder;
+mod span;
+
+pub use recorder::Recorder;
+pub use span::{RequestId, Span, Step, Track};

@@ -1,0 +1,1 @@
+//! fio job files and block traces, run against a modelled stack.
