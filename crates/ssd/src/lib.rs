@@ -4,8 +4,12 @@
 //! commands, asks for the next event, and moves time. The virtual-time runner,
 //! the NBD server and the crash checker drive the same value.
 
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod contents;
 mod device;
 mod null;
 
+pub use contents::{Contents, MediaError, Store};
 pub use device::{Completion, Device, Identity, Payload, PowerCut, Submission, VolatileWrite};
 pub use null::NullDevice;

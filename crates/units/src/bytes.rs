@@ -17,7 +17,7 @@ impl fmt::Display for ByteSize {
         let mut value = self.0;
         let mut unit = "B";
         for next in ["KiB", "MiB", "GiB", "TiB", "PiB"] {
-            if value == 0 || value % 1024 != 0 {
+            if value == 0 || !value.is_multiple_of(1024) {
                 break;
             }
             value /= 1024;
