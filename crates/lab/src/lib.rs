@@ -1,1 +1,3 @@
 //! Experiment specs, sweeps, results and reports.
+
+pub mod report;

@@ -1,13 +1,17 @@
 //! The one event type: a span of time on a track.
 
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
 use units::Nanos;
 
 /// Names one host request through every layer; 0 is "none" (the device's own work).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
 pub struct RequestId(pub u64);
 
 /// Where a span happened. Tracks of one kind are shown together.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Track {
     /// A workload job (thread), by index.
     Job(u16),
@@ -37,7 +41,8 @@ pub enum Track {
 }
 
 /// What a span was spent on.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Step {
     /// A whole request as the workload saw it.
     Read,
@@ -76,7 +81,7 @@ pub enum Step {
 }
 
 /// A span of time on a track.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Span {
     /// First nanosecond.
     pub start: Nanos,
@@ -92,4 +97,125 @@ pub struct Span {
     pub offset: u64,
     /// Length in bytes.
     pub bytes: u32,
+}
+
+/// A layer of the stack: a kind of track. Ordered from the application down to
+/// the medium.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Layer {
+    /// Workload jobs.
+    Jobs,
+    /// Host processors.
+    Cpus,
+    /// Block layer hardware queues.
+    HostQueues,
+    /// NVMe submission queues.
+    NvmeQueues,
+    /// The device's controller.
+    Controller,
+    /// The host link.
+    Link,
+    /// The device's write buffer.
+    Buffer,
+    /// Flash channels.
+    Channels,
+    /// Flash dies.
+    Dies,
+    /// The moving parts of a disk.
+    Mechanism,
+}
+
+impl Layer {
+    /// Every layer, from the application down.
+    pub const ALL: [Self; 10] = [
+        Self::Jobs,
+        Self::Cpus,
+        Self::HostQueues,
+        Self::NvmeQueues,
+        Self::Controller,
+        Self::Link,
+        Self::Buffer,
+        Self::Channels,
+        Self::Dies,
+        Self::Mechanism,
+    ];
+}
+
+impl Track {
+    /// The layer it belongs to.
+    pub const fn layer(self) -> Layer {
+        match self {
+            Self::Job(_) => Layer::Jobs,
+            Self::Cpu(_) => Layer::Cpus,
+            Self::HostQueue(_) => Layer::HostQueues,
+            Self::NvmeQueue(_) => Layer::NvmeQueues,
+            Self::Controller => Layer::Controller,
+            Self::Link => Layer::Link,
+            Self::Buffer => Layer::Buffer,
+            Self::Channel(_) => Layer::Channels,
+            Self::Die { .. } => Layer::Dies,
+            Self::Mechanism => Layer::Mechanism,
+        }
+    }
+}
+
+/// As a heading: `Block layer`.
+impl fmt::Display for Layer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Jobs => "Jobs",
+            Self::Cpus => "CPUs",
+            Self::HostQueues => "Block hardware queues",
+            Self::NvmeQueues => "NVMe queues",
+            Self::Controller => "Device controller",
+            Self::Link => "Host link",
+            Self::Buffer => "Write buffer",
+            Self::Channels => "Flash channels",
+            Self::Dies => "Flash dies",
+            Self::Mechanism => "Mechanism",
+        })
+    }
+}
+
+/// As a person reads it: `Channel 3`, `Die 17 (channel 3)`.
+impl fmt::Display for Track {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Job(job) => write!(f, "Job {job}"),
+            Self::Cpu(cpu) => write!(f, "CPU {cpu}"),
+            Self::HostQueue(queue) => write!(f, "Hardware queue {queue}"),
+            Self::NvmeQueue(queue) => write!(f, "NVMe queue {queue}"),
+            Self::Controller => f.write_str("Controller"),
+            Self::Link => f.write_str("Link"),
+            Self::Buffer => f.write_str("Buffer"),
+            Self::Channel(channel) => write!(f, "Channel {channel}"),
+            Self::Die { channel, die } => write!(f, "Die {die} (channel {channel})"),
+            Self::Mechanism => f.write_str("Arm and platter"),
+        }
+    }
+}
+
+/// As a person reads it: `flash read`.
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Flush => "flush",
+            Self::Discard => "discard",
+            Self::Queued => "queued",
+            Self::Command => "command",
+            Self::Process => "process",
+            Self::Transfer => "transfer",
+            Self::BufferWait => "buffer wait",
+            Self::ChannelTransfer => "channel transfer",
+            Self::FlashRead => "flash read",
+            Self::FlashProgram => "flash program",
+            Self::FlashErase => "flash erase",
+            Self::GarbageCollect => "garbage collect",
+            Self::Seek => "seek",
+            Self::Rotate => "rotate",
+            Self::CpuBusy => "CPU busy",
+        })
+    }
 }

@@ -1,0 +1,282 @@
+//! What a report shows: plain values, filled by the runner, drawn by [`super::render`].
+//!
+//! Every number is in a base unit named by its field or its [`Unit`]; the
+//! report chooses prefixes and rounding. A value that is not finite is shown
+//! as a dash and left out of plots. Text may hold anything: it is escaped.
+
+use serde::Serialize;
+use trace::Path;
+
+/// Everything in one report.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct ReportData {
+    /// One line.
+    pub title: String,
+    /// Paragraphs, separated by blank lines: the question, and how to read the answer.
+    pub description: String,
+    /// The publication whose figure this is, if it is one.
+    pub source: Option<String>,
+    /// The date to show; reports without one are the same bytes every time.
+    pub date: Option<String>,
+    /// Version of Plumb that ran.
+    pub version: String,
+    /// Identity of the spec after overrides.
+    pub spec_hash: String,
+    /// The command that makes these results again.
+    pub command: Option<String>,
+    /// The spec as it was run.
+    pub spec_text: String,
+    /// Overrides, each `key=value`.
+    pub overrides: Vec<String>,
+    /// The seed of each repeat.
+    pub seeds: Vec<u64>,
+    /// The devices that ran: one, unless the sweep varies it.
+    pub devices: Vec<DeviceData>,
+    /// What the reader must know before believing a number.
+    pub warnings: Vec<Warning>,
+    /// The points of the sweep, in order.
+    pub points: Vec<PointData>,
+    /// Metrics against swept parameters.
+    pub plots: Vec<SweepPlot>,
+    /// Published values beside ours.
+    pub comparisons: Vec<Comparison>,
+    /// The story of one request of each kind.
+    pub stories: Vec<Story>,
+}
+
+/// A device as its profile describes it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct DeviceData {
+    /// The profile's name, such as `optane-905p-960gb`.
+    pub name: String,
+    /// One line about it.
+    pub description: String,
+    /// Facts in reading order: ("Channels", "8").
+    pub facts: Vec<(String, String)>,
+}
+
+/// How bad a warning is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum Severity {
+    /// The run did less than it was asked to; shown in red.
+    Shortfall,
+    /// Worth knowing.
+    Note,
+}
+
+/// Something the reader must know.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Warning {
+    /// How bad.
+    pub severity: Severity,
+    /// What.
+    pub text: String,
+}
+
+/// A value measured over the repeats.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Estimate {
+    /// Mean over the repeats.
+    pub value: f64,
+    /// Half of the 95 % confidence interval; `None` for a single run.
+    pub half_width: Option<f64>,
+}
+
+impl From<f64> for Estimate {
+    fn from(value: f64) -> Self {
+        Self { value, half_width: None }
+    }
+}
+
+/// What a number counts, and in which base unit it is given.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub enum Unit {
+    /// Nothing in particular; shown without a unit.
+    #[default]
+    Plain,
+    /// Nanoseconds.
+    Time,
+    /// Operations per second.
+    Iops,
+    /// Bytes per second.
+    Bandwidth,
+    /// Bytes.
+    Bytes,
+    /// A part of one; shown in per cent.
+    Fraction,
+    /// A ratio; shown with a multiplication sign.
+    Factor,
+    /// Any other unit, shown after the number as it is.
+    Named(String),
+}
+
+/// One point of the sweep, over all its repeats.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct PointData {
+    /// Swept parameters in the spec's order; empty when nothing is swept.
+    pub parameters: Vec<(String, String)>,
+    /// Repeats that finished.
+    pub repeats: u32,
+    /// Modelled time of one run.
+    pub duration_ns: f64,
+    /// Directions that did I/O (`read`, `write`, `trim`, `sync`).
+    pub directions: Vec<DirectionData>,
+    /// How busy the device's parts were.
+    pub utilisation: Utilisation,
+    /// Device, block layer and host counters, in groups.
+    pub counters: Vec<CounterGroup>,
+}
+
+/// One direction of a point's I/O.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct DirectionData {
+    /// Its name in fio's words.
+    pub name: String,
+    /// Requests served in one run.
+    pub requests: f64,
+    /// Operations per second.
+    pub iops: Estimate,
+    /// Bytes per second.
+    pub bandwidth: Estimate,
+    /// Mean latency in nanoseconds.
+    pub latency_mean_ns: Estimate,
+    /// Percentiles: (50 for the median, latency in nanoseconds), ascending.
+    pub latency_percentiles_ns: Vec<(f64, Estimate)>,
+    /// Latency distribution: (nanoseconds, fraction of requests at or below), ascending.
+    pub latency_cdf: Vec<(f64, f64)>,
+    /// Throughput of the first repeat over time, ascending.
+    pub throughput: Vec<ThroughputSample>,
+}
+
+/// Throughput in one interval.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct ThroughputSample {
+    /// Middle of the interval, in nanoseconds since the start of measuring.
+    pub at_ns: f64,
+    /// Bytes per second in it.
+    pub bytes_per_s: f64,
+    /// Operations per second in it.
+    pub iops: f64,
+}
+
+/// How busy the device's parts were: fractions of the measured time.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Utilisation {
+    /// Channels in order.
+    pub channels: Vec<ChannelUtilisation>,
+    /// Other parts: ("Host link", 0.4), ("Controller", 0.1), ("CPU 0", 0.7).
+    pub parts: Vec<(String, f64)>,
+}
+
+/// One channel and the dies on it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct ChannelUtilisation {
+    /// The bus.
+    pub bus: f64,
+    /// Its dies in order.
+    pub dies: Vec<f64>,
+}
+
+/// Counters of one part of the stack.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct CounterGroup {
+    /// The part: `Flash translation layer`, `Block layer`.
+    pub name: String,
+    /// Its counters in reading order.
+    pub counters: Vec<Counter>,
+}
+
+/// One counter.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Counter {
+    /// Its name as a reader would say it.
+    pub name: String,
+    /// Its value.
+    pub value: f64,
+    /// What it counts.
+    pub unit: Unit,
+}
+
+/// A metric against a swept parameter.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct SweepPlot {
+    /// Heading.
+    pub title: String,
+    /// Name of the swept parameter.
+    pub x_label: String,
+    /// Its unit, for tick labels.
+    pub x_unit: Unit,
+    /// Whether its axis is logarithmic.
+    pub log_x: bool,
+    /// Names of the parameter's values when they are not numbers; a line's `x`
+    /// is then an index into this list.
+    pub x_names: Vec<String>,
+    /// Name of the metric.
+    pub y_label: String,
+    /// Its unit.
+    pub y_unit: Unit,
+    /// One line each.
+    pub lines: Vec<SweepLine>,
+}
+
+/// One line of a sweep plot.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct SweepLine {
+    /// Its name in the legend; may be empty when it is the only one.
+    pub name: String,
+    /// (swept value, metric), ascending.
+    pub points: Vec<(f64, Estimate)>,
+    /// Published values of the same metric: (swept value, lower end, upper end).
+    pub published: Vec<(f64, f64, f64)>,
+}
+
+/// A published or expected value beside ours.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Comparison {
+    /// The metric as a reader would say it.
+    pub metric: String,
+    /// The point it belongs to: parameters as text; empty for the only point.
+    pub at: String,
+    /// What the numbers count.
+    pub unit: Unit,
+    /// The published value, or the lower end of its range.
+    pub published: f64,
+    /// The upper end of a published range.
+    pub published_to: Option<f64>,
+    /// Ours; `None` when the run did not yield it.
+    pub ours: Option<Estimate>,
+    /// The largest difference that was asked for, as a fraction of the published value.
+    pub within: Option<f64>,
+    /// Where it was published.
+    pub source: String,
+    /// Why ours differs, where the cause is known.
+    pub note: String,
+}
+
+impl Comparison {
+    /// How far ours is outside the published value or range, as a fraction of
+    /// its nearer end; zero inside the range, negative below it.
+    pub fn difference(&self) -> Option<f64> {
+        let ours = self.ours?.value;
+        let to = self.published_to.unwrap_or(self.published);
+        let (low, high) = (self.published.min(to), self.published.max(to));
+        let nearer = ours.clamp(low, high);
+        let difference = if ours == nearer { 0.0 } else { (ours - nearer) / nearer.abs() };
+        difference.is_finite().then_some(difference)
+    }
+
+    /// Whether ours is as close as was asked; `None` when nothing was asked.
+    pub fn holds(&self) -> Option<bool> {
+        let within = self.within?;
+        Some(self.difference().is_some_and(|difference| difference.abs() <= within))
+    }
+}
+
+/// The story of one request.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Story {
+    /// Which request, and why this one: `A median 4 KiB read`.
+    pub title: String,
+    /// What it did and when, from [`trace::follow`].
+    pub path: Path,
+}

@@ -1,0 +1,13 @@
+//! A self-contained HTML report: one file, no network, any browser.
+//!
+//! Pictures are inline SVG drawn here, at write time, and a little plain
+//! JavaScript adds tooltips and switches. A charting library would have to be
+//! embedded whole (about a megabyte in every report) and would leave a reader
+//! without scripts, or a printer, with an empty page.
+
+mod data;
+
+pub use data::{
+    ChannelUtilisation, Comparison, Counter, CounterGroup, DeviceData, DirectionData, Estimate, PointData, ReportData,
+    Severity, Story, SweepLine, SweepPlot, ThroughputSample, Unit, Utilisation, Warning,
+};
