@@ -6,10 +6,12 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+pub mod config;
 mod contents;
 mod device;
 mod null;
 
+pub use config::{ConfigError, SsdConfig};
 pub use contents::{Contents, MediaError, Store};
 pub use device::{Completion, Device, Identity, Payload, PowerCut, Submission, VolatileWrite};
 pub use null::NullDevice;
