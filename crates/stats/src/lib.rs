@@ -1,1 +1,16 @@
-//! Histograms, summaries and confidence intervals.
+//! Histograms of latency, means with confidence intervals, and Little's law.
+//!
+//! Everything here is a value without a clock: callers bring the times.
+
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod fio_bins;
+mod histogram;
+mod interval;
+mod occupancy;
+mod student;
+
+pub use histogram::{Bin, Histogram};
+pub use interval::{MeanInterval, mean_interval_95};
+pub use occupancy::Occupancy;
+pub use student::student_t_95;
