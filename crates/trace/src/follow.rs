@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use units::Nanos;
 
-use crate::{RequestId, Span};
+use crate::{Layer, RequestId, Span, Step};
 
 /// What one request went through.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -82,4 +82,78 @@ pub fn follow(spans: &[Span], request: RequestId) -> Option<Path> {
         }
     }
     Some(Path { request, start, end, hops, unrecorded })
+}
+
+/// The request whose whole `step`, as its job saw it, took the median time
+/// (the earlier one of equals): a typical one to [`follow`].
+pub fn median_request(spans: &[Span], step: Step) -> Option<RequestId> {
+    let mut wholes: Vec<_> = spans
+        .iter()
+        .filter(|span| span.step == step && span.track.layer() == Layer::Jobs && span.request != RequestId::default())
+        .map(|span| (span.end.since(span.start), span.start, span.request))
+        .collect();
+    wholes.sort_unstable();
+    let middle = wholes.len().checked_sub(1)? / 2;
+    wholes.get(middle).map(|(.., request)| *request)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Track;
+
+    fn span(start: u64, end: u64, track: Track, step: Step, request: u64) -> Span {
+        Span { start: Nanos(start), end: Nanos(end), track, step, request: RequestId(request), offset: 0, bytes: 4096 }
+    }
+
+    #[test]
+    fn own_times_go_to_the_deepest_layer() {
+        let die = |die| Track::Die { channel: 0, die };
+        let spans = [
+            span(40, 90, die(0), Step::FlashRead, 7),
+            span(10, 120, Track::NvmeQueue(0), Step::Command, 7),
+            span(0, 125, Track::Job(0), Step::Read, 7),
+            span(0, 500, Track::Job(1), Step::Read, 8),
+            span(40, 80, die(1), Step::FlashRead, 7),
+            span(80, 100, Track::Channel(0), Step::ChannelTransfer, 7),
+        ];
+        let path = follow(&spans, RequestId(7)).unwrap();
+        let own: Vec<_> = path.hops.iter().map(|hop| (hop.span.step, hop.own.0)).collect();
+        assert_eq!(
+            own,
+            [
+                (Step::Read, 15),
+                (Step::Command, 50),
+                (Step::FlashRead, 50),
+                // Hidden behind the die that ends later.
+                (Step::FlashRead, 0),
+                (Step::ChannelTransfer, 10),
+            ]
+        );
+        assert_eq!((path.start, path.end, path.unrecorded), (Nanos(0), Nanos(125), Nanos(0)));
+        assert_eq!(path.share(path.hops[1].own), 0.4);
+        assert_eq!(follow(&spans, RequestId(9)), None);
+    }
+
+    #[test]
+    fn gaps_are_told_apart() {
+        let spans = [span(0, 10, Track::Controller, Step::Process, 1), span(30, 40, Track::Link, Step::Transfer, 1)];
+        let path = follow(&spans, RequestId(1)).unwrap();
+        assert_eq!(path.unrecorded, Nanos(20));
+    }
+
+    #[test]
+    fn the_median_is_a_lower_median() {
+        let job = Track::Job(0);
+        let spans = [
+            span(0, 30, job, Step::Read, 1),
+            span(0, 10, job, Step::Read, 2),
+            span(0, 20, job, Step::Read, 3),
+            span(0, 40, job, Step::Read, 4),
+            span(0, 99, job, Step::Write, 5),
+            span(0, 1, Track::Link, Step::Read, 6),
+        ];
+        assert_eq!(median_request(&spans, Step::Read), Some(RequestId(3)));
+        assert_eq!(median_request(&spans, Step::Flush), None);
+    }
 }

@@ -195,10 +195,10 @@ impl fmt::Display for Track {
     }
 }
 
-/// As a person reads it: `flash read`.
-impl fmt::Display for Step {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
+impl Step {
+    /// Its name in files: `flash_read`.
+    pub const fn name(self) -> &'static str {
+        match self {
             Self::Read => "read",
             Self::Write => "write",
             Self::Flush => "flush",
@@ -207,15 +207,22 @@ impl fmt::Display for Step {
             Self::Command => "command",
             Self::Process => "process",
             Self::Transfer => "transfer",
-            Self::BufferWait => "buffer wait",
-            Self::ChannelTransfer => "channel transfer",
-            Self::FlashRead => "flash read",
-            Self::FlashProgram => "flash program",
-            Self::FlashErase => "flash erase",
-            Self::GarbageCollect => "garbage collect",
+            Self::BufferWait => "buffer_wait",
+            Self::ChannelTransfer => "channel_transfer",
+            Self::FlashRead => "flash_read",
+            Self::FlashProgram => "flash_program",
+            Self::FlashErase => "flash_erase",
+            Self::GarbageCollect => "garbage_collect",
             Self::Seek => "seek",
             Self::Rotate => "rotate",
-            Self::CpuBusy => "CPU busy",
-        })
+            Self::CpuBusy => "cpu_busy",
+        }
+    }
+}
+
+/// As a person reads it: `flash read`.
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.name().replace('_', " "))
     }
 }
