@@ -4,8 +4,10 @@
 //! timer when every task waits; on the wall clock the thread parks until then.
 //! Sans-IO values such as a modelled SSD join the clock as [`EventSource`]s.
 
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
 mod executor;
 pub mod rng;
 pub mod sync;
 
-pub use executor::{EventSource, Executor, Handle, JoinHandle};
+pub use executor::{Aborted, Closed, EventSource, Executor, Handle, Injector, JoinHandle, Sleep, WallConfig};
