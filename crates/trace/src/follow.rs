@@ -25,11 +25,11 @@ pub struct Path {
 pub struct Hop {
     /// The span.
     pub span: Span,
-    /// The part of the path's time that is this step's own: in which it was
-    /// open and no deeper layer worked for the request. For a queue or a
-    /// command, that is time spent waiting. The own times of all hops and the
-    /// unrecorded time add up to the path's duration.
-    pub own: Nanos,
+    /// The parts of the path's time that are this step's own, ascending and
+    /// apart: in which it was open and no deeper layer worked for the request.
+    /// For a queue or a command, that is time spent waiting. The own times of
+    /// all hops and the unrecorded time add up to the path's duration.
+    pub own: Vec<(Nanos, Nanos)>,
 }
 
 impl Path {
@@ -52,6 +52,18 @@ impl Hop {
     pub fn duration(&self) -> Nanos {
         self.span.end.since(self.span.start)
     }
+
+    /// How much of the path's time is the step's own.
+    pub fn own_time(&self) -> Nanos {
+        self.own.iter().map(|(from, to)| to.since(*from)).sum()
+    }
+
+    fn extend_own(&mut self, from: Nanos, to: Nanos) {
+        match self.own.last_mut() {
+            Some(last) if last.1 == from => last.1 = to,
+            _ => self.own.push((from, to)),
+        }
+    }
 }
 
 /// Collects what `request` went through; `None` if no span is its own.
@@ -61,7 +73,7 @@ impl Hop {
 /// because the request waits for that one.
 pub fn follow(spans: &[Span], request: RequestId) -> Option<Path> {
     let mut hops: Vec<Hop> =
-        spans.iter().filter(|span| span.request == request).map(|span| Hop { span: *span, own: Nanos::ZERO }).collect();
+        spans.iter().filter(|span| span.request == request).map(|span| Hop { span: *span, own: Vec::new() }).collect();
     hops.sort_by_key(|hop| (hop.span.start, hop.span.track.layer(), std::cmp::Reverse(hop.span.end), hop.span.track));
     let start = hops.first()?.span.start;
     let end = hops.iter().map(|hop| hop.span.end).max()?;
@@ -77,7 +89,7 @@ pub fn follow(spans: &[Span], request: RequestId) -> Option<Path> {
             .filter(|hop| hop.span.start <= from && to <= hop.span.end)
             .max_by_key(|hop| (hop.span.track.layer(), hop.span.end));
         match owner {
-            Some(hop) => hop.own += to - from,
+            Some(hop) => hop.extend_own(from, to),
             None => unrecorded += to - from,
         }
     }
@@ -118,7 +130,7 @@ mod tests {
             span(80, 100, Track::Channel(0), Step::ChannelTransfer, 7),
         ];
         let path = follow(&spans, RequestId(7)).unwrap();
-        let own: Vec<_> = path.hops.iter().map(|hop| (hop.span.step, hop.own.0)).collect();
+        let own: Vec<_> = path.hops.iter().map(|hop| (hop.span.step, hop.own_time().0)).collect();
         assert_eq!(
             own,
             [
@@ -131,7 +143,8 @@ mod tests {
             ]
         );
         assert_eq!((path.start, path.end, path.unrecorded), (Nanos(0), Nanos(125), Nanos(0)));
-        assert_eq!(path.share(path.hops[1].own), 0.4);
+        assert_eq!(path.share(path.hops[1].own_time()), 0.4);
+        assert_eq!(path.hops[1].own, [(Nanos(10), Nanos(40)), (Nanos(100), Nanos(120))]);
         assert_eq!(follow(&spans, RequestId(9)), None);
     }
 

@@ -273,9 +273,9 @@ proptest! {
     #[test]
     fn own_times_add_up(spans in spans(), request in 1..9u64) {
         if let Some(path) = follow(&spans, RequestId(request)) {
-            let own: Nanos = path.hops.iter().map(|hop| hop.own).sum();
+            let own: Nanos = path.hops.iter().map(|hop| hop.own_time()).sum();
             prop_assert_eq!(own + path.unrecorded, path.duration());
-            prop_assert!(path.hops.iter().all(|hop| hop.own <= hop.duration()));
+            prop_assert!(path.hops.iter().all(|hop| hop.own_time() <= hop.duration()));
             prop_assert!(path.hops.iter().all(|hop| path.start <= hop.span.start && hop.span.end <= path.end));
             let count = spans.iter().filter(|span| span.request.0 == request).count();
             prop_assert_eq!(path.hops.len(), count);
