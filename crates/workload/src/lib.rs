@@ -1,1 +1,5 @@
 //! fio job files and block traces, run against a modelled stack.
+
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+pub mod fio;

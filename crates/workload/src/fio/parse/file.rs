@@ -1,0 +1,234 @@
+//! A whole job file.
+
+use std::collections::BTreeMap;
+
+use super::ini::{self, Line, Setting};
+use super::options::{EngineKind, Options, RateProcess, Verify};
+use super::table::{Action, OptionSpec, find, option_specs};
+use super::value::Value;
+use super::{ParseError, ParseErrorKind, Span, unsupported};
+
+/// A job file, or several given settings, as typed jobs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JobFile {
+    /// Settings of all `[global]` sections, as given, in order.
+    pub global: Vec<(String, String)>,
+    /// The jobs, in file order; one per section, whatever its `numjobs`.
+    pub jobs: Vec<Job>,
+    /// What a reader should know about how the file was understood.
+    pub notes: Vec<String>,
+}
+
+/// One section of a job file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Job {
+    /// The section's name.
+    pub name: String,
+    /// What holds for it: the globals above it, its own settings, the overrides.
+    pub options: Options,
+    /// Its own settings and the overrides, as given.
+    pub given: Vec<(String, String)>,
+}
+
+/// Where a job file comes from.
+#[derive(Clone, Copy, Debug)]
+pub struct Source<'a> {
+    /// Its name, for messages.
+    pub name: &'a str,
+    /// Its bytes.
+    pub text: &'a [u8],
+    /// What `${NAME}` stands for.
+    pub variables: &'a BTreeMap<String, String>,
+    /// `option=value` texts that win over the file in every job, as a sweep
+    /// or a command line gives them.
+    pub overrides: &'a [String],
+}
+
+impl JobFile {
+    /// Bound on the threads of all jobs together.
+    pub const MAX_THREADS: u32 = 16_384;
+
+    /// Reads a job file.
+    ///
+    /// # Errors
+    /// The first fault, with its place in the file.
+    pub fn parse(source: &Source<'_>) -> Result<Self, ParseError> {
+        let at = |file: &str| {
+            let file = file.to_owned();
+            move |(span, kind): (Span, ParseErrorKind)| ParseError { file: file.clone(), span, kind }
+        };
+        let in_file = at(source.name);
+        let mut overrides = Vec::new();
+        for (number, text) in (1..).zip(source.overrides) {
+            overrides.push(ini::setting(text, number, source.variables).map_err(at("override"))?);
+        }
+        let mut globals: Vec<Setting> = Vec::new();
+        let mut sections: Vec<Section> = Vec::new();
+        let mut current: Option<Place> = None;
+        for line in ini::lines(source.text, source.variables).map_err(&in_file)? {
+            match (line, current) {
+                (Line::Section { name }, _) if name == "global" => current = Some(Place::Global),
+                (Line::Section { name }, _) => {
+                    current = Some(Place::Job);
+                    sections.push(Section { name, globals: globals.len(), own: Vec::new() });
+                }
+                (Line::Setting(setting), None) => {
+                    return Err(in_file((setting.key_span, ParseErrorKind::OutsideSection)));
+                }
+                (Line::Setting(setting), Some(Place::Global)) => globals.push(setting),
+                (Line::Setting(setting), Some(Place::Job)) => {
+                    if let Some(section) = sections.last_mut() {
+                        section.own.push(setting);
+                    }
+                }
+            }
+        }
+        // Every global is checked, also one that no job stands below.
+        apply(&mut Options::default(), globals.iter()).map_err(&in_file)?;
+        if sections.is_empty() {
+            return Err(in_file((Span { line: 1, column: 1, offset: 0, length: 0 }, ParseErrorKind::NoJobs)));
+        }
+        let mut jobs = Vec::new();
+        for section in &sections {
+            let mut options = Options::default();
+            let globals = &globals[..section.globals];
+            apply(&mut options, globals.iter().chain(&section.own)).map_err(&in_file)?;
+            apply(&mut options, overrides.iter()).map_err(at("override"))?;
+            if let Some(conflict) = conflict(&options) {
+                let span = section.own.last().or(globals.last()).map_or(Span::default(), |last| last.key_span);
+                let kind = ParseErrorKind::Conflict { job: section.name.clone(), conflict: conflict.to_owned() };
+                return Err(in_file((span, kind)));
+            }
+            let given = section.own.iter().chain(&overrides).map(Setting::as_given).collect();
+            jobs.push(Job { name: section.name.clone(), options, given });
+        }
+        let threads = jobs.iter().map(|job| u64::from(job.options.numjobs)).sum();
+        if threads > u64::from(Self::MAX_THREADS) {
+            return Err(in_file((
+                Span { line: 1, column: 1, offset: 0, length: 0 },
+                ParseErrorKind::TooManyThreads { threads },
+            )));
+        }
+        let notes = notes(&jobs);
+        Ok(Self { global: globals.iter().map(Setting::as_given).collect(), jobs, notes })
+    }
+
+    /// The jobs as a job file without globals, every option that is not at its
+    /// default in its plainest form: read back, it gives the same options.
+    pub fn print(&self) -> String {
+        self.jobs.iter().map(Job::print).collect::<Vec<_>>().join("\n")
+    }
+}
+
+impl Job {
+    /// The job as a section of a job file; see [`JobFile::print`].
+    pub fn print(&self) -> String {
+        let mut text = format!("[{}]\n", self.name);
+        for spec in option_specs() {
+            if let Action::Typed { print, .. } = spec.action
+                && let Some(value) = print(&self.options)
+            {
+                text += &format!("{}={value}\n", spec.name);
+            }
+        }
+        text
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Place {
+    Global,
+    Job,
+}
+
+struct Section {
+    name: String,
+    /// How many global settings stand above it.
+    globals: usize,
+    own: Vec<Setting>,
+}
+
+impl Setting {
+    fn as_given(&self) -> (String, String) {
+        (self.key.clone(), self.value.clone().unwrap_or_else(|| "1".to_owned()))
+    }
+}
+
+fn apply<'a>(
+    options: &mut Options,
+    settings: impl Iterator<Item = &'a Setting> + Clone,
+) -> Result<(), (Span, ParseErrorKind)> {
+    // kb_base holds for the whole section, wherever it stands in it.
+    for setting in settings.clone().filter(|setting| setting.key == "kb_base") {
+        set(options, setting)?;
+    }
+    for setting in settings {
+        set(options, setting)?;
+    }
+    Ok(())
+}
+
+fn set(options: &mut Options, setting: &Setting) -> Result<(), (Span, ParseErrorKind)> {
+    let Some(spec) = find(&setting.key) else {
+        return Err((setting.key_span, unsupported::explain(&setting.key)));
+    };
+    let OptionSpec { flag, form, .. } = *spec;
+    let Action::Typed { set, .. } = spec.action else { return Ok(()) };
+    let text = match &setting.value {
+        Some(text) => text.as_str(),
+        None if flag => "1",
+        None => {
+            let kind = ParseErrorKind::MissingValue { option: setting.key.clone(), form: form.to_owned() };
+            return Err((setting.key_span, kind));
+        }
+    };
+    // A flag with an empty value is a flag, as `norandommap=` is in fio.
+    let text = if flag && text.is_empty() { "1" } else { text };
+    set(options, Value { text, kb_base: options.kb_base })
+        .map_err(|error| (setting.value_span, ParseErrorKind::Value { option: setting.key.clone(), error }))
+}
+
+fn conflict(options: &Options) -> Option<&'static str> {
+    let rated = |rates: &crate::fio::PerDirection<u64>| rates.iter().any(|(_, rate)| *rate > 0);
+    if options.time_based && options.runtime.is_none() {
+        return Some("time_based needs a runtime");
+    }
+    if rated(&options.rate_bytes_per_s) && rated(&options.rate_iops) {
+        return Some("rate and rate_iops exclude each other; keep one");
+    }
+    if options.rate_process == RateProcess::Poisson && !rated(&options.rate_bytes_per_s) && !rated(&options.rate_iops) {
+        return Some("rate_process=poisson needs a rate or rate_iops");
+    }
+    if options.verify == Verify::Pattern && options.verify_pattern.is_empty() {
+        return Some("verify=pattern needs a verify_pattern");
+    }
+    if options.pattern.is_trim_write() && options.modifier.is_some() {
+        return Some("an offset modifier after trimwrite has no meaning; remove it");
+    }
+    if options.engine.kind == EngineKind::Synchronous && options.submit_mode == super::SubmitMode::Offload {
+        return Some("io_submit_mode=offload needs an asynchronous engine: write ioengine=io_uring");
+    }
+    None
+}
+
+fn notes(jobs: &[Job]) -> Vec<String> {
+    let unsaid: Vec<&str> =
+        jobs.iter().filter(|job| job.options.direct.is_none()).map(|job| job.name.as_str()).collect();
+    let mut notes = Vec::new();
+    if !unsaid.is_empty() {
+        notes.push(format!(
+            "no page cache is modelled: {} without direct=1 run{} as if it were given",
+            unsaid.join(", "),
+            if unsaid.len() == 1 { "s" } else { "" }
+        ));
+    }
+    for job in jobs {
+        if job.options.engine.kind == EngineKind::Synchronous && job.options.iodepth > 1 {
+            notes.push(format!(
+                "{}: ioengine={} keeps one I/O in flight, not iodepth={}",
+                job.name, job.options.engine.name, job.options.iodepth
+            ));
+        }
+    }
+    notes
+}

@@ -1,0 +1,18 @@
+//! Job files as typed values.
+
+mod error;
+mod file;
+mod ini;
+mod options;
+mod table;
+mod unsupported;
+mod value;
+
+pub use error::{ParseError, ParseErrorKind, Span};
+pub use file::{Job, JobFile, Source};
+pub use options::{
+    BlockSizes, Contents, Distribution, Engine, EngineKind, Extent, Options, Pattern, RateProcess, Sequencer,
+    SubmitMode, SyncWrites, Unified, Verify, Zone,
+};
+pub use table::{OptionSpec, Support, option_specs};
+pub use value::ValueError;
