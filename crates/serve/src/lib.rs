@@ -1,1 +1,25 @@
 //! Front-ends that serve a modelled device on the wall clock.
+//!
+//! The device is the same sans-IO value that virtual-time runs drive. A
+//! front-end hands [`backend::Request`]s to a [`backend::Backend`], which splits
+//! them into commands, keeps within the device's queues, and gives the answers
+//! back when the model says they are done. [`nbd`] is the first front-end.
+//!
+//! # Why a loop of its own and not the executor on its wall clock
+//!
+//! The path of one request is short (socket, device, socket), there are no
+//! tasks with state of their own to suspend, and what matters is the time
+//! between an event and the instruction that reacts to it. One thread waits in
+//! `epoll_pwait2` for sockets and for the device's next event at once; a task,
+//! waker and ready list between them would add latency and no clarity.
+
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+pub mod backend;
+mod clock;
+pub mod latency;
+pub mod nbd;
+mod poller;
+mod stop;
+
+pub use stop::Stop;

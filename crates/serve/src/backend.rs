@@ -1,0 +1,462 @@
+//! The one interface between front-ends and a device.
+//!
+//! A front-end submits byte-addressed requests; the backend turns each into the
+//! commands the device takes (split at its transfer limit, at most a queue's
+//! depth outstanding), emulates Force Unit Access by a flush on devices without
+//! it, and joins the completions into one reply.
+//!
+//! Like the device, the backend has no clock: the front-end says what time it
+//! is. The device's clock may run ahead of the caller's by a lead, see
+//! [`Backend::advance`].
+
+use std::collections::VecDeque;
+
+use nvme::{Command, CommandId, Lba, LbaRange, NamespaceId, QueueId, Status};
+use ssd::{Completion, Device, Identity, Submission};
+use trace::RequestId;
+use units::Nanos;
+
+/// Most blocks of one Write Zeroes command: NLB is a zero-based 16-bit field
+/// (NVM 3.2.8).
+const MAX_WRITE_ZEROES_BLOCKS: u64 = 1 << 16;
+
+/// Device events handled by one [`Backend::advance`] before the caller gets to
+/// look at its sockets again.
+const MAX_EVENTS_PER_PASS: u32 = 4096;
+
+/// What a front-end asks of a namespace. Offsets and lengths are in bytes.
+#[derive(Debug)]
+pub enum Request {
+    /// Read `length` bytes.
+    Read {
+        /// First byte.
+        offset: u64,
+        /// Bytes to read.
+        length: u32,
+    },
+    /// Write `data`.
+    Write {
+        /// First byte.
+        offset: u64,
+        /// The bytes.
+        data: Box<[u8]>,
+        /// Reply only when the data is on non-volatile media.
+        fua: bool,
+    },
+    /// Commit the volatile write cache.
+    Flush,
+    /// Deallocate.
+    Trim {
+        /// First byte.
+        offset: u64,
+        /// Bytes to deallocate.
+        length: u64,
+        /// Reply only when the deallocation is on non-volatile media.
+        fua: bool,
+    },
+    /// Make bytes read as zero.
+    WriteZeroes {
+        /// First byte.
+        offset: u64,
+        /// Bytes to zero.
+        length: u64,
+        /// Reply only when the zeroes are on non-volatile media.
+        fua: bool,
+        /// The device may deallocate the blocks.
+        deallocate: bool,
+    },
+}
+
+impl Request {
+    /// The bytes it covers: (first, count); `None` for a flush.
+    pub fn extent(&self) -> Option<(u64, u64)> {
+        match *self {
+            Self::Read { offset, length } => Some((offset, u64::from(length))),
+            Self::Write { offset, ref data, .. } => Some((offset, data.len() as u64)),
+            Self::Flush => None,
+            Self::Trim { offset, length, .. } | Self::WriteZeroes { offset, length, .. } => Some((offset, length)),
+        }
+    }
+}
+
+/// The answer to a request.
+#[derive(Debug)]
+pub struct Reply<T> {
+    /// What the front-end gave with the request.
+    pub context: T,
+    /// A read's bytes (empty for other requests), or the first failure.
+    pub result: Result<Box<[u8]>, Status>,
+    /// When the device was given the first command, on the device's clock.
+    pub submitted_at: Nanos,
+    /// When its last command completed, on the device's clock.
+    pub completed_at: Nanos,
+}
+
+impl<T> Reply<T> {
+    /// What the model says the request takes.
+    pub fn modelled_latency(&self) -> Nanos {
+        self.completed_at.since(self.submitted_at)
+    }
+}
+
+/// A request on its way through the device.
+struct Active<T> {
+    context: T,
+    nsid: NamespaceId,
+    request: Request,
+    /// The request's extent in bytes; (0, 0) for a flush.
+    offset: u64,
+    length: u64,
+    /// Bytes of the extent given to the device so far.
+    issued_bytes: u64,
+    /// Commands outstanding.
+    outstanding: u32,
+    /// Whether it still waits for command identifiers.
+    unissued: bool,
+    /// Whether a flush is to follow the data, which emulates FUA.
+    flush_after: bool,
+    /// Whether that flush is what is being issued.
+    flushing: bool,
+    status: Status,
+    /// A read's result so far.
+    data: Vec<u8>,
+    submitted_at: Option<Nanos>,
+}
+
+/// A command the device has.
+#[derive(Clone, Copy)]
+struct Outstanding {
+    active: usize,
+    /// Where a read's data belongs in the result.
+    data_at: usize,
+}
+
+/// One submission queue: its command identifiers and who waits for one.
+struct Queue {
+    commands: Vec<Option<Outstanding>>,
+    free: Vec<u16>,
+    waiting: VecDeque<usize>,
+}
+
+/// A device and the requests in it. `T` is the front-end's own note on a request.
+pub struct Backend<T> {
+    device: Box<dyn Device>,
+    identity: Identity,
+    queues: Vec<Queue>,
+    active: Vec<Option<Active<T>>>,
+    free: Vec<usize>,
+    clock: Nanos,
+    completions: Vec<Completion>,
+    next_request: u64,
+}
+
+impl<T> Backend<T> {
+    /// Takes a device.
+    pub fn new(device: Box<dyn Device>) -> Self {
+        let identity = device.identity().clone();
+        let depth = identity.queue_depth.max(1);
+        let queues = (0..identity.queues.max(1))
+            .map(|_| Queue {
+                commands: vec![None; usize::from(depth)],
+                free: (0..depth).rev().collect(),
+                waiting: VecDeque::new(),
+            })
+            .collect();
+        Self {
+            device,
+            identity,
+            queues,
+            active: Vec::new(),
+            free: Vec::new(),
+            clock: Nanos::ZERO,
+            completions: Vec::new(),
+            next_request: 1,
+        }
+    }
+
+    /// The device's description.
+    pub fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// The device's counters.
+    pub fn counters(&self) -> Vec<(String, u64)> {
+        self.device.counters()
+    }
+
+    /// Requests not yet answered.
+    pub fn outstanding(&self) -> usize {
+        self.active.len() - self.free.len()
+    }
+
+    /// Size of a namespace in bytes; 0 where there is none.
+    pub fn namespace_bytes(&self, nsid: NamespaceId) -> u64 {
+        let index = (nsid.0 as usize).wrapping_sub(1);
+        let blocks = self.identity.namespace_blocks.get(index).copied().unwrap_or(0);
+        blocks * u64::from(self.identity.lba_bytes)
+    }
+
+    /// Gives the device a request at `now` on queue `queue` modulo the device's
+    /// queues. It is always answered, by a later [`Backend::advance`].
+    ///
+    /// An extent that is empty, not made of whole logical blocks, or not inside
+    /// the namespace is answered with `INVALID_FIELD` or `LBA_OUT_OF_RANGE`.
+    pub fn submit(
+        &mut self,
+        now: Nanos,
+        queue: usize,
+        nsid: NamespaceId,
+        request: Request,
+        context: T,
+        replies: &mut Vec<Reply<T>>,
+    ) {
+        if let Some(status) = self.refusal(nsid, &request) {
+            replies.push(Reply { context, result: Err(status), submitted_at: now, completed_at: now });
+            return;
+        }
+        // What is due before the command is submitted happens before it.
+        self.run_until(now, replies);
+        let (fua, native) = match request {
+            Request::Write { fua, .. } | Request::WriteZeroes { fua, .. } => (fua, self.identity.supports_fua),
+            // Dataset Management has no FUA bit (NVM 3.2.3).
+            Request::Trim { fua, .. } => (fua, false),
+            Request::Read { .. } | Request::Flush => (false, true),
+        };
+        let data = match request {
+            // A read of one command takes the device's own buffer.
+            Request::Read { length, .. } if length > self.transfer_bytes() => vec![0; length as usize],
+            _ => Vec::new(),
+        };
+        let (offset, length) = request.extent().unwrap_or_default();
+        let entry = Active {
+            context,
+            nsid,
+            flushing: matches!(request, Request::Flush),
+            request,
+            offset,
+            length,
+            issued_bytes: 0,
+            outstanding: 0,
+            unissued: true,
+            flush_after: fua && !native && self.identity.volatile_write_cache,
+            status: Status::SUCCESS,
+            data,
+            submitted_at: None,
+        };
+        let index = match self.free.pop() {
+            Some(index) => {
+                self.active[index] = Some(entry);
+                index
+            }
+            None => {
+                self.active.push(Some(entry));
+                self.active.len() - 1
+            }
+        };
+        let queue = queue % self.queues.len();
+        self.clock = self.clock.max(now);
+        self.queues[queue].waiting.push_back(index);
+        self.issue(queue);
+    }
+
+    /// When [`Backend::advance`] next has something to do, if ever.
+    pub fn next_event(&self) -> Option<Nanos> {
+        self.device.next_event()
+    }
+
+    /// Does what is due at or before `until` on the device's clock, event by
+    /// event, and appends the answers to `replies`. Returns whether it stopped
+    /// early, with more due.
+    ///
+    /// `until` may lie ahead of the wall clock: the caller then gets answers
+    /// early by the time it knows it will lose on their way to the client. The
+    /// device's clock stops at its last event, so a submission that arrives
+    /// meanwhile is late by no more than that lead.
+    pub fn advance(&mut self, until: Nanos, replies: &mut Vec<Reply<T>>) -> bool {
+        self.run_until(until, replies)
+    }
+
+    /// Finishes everything outstanding and commits the volatile cache of every
+    /// namespace, moving the device's clock as far as that takes. Returns the
+    /// flush's status; answers to what was outstanding are appended to `replies`.
+    pub fn shut_down(&mut self, replies: &mut Vec<Reply<T>>) -> Status {
+        while self.outstanding() > 0 {
+            let Some(next) = self.device.next_event() else { break };
+            self.run_until(next, replies);
+        }
+        debug_assert_eq!(self.outstanding(), 0, "a device lost a command");
+        let (queue, cid) = (QueueId(1), CommandId(0));
+        let command = Command::Flush { nsid: NamespaceId::ALL };
+        let request = RequestId(self.next_request);
+        self.device.submit(self.clock, Submission { queue, cid, command, data: None, request });
+        while let Some(next) = self.device.next_event() {
+            self.clock = self.clock.max(next);
+            self.device.advance(self.clock, &mut self.completions);
+            if let Some(done) = self.completions.pop() {
+                return done.status;
+            }
+        }
+        Status::INTERNAL_ERROR
+    }
+
+    fn refusal(&self, nsid: NamespaceId, request: &Request) -> Option<Status> {
+        let Some((offset, length)) = request.extent() else { return None };
+        let lba_bytes = u64::from(self.identity.lba_bytes);
+        if length == 0 || offset % lba_bytes != 0 || length % lba_bytes != 0 {
+            return Some(Status::INVALID_FIELD);
+        }
+        if matches!(request, Request::Trim { .. }) && !self.identity.supports_deallocate {
+            return Some(Status::INVALID_OPCODE);
+        }
+        let end = offset.checked_add(length);
+        if end.is_none_or(|end| end > self.namespace_bytes(nsid)) {
+            return Some(Status::LBA_OUT_OF_RANGE);
+        }
+        None
+    }
+
+    /// Largest transfer of one command, in whole logical blocks.
+    fn transfer_bytes(&self) -> u32 {
+        let lba_bytes = self.identity.lba_bytes;
+        (self.identity.max_transfer_bytes / lba_bytes).max(1) * lba_bytes
+    }
+
+    fn run_until(&mut self, until: Nanos, replies: &mut Vec<Reply<T>>) -> bool {
+        for _ in 0..MAX_EVENTS_PER_PASS {
+            let Some(next) = self.device.next_event() else { return false };
+            if next > until {
+                return false;
+            }
+            self.clock = self.clock.max(next);
+            self.device.advance(self.clock, &mut self.completions);
+            let mut completions = std::mem::take(&mut self.completions);
+            for completion in completions.drain(..) {
+                self.complete(completion, replies);
+            }
+            self.completions = completions;
+        }
+        true
+    }
+
+    /// Gives the device the next commands of a queue while it has identifiers.
+    fn issue(&mut self, queue: usize) {
+        while let Some(&index) = self.queues[queue].waiting.front() {
+            let Some(cid) = self.queues[queue].free.pop() else { return };
+            let (command, data, data_at) = self.next_command(index);
+            self.queues[queue].commands[usize::from(cid)] = Some(Outstanding { active: index, data_at });
+            let Some(entry) = self.active[index].as_mut() else {
+                debug_assert!(false, "a waiting request is active");
+                return;
+            };
+            entry.outstanding += 1;
+            entry.submitted_at.get_or_insert(self.clock);
+            if !entry.unissued {
+                self.queues[queue].waiting.pop_front();
+            }
+            let request = RequestId(self.next_request);
+            self.next_request += 1;
+            // Queue 0 is the admin queue.
+            let queue_id = QueueId(queue as u16 + 1);
+            self.device.submit(self.clock, Submission { queue: queue_id, cid: CommandId(cid), command, data, request });
+        }
+    }
+
+    /// The next command of a request, a write's data, and where a read's data
+    /// goes in the result.
+    fn next_command(&mut self, index: usize) -> (Command, ssd::Payload, usize) {
+        let lba_bytes = u64::from(self.identity.lba_bytes);
+        let transfer_bytes = u64::from(self.transfer_bytes());
+        let supports_fua = self.identity.supports_fua;
+        let Some(entry) = self.active[index].as_mut() else {
+            debug_assert!(false, "a waiting request is active");
+            return (Command::Flush { nsid: NamespaceId::ALL }, None, 0);
+        };
+        let nsid = entry.nsid;
+        if entry.flushing {
+            entry.unissued = false;
+            return (Command::Flush { nsid }, None, 0);
+        }
+        let (offset, length) = (entry.offset, entry.length);
+        let limit_bytes = match entry.request {
+            Request::Read { .. } | Request::Write { .. } => transfer_bytes,
+            Request::WriteZeroes { .. } => MAX_WRITE_ZEROES_BLOCKS * lba_bytes,
+            Request::Trim { .. } | Request::Flush => u64::from(u32::MAX) * lba_bytes,
+        };
+        let done = entry.issued_bytes;
+        let bytes = limit_bytes.min(length - done);
+        entry.issued_bytes += bytes;
+        entry.unissued = entry.issued_bytes < length;
+        // `bytes / lba_bytes` fits: `limit_bytes` is at most u32::MAX blocks.
+        let range = LbaRange { start: Lba((offset + done) / lba_bytes), count: (bytes / lba_bytes) as u32 };
+        let data_at = done as usize;
+        match &mut entry.request {
+            Request::Read { .. } => (Command::Read { nsid, range, fua: false }, None, data_at),
+            Request::Write { data, fua, .. } => {
+                let fua = *fua && supports_fua;
+                let piece =
+                    if bytes == length { std::mem::take(data) } else { data[data_at..data_at + bytes as usize].into() };
+                (Command::Write { nsid, range, fua }, Some(piece), 0)
+            }
+            Request::WriteZeroes { fua, deallocate, .. } => {
+                let fua = *fua && supports_fua;
+                (Command::WriteZeroes { nsid, range, fua, deallocate: *deallocate }, None, 0)
+            }
+            Request::Trim { .. } => (Command::Deallocate { nsid, ranges: Box::new([range]) }, None, 0),
+            Request::Flush => (Command::Flush { nsid }, None, 0),
+        }
+    }
+
+    fn complete(&mut self, completion: Completion, replies: &mut Vec<Reply<T>>) {
+        let queue = usize::from(completion.queue.0).wrapping_sub(1);
+        let cid = completion.cid.0;
+        let Some(command) =
+            self.queues.get_mut(queue).and_then(|queue| queue.commands.get_mut(usize::from(cid))?.take())
+        else {
+            debug_assert!(false, "completion of a command that was not outstanding");
+            return;
+        };
+        self.queues[queue].free.push(cid);
+        let index = command.active;
+        let Some(entry) = self.active[index].as_mut() else {
+            debug_assert!(false, "completion of a command without a request");
+            return;
+        };
+        entry.outstanding -= 1;
+        if !completion.status.is_success() && entry.status.is_success() {
+            entry.status = completion.status;
+        }
+        if let (Some(data), true) = (completion.data, entry.status.is_success()) {
+            if entry.data.is_empty() {
+                entry.data = data.into_vec();
+            } else if let Some(room) = entry.data.get_mut(command.data_at..command.data_at + data.len()) {
+                room.copy_from_slice(&data);
+            }
+        }
+        if entry.outstanding == 0 && !entry.unissued {
+            if entry.flush_after && entry.status.is_success() {
+                entry.flush_after = false;
+                entry.flushing = true;
+                entry.unissued = true;
+                self.queues[queue].waiting.push_back(index);
+            } else if let Some(entry) = self.active[index].take() {
+                self.free.push(index);
+                replies.push(entry.into_reply(completion.at));
+            }
+        }
+        self.issue(queue);
+    }
+}
+
+impl<T> Active<T> {
+    fn into_reply(self, completed_at: Nanos) -> Reply<T> {
+        let result = match self.request {
+            _ if !self.status.is_success() => Err(self.status),
+            // A device that keeps no contents reads as zeroes.
+            Request::Read { length, .. } if self.data.is_empty() => Ok(vec![0; length as usize].into()),
+            Request::Read { .. } => Ok(self.data.into()),
+            _ => Ok(Box::default()),
+        };
+        let submitted_at = self.submitted_at.unwrap_or(completed_at);
+        Reply { context: self.context, result, submitted_at, completed_at }
+    }
+}

@@ -1,0 +1,136 @@
+//! What serving costs beyond the model, measured at start on this machine.
+//!
+//! A request's way from the client into the server, the wake-up from the timer,
+//! and the reply's way back take tens of microseconds on an idle machine; most
+//! of it is waking a sleeping CPU. The server runs its own loop with a device
+//! of known latency and a client at queue depth one, and takes what the client
+//! sees beyond that latency as the cost. Serving then gives answers early by as
+//! much (see [`crate::backend::Backend::advance`]).
+
+use std::fmt;
+use std::io::{self, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use ssd::NullDevice;
+use units::Nanos;
+use zerocopy::IntoBytes;
+
+use super::error::ServeError;
+use super::listen::Socket;
+use super::proto::{
+    HandshakeFlags, IHAVEOPT, NBD_REQUEST_MAGIC, OptionHeader, RequestHeader, SimpleReplyHeader, cmd, opt,
+};
+use super::server::{EventLoop, ServeOptions};
+use crate::stop::Stop;
+
+/// The device that is measured with: between a fast SSD and a TLC read.
+const PROBE_LATENCY: Nanos = Nanos::from_micros(100);
+/// Requests of one round; with the probe's latency, under a tenth of a second.
+const PROBE_REQUESTS: usize = 400;
+const PROBE_BLOCK_BYTES: u32 = 4096;
+/// A round compensates by the rounds before it: the second one checks and
+/// corrects the first.
+const ROUNDS: u32 = 2;
+/// A client that gets no answer for so long is on a machine too busy to
+/// calibrate on.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The cost of serving, beyond the model.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Calibration {
+    /// How far the device's clock runs ahead so that answers arrive on time.
+    pub lead: Nanos,
+    /// What a request and its reply spend between client and server.
+    pub transport: Nanos,
+}
+
+impl fmt::Display for Calibration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "answers are given {} early; {} of that is the way to the client and back", self.lead, self.transport)
+    }
+}
+
+impl Calibration {
+    /// Measures over a Unix socket pair, or over loopback TCP.
+    pub(crate) fn measure(options: &ServeOptions, tcp: bool) -> Result<Self, ServeError> {
+        let mut calibration = Self::default();
+        for _ in 0..ROUNDS {
+            let (round_trip, in_server) = round(options, calibration, tcp)
+                .map_err(|source| ServeError::Loop { action: "calibration", source })?;
+            let lead = (calibration.lead + round_trip).since(PROBE_LATENCY);
+            calibration = Self { lead, transport: round_trip.since(in_server) };
+        }
+        Ok(calibration)
+    }
+}
+
+/// Medians of what the client sees and of what the server takes.
+fn round(options: &ServeOptions, calibration: Calibration, tcp: bool) -> io::Result<(Nanos, Nanos)> {
+    let (server, client) = pair(tcp)?;
+    let stop = Stop::new()?;
+    let device = Box::new(NullDevice::new(1, PROBE_BLOCK_BYTES, PROBE_LATENCY));
+    let mut served = EventLoop::new(device, options, Calibration { transport: Nanos::ZERO, ..calibration })
+        .map_err(io::Error::other)?;
+    served.adopt(server, "calibration".to_owned())?;
+    let stopper = stop.try_clone()?;
+    let probe = thread::spawn(move || {
+        let round_trips = probe(client);
+        stopper.ask();
+        round_trips
+    });
+    served.run(None, &stop).map_err(io::Error::other)?;
+    let mut round_trips = probe.join().map_err(|_| io::Error::other("the calibrating client panicked"))??;
+    round_trips.sort_unstable();
+    let in_server = served.latencies().in_server_median();
+    Ok((round_trips[round_trips.len() / 2], in_server))
+}
+
+fn pair(tcp: bool) -> io::Result<(Socket, Socket)> {
+    let (server, client) = if tcp {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let client = TcpStream::connect(listener.local_addr()?)?;
+        client.set_nodelay(true)?;
+        client.set_read_timeout(Some(PROBE_TIMEOUT))?;
+        (Socket::Tcp(listener.accept()?.0), Socket::Tcp(client))
+    } else {
+        let (server, client) = UnixStream::pair()?;
+        client.set_read_timeout(Some(PROBE_TIMEOUT))?;
+        (Socket::Unix(server), Socket::Unix(client))
+    };
+    server.prepare()?;
+    Ok((server, client))
+}
+
+/// A client at queue depth one; returns its round-trip times.
+fn probe(socket: Socket) -> io::Result<Vec<Nanos>> {
+    let mut socket = &socket;
+    // Magic numbers and flags; the server is known.
+    socket.read_exact(&mut [0; 18])?;
+    let flags = HandshakeFlags::FIXED_NEWSTYLE | HandshakeFlags::NO_ZEROES;
+    let option = OptionHeader { magic: IHAVEOPT.into(), option: opt::EXPORT_NAME.into(), length: 0.into() };
+    let mut hello = flags.bits().to_be_bytes().to_vec();
+    hello.extend_from_slice(option.as_bytes());
+    socket.write_all(&hello)?;
+    // Size and transmission flags.
+    socket.read_exact(&mut [0; 10])?;
+    let mut reply = vec![0; size_of::<SimpleReplyHeader>() + PROBE_BLOCK_BYTES as usize];
+    let mut round_trips = Vec::with_capacity(PROBE_REQUESTS);
+    for cookie in 0..PROBE_REQUESTS as u64 {
+        let request = RequestHeader {
+            magic: NBD_REQUEST_MAGIC.into(),
+            flags: 0.into(),
+            command: cmd::READ.into(),
+            cookie: cookie.into(),
+            offset: 0.into(),
+            length: PROBE_BLOCK_BYTES.into(),
+        };
+        let sent = Instant::now();
+        socket.write_all(request.as_bytes())?;
+        socket.read_exact(&mut reply)?;
+        round_trips.push(Nanos(sent.elapsed().as_nanos() as u64));
+    }
+    Ok(round_trips)
+}

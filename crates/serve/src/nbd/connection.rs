@@ -1,0 +1,307 @@
+//! One client: its socket, what has come in, what is to go out.
+
+use std::io::{self, Read};
+
+use nvme::NamespaceId;
+use units::Nanos;
+use zerocopy::FromBytes;
+
+use super::export::{Export, Exports};
+use super::handshake::{Handshake, Progress, ProtocolError};
+use super::listen::Socket;
+use super::output::Output;
+use super::proto::{NbdError, RequestHeader, cmd};
+use super::server::Limits;
+use super::transmission::{self, Message, Ticket};
+use crate::backend::Request;
+use crate::poller::Interest;
+
+/// Bytes read from a socket at once. Larger write payloads are read straight to
+/// where they belong.
+const INPUT_BYTES: usize = 64 << 10;
+
+/// Room made at once for a write's payload: memory is given for bytes that have
+/// come, not for bytes that were announced.
+const PAYLOAD_STEP_BYTES: usize = 256 << 10;
+
+/// Why a connection ends.
+#[derive(Debug)]
+pub(crate) enum End {
+    /// As the protocol has it.
+    Orderly,
+    /// The client went away in the middle of something, or broke the protocol.
+    Dropped(String),
+}
+
+impl From<ProtocolError> for End {
+    fn from(error: ProtocolError) -> Self {
+        Self::Dropped(format!("protocol violation: {error}"))
+    }
+}
+
+enum Phase {
+    Handshake(Handshake),
+    Transmission {
+        export: Box<Export>,
+        structured: bool,
+        incoming: Incoming,
+    },
+    /// NBD_CMD_DISC or NBD_OPT_ABORT was received: what is outstanding is
+    /// answered, nothing more is read.
+    Closing,
+}
+
+/// What the next bytes are in the transmission phase.
+enum Incoming {
+    Header,
+    Payload { ticket: Ticket, offset: u64, length: usize, fua: bool, data: Vec<u8> },
+    Skip { ticket: Ticket, error: NbdError, left: usize },
+}
+
+/// A client.
+pub(crate) struct Connection {
+    pub(crate) socket: Socket,
+    pub(crate) peer: String,
+    /// Tells replies to an earlier client of the same slot apart.
+    pub(crate) serial: u64,
+    /// When a client that has not finished the handshake is dropped.
+    pub(crate) handshake_deadline: Option<Nanos>,
+    pub(crate) interest: Interest,
+    phase: Phase,
+    input: Box<[u8]>,
+    /// The part of `input` not yet understood.
+    start: usize,
+    end: usize,
+    output: Output,
+    outstanding: u32,
+    /// Data of requests in the device.
+    held_bytes: usize,
+    /// Whether the buffered input can be understood further right now.
+    pub(crate) runnable: bool,
+}
+
+impl Connection {
+    pub(crate) fn new(socket: Socket, peer: String, serial: u64, handshake_deadline: Nanos) -> Self {
+        let mut greeting = Vec::new();
+        let handshake = Handshake::start(&mut greeting);
+        let mut output = Output::default();
+        output.push(&greeting);
+        Self {
+            socket,
+            peer,
+            serial,
+            handshake_deadline: Some(handshake_deadline),
+            interest: Interest::READABLE,
+            phase: Phase::Handshake(handshake),
+            input: vec![0; INPUT_BYTES].into(),
+            start: 0,
+            end: 0,
+            output,
+            outstanding: 0,
+            held_bytes: 0,
+            runnable: false,
+        }
+    }
+
+    /// Reads once from the socket.
+    pub(crate) fn receive(&mut self) -> Result<(), End> {
+        let (buffer, at) = match &mut self.phase {
+            Phase::Transmission { incoming: Incoming::Payload { data, length, .. }, .. } if self.start == self.end => {
+                let at = data.len();
+                data.resize((at + PAYLOAD_STEP_BYTES).min(*length), 0);
+                (&mut data[at..], at)
+            }
+            _ => {
+                if self.start == self.end {
+                    (self.start, self.end) = (0, 0);
+                } else if self.end == self.input.len() {
+                    self.input.copy_within(self.start..self.end, 0);
+                    (self.start, self.end) = (0, self.end - self.start);
+                }
+                if self.end == self.input.len() {
+                    return Ok(());
+                }
+                (&mut self.input[self.end..], usize::MAX)
+            }
+        };
+        let result = (&self.socket).read(buffer);
+        let count = *result.as_ref().unwrap_or(&0);
+        match &mut self.phase {
+            Phase::Transmission { incoming: Incoming::Payload { data, .. }, .. } if at != usize::MAX => {
+                data.truncate(at + count);
+            }
+            _ => self.end += count,
+        }
+        match result {
+            Ok(0) => Err(self.end_of_file()),
+            Ok(_) => {
+                self.runnable = true;
+                Ok(())
+            }
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => Ok(()),
+            Err(error) => Err(End::Dropped(format!("read failed: {error}"))),
+        }
+    }
+
+    /// Understands the next request in what has been read. `None`: it needs
+    /// more input, or has enough outstanding (`runnable` says which).
+    pub(crate) fn next_request(
+        &mut self,
+        exports: &Exports,
+        limits: &Limits,
+    ) -> Result<Option<(Ticket, NamespaceId, Request)>, End> {
+        loop {
+            match &mut self.phase {
+                Phase::Closing => {
+                    self.runnable = false;
+                    return Ok(None);
+                }
+                Phase::Handshake(handshake) => {
+                    let mut answer = Vec::new();
+                    let step = handshake.step(&self.input[self.start..self.end], exports, &mut answer);
+                    self.output.push(&answer);
+                    let (used, progress) = step?;
+                    self.start += used;
+                    match progress {
+                        Progress::Continue if used == 0 => {
+                            self.runnable = false;
+                            return Ok(None);
+                        }
+                        Progress::Continue => {
+                            if self.output.len() > limits.request_bytes as usize {
+                                return Err(End::Dropped("sends options without reading the replies".to_owned()));
+                            }
+                        }
+                        Progress::Transmission(negotiated) => {
+                            self.handshake_deadline = None;
+                            self.phase = Phase::Transmission {
+                                export: Box::new(negotiated.export),
+                                structured: negotiated.structured_replies,
+                                incoming: Incoming::Header,
+                            };
+                        }
+                        Progress::Abort => self.phase = Phase::Closing,
+                    }
+                }
+                Phase::Transmission { export, structured, incoming } => match incoming {
+                    Incoming::Header => {
+                        let input = &self.input[self.start..self.end];
+                        let Ok((header, _)) = RequestHeader::read_from_prefix(input) else {
+                            self.runnable = false;
+                            return Ok(None);
+                        };
+                        let held = self.held_bytes + self.output.len();
+                        let carries_data = matches!(header.command.get(), cmd::READ | cmd::WRITE);
+                        let data_bytes = if carries_data { header.length.get() as usize } else { 0 };
+                        let full = held > 0 && held + data_bytes > limits.held_bytes();
+                        if self.outstanding >= limits.outstanding || full {
+                            // Goes on when replies have left.
+                            return Ok(None);
+                        }
+                        let message = transmission::parse(&header, export, *structured)?;
+                        self.start += size_of::<RequestHeader>();
+                        match message {
+                            Message::Submit(ticket, request) => {
+                                let nsid = export.nsid;
+                                return Ok(Some(self.accept(ticket, nsid, request)));
+                            }
+                            Message::Write { ticket, offset, length, fua } => {
+                                let length = length as usize;
+                                let data = Vec::with_capacity(length);
+                                *incoming = Incoming::Payload { ticket, offset, length, fua, data };
+                            }
+                            Message::Refuse { ticket, error, payload } => {
+                                *incoming = Incoming::Skip { ticket, error, left: payload as usize };
+                            }
+                            Message::Disconnect => self.phase = Phase::Closing,
+                        }
+                    }
+                    Incoming::Payload { ticket, offset, length, fua, data } => {
+                        let here = (*length - data.len()).min(self.end - self.start);
+                        data.extend_from_slice(&self.input[self.start..self.start + here]);
+                        self.start += here;
+                        if data.len() < *length {
+                            self.runnable = false;
+                            return Ok(None);
+                        }
+                        let data = std::mem::take(data).into_boxed_slice();
+                        let (ticket, request) = (*ticket, Request::Write { offset: *offset, data, fua: *fua });
+                        *incoming = Incoming::Header;
+                        let nsid = export.nsid;
+                        return Ok(Some(self.accept(ticket, nsid, request)));
+                    }
+                    Incoming::Skip { ticket, error, left } => {
+                        let here = (*left).min(self.end - self.start);
+                        self.start += here;
+                        *left -= here;
+                        if *left > 0 {
+                            self.runnable = false;
+                            return Ok(None);
+                        }
+                        transmission::reply(&mut self.output, *ticket, Err(*error));
+                        *incoming = Incoming::Header;
+                    }
+                },
+            }
+        }
+    }
+
+    fn accept(&mut self, ticket: Ticket, nsid: NamespaceId, request: Request) -> (Ticket, NamespaceId, Request) {
+        self.outstanding += 1;
+        self.held_bytes += data_bytes(&request);
+        (ticket, nsid, request)
+    }
+
+    /// Queues the answer to a request that [`Connection::next_request`] gave;
+    /// `held_bytes` is its [`data_bytes`].
+    pub(crate) fn answer(&mut self, ticket: Ticket, held_bytes: usize, result: Result<Box<[u8]>, NbdError>) {
+        debug_assert!(self.outstanding > 0 && self.held_bytes >= held_bytes);
+        self.outstanding -= 1;
+        self.held_bytes -= held_bytes;
+        transmission::reply(&mut self.output, ticket, result);
+    }
+
+    /// Sends what it can; an orderly end when the client is done and has
+    /// everything.
+    pub(crate) fn send(&mut self) -> Result<(), End> {
+        self.output.send(&self.socket).map_err(|error| End::Dropped(format!("write failed: {error}")))?;
+        if matches!(self.phase, Phase::Closing) && self.is_idle() {
+            return Err(End::Orderly);
+        }
+        Ok(())
+    }
+
+    /// Nothing in the device and nothing left to send.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.outstanding == 0 && self.output.len() == 0
+    }
+
+    /// What the loop should wait for.
+    pub(crate) fn wanted(&self, limits: &Limits) -> Interest {
+        let room = self.start == self.end || self.end - self.start < self.input.len();
+        let over = self.outstanding >= limits.outstanding
+            || self.held_bytes + self.output.len() > limits.held_bytes()
+            || matches!(self.phase, Phase::Closing);
+        // Still runnable here means that whole messages are buffered and wait
+        // for replies to leave first.
+        Interest { readable: room && !over && !self.runnable, writable: self.output.len() > 0 }
+    }
+
+    fn end_of_file(&self) -> End {
+        let mid_message = match &self.phase {
+            Phase::Closing => false,
+            Phase::Handshake(_) => self.start != self.end,
+            Phase::Transmission { incoming, .. } => !matches!(incoming, Incoming::Header) || self.start != self.end,
+        };
+        if mid_message { End::Dropped("hung up in the middle of a message".to_owned()) } else { End::Orderly }
+    }
+}
+
+/// Bytes of data a request keeps in memory until it is answered.
+pub(crate) fn data_bytes(request: &Request) -> usize {
+    match request {
+        Request::Read { length, .. } => *length as usize,
+        Request::Write { data, .. } => data.len(),
+        Request::Flush | Request::Trim { .. } | Request::WriteZeroes { .. } => 0,
+    }
+}

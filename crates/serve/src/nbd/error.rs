@@ -1,0 +1,53 @@
+//! Why serving cannot start or go on.
+
+use std::io;
+use std::path::PathBuf;
+
+/// A reason not to serve. What a single client does wrong is no reason: it is
+/// dropped and the others are served on.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// Somebody serves there already.
+    #[error("{}: another server answers on this socket; stop it or choose another path", .path.display())]
+    InUse {
+        /// The socket.
+        path: PathBuf,
+    },
+    /// Something that is not a socket is in the way.
+    #[error("{}: exists and is not a socket; remove it or choose another path", .path.display())]
+    NotASocket {
+        /// What is in the way.
+        path: PathBuf,
+    },
+    /// The address cannot be listened on.
+    #[error("cannot listen on {address}: {source}")]
+    Bind {
+        /// The address as asked for.
+        address: String,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// NBD cannot express the device.
+    #[error(
+        "logical blocks of {lba_bytes} bytes cannot be served over NBD, which needs a power of two of at most 64 KiB; \
+         choose a device with another LBA format"
+    )]
+    BlockSize {
+        /// The device's logical block size.
+        lba_bytes: u32,
+    },
+    /// The device could not commit what it had on shutdown.
+    #[error("the device failed its last flush ({status:?}); writes since the flush before it may be lost")]
+    LastFlush {
+        /// Its status.
+        status: nvme::Status,
+    },
+    /// The event loop itself failed.
+    #[error("serving stopped: {action}: {source}")]
+    Loop {
+        /// What was being done.
+        action: &'static str,
+        /// The system's reason.
+        source: io::Error,
+    },
+}

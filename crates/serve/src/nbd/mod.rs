@@ -1,0 +1,34 @@
+//! The Network Block Device protocol, fixed newstyle (NBD `doc/proto.md`).
+//!
+//! ```no_run
+//! # fn device() -> Box<dyn ssd::Device> { unimplemented!() }
+//! use plumb_serve::Stop;
+//! use plumb_serve::nbd::{Listen, ServeOptions, Server};
+//!
+//! let listen: Listen = "unix:/run/plumb.sock".parse()?;
+//! let stop = Stop::new()?;
+//! let report = Server::bind(&listen)?.run(device(), &ServeOptions::default(), &stop)?;
+//! println!("{report}");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Limits: NBD has no authentication and this server no TLS. Requests must be
+//! whole logical blocks, as the advertised block size says; others are refused
+//! with `NBD_EINVAL`. Block status, extended headers, resize, cache and fast
+//! zero are not offered.
+
+mod calibrate;
+mod connection;
+mod error;
+mod export;
+mod handshake;
+mod listen;
+mod output;
+pub mod proto;
+mod server;
+mod transmission;
+
+pub use calibrate::Calibration;
+pub use error::ServeError;
+pub use listen::{Listen, ParseListenError};
+pub use server::{Limits, ServeOptions, ServeReport, Server};
