@@ -2,7 +2,42 @@
 //!
 //! Bios go in, NVMe commands come out: plugging, merging, splitting, software
 //! and hardware queues with tags, I/O schedulers, and the flush state machine.
+//! The rules are those of Linux 6.12; each module names the kernel file it follows.
+//!
+//! The path of a bio, module by module:
+//!
+//! 1. [`BlockDevice`] takes it; `queue` checks it, cuts it at the [`Limits`],
+//!    tries to merge it (`pool`), and makes a request of it once a tag is free
+//!    (`hctx`), waiting in line otherwise.
+//! 2. A request with PREFLUSH or FUA that the device cannot honour alone goes
+//!    through `flush`; one submitted through a [`Plug`] is held back; any other
+//!    goes to the scheduler (`scheduler`: `none`, `mq_deadline`) or straight on.
+//! 3. `dispatch` gives it to the device as a command (`driver`), and ends its
+//!    bios when the command does.
+
+#![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod bio;
+mod config;
+mod device;
+mod dispatch;
+mod driver;
+mod flush;
+mod hctx;
+mod limits;
+mod mq_deadline;
+mod none;
+mod plug;
+mod pool;
+mod queue;
+mod request;
+mod scheduler;
+mod slab;
+mod statistics;
 
 pub use bio::{Bio, BioFlags, BioOp, BioResult, Sector};
+pub use config::{MqDeadlineConfig, NoMerges, QueueConfig, SchedulerKind};
+pub use device::{BioFuture, BlockDevice};
+pub use limits::Limits;
+pub use plug::Plug;
+pub use statistics::{Dispatched, HardwareQueueStatistics, Statistics};

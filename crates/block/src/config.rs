@@ -1,0 +1,168 @@
+//! What a user may set on a queue, with Linux's defaults.
+
+use std::num::{NonZeroU16, NonZeroU32};
+
+use serde::{Deserialize, Serialize};
+use units::Nanos;
+
+/// Settings of one block device's queue, named after `/sys/block/*/queue`.
+///
+/// A field left out keeps the value that Linux 6.12 would choose for an NVMe
+/// device with the same identity.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct QueueConfig {
+    /// I/O scheduler; Linux gives NVMe devices `none`.
+    pub scheduler: SchedulerKind,
+    /// Tunables of mq-deadline, read when `scheduler` is `mq-deadline`.
+    pub mq_deadline: MqDeadlineConfig,
+    /// CPUs that submit; the CPU number given to a submission counts modulo this.
+    pub cpus: NonZeroU16,
+    /// Hardware queues; by default one for each CPU, as many as the device has
+    /// at most. A larger number than the device has is cut down to that.
+    pub nr_hw_queues: Option<NonZeroU16>,
+    /// Driver tags of each hardware queue; by default the device's queue depth,
+    /// 1023 at most (drivers/nvme/host/pci.c, `io_queue_depth` less the entry
+    /// that tells full from empty). With more tags than the device's queue has
+    /// room, dispatch meets a full submission queue and requeues.
+    pub queue_depth: Option<NonZeroU16>,
+    /// Requests that each hardware queue may hold. With a scheduler this is the
+    /// number of scheduler tags, by default twice the driver tags and 256 at
+    /// most (block/blk-mq-sched.c); without one it can only lower `queue_depth`.
+    pub nr_requests: Option<NonZeroU16>,
+    /// Largest read or write in KiB; by default 1280 (`BLK_DEF_MAX_SECTORS_CAP`)
+    /// and never above the device's transfer limit.
+    pub max_sectors_kb: Option<NonZeroU32>,
+    /// Scatter-gather segments of one request (drivers/nvme/host/pci.c,
+    /// `NVME_MAX_SEGS`); AHCI has 168.
+    pub max_segments: NonZeroU16,
+    /// Physically contiguous memory behind a bio, in bytes: a bio counts one
+    /// segment for each such piece. A page, unless huge pages or large folios
+    /// hold the data.
+    pub segment_bytes: NonZeroU32,
+    /// Which merges are tried.
+    pub nomerges: NoMerges,
+}
+
+impl Default for QueueConfig {
+    fn default() -> Self {
+        Self {
+            scheduler: SchedulerKind::None,
+            mq_deadline: MqDeadlineConfig::default(),
+            cpus: NonZeroU16::MIN,
+            nr_hw_queues: None,
+            queue_depth: None,
+            nr_requests: None,
+            max_sectors_kb: None,
+            max_segments: const { NonZeroU16::new(128).expect("not zero") },
+            segment_bytes: const { NonZeroU32::new(4096).expect("not zero") },
+            nomerges: NoMerges::default(),
+        }
+    }
+}
+
+/// The I/O schedulers, as written to `queue/scheduler`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SchedulerKind {
+    /// No scheduler: software queues feed the hardware queues.
+    #[default]
+    None,
+    /// Deadlines and sorted batches (block/mq-deadline.c).
+    MqDeadline,
+}
+
+/// Tunables of mq-deadline, named as in `queue/iosched`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct MqDeadlineConfig {
+    /// How long a read may wait before it is served out of order.
+    pub read_expire: Nanos,
+    /// How long a write may wait before it is served out of order.
+    pub write_expire: Nanos,
+    /// How many times reads may go first while writes wait.
+    pub writes_starved: u32,
+    /// Requests in sector order that are served as one batch.
+    pub fifo_batch: u32,
+    /// Whether a bio that ends where a request begins is looked for.
+    pub front_merges: bool,
+}
+
+impl Default for MqDeadlineConfig {
+    fn default() -> Self {
+        Self {
+            read_expire: Nanos::from_millis(500),
+            write_expire: Nanos::from_secs(5),
+            writes_starved: 2,
+            fifo_batch: 16,
+            front_merges: true,
+        }
+    }
+}
+
+/// Which merges are tried, as the number in `queue/nomerges`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "u8", into = "u8")]
+pub enum NoMerges {
+    /// 0: all.
+    #[default]
+    All,
+    /// 1: only with the last candidate, no look-ups in the scheduler.
+    OneHit,
+    /// 2: none.
+    Never,
+}
+
+impl TryFrom<u8> for NoMerges {
+    type Error = String;
+    fn try_from(value: u8) -> Result<Self, String> {
+        match value {
+            0 => Ok(Self::All),
+            1 => Ok(Self::OneHit),
+            2 => Ok(Self::Never),
+            _ => Err(format!("nomerges is {value}; write 0 (all merges), 1 (one-hit merges only) or 2 (none)")),
+        }
+    }
+}
+
+impl From<NoMerges> for u8 {
+    fn from(value: NoMerges) -> Self {
+        match value {
+            NoMerges::All => 0,
+            NoMerges::OneHit => 1,
+            NoMerges::Never => 2,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_form() {
+        let config: QueueConfig = toml::from_str(
+            "scheduler = \"mq-deadline\"\nnomerges = 1\ncpus = 4\nqueue_depth = 31\n[mq_deadline]\nread_expire = \"100ms\"\n",
+        )
+        .unwrap();
+        assert_eq!(config.scheduler, SchedulerKind::MqDeadline);
+        assert_eq!(config.nomerges, NoMerges::OneHit);
+        assert_eq!(config.mq_deadline.read_expire, Nanos::from_millis(100));
+        assert_eq!(config.mq_deadline.fifo_batch, 16);
+        assert_eq!(toml::from_str::<QueueConfig>(&toml::to_string(&config).unwrap()).unwrap(), config);
+    }
+
+    #[test]
+    fn wrong_text_is_refused() {
+        for (text, word) in [
+            ("cpus = 0", "nonzero"),
+            ("nomerges = 3", "write 0"),
+            ("schedular = \"none\"", "schedular"),
+            ("scheduler = \"bfq\"", "mq-deadline"),
+            ("[mq_deadline]\nread_expire = 500", "string"),
+        ] {
+            let error = toml::from_str::<QueueConfig>(text).unwrap_err().to_string();
+            assert!(error.contains(word), "{text:?} gave {error:?}");
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! From request to NVMe command (drivers/nvme/host/core.c, nvme_setup_cmd).
+
+use nvme::{Command, Lba, LbaRange, NamespaceId};
+use ssd::Payload;
+
+use crate::bio::{BioFlags, BioOp, Sector};
+use crate::pool::Pool;
+use crate::request::{Kind, Request, Rq};
+use crate::slab::NIL;
+
+/// The namespace a block device drives.
+const NSID: NamespaceId = NamespaceId::FIRST;
+
+/// Builds a request's command.
+pub(crate) fn command(pool: &Pool, rq: Rq, deallocate: bool) -> Command {
+    let request = &pool.requests[rq];
+    let fua = request.flags.contains(BioFlags::FUA);
+    match request.kind {
+        Kind::Flush => Command::Flush { nsid: NSID },
+        Kind::Bio(BioOp::Read) => Command::Read { nsid: NSID, range: range(pool, request.sector, request.bytes), fua },
+        Kind::Bio(BioOp::Write) => {
+            Command::Write { nsid: NSID, range: range(pool, request.sector, request.bytes), fua }
+        }
+        Kind::Bio(BioOp::WriteZeroes) => Command::WriteZeroes {
+            nsid: NSID,
+            range: range(pool, request.sector, request.bytes),
+            fua,
+            // No NOUNMAP flag on bios: the device may deallocate if it can.
+            deallocate,
+        },
+        Kind::Bio(BioOp::Discard) => {
+            // One range for each bio, adjacent or not (nvme_setup_discard).
+            let ranges = bios(pool, request).map(|bio| range(pool, pool.bios[bio].sector, pool.bios[bio].bytes));
+            Command::Deallocate { nsid: NSID, ranges: ranges.collect() }
+        }
+    }
+}
+
+/// Takes a write's data out of its bios, as one piece.
+pub(crate) fn take_data(pool: &mut Pool, rq: Rq) -> Payload {
+    let request = &pool.requests[rq];
+    if request.kind != Kind::Bio(BioOp::Write) {
+        return None;
+    }
+    let (first, last, bytes) = (request.first_bio, request.last_bio, request.bytes);
+    if first == last {
+        return pool.bios[first].data.take();
+    }
+    pool.bios[first].data.as_ref()?;
+    let mut whole = Vec::with_capacity(bytes as usize);
+    let mut bio = first;
+    while bio != NIL {
+        // All bios of a request carry data, or none does (Pool::merge_kind).
+        whole.extend_from_slice(&pool.bios[bio].data.take()?);
+        bio = pool.bios[bio].next;
+    }
+    debug_assert_eq!(whole.len() as u64, bytes);
+    Some(whole.into_boxed_slice())
+}
+
+/// The bios of a request, in order.
+pub(crate) fn bios<'a>(pool: &'a Pool, request: &Request) -> impl Iterator<Item = u32> + 'a {
+    let first = (request.first_bio != NIL).then_some(request.first_bio);
+    std::iter::successors(first, |bio| Some(pool.bios[*bio].next).filter(|next| *next != NIL))
+}
+
+/// A run of sectors in the namespace's logical blocks.
+fn range(pool: &Pool, sector: u64, bytes: u64) -> LbaRange {
+    let block_bytes = u64::from(pool.limits.logical_block_bytes);
+    let byte = sector * Sector::BYTES;
+    debug_assert!(byte.is_multiple_of(block_bytes) && bytes.is_multiple_of(block_bytes));
+    // The limits keep every request below 2^32 blocks.
+    LbaRange { start: Lba(byte / block_bytes), count: (bytes / block_bytes) as u32 }
+}

@@ -1,0 +1,41 @@
+//! What an I/O scheduler is to the queue (`struct elevator_mq_ops`).
+//!
+//! A scheduler holds the requests that wait to be dispatched. It decides which
+//! goes next and which a new bio may join; tags, hardware queues and the flush
+//! machine are the queue's business.
+
+use units::Nanos;
+
+use crate::pool::Pool;
+use crate::request::Rq;
+
+/// Where a request enters a scheduler.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Position {
+    /// Behind what is there, to be ordered as the scheduler sees fit.
+    Tail,
+    /// Before everything else: data of a flush sequence
+    /// (`BLK_MQ_INSERT_AT_HEAD` in block/blk-mq.c).
+    Head,
+}
+
+/// An I/O scheduler.
+pub(crate) trait Scheduler {
+    /// Takes in a request. Requests that merged into others at this moment are
+    /// appended to `freed`; the caller gives their tags back.
+    fn insert(&mut self, pool: &mut Pool, rq: Rq, position: Position, now: Nanos, freed: &mut Vec<Rq>);
+
+    /// Tries to put a bio from CPU `ctx` into a request that waits here. Requests
+    /// that merged into others in consequence are appended to `freed`.
+    fn merge_bio(&mut self, pool: &mut Pool, ctx: u16, bio: u32, freed: &mut Vec<Rq>) -> bool;
+
+    /// Gives out the next request for hardware queue `hctx`, or none. A
+    /// scheduler whose state spans the queues may give one that belongs to another.
+    fn dispatch(&mut self, pool: &mut Pool, hctx: u16, now: Nanos) -> Option<Rq>;
+
+    /// Whether `dispatch` might give something.
+    fn has_work(&self, hctx: u16) -> bool;
+
+    /// Forgets every request, as after a power cut.
+    fn clear(&mut self);
+}

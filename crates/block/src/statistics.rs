@@ -1,0 +1,81 @@
+//! What a queue counts.
+
+use units::Nanos;
+
+/// Counters of a block device since it was made.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Bios given to the device.
+    pub bios: u64,
+    /// Bios appended to a request.
+    pub merges_back: u64,
+    /// Bios put before a request.
+    pub merges_front: u64,
+    /// Discards that became one more range of another.
+    pub merges_discard: u64,
+    /// Requests joined to another that waited.
+    pub merges_request: u64,
+    /// Cuts of bios that exceeded a limit: a bio in three parts counts two.
+    pub splits: u64,
+    /// Requests put back because a tag or the submission queue was full.
+    pub requeues: u64,
+    /// Bios that waited for a tag before they became a request.
+    pub tag_waits: u64,
+    /// Commands sent, by opcode.
+    pub dispatched: Dispatched,
+    /// Requests that exist: queued or at the device.
+    pub requests: u32,
+    /// Commands at the device.
+    pub in_flight: u32,
+    /// Sum over requests of the time from creation to end; divided by a span it
+    /// is the mean number of requests, iostat's `aqu-sz`.
+    pub time_in_queue: Nanos,
+    /// Sum over commands of the time at the device.
+    pub time_at_device: Nanos,
+    /// One entry for each hardware queue.
+    pub hardware_queues: Vec<HardwareQueueStatistics>,
+}
+
+impl Statistics {
+    /// Time-weighted mean number of requests over the first `span` of the run.
+    pub fn mean_queue_depth(&self, span: Nanos) -> f64 {
+        ratio(self.time_in_queue, span)
+    }
+
+    /// Time-weighted mean number of commands at the device over the first `span` of the run.
+    pub fn mean_device_depth(&self, span: Nanos) -> f64 {
+        ratio(self.time_at_device, span)
+    }
+}
+
+fn ratio(time: Nanos, span: Nanos) -> f64 {
+    if span == Nanos::ZERO { 0.0 } else { time.0 as f64 / span.0 as f64 }
+}
+
+/// Commands sent to the device, by opcode.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Dispatched {
+    /// Read commands.
+    pub read: u64,
+    /// Write commands.
+    pub write: u64,
+    /// Dataset Management commands.
+    pub deallocate: u64,
+    /// Write Zeroes commands.
+    pub write_zeroes: u64,
+    /// Flush commands.
+    pub flush: u64,
+}
+
+/// Counters of one hardware queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HardwareQueueStatistics {
+    /// Commands sent.
+    pub dispatched: u64,
+    /// Commands at the device.
+    pub in_flight: u32,
+    /// Requests put back.
+    pub requeues: u64,
+    /// Bios that waited for a tag.
+    pub tag_waits: u64,
+}
