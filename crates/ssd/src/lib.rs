@@ -6,12 +6,16 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod check;
 pub mod config;
 mod contents;
 mod device;
+pub mod disk;
 mod null;
+pub mod profile;
 
 pub use config::{ConfigError, SsdConfig};
 pub use contents::{Contents, MediaError, Store};
 pub use device::{Completion, Device, Identity, Payload, PowerCut, Submission, VolatileWrite};
+pub use disk::{Disk, DiskConfig};
 pub use null::NullDevice;

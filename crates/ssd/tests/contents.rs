@@ -313,3 +313,17 @@ fn reminders_of_committed_writes_stay_few() {
         [(lingering, 1, 7)]
     );
 }
+
+#[test]
+fn writes_that_a_later_one_replaced_on_the_media_are_forgotten() {
+    // A cache that overwrites in place commits only the last version.
+    let mut store = Store::new(&Contents::None, 4096, &[64], true).unwrap();
+    for _ in 0..20_000 {
+        let range = LbaRange { start: Lba(3), count: 2 };
+        let replaced = store.write_volatile(NamespaceId::FIRST, range, None);
+        assert_eq!(store.write_volatile(NamespaceId::FIRST, range, None), replaced + 1);
+        store.commit(replaced + 1).unwrap();
+    }
+    assert!(format!("{store:?}").len() < 1 << 17, "replaced writes pile up");
+    assert_eq!(store.cut(), Vec::new());
+}

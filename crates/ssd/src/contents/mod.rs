@@ -11,5 +11,6 @@ mod extent_map;
 mod media;
 mod store;
 
+pub(crate) use extent_map::ExtentMap;
 pub use media::MediaError;
 pub use store::{Contents, Store};

@@ -48,8 +48,8 @@ struct Cache {
     /// Which write is on the media, for blocks that an older (or partly
     /// committed) volatile write covers; others may be missing.
     committed: ExtentMap,
-    /// Length of `committed` at which it is next pruned.
-    prune_at: usize,
+    /// Size of the two at which they are next tidied.
+    tidy_at: usize,
 }
 
 #[derive(Debug)]
@@ -60,7 +60,7 @@ struct CachedWrite {
     data: Payload,
 }
 
-const PRUNE_MIN: usize = 256;
+const TIDY_MIN: usize = 256;
 
 impl Store {
     /// A store for namespaces of `namespace_blocks` blocks of `lba_bytes` each.
@@ -284,22 +284,26 @@ impl Cache {
             Some((&oldest, _)) if oldest > sequence => {}
             Some(_) => {
                 self.committed.raise(blocks, sequence);
-                if self.committed.len() >= self.prune_at.max(PRUNE_MIN) {
-                    self.prune();
+                if self.committed.len() + self.writes.len() >= self.tidy_at.max(TIDY_MIN) {
+                    self.tidy();
                 }
             }
         }
     }
 
-    /// Drops reminders that no volatile write can need. The threshold then
-    /// doubles, so pruning costs a constant per commit on average.
-    fn prune(&mut self) {
+    /// Drops writes that later ones have replaced on the media altogether (a
+    /// cache that overwrites in place never commits them itself), and reminders
+    /// that no volatile write can need. The threshold then doubles, so tidying
+    /// costs a constant per commit on average.
+    fn tidy(&mut self) {
+        let Self { writes, committed, .. } = self;
+        writes.retain(|&sequence, write| !committed.pieces_below(write.blocks.clone(), sequence).is_empty());
         let mut covered = ExtentMap::default();
-        for (&sequence, write) in self.writes.iter().rev() {
+        for (&sequence, write) in writes.iter().rev() {
             covered.set(write.blocks.clone(), sequence);
         }
-        self.committed.retain(|blocks, sequence| covered.overlapping(blocks).any(|(_, oldest)| oldest <= sequence));
-        self.prune_at = 2 * self.committed.len() + self.writes.len();
+        committed.retain(|blocks, sequence| covered.overlapping(blocks).any(|(_, oldest)| oldest <= sequence));
+        self.tidy_at = 2 * (self.committed.len() + self.writes.len());
     }
 }
 

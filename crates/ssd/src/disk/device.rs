@@ -1,0 +1,659 @@
+//! The disk as a [`Device`].
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
+
+use nvme::{Command, CommandId, Lba, LbaRange, NamespaceId, QueueId, Status};
+use trace::{Recorder, RequestId, Span, Step, Track};
+use units::Nanos;
+
+use super::config::{DiskConfig, DiskError, DiskScheduler};
+use super::dirty::{DirtyBlocks, Run};
+use super::mechanism::Mechanism;
+use super::read_cache::ReadCache;
+use super::schedule::{Candidate, choose};
+use crate::check::check_command;
+use crate::{Completion, Device, Identity, Payload, PowerCut, Store, Submission, VolatileWrite};
+
+/// Dirty runs that one destaging decision looks at.
+const DESTAGE_CANDIDATES: usize = 32;
+
+/// A 7200 rpm disk, or one of another speed.
+///
+/// Commands pass the electronics one after another. Reads are served from the
+/// write cache, a read segment, the read-ahead under way, or the media; writes
+/// enter the cache, or, with FUA or without a cache, go to the media. The arm
+/// serves one thing at a time: commands first, dirty blocks when it is idle or
+/// the cache is full or being flushed. While it would be idle it reads ahead.
+/// A flush is not queued with other commands, as FLUSH CACHE EXT is not in the
+/// NCQ command set: it begins when earlier commands are done, and later ones
+/// wait for its end.
+pub struct Disk {
+    identity: Identity,
+    scheduler: DiskScheduler,
+    command_overhead: Nanos,
+    link_bytes_per_s: u64,
+    cache_blocks: u64,
+    store: Store,
+    mechanism: Mechanism,
+    read_cache: ReadCache,
+    dirty: DirtyBlocks,
+    /// Blocks promised to writes whose data is on the link.
+    reserved_blocks: u64,
+    /// Whether a destaged write did not reach the media; the next flush says so.
+    lost_write: bool,
+
+    clock: Nanos,
+    controller_free: Nanos,
+    link_free: Nanos,
+    arm: Arm,
+    read_ahead: Option<ReadAhead>,
+    /// Whether the arm last served a command, when both kinds wait.
+    command_was_last: bool,
+
+    /// Not yet begun: behind a flush, or beyond the queue's depth.
+    incoming: VecDeque<Submission>,
+    /// Begun and not finished.
+    active: usize,
+    flush: Option<ActiveFlush>,
+    /// Waiting for room in the write cache.
+    wait_room: VecDeque<DiskCommand>,
+    /// Waiting for the arm.
+    wait_arm: Vec<DiskCommand>,
+    /// Reads that the read-ahead under way will reach.
+    wait_ahead: usize,
+
+    events: BTreeMap<(Nanos, u64), Event>,
+    next_event: u64,
+    finished: VecDeque<Completion>,
+    recorder: Recorder,
+    counters: Counters,
+}
+
+/// A command past the electronics.
+#[derive(Debug)]
+struct DiskCommand {
+    queue: QueueId,
+    cid: CommandId,
+    request: RequestId,
+    kind: Kind,
+    blocks: Range<u64>,
+    /// A write's place in the order of acceptance.
+    sequence: u64,
+    /// Since when it waits.
+    since: Nanos,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    Read,
+    /// `data`: whether bytes cross the link; `durable`: on the media before completion.
+    Write {
+        data: bool,
+        durable: bool,
+    },
+}
+
+#[derive(Debug)]
+struct ActiveFlush {
+    queue: QueueId,
+    cid: CommandId,
+    request: RequestId,
+    /// Everything up to here is on the media when it completes.
+    through: u64,
+    begun: bool,
+}
+
+#[derive(Debug)]
+enum Arm {
+    Idle,
+    Command(DiskCommand),
+    Destage(Run),
+}
+
+/// Sequential reading beyond what was asked for.
+#[derive(Debug)]
+struct ReadAhead {
+    first: u64,
+    begin: Nanos,
+    limit: u64,
+    /// Number of the event that ends it; an earlier one is void.
+    end_event: u64,
+}
+
+#[derive(Debug)]
+enum Event {
+    /// A command has been processed.
+    Processed(Submission),
+    /// A flush has been processed.
+    FlushProcessed,
+    /// A write's data is in the buffer memory.
+    Received(DiskCommand),
+    /// The arm is done.
+    ArmDone,
+    /// The read-ahead has everything that this read asks for.
+    Reached(DiskCommand),
+    /// The read-ahead is as far as it goes.
+    AheadDone,
+    /// A command ends.
+    Finish(DiskCommand, Status),
+}
+
+#[derive(Default, Debug)]
+struct Counters {
+    reads: u64,
+    writes: u64,
+    flushes: u64,
+    host_read_bytes: u64,
+    host_written_bytes: u64,
+    media_read_bytes: u64,
+    media_written_bytes: u64,
+    read_cache_hits: u64,
+    read_ahead_hits: u64,
+    seeks: u64,
+    seek_ns: u64,
+    rotation_ns: u64,
+    transfer_ns: u64,
+    link_busy_ns: u64,
+}
+
+impl Disk {
+    /// A disk as configured, over `store`, which has one namespace of
+    /// [`Disk::blocks`] blocks.
+    pub fn new(config: &DiskConfig, store: Store) -> Result<Self, DiskError> {
+        let mechanism = Mechanism::new(config)?;
+        let lba = config.lba.0;
+        let identity = Identity {
+            model: config.model.clone(),
+            lba_bytes: lba as u32,
+            namespace_blocks: vec![mechanism.geometry().blocks()],
+            queues: 1,
+            queue_depth: config.link.queue_depth,
+            max_transfer_bytes: config.link.max_transfer.0 as u32,
+            volatile_write_cache: config.cache.write.0 > 0,
+            supports_fua: true,
+            supports_deallocate: false,
+            rotational: true,
+            keeps_contents: store.keeps_contents(),
+        };
+        Ok(Self {
+            identity,
+            scheduler: config.controller.scheduler,
+            command_overhead: config.controller.command_overhead,
+            link_bytes_per_s: config.link.bandwidth.0,
+            cache_blocks: config.cache.write.0 / lba,
+            store,
+            mechanism,
+            read_cache: ReadCache::new(config.cache.read_segments as usize, config.cache.read_segment.0 / lba),
+            dirty: DirtyBlocks::default(),
+            reserved_blocks: 0,
+            lost_write: false,
+            clock: Nanos::ZERO,
+            controller_free: Nanos::ZERO,
+            link_free: Nanos::ZERO,
+            arm: Arm::Idle,
+            read_ahead: None,
+            command_was_last: false,
+            incoming: VecDeque::new(),
+            active: 0,
+            flush: None,
+            wait_room: VecDeque::new(),
+            wait_arm: Vec::new(),
+            wait_ahead: 0,
+            events: BTreeMap::new(),
+            next_event: 0,
+            finished: VecDeque::new(),
+            recorder: Recorder::default(),
+            counters: Counters::default(),
+        })
+    }
+
+    /// Logical blocks that a disk so configured has.
+    pub fn blocks(config: &DiskConfig) -> u64 {
+        config.capacity.0 / config.lba.0.max(1)
+    }
+
+    fn bytes(&self, blocks: &Range<u64>) -> u64 {
+        (blocks.end - blocks.start) * u64::from(self.identity.lba_bytes)
+    }
+
+    fn at(&mut self, time: Nanos, event: Event) -> u64 {
+        let number = self.next_event;
+        self.next_event += 1;
+        self.events.insert((time.max(self.clock), number), event);
+        number
+    }
+
+    fn span(&self, start: Nanos, end: Nanos, track: Track, step: Step, request: RequestId, blocks: &Range<u64>) {
+        if self.recorder.is_on() && start < end {
+            let lba_bytes = u64::from(self.identity.lba_bytes);
+            let bytes = u32::try_from(self.bytes(blocks)).unwrap_or(u32::MAX);
+            self.recorder.record(Span { start, end, track, step, request, offset: blocks.start * lba_bytes, bytes });
+        }
+    }
+
+    fn finish(&mut self, queue: QueueId, cid: CommandId, status: Status, data: Payload) {
+        self.finished.push_back(Completion { queue, cid, status, data, at: self.clock });
+    }
+
+    /// Does everything due by `now`.
+    fn run(&mut self, now: Nanos) {
+        while let Some(entry) = self.events.first_entry() {
+            let (time, number) = *entry.key();
+            if time > now {
+                break;
+            }
+            let event = entry.remove();
+            self.clock = time;
+            self.handle(number, event);
+            self.serve();
+        }
+        self.clock = self.clock.max(now);
+    }
+
+    /// Begins what can begin.
+    fn serve(&mut self) {
+        self.begin_incoming();
+        self.move_arm();
+    }
+
+    /// Passes commands to the electronics, as far as no flush is in the way.
+    fn begin_incoming(&mut self) {
+        while self.flush.is_none()
+            && self.active < usize::from(self.identity.queue_depth)
+            && let Some(submission) = self.incoming.pop_front()
+        {
+            if let Command::Flush { .. } = submission.command {
+                let (queue, cid, request) = (submission.queue, submission.cid, submission.request);
+                if let Err(status) = check_command(&self.identity, &submission.command, None) {
+                    self.finish(queue, cid, status, None);
+                    continue;
+                }
+                self.flush = Some(ActiveFlush { queue, cid, request, through: 0, begun: false });
+                self.counters.flushes += 1;
+            } else {
+                let done = self.process(submission.request);
+                self.active += 1;
+                self.at(done, Event::Processed(submission));
+            }
+        }
+        if let Some(flush) = &mut self.flush
+            && !flush.begun
+            && self.active == 0
+        {
+            flush.begun = true;
+            flush.through = self.store.last_sequence();
+            let request = flush.request;
+            let done = self.process(request);
+            self.at(done, Event::FlushProcessed);
+        }
+    }
+
+    /// Occupies the electronics for one command; gives the end.
+    fn process(&mut self, request: RequestId) -> Nanos {
+        let start = self.controller_free.max(self.clock);
+        self.controller_free = start + self.command_overhead;
+        self.span(start, self.controller_free, Track::Controller, Step::Process, request, &(0..0));
+        self.controller_free
+    }
+
+    /// Occupies the link with `bytes`, not before `earliest`; gives the end.
+    fn link(&mut self, earliest: Nanos, request: RequestId, blocks: &Range<u64>) -> Nanos {
+        let start = self.link_free.max(earliest);
+        let time = Nanos::transfer(self.bytes(blocks), self.link_bytes_per_s);
+        self.link_free = start + time;
+        self.counters.link_busy_ns += time.0;
+        self.span(start, self.link_free, Track::Link, Step::Transfer, request, blocks);
+        self.link_free
+    }
+
+    fn handle(&mut self, number: u64, event: Event) {
+        match event {
+            Event::Processed(submission) => self.accept(submission),
+            Event::FlushProcessed => {}
+            Event::Received(command) => self.received(command),
+            Event::ArmDone => self.arm_done(),
+            Event::Reached(command) => {
+                self.wait_ahead -= 1;
+                let end = self.stream_out(&command);
+                self.at(end, Event::Finish(command, Status::SUCCESS));
+            }
+            Event::AheadDone => {
+                if self.read_ahead.as_ref().is_some_and(|ahead| ahead.end_event == number) {
+                    self.stop_read_ahead();
+                }
+            }
+            Event::Finish(command, status) => self.end(command, status),
+        }
+        self.finish_flush();
+    }
+
+    /// A command leaves the electronics: refuse it, or decide its path.
+    fn accept(&mut self, submission: Submission) {
+        let Submission { queue, cid, command, data, request } = submission;
+        let refused = check_command(&self.identity, &command, data.as_ref().map(|data| data.len()));
+        let since = self.clock;
+        let blocks_of = |range: LbaRange| range.start.0..range.end().0;
+        let (kind, range) = match (refused, command) {
+            (Ok(()), Command::Read { range, .. }) => (Kind::Read, range),
+            (Ok(()), Command::Write { range, fua, .. }) => (Kind::Write { data: true, durable: fua }, range),
+            (Ok(()), Command::WriteZeroes { range, fua, .. }) => (Kind::Write { data: false, durable: fua }, range),
+            (refused, _) => {
+                self.active -= 1;
+                self.finish(queue, cid, refused.err().unwrap_or(Status::INVALID_OPCODE), None);
+                return;
+            }
+        };
+        let blocks = blocks_of(range);
+        match kind {
+            Kind::Read => {
+                self.counters.reads += 1;
+                self.counters.host_read_bytes += self.bytes(&blocks);
+                self.read(DiskCommand { queue, cid, request, kind, blocks, sequence: 0, since });
+            }
+            Kind::Write { data: carries, durable } => {
+                self.counters.writes += 1;
+                self.counters.host_written_bytes += self.bytes(&blocks);
+                let sequence = self.store.write_volatile(NamespaceId::FIRST, range, data);
+                // What no cache can hold goes to the media.
+                let durable = durable || blocks.end - blocks.start > self.cache_blocks;
+                let kind = Kind::Write { data: carries, durable };
+                self.wait_room.push_back(DiskCommand { queue, cid, request, kind, blocks, sequence, since });
+                self.admit_writes();
+            }
+        }
+    }
+
+    fn read(&mut self, command: DiskCommand) {
+        if self.dirty.covers(command.blocks.clone()) || self.read_cache.hit(&command.blocks) {
+            self.counters.read_cache_hits += 1;
+            let end = self.link(self.clock, command.request, &command.blocks);
+            self.at(end, Event::Finish(command, Status::SUCCESS));
+            return;
+        }
+        let ahead_blocks = self.read_cache.segment_blocks();
+        if let Some(ahead) = &mut self.read_ahead {
+            let position = self.mechanism.geometry().transferred_by(ahead.first, ahead.begin, ahead.limit, self.clock);
+            let reachable = position + ahead_blocks;
+            if (ahead.first..=position).contains(&command.blocks.start) && command.blocks.end <= reachable {
+                self.counters.read_ahead_hits += 1;
+                self.wait_ahead += 1;
+                let capacity = self.mechanism.geometry().blocks();
+                ahead.limit = ahead.limit.max((command.blocks.end + ahead_blocks).min(capacity));
+                let (first, begin, limit) = (ahead.first, ahead.begin, ahead.limit);
+                let reached = self.mechanism.geometry().transfer_end(first, command.blocks.end - first, begin);
+                let end = self.mechanism.geometry().transfer_end(first, limit - first, begin);
+                let end_event = self.at(end, Event::AheadDone);
+                if let Some(ahead) = &mut self.read_ahead {
+                    ahead.end_event = end_event;
+                }
+                self.at(reached, Event::Reached(command));
+                return;
+            }
+        }
+        self.wait_arm.push(command);
+    }
+
+    /// Starts the transfer of writes, in order, as far as the cache has room.
+    fn admit_writes(&mut self) {
+        while let Some(command) = self.wait_room.front() {
+            let Kind::Write { data, durable } = command.kind else { break };
+            let count = command.blocks.end - command.blocks.start;
+            if !durable && self.dirty.count() + self.reserved_blocks + count > self.cache_blocks {
+                break;
+            }
+            let Some(command) = self.wait_room.pop_front() else { break };
+            if !durable {
+                self.reserved_blocks += count;
+                self.span(command.since, self.clock, Track::Buffer, Step::BufferWait, command.request, &command.blocks);
+            }
+            let end = if data { self.link(self.clock, command.request, &command.blocks) } else { self.clock };
+            self.at(end, Event::Received(command));
+        }
+    }
+
+    /// A write's data has arrived.
+    fn received(&mut self, mut command: DiskCommand) {
+        self.read_cache.invalidate(&command.blocks);
+        if matches!(command.kind, Kind::Write { durable: false, .. }) {
+            self.reserved_blocks -= command.blocks.end - command.blocks.start;
+            self.dirty.write(command.blocks.clone(), command.sequence);
+            self.end(command, Status::SUCCESS);
+        } else {
+            command.since = self.clock;
+            self.wait_arm.push(command);
+        }
+    }
+
+    /// Gives the arm something to do, if it is free.
+    fn move_arm(&mut self) {
+        if !matches!(self.arm, Arm::Idle) || self.wait_ahead > 0 {
+            return;
+        }
+        let flushing = self.flush.as_ref().is_some_and(|flush| flush.begun);
+        let pressed = flushing || !self.wait_room.is_empty();
+        let destage = self.dirty.count() > 0
+            && if self.wait_arm.is_empty() {
+                pressed || self.read_ahead.is_none()
+            } else {
+                pressed && self.command_was_last
+            };
+        if destage {
+            self.stop_read_ahead();
+            self.begin_destage();
+        } else if !self.wait_arm.is_empty() {
+            self.stop_read_ahead();
+            self.begin_command();
+        }
+    }
+
+    fn begin_command(&mut self) {
+        let candidates = self.wait_arm.iter().map(|command| Candidate {
+            block: command.blocks.start,
+            write: command.kind != Kind::Read,
+            since: command.since,
+        });
+        let Some(index) = choose(self.scheduler, &self.mechanism, self.clock, candidates) else { return };
+        let command = self.wait_arm.remove(index);
+        self.command_was_last = true;
+        self.occupy_arm(&command.blocks, command.kind != Kind::Read, command.request);
+        self.arm = Arm::Command(command);
+    }
+
+    fn begin_destage(&mut self) {
+        // At most a track in one pass, so that a read waits at most about two turns.
+        let from = self.mechanism.block();
+        let geometry = self.mechanism.geometry();
+        let track = geometry.locate(from.min(geometry.blocks() - 1)).sectors_per_track;
+        let mut runs = self.dirty.runs_from(from, track, DESTAGE_CANDIDATES);
+        let since = self.clock;
+        let candidates = runs.iter().map(|run| Candidate { block: run.blocks.start, write: true, since });
+        let Some(index) = choose(self.scheduler, &self.mechanism, self.clock, candidates) else { return };
+        let run = runs.swap_remove(index);
+        self.command_was_last = false;
+        self.occupy_arm(&run.blocks, true, RequestId::default());
+        self.arm = Arm::Destage(run);
+    }
+
+    /// Moves the arm to `blocks` and over them.
+    fn occupy_arm(&mut self, blocks: &Range<u64>, write: bool, request: RequestId) {
+        let positioning = self.mechanism.positioning(blocks.start, write, self.clock);
+        let sought = self.clock + positioning.seek;
+        let begin = sought + positioning.rotation;
+        let end = self.mechanism.geometry().transfer_end(blocks.start, blocks.end - blocks.start, begin);
+        self.mechanism.move_to(blocks.end);
+        self.span(self.clock, sought, Track::Mechanism, Step::Seek, request, blocks);
+        self.span(sought, begin, Track::Mechanism, Step::Rotate, request, blocks);
+        self.span(begin, end, Track::Mechanism, Step::Transfer, request, blocks);
+        self.counters.seeks += u64::from(positioning.seek > Nanos::ZERO);
+        self.counters.seek_ns += positioning.seek.0;
+        self.counters.rotation_ns += positioning.rotation.0;
+        self.counters.transfer_ns += (end - begin).0;
+        let bytes = self.bytes(blocks);
+        *(if write { &mut self.counters.media_written_bytes } else { &mut self.counters.media_read_bytes }) += bytes;
+        self.at(end, Event::ArmDone);
+    }
+
+    fn arm_done(&mut self) {
+        match std::mem::replace(&mut self.arm, Arm::Idle) {
+            Arm::Idle => debug_assert!(false, "the idle arm finished something"),
+            Arm::Command(command) if command.kind == Kind::Read => {
+                self.read_cache.insert(command.blocks.clone());
+                self.begin_read_ahead(command.blocks.end);
+                let end = self.stream_out(&command);
+                self.at(end, Event::Finish(command, Status::SUCCESS));
+            }
+            Arm::Command(command) => {
+                self.dirty.clean(command.blocks.clone(), command.sequence);
+                let status = match self.store.commit(command.sequence) {
+                    Ok(()) => Status::SUCCESS,
+                    Err(_) => Status::WRITE_FAULT,
+                };
+                self.end(command, status);
+                self.admit_writes();
+            }
+            Arm::Destage(run) => {
+                for (part, sequence) in run.parts {
+                    self.dirty.clean(part.clone(), sequence);
+                    let range = LbaRange { start: Lba(part.start), count: (part.end - part.start) as u32 };
+                    self.lost_write |= self.store.commit_blocks(sequence, NamespaceId::FIRST, range).is_err();
+                }
+                self.admit_writes();
+            }
+        }
+    }
+
+    /// The link's end of a read whose data streams through as the head reads
+    /// it; the last block crosses after the head has passed it.
+    fn stream_out(&mut self, command: &DiskCommand) -> Nanos {
+        let whole = Nanos::transfer(self.bytes(&command.blocks), self.link_bytes_per_s);
+        let last = Nanos::transfer(u64::from(self.identity.lba_bytes), self.link_bytes_per_s);
+        let earliest = Nanos((self.clock + last).since(whole).0);
+        self.link(earliest, command.request, &command.blocks)
+    }
+
+    fn begin_read_ahead(&mut self, first: u64) {
+        let limit = (first + self.read_cache.segment_blocks()).min(self.mechanism.geometry().blocks());
+        if first >= limit {
+            return;
+        }
+        let place = self.mechanism.geometry().locate(first);
+        let begin = self.clock + self.mechanism.geometry().rotation_wait(&place, self.clock);
+        let end = self.mechanism.geometry().transfer_end(first, limit - first, begin);
+        let end_event = self.at(end, Event::AheadDone);
+        self.read_ahead = Some(ReadAhead { first, begin, limit, end_event });
+    }
+
+    /// Keeps what the read-ahead has and frees the arm.
+    fn stop_read_ahead(&mut self) {
+        let Some(ahead) = self.read_ahead.take() else { return };
+        let reached = self.mechanism.geometry().transferred_by(ahead.first, ahead.begin, ahead.limit, self.clock);
+        self.counters.media_read_bytes += self.bytes(&(ahead.first..reached));
+        self.read_cache.insert(ahead.first..reached);
+        if reached > ahead.first {
+            self.mechanism.move_to(reached);
+        }
+    }
+
+    fn end(&mut self, command: DiskCommand, status: Status) {
+        self.active -= 1;
+        let mut result = (status, None);
+        if command.kind == Kind::Read {
+            let count = (command.blocks.end - command.blocks.start) as u32;
+            result = match self.store.read(NamespaceId::FIRST, LbaRange { start: Lba(command.blocks.start), count }) {
+                Ok(data) => (status, data),
+                Err(_) => (Status::UNRECOVERED_READ, None),
+            };
+        }
+        self.finish(command.queue, command.cid, result.0, result.1);
+    }
+
+    fn finish_flush(&mut self) {
+        let Some(flush) = &self.flush else { return };
+        // The electronics are busy with the flush itself until `controller_free`.
+        if !flush.begun || self.clock < self.controller_free || self.dirty.count() > 0 || !matches!(self.arm, Arm::Idle)
+        {
+            return;
+        }
+        let (queue, cid, through) = (flush.queue, flush.cid, flush.through);
+        let lost = self.store.commit_through(through).is_err() || std::mem::take(&mut self.lost_write);
+        self.flush = None;
+        self.finish(queue, cid, if lost { Status::WRITE_FAULT } else { Status::SUCCESS }, None);
+    }
+}
+
+impl Device for Disk {
+    fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    fn submit(&mut self, now: Nanos, submission: Submission) {
+        self.run(now);
+        self.incoming.push_back(submission);
+        self.serve();
+    }
+
+    fn next_event(&self) -> Option<Nanos> {
+        let finished = self.finished.front().map(|completion| completion.at);
+        let event = self.events.first_key_value().map(|((time, _), _)| *time);
+        finished.into_iter().chain(event).min()
+    }
+
+    fn advance(&mut self, now: Nanos, completions: &mut Vec<Completion>) {
+        self.run(now);
+        completions.extend(self.finished.drain(..));
+    }
+
+    fn power_cut(&mut self, now: Nanos) -> PowerCut {
+        self.run(now);
+        self.incoming.clear();
+        self.active = 0;
+        self.flush = None;
+        self.wait_room.clear();
+        self.wait_arm.clear();
+        self.wait_ahead = 0;
+        self.events.clear();
+        self.finished.clear();
+        self.arm = Arm::Idle;
+        self.read_ahead = None;
+        self.read_cache.clear();
+        self.dirty.clear();
+        self.reserved_blocks = 0;
+        self.lost_write = false;
+        self.controller_free = now;
+        self.link_free = now;
+        PowerCut { undecided: self.store.cut() }
+    }
+
+    fn survive(&mut self, write: &VolatileWrite) {
+        // An image that cannot be written now cannot be written later either:
+        // the next flush reports it.
+        self.lost_write |= self.store.survive(write).is_err();
+    }
+
+    fn set_recorder(&mut self, recorder: Recorder) {
+        self.recorder = recorder;
+    }
+
+    fn counters(&self) -> Vec<(String, u64)> {
+        let counters = &self.counters;
+        [
+            ("reads", counters.reads),
+            ("writes", counters.writes),
+            ("flushes", counters.flushes),
+            ("host_read_bytes", counters.host_read_bytes),
+            ("host_written_bytes", counters.host_written_bytes),
+            ("media_read_bytes", counters.media_read_bytes),
+            ("media_written_bytes", counters.media_written_bytes),
+            ("read_cache_hits", counters.read_cache_hits),
+            ("read_ahead_hits", counters.read_ahead_hits),
+            ("seeks", counters.seeks),
+            ("mechanism_seek_ns", counters.seek_ns),
+            ("mechanism_rotation_ns", counters.rotation_ns),
+            ("mechanism_transfer_ns", counters.transfer_ns),
+            ("link_busy_ns", counters.link_busy_ns),
+        ]
+        .map(|(name, value)| (name.to_owned(), value))
+        .into()
+    }
+}

@@ -1,0 +1,5 @@
+//! Device profiles.
+
+mod measure;
+
+pub use measure::{Driver, MeasureError, Op, Pattern, Phase, Sample};
