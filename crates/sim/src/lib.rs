@@ -6,6 +6,7 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+pub mod cpu;
 mod executor;
 pub mod rng;
 pub mod sync;

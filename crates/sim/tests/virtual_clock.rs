@@ -318,7 +318,7 @@ fn history(seed: u64) -> Vec<(u64, u64)> {
             handle.sleep(Nanos(rng.random_range(0..50))).await;
             let draw: u64 = rng.random();
             log.borrow_mut().push((handle.now().0, draw));
-            if depth > 0 && draw % 3 == 0 {
+            if depth > 0 && draw.is_multiple_of(3) {
                 let name = format!("child {draw}");
                 let child = wander(handle.clone(), sim::rng::stream(draw, "child"), depth - 1, log.clone());
                 let join = handle.spawn_named(name, Box::pin(child) as Pin<Box<dyn Future<Output = ()>>>);
@@ -331,14 +331,13 @@ fn history(seed: u64) -> Vec<(u64, u64)> {
         }
     }
     let mut executor = Executor::new_virtual();
-    let log = Rc::default();
+    let log: Rc<RefCell<Vec<(u64, u64)>>> = Rc::default();
     for i in 0..8 {
         let rng = sim::rng::stream(seed, &format!("task {i}"));
         executor.handle().spawn(wander(executor.handle(), rng, 2, Rc::clone(&log)));
     }
     assert_eq!(executor.run(), 0);
-    let history = log.borrow().clone();
-    history
+    log.take()
 }
 
 #[test]
