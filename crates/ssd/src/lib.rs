@@ -6,6 +6,7 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+pub mod card;
 mod check;
 pub mod config;
 mod contents;
@@ -14,6 +15,7 @@ pub mod disk;
 mod null;
 pub mod profile;
 
+pub use card::{Card, CardConfig};
 pub use config::{ConfigError, SsdConfig};
 pub use contents::{Contents, MediaError, Store};
 pub use device::{Completion, Device, Identity, Payload, PowerCut, Submission, VolatileWrite};
