@@ -260,7 +260,8 @@ impl Comparison {
         let ours = self.ours?.value;
         let to = self.published_to.unwrap_or(self.published);
         let (low, high) = (self.published.min(to), self.published.max(to));
-        let nearer = ours.clamp(low, high);
+        // Not `clamp`, which panics when the published value is no number.
+        let nearer = ours.max(low).min(high);
         let difference = if ours == nearer { 0.0 } else { (ours - nearer) / nearer.abs() };
         difference.is_finite().then_some(difference)
     }

@@ -5,9 +5,25 @@
 //! embedded whole (about a megabyte in every report) and would leave a reader
 //! without scripts, or a printer, with an empty page.
 
+mod chart;
 mod data;
+mod downloads;
+mod html;
+mod latency;
+mod number;
+mod overview;
+mod page;
+mod points;
+mod published;
+mod scale;
+mod story;
+mod sweep;
+mod thin;
+mod throughput;
+mod utilisation;
 
 pub use data::{
     ChannelUtilisation, Comparison, Counter, CounterGroup, DeviceData, DirectionData, Estimate, PointData, ReportData,
     Severity, Story, SweepLine, SweepPlot, ThroughputSample, Unit, Utilisation, Warning,
 };
+pub use page::render;

@@ -1,0 +1,169 @@
+//! The page: its sections, in the order a reader asks for them.
+
+use super::html::{Section, esc};
+use super::thin::{PICTURED_POINTS, thinned};
+use super::{ReportData, Severity, downloads, overview, points, published, story, sweep};
+
+const STYLE: &str = include_str!("style.css");
+const SCRIPT: &str = include_str!("script.js");
+
+/// The report as an HTML document that is also well-formed XML.
+///
+/// The same data gives the same bytes.
+pub fn render(data: &ReportData) -> String {
+    let data = &thinned(data);
+    let sections = sections(data);
+    let title = if data.title.is_empty() { "Untitled experiment" } else { &data.title };
+    let mut out = format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n\
+         <meta name=\"color-scheme\" content=\"light dark\"/>\n<meta name=\"generator\" content=\"plumb {}\"/>\n\
+         <title>{}</title>\n<style>/*<![CDATA[*/\n{STYLE}/*]]>*/</style>\n</head>\n<body>\n",
+        esc(&data.version),
+        esc(title)
+    );
+    out += "<nav aria-label=\"Contents\"><a class=\"home\" href=\"#top\">Contents</a><ol>";
+    for section in &sections {
+        out += &format!("<li><a href=\"#{}\">{}</a></li>", section.id, section.heading);
+    }
+    out +=
+        "</ol><button id=\"theme\" type=\"button\" hidden=\"hidden\">Dark or light</button></nav>\n<main id=\"top\">\n";
+    out += &header(data, title);
+    for section in &sections {
+        out += &section.html();
+    }
+    out += &format!("<footer>Made by Plumb {}.</footer>\n</main>\n", esc(&data.version));
+    out + &format!("<script>//<![CDATA[\n{SCRIPT}//]]></script>\n</body>\n</html>\n")
+}
+
+fn header(data: &ReportData, title: &str) -> String {
+    let mut out = format!("<header><h1>{}</h1>\n", esc(title));
+    for paragraph in data.description.split("\n\n").map(str::trim).filter(|paragraph| !paragraph.is_empty()) {
+        out += &format!("<p class=\"lead\">{}</p>\n", esc(paragraph));
+    }
+    let mut facts: Vec<String> = Vec::new();
+    match &data.devices[..] {
+        [] => {}
+        [device] => facts.push(format!("<b>{}</b>", esc(&device.name))),
+        devices => facts.push(format!("{} devices", devices.len())),
+    }
+    if data.points.len() > 1 {
+        facts.push(format!("{} points", data.points.len()));
+    }
+    if !data.spec_hash.is_empty() {
+        facts.push(format!("spec <code>{}</code>", esc(&data.spec_hash)));
+    }
+    if let Some(date) = &data.date {
+        facts.push(esc(date).to_string());
+    }
+    if !facts.is_empty() {
+        out += &format!("<p class=\"facts\">{}</p>\n", facts.join("<span> · </span>"));
+    }
+    if let Some(source) = &data.source {
+        out += &format!("<p class=\"facts\">After: {}</p>\n", esc(source));
+    }
+    for warning in &data.warnings {
+        let (class, word) = match warning.severity {
+            Severity::Shortfall => ("warning short", "Shortfall"),
+            Severity::Note => ("warning", "Note"),
+        };
+        out += &format!("<p class=\"{class}\" role=\"note\"><b>{word}.</b> {}</p>\n", esc(&warning.text));
+    }
+    out + "</header>\n"
+}
+
+fn sections(data: &ReportData) -> Vec<Section> {
+    let alone = data.points.len() == 1;
+    let candidates = [
+        ("summary", "Summary", summary(data)),
+        ("published", "Published beside ours", published::comparisons(&data.comparisons).unwrap_or_default()),
+        ("sweep", "Across the sweep", data.plots.iter().filter_map(sweep::plot).collect()),
+        ("together", "Points together", points::overlay(&data.points)),
+        ("points", if alone { "In detail" } else { "Each point" }, details(data)),
+        ("request", "The way of one request", data.stories.iter().map(story::story).collect()),
+        ("device", if data.devices.len() > 1 { "Devices" } else { "Device" }, devices(data)),
+        ("again", "To run it again", again(data)),
+    ];
+    let filled = candidates.into_iter().filter(|(.., body)| !body.is_empty());
+    filled.map(|(id, heading, body)| Section { id, heading, body }).collect()
+}
+
+fn summary(data: &ReportData) -> String {
+    let body = match &data.points[..] {
+        [] => "<p>No point has finished.</p>\n".to_owned(),
+        [point] => overview::figures(point),
+        points => overview::table(points, PICTURED_POINTS),
+    };
+    body + &downloads::links(data)
+}
+
+fn details(data: &ReportData) -> String {
+    let alone = data.points.len() == 1;
+    let mut out = String::new();
+    if data.points.len() > PICTURED_POINTS {
+        out += &format!(
+            "<p class=\"note\">The first {PICTURED_POINTS} of {} points are drawn; the summary and the result files have all.</p>\n",
+            data.points.len()
+        );
+    }
+    for (index, point) in data.points.iter().enumerate().take(PICTURED_POINTS) {
+        out += &points::point(index, point, alone);
+    }
+    out
+}
+
+fn devices(data: &ReportData) -> String {
+    let mut out = String::new();
+    for device in &data.devices {
+        out += &format!("<h3><code>{}</code></h3>\n", esc(&device.name));
+        if !device.description.is_empty() {
+            out += &format!("<p>{}</p>\n", esc(&device.description));
+        }
+        if !device.facts.is_empty() {
+            out += "<div class=\"scroll\"><table class=\"facts\"><tbody>";
+            for (name, value) in &device.facts {
+                out += &format!("<tr><th scope=\"row\">{}</th><td>{}</td></tr>", esc(name), esc(value));
+            }
+            out += "</tbody></table></div>\n";
+        }
+    }
+    out
+}
+
+fn again(data: &ReportData) -> String {
+    let mut out = String::new();
+    if let Some(command) = &data.command {
+        out += &format!("<pre class=\"command\">{}</pre>\n", esc(command));
+    }
+    out += "<table class=\"facts\"><tbody>";
+    let mut fact = |name: &str, value: String| {
+        if !value.is_empty() {
+            out += &format!("<tr><th scope=\"row\">{name}</th><td>{value}</td></tr>");
+        }
+    };
+    fact("Plumb", esc(&data.version).to_string());
+    fact(
+        "Spec",
+        if data.spec_hash.is_empty() { String::new() } else { format!("<code>{}</code>", esc(&data.spec_hash)) },
+    );
+    fact(if data.seeds.len() == 1 { "Seed" } else { "Seeds" }, seeds(&data.seeds));
+    let overrides: Vec<String> = data.overrides.iter().map(|text| format!("<code>{}</code>", esc(text))).collect();
+    fact("Overrides", overrides.join("<br/>"));
+    out += "</tbody></table>\n";
+    if !data.spec_text.is_empty() {
+        out += &format!(
+            "<details open=\"open\"><summary>The spec as it ran</summary><pre>{}</pre></details>\n",
+            esc(&data.spec_text)
+        );
+    }
+    out
+}
+
+/// `1, 2, 3` or, for many in a row, `1 to 30`.
+fn seeds(seeds: &[u64]) -> String {
+    let consecutive = seeds.windows(2).all(|pair| pair[0].checked_add(1) == Some(pair[1]));
+    match seeds {
+        [first, .., last] if consecutive && seeds.len() > 3 => format!("{first} to {last}"),
+        seeds => seeds.iter().map(u64::to_string).collect::<Vec<_>>().join(", "),
+    }
+}

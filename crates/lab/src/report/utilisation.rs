@@ -1,0 +1,65 @@
+//! How busy each part of the device was: a strip of heat for every channel.
+
+use super::html::esc;
+use super::number::{NONE, show};
+use super::{Unit, Utilisation};
+
+/// Dies on a channel beyond which their cells carry no number.
+const NUMBERED_DIES: usize = 12;
+
+/// The heat strip and the other parts; `None` when nothing was recorded.
+pub(super) fn heat(utilisation: &Utilisation) -> Option<String> {
+    let Utilisation { channels, parts } = utilisation;
+    if channels.is_empty() && parts.is_empty() {
+        return None;
+    }
+    let mut out = String::from("<div class=\"busy\">");
+    if !channels.is_empty() {
+        let dies = channels.iter().map(|channel| channel.dies.len()).max().unwrap_or(0);
+        let dense = if dies > NUMBERED_DIES { " dense" } else { "" };
+        out += &format!(
+            "<div class=\"scroll\"><table class=\"heat{dense}\"><thead><tr><th></th><th>bus</th>\
+             <th colspan=\"{}\">dies (busy part of the time, in %)</th></tr></thead><tbody>",
+            dies.max(1)
+        );
+        let mut number = 0;
+        for (index, channel) in channels.iter().enumerate() {
+            out += &format!("<tr><th scope=\"row\">channel {index}</th>");
+            out += &cell(channel.bus, &format!("Channel {index} bus"), " class=\"bus\"");
+            for busy in &channel.dies {
+                out += &cell(*busy, &format!("Die {number}, channel {index}"), "");
+                number += 1;
+            }
+            out += "</tr>";
+        }
+        out += "</tbody></table></div>";
+    }
+    if !parts.is_empty() {
+        out += "<table class=\"parts\"><tbody>";
+        for (name, busy) in parts {
+            out += &format!(
+                "<tr><th scope=\"row\">{}</th><td class=\"bar\"><i class=\"gauge\" style=\"width:{:.1}%\"></i></td>\
+                 <td class=\"n\">{}</td></tr>",
+                esc(name),
+                within(*busy) * 100.0,
+                show(*busy, &Unit::Fraction)
+            );
+        }
+        out += "</tbody></table>";
+    }
+    Some(out + "</div>\n")
+}
+
+fn cell(busy: f64, name: &str, class: &str) -> String {
+    let number = if busy.is_finite() { format!("{:.0}", busy * 100.0) } else { NONE.to_owned() };
+    let dark = if within(busy) > 0.55 { " class=\"over\"" } else { "" };
+    let heat = within(busy);
+    format!(
+        "<td{class} style=\"--heat:{heat:.3}\" title=\"{name}: {}\"><span{dark}>{number}</span></td>",
+        show(busy, &Unit::Fraction)
+    )
+}
+
+fn within(busy: f64) -> f64 {
+    if busy.is_finite() { busy.clamp(0.0, 1.0) } else { 0.0 }
+}
