@@ -89,9 +89,9 @@ impl Latencies {
     /// before the late ones.
     fn error_at(&self, quantile: f64) -> i64 {
         let (early, late) = (self.early.len() as f64, self.late.len() as f64);
-        let rank = quantile * (early + late);
-        if early > 0.0 && rank <= early {
-            -(self.early.value_at_quantile(1.0 - rank / early) as i64)
+        let rank = (quantile * (early + late)).ceil().max(1.0);
+        if rank <= early {
+            -(self.early.value_at_quantile((early - rank + 1.0) / early) as i64)
         } else if late > 0.0 {
             self.late.value_at_quantile((rank - early) / late) as i64
         } else {

@@ -10,9 +10,10 @@
 use std::fmt;
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::net::UnixStream;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use ssd::NullDevice;
 use units::Nanos;
@@ -27,53 +28,68 @@ use super::server::{EventLoop, ServeOptions};
 use crate::stop::Stop;
 
 /// The device that is measured with: between a fast SSD and a TLC read.
-const PROBE_LATENCY: Nanos = Nanos::from_micros(100);
-/// Requests of one round; with the probe's latency, under a tenth of a second.
-const PROBE_REQUESTS: usize = 400;
+const PROBE_LATENCY: Nanos = Nanos::from_micros(150);
+/// Requests of one round; with the probe's latency, about 60 ms.
+const PROBE_REQUESTS: usize = 300;
 const PROBE_BLOCK_BYTES: u32 = 4096;
-/// A round compensates by the rounds before it: the second one checks and
-/// corrects the first.
-const ROUNDS: u32 = 2;
+/// The cheapest round counts: what another program on the same CPUs adds for a
+/// moment is not the cost of serving. Each round gives answers early by what
+/// the rounds before it found, since a timer that is set for a shorter time may
+/// wake up the CPU faster.
+const ROUNDS: u32 = 5;
 /// A client that gets no answer for so long is on a machine too busy to
 /// calibrate on.
-const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
+const PROBE_TIMEOUT_MS: libc::c_int = 5_000;
 
 /// The cost of serving, beyond the model.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Calibration {
-    /// How far the device's clock runs ahead so that answers arrive on time.
-    pub lead: Nanos,
     /// What a request and its reply spend between client and server.
     pub transport: Nanos,
+    /// By how much the server misses the time it wanted to answer at: waking up
+    /// from the timer, and finding the answer.
+    pub overshoot: Nanos,
 }
 
 impl fmt::Display for Calibration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "answers are given {} early; {} of that is the way to the client and back", self.lead, self.transport)
+        write!(
+            f,
+            "answers are given {} early: {} for the way to the client and back, {} for waking up",
+            self.lead(),
+            self.transport,
+            self.overshoot
+        )
     }
 }
 
 impl Calibration {
+    /// How far the device's clock runs ahead so that answers arrive on time.
+    pub fn lead(&self) -> Nanos {
+        self.transport + self.overshoot
+    }
+
     /// Measures over a Unix socket pair, or over loopback TCP.
     pub(crate) fn measure(options: &ServeOptions, tcp: bool) -> Result<Self, ServeError> {
-        let mut calibration = Self::default();
+        let mut best: Option<Self> = None;
         for _ in 0..ROUNDS {
-            let (round_trip, in_server) = round(options, calibration, tcp)
+            let round = round(options, best.unwrap_or_default(), tcp)
                 .map_err(|source| ServeError::Loop { action: "calibration", source })?;
-            let lead = (calibration.lead + round_trip).since(PROBE_LATENCY);
-            calibration = Self { lead, transport: round_trip.since(in_server) };
+            best = Some(best.map_or(round, |best| Self {
+                transport: best.transport.min(round.transport),
+                overshoot: best.overshoot.min(round.overshoot),
+            }));
         }
-        Ok(calibration)
+        Ok(best.unwrap_or_default())
     }
 }
 
-/// Medians of what the client sees and of what the server takes.
-fn round(options: &ServeOptions, calibration: Calibration, tcp: bool) -> io::Result<(Nanos, Nanos)> {
+/// One round that gives answers early by what `sofar` says; medians.
+fn round(options: &ServeOptions, sofar: Calibration, tcp: bool) -> io::Result<Calibration> {
     let (server, client) = pair(tcp)?;
     let stop = Stop::new()?;
     let device = Box::new(NullDevice::new(1, PROBE_BLOCK_BYTES, PROBE_LATENCY));
-    let mut served = EventLoop::new(device, options, Calibration { transport: Nanos::ZERO, ..calibration })
-        .map_err(io::Error::other)?;
+    let mut served = EventLoop::new(device, options, sofar).map_err(io::Error::other)?;
     served.adopt(server, "calibration".to_owned())?;
     let stopper = stop.try_clone()?;
     let probe = thread::spawn(move || {
@@ -85,7 +101,10 @@ fn round(options: &ServeOptions, calibration: Calibration, tcp: bool) -> io::Res
     let mut round_trips = probe.join().map_err(|_| io::Error::other("the calibrating client panicked"))??;
     round_trips.sort_unstable();
     let in_server = served.latencies().in_server_median();
-    Ok((round_trips[round_trips.len() / 2], in_server))
+    Ok(Calibration {
+        transport: round_trips[round_trips.len() / 2].since(in_server),
+        overshoot: (in_server + sofar.lead()).since(PROBE_LATENCY),
+    })
 }
 
 fn pair(tcp: bool) -> io::Result<(Socket, Socket)> {
@@ -93,11 +112,9 @@ fn pair(tcp: bool) -> io::Result<(Socket, Socket)> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let client = TcpStream::connect(listener.local_addr()?)?;
         client.set_nodelay(true)?;
-        client.set_read_timeout(Some(PROBE_TIMEOUT))?;
         (Socket::Tcp(listener.accept()?.0), Socket::Tcp(client))
     } else {
         let (server, client) = UnixStream::pair()?;
-        client.set_read_timeout(Some(PROBE_TIMEOUT))?;
         (Socket::Unix(server), Socket::Unix(client))
     };
     server.prepare()?;
@@ -129,8 +146,20 @@ fn probe(socket: Socket) -> io::Result<Vec<Nanos>> {
         };
         let sent = Instant::now();
         socket.write_all(request.as_bytes())?;
+        // Asynchronous clients (libnbd, QEMU) wait for the descriptor first.
+        wait_readable(socket)?;
         socket.read_exact(&mut reply)?;
         round_trips.push(Nanos(sent.elapsed().as_nanos() as u64));
     }
     Ok(round_trips)
+}
+
+fn wait_readable(socket: &Socket) -> io::Result<()> {
+    let mut descriptor = libc::pollfd { fd: socket.as_fd().as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    // SAFETY: one entry, which outlives the call; its descriptor is open.
+    match unsafe { libc::poll(&raw mut descriptor, 1, PROBE_TIMEOUT_MS) } {
+        0 => Err(io::ErrorKind::TimedOut.into()),
+        count if count < 0 => Err(io::Error::last_os_error()),
+        _ => Ok(()),
+    }
 }

@@ -76,8 +76,10 @@ pub(crate) struct Connection {
     outstanding: u32,
     /// Data of requests in the device.
     held_bytes: usize,
-    /// Whether the buffered input can be understood further right now.
-    pub(crate) runnable: bool,
+    /// Whether the buffered input may hold a message not yet taken.
+    runnable: bool,
+    /// Data of the next request, when that waits for room.
+    waits_for_bytes: usize,
 }
 
 impl Connection {
@@ -100,7 +102,14 @@ impl Connection {
             outstanding: 0,
             held_bytes: 0,
             runnable: false,
+            waits_for_bytes: 0,
         }
+    }
+
+    /// Whether [`Connection::next_request`] may have something to give.
+    pub(crate) fn is_runnable(&self, limits: &Limits) -> bool {
+        let held_bytes = self.held_bytes + self.output.len();
+        self.runnable && has_room(self.outstanding, held_bytes, self.waits_for_bytes, limits)
     }
 
     /// Reads once from the socket.
@@ -144,7 +153,7 @@ impl Connection {
     }
 
     /// Understands the next request in what has been read. `None`: it needs
-    /// more input, or has enough outstanding (`runnable` says which).
+    /// more input, or room that is there when replies have left.
     pub(crate) fn next_request(
         &mut self,
         exports: &Exports,
@@ -190,14 +199,14 @@ impl Connection {
                             self.runnable = false;
                             return Ok(None);
                         };
-                        let held = self.held_bytes + self.output.len();
                         let carries_data = matches!(header.command.get(), cmd::READ | cmd::WRITE);
                         let data_bytes = if carries_data { header.length.get() as usize } else { 0 };
-                        let full = held > 0 && held + data_bytes > limits.held_bytes();
-                        if self.outstanding >= limits.outstanding || full {
-                            // Goes on when replies have left.
+                        let held_bytes = self.held_bytes + self.output.len();
+                        self.waits_for_bytes = data_bytes;
+                        if !has_room(self.outstanding, held_bytes, data_bytes, limits) {
                             return Ok(None);
                         }
+                        self.waits_for_bytes = 0;
                         let message = transmission::parse(&header, export, *structured)?;
                         self.start += size_of::<RequestHeader>();
                         match message {
@@ -277,14 +286,11 @@ impl Connection {
     }
 
     /// What the loop should wait for.
-    pub(crate) fn wanted(&self, limits: &Limits) -> Interest {
-        let room = self.start == self.end || self.end - self.start < self.input.len();
-        let over = self.outstanding >= limits.outstanding
-            || self.held_bytes + self.output.len() > limits.held_bytes()
-            || matches!(self.phase, Phase::Closing);
+    pub(crate) fn wanted(&self) -> Interest {
+        let closing = matches!(self.phase, Phase::Closing);
         // Still runnable here means that whole messages are buffered and wait
         // for replies to leave first.
-        Interest { readable: room && !over && !self.runnable, writable: self.output.len() > 0 }
+        Interest { readable: !closing && !self.runnable, writable: self.output.len() > 0 }
     }
 
     fn end_of_file(&self) -> End {
@@ -295,6 +301,12 @@ impl Connection {
         };
         if mid_message { End::Dropped("hung up in the middle of a message".to_owned()) } else { End::Orderly }
     }
+}
+
+/// Whether one more request with `data_bytes` is within the limits. One alone
+/// always is.
+fn has_room(outstanding: u32, held_bytes: usize, data_bytes: usize, limits: &Limits) -> bool {
+    outstanding < limits.outstanding && (held_bytes == 0 || held_bytes + data_bytes <= limits.held_bytes())
 }
 
 /// Bytes of data a request keeps in memory until it is answered.

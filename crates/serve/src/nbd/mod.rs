@@ -22,6 +22,7 @@ mod connection;
 mod error;
 mod export;
 mod handshake;
+mod lead;
 mod listen;
 mod output;
 pub mod proto;

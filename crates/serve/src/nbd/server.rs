@@ -11,6 +11,7 @@ use super::calibrate::Calibration;
 use super::connection::{Connection, End, data_bytes};
 use super::error::ServeError;
 use super::export::Exports;
+use super::lead::Lead;
 use super::listen::{Listen, Listener, Socket};
 use super::transmission::{Ticket, error_of};
 use crate::backend::{Backend, Reply, Request};
@@ -188,6 +189,7 @@ pub(crate) struct EventLoop<'a> {
     exports: Exports,
     options: &'a ServeOptions,
     calibration: Calibration,
+    lead: Lead,
     poller: Poller,
     clock: WallClock,
     connections: Vec<Option<Connection>>,
@@ -216,6 +218,7 @@ impl<'a> EventLoop<'a> {
             exports,
             options,
             calibration,
+            lead: Lead::new(calibration),
             poller,
             clock: WallClock::start(),
             connections,
@@ -276,10 +279,13 @@ impl<'a> EventLoop<'a> {
                     token => self.receive((token - FIRST_CONNECTION) as usize, event),
                 }
             }
-            busy = self.take_requests(now);
-            busy |= self.backend.advance(self.clock.now() + self.calibration.lead, &mut self.replies);
+            self.take_requests(now);
+            busy = self.backend.advance(self.clock.now() + self.lead.now(), &mut self.replies);
             self.answer();
             self.send_all();
+            // Buffered requests that waited for the replies just sent have no
+            // event to announce them.
+            busy |= self.connections.iter().flatten().any(|client| client.is_runnable(&self.options.limits));
             self.drop_late_handshakes(now);
             if let (true, Some(listener)) = (accept, &listener) {
                 self.accept(listener);
@@ -289,7 +295,7 @@ impl<'a> EventLoop<'a> {
 
     /// How long nothing can happen unless a socket says so.
     fn timeout(&self) -> Option<Nanos> {
-        let device = self.backend.next_event().map(|due| due.since(self.calibration.lead + self.options.spin));
+        let device = self.backend.next_event().map(|due| due.since(self.lead.now() + self.options.spin));
         let handshake = self.connections.iter().flatten().filter_map(|connection| connection.handshake_deadline).min();
         let next = device.into_iter().chain(handshake).min()?;
         Some(next.since(self.clock.now()))
@@ -326,18 +332,12 @@ impl<'a> EventLoop<'a> {
         }
     }
 
-    /// Moves requests from the clients into the device; whether some are left
-    /// that could be taken now.
-    fn take_requests(&mut self, now: Nanos) -> bool {
-        let mut more = false;
+    /// Moves requests from the clients into the device.
+    fn take_requests(&mut self, now: Nanos) {
         for slot in 0..self.connections.len() {
             let mut turn = 0;
             while let Some(connection) = &mut self.connections[slot] {
-                if !connection.runnable {
-                    break;
-                }
-                if turn == REQUESTS_PER_TURN {
-                    more = true;
+                if turn == REQUESTS_PER_TURN || !connection.is_runnable(&self.options.limits) {
                     break;
                 }
                 turn += 1;
@@ -362,7 +362,6 @@ impl<'a> EventLoop<'a> {
                 }
             }
         }
-        more
     }
 
     fn answer(&mut self) {
@@ -372,7 +371,8 @@ impl<'a> EventLoop<'a> {
         let now = self.clock.now();
         for reply in self.replies.drain(..) {
             self.latencies.record(reply.modelled_latency(), now.since(reply.context.seen_at));
-            let Context { slot, serial, ticket, data_bytes, .. } = reply.context;
+            let Context { slot, serial, ticket, data_bytes, seen_at } = reply.context;
+            self.lead.learn(seen_at, reply.completed_at, now);
             self.errors += u64::from(reply.result.is_err());
             let result = reply.result.map_err(|status| error_of(status, ticket.is_write));
             if let Some(connection) = self.connections[slot].as_mut().filter(|client| client.serial == serial) {
@@ -393,7 +393,7 @@ impl<'a> EventLoop<'a> {
         if let Err(end) = connection.send() {
             return self.close(slot, end);
         }
-        let wanted = connection.wanted(&self.options.limits);
+        let wanted = connection.wanted();
         if wanted != connection.interest {
             connection.interest = wanted;
             if let Err(error) = self.poller.modify(&connection.socket, FIRST_CONNECTION + slot as u64, wanted) {
