@@ -28,6 +28,8 @@ pub(super) struct Line {
     pub(super) colour: usize,
     /// Ascending in x.
     pub(super) points: Vec<(f64, f64)>,
+    /// Whether the points are joined by a line.
+    pub(super) joined: bool,
     /// Whether each point gets a dot.
     pub(super) dots: bool,
     /// Whether the area below is tinted.
@@ -38,7 +40,7 @@ pub(super) struct Line {
     pub(super) marks: Vec<(f64, f64, String)>,
     /// Published values: (x, low y, high y).
     pub(super) published: Vec<(f64, f64, f64)>,
-    /// Whether labels stand left of their marks.
+    /// Whether labels stand left of their marks, where there is room.
     pub(super) labels_left: bool,
 }
 
@@ -57,8 +59,10 @@ impl Chart {
         out += "</div><div class=\"area\">";
         out += &self.drawing();
         for line in &self.lines {
-            let side = if line.labels_left { " left" } else { "" };
             for (x, y, label) in &line.marks {
+                // A label needs room on its side, on a narrow screen too.
+                let left = line.labels_left && self.x.place(*x) > 0.3 || self.x.place(*x) > 0.75;
+                let side = if left { " left" } else { "" };
                 out += &format!(
                     "<span class=\"mark c{}{side}\" style=\"left:{:.2}%;bottom:{:.2}%\">{}</span>",
                     line.colour % COLOURS,
@@ -154,7 +158,9 @@ impl Chart {
             let (first, last) = (self.across(*first), self.across(*last));
             out += &format!("<path class=\"fill\" d=\"{path}L{last} 10000L{first} 10000Z\"/>");
         }
-        out += &format!("<path class=\"stroke\" d=\"{path}\"/>");
+        // The script reads the points from this path even where it is not drawn.
+        let class = if line.joined { "stroke" } else { "stroke apart" };
+        out += &format!("<path class=\"{class}\" d=\"{path}\"/>");
         let single = line.points.len() == 1;
         let dots: String = if line.dots || single {
             line.points.iter().copied().map(dot).collect()

@@ -32,6 +32,7 @@ pub(super) fn distribution(name: &str, curves: &[Curve<'_>], marked: bool) -> Op
             points: curve.direction.latency_cdf.clone(),
             marks: if marked { marks(curve.direction, labelled) } else { Vec::new() },
             labels_left: drawn.len() > 1 && median(curve.direction) <= first_median,
+            joined: true,
             ..Line::default()
         });
         Chart {

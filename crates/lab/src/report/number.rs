@@ -73,7 +73,7 @@ impl Unit {
             Self::Named(name) => return Prefix { symbol: name, factor: 1.0 },
         };
         // Rounding may carry into the next prefix: 999.9 us is 1.00 ms.
-        let fits = |prefix: &&Prefix<'_>| round(magnitude.abs() / prefix.factor) >= 1.0;
+        let fits = |prefix: &&Prefix<'_>| round(magnitude.abs() / prefix.factor, 3) >= 1.0;
         // Small plain numbers are counts, and counts are exact.
         let start = if *self == Self::Plain && magnitude.abs() < 10_000.0 { 1 } else { prefixes.len() };
         *prefixes[..start].iter().rev().find(fits).unwrap_or(&prefixes[0])
@@ -89,29 +89,41 @@ pub(super) fn show(value: f64, unit: &Unit) -> String {
     let scaled = value / prefix.factor;
     // A count of things or bytes is exact while it is short.
     let exact = matches!(unit, Unit::Plain | Unit::Bytes) && prefix.factor == 1.0 && scaled.fract() == 0.0;
-    let number = if exact { format!("{scaled}") } else { digits(scaled) };
+    let number = if exact { format!("{scaled}") } else { digits(scaled, 3) };
     with_symbol(number, prefix.symbol)
 }
 
 /// `value ± half width`, both under one prefix.
 pub(super) fn show_estimate(estimate: Estimate, unit: &Unit) -> String {
-    let Some(half) = estimate.half_width.filter(|half| half.is_finite() && estimate.value.is_finite()) else {
-        return show(estimate.value, unit);
-    };
+    match show_half_width(estimate, unit) {
+        None => show(estimate.value, unit),
+        Some(half) => format!("{}{GAP}{half}", digits(estimate.value / unit.prefix(estimate.value).factor, 3)),
+    }
+}
+
+/// `± half width` under the prefix of the value, where there is an interval.
+pub(super) fn show_half_width(estimate: Estimate, unit: &Unit) -> Option<String> {
+    let half = estimate.half_width.filter(|half| half.is_finite() && estimate.value.is_finite())?;
     let prefix = unit.prefix(estimate.value);
-    let half = with_symbol(digits(half / prefix.factor), prefix.symbol);
-    format!("{}{GAP}±{GAP}{half}", digits(estimate.value / prefix.factor))
+    // Two digits of an uncertainty are all that is certain about it.
+    Some(format!("±{GAP}{}", with_symbol(digits(half / prefix.factor, 2), prefix.symbol)))
+}
+
+/// A table cell's content: the value, and its interval in small print below.
+pub(super) fn show_stacked(estimate: Estimate, unit: &Unit) -> String {
+    let half = show_half_width(estimate, unit).map_or(String::new(), |half| format!("<small>{half}</small>"));
+    format!("{}{half}", show(estimate.value, unit))
 }
 
 /// A tick label or a parameter: as [`show`], without trailing zeros.
 pub(super) fn tick(value: f64, unit: &Unit) -> String {
     let prefix = unit.prefix(value);
-    with_symbol(trim(digits(value / prefix.factor)), prefix.symbol)
+    with_symbol(trim(digits(value / prefix.factor, 3)), prefix.symbol)
 }
 
 /// A tick label on an axis whose title carries the unit.
 pub(super) fn bare_tick(value: f64, prefix: Prefix<'_>) -> String {
-    trim(digits(value / prefix.factor))
+    trim(digits(value / prefix.factor, 3))
 }
 
 /// A difference as a fraction: `+3.21 %`, `−12.0 %`, `0 %`.
@@ -124,7 +136,7 @@ pub(super) fn show_difference(fraction: f64) -> String {
         f if f > 0.0 => "+",
         _ => "−",
     };
-    format!("{sign}{}{GAP}%", trim(digits(fraction.abs() * 100.0)))
+    format!("{sign}{}{GAP}%", trim(digits(fraction.abs() * 100.0, 3)))
 }
 
 /// A percentile's name: `p99.9`.
@@ -140,22 +152,22 @@ fn with_symbol(number: String, symbol: &str) -> String {
     }
 }
 
-/// Three significant digits in positional notation.
-fn digits(value: f64) -> String {
-    let rounded = round(value);
+/// `count` significant digits in positional notation.
+fn digits(value: f64, count: i32) -> String {
+    let rounded = round(value, count);
     if rounded == 0.0 {
         return "0".to_owned();
     }
-    let decimals = (2 - rounded.abs().log10().floor() as i32).clamp(0, 12);
+    let decimals = (count - 1 - rounded.abs().log10().floor() as i32).clamp(0, 12);
     format!("{rounded:.*}", decimals as usize)
 }
 
-/// To three significant digits.
-fn round(value: f64) -> f64 {
+/// To `count` significant digits.
+fn round(value: f64, count: i32) -> f64 {
     if value == 0.0 || !value.is_finite() {
         return value;
     }
-    let exponent = value.abs().log10().floor() as i32 - 2;
+    let exponent = value.abs().log10().floor() as i32 + 1 - count;
     // Dividing by a power of ten is exact where multiplying by its inverse is not.
     if exponent >= 0 {
         let scale = 10f64.powi(exponent);
@@ -213,7 +225,7 @@ mod tests {
         assert_eq!(plain(tick(4096.0, &Unit::Bytes)), "4 KiB");
         assert_eq!(plain(tick(0.2, &Unit::Fraction)), "20 %");
         let estimate = Estimate { value: 81_234.0, half_width: Some(130.0) };
-        assert_eq!(plain(show_estimate(estimate, &Unit::Time)), "81.2 ± 0.130 us");
+        assert_eq!(plain(show_estimate(estimate, &Unit::Time)), "81.2 ± 0.13 us");
         let odd = Estimate { value: 5.0, half_width: Some(f64::NAN) };
         assert_eq!(plain(show_estimate(odd, &Unit::Plain)), "5");
         assert_eq!(plain(show_difference(-0.0321)), "−3.21 %");

@@ -2,7 +2,7 @@
 
 use super::html::esc;
 use super::latency::at_percent;
-use super::number::{percentile, show, show_estimate};
+use super::number::{percentile, show, show_stacked};
 use super::{DirectionData, Estimate, PointData, Unit};
 
 /// Percentiles in the overview, where they were measured.
@@ -14,11 +14,7 @@ pub(super) fn figures(point: &PointData) -> String {
     for (colour, direction) in coloured(&point.directions) {
         out += &format!("<div class=\"figures c{colour}\"><h3>{}</h3><dl>", esc(&direction.name));
         let mut figure = |name: &str, estimate: Estimate, unit: &Unit| {
-            let interval = match estimate.half_width.filter(|half| half.is_finite()) {
-                Some(half) => format!("<small>± {}</small>", show(half, unit)),
-                None => String::new(),
-            };
-            out += &format!("<div><dt>{name}</dt><dd>{}{interval}</dd></div>", show(estimate.value, unit));
+            out += &format!("<div><dt>{name}</dt><dd>{}</dd></div>", show_stacked(estimate, unit));
         };
         if direction.bandwidth.value > 0.0 {
             figure("bandwidth", direction.bandwidth, &Unit::Bandwidth);
@@ -71,11 +67,11 @@ pub(super) fn table(points: &[PointData], linked: usize) -> String {
             let cells = [(direction.iops, &Unit::Iops), (direction.bandwidth, &Unit::Bandwidth)];
             out += &format!("<td><span class=\"key c{colour}\"><i></i>{}</span></td>", esc(&direction.name));
             for (estimate, unit) in cells.into_iter().chain([(direction.latency_mean_ns, &Unit::Time)]) {
-                out += &format!("<td class=\"n\">{}</td>", show_estimate(estimate, unit));
+                out += &format!("<td class=\"n\">{}</td>", show_stacked(estimate, unit));
             }
             for percent in &percentiles {
                 let text =
-                    at_percent(direction, *percent).map_or("–".to_owned(), |it| show_estimate(it, &Unit::Time));
+                    at_percent(direction, *percent).map_or("–".to_owned(), |it| show_stacked(it, &Unit::Time));
                 out += &format!("<td class=\"n\">{text}</td>");
             }
             out += "</tr>\n";

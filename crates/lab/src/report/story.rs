@@ -1,6 +1,6 @@
 //! The story of one request: its steps on a time line, and where its time went.
 
-use trace::{Hop, Layer, Path};
+use trace::{Hop, Layer, Path, Step};
 use units::Nanos;
 
 use super::html::esc;
@@ -32,8 +32,12 @@ pub(super) fn story(story: &Story) -> String {
         headline(path)
     );
     out += &whole(path);
-    out += "<table class=\"gantt\"><thead><tr><th>Step</th><th class=\"lane\">Time line</th><th class=\"n\">Start</th>\
-            <th class=\"n\">Open</th><th class=\"n\">Own</th></tr></thead><tbody>";
+    out += "<table class=\"gantt\"><thead><tr><th>Step</th><th class=\"lane\"><div class=\"ruler\">";
+    for quarter in [0, 2, 4] {
+        let at = Nanos((u128::from(path.duration().0) * quarter / 4) as u64);
+        out += &format!("<span style=\"left:{}%\">{}</span>", quarter * 25, time(at));
+    }
+    out += "</div></th><th class=\"n\">Start</th><th class=\"n\">Open</th><th class=\"n\">Own</th></tr></thead><tbody>";
     for hop in path.hops.iter().take(STEPS) {
         out += &row(path, hop);
     }
@@ -43,11 +47,11 @@ pub(super) fn story(story: &Story) -> String {
             &format!("<p class=\"note\">And {} more steps; the event table has them all.</p>", path.hops.len() - STEPS);
     }
     out + "<p class=\"note\">A pale bar shows when a step was open; the strong part is its own time, in which no deeper \
-           layer worked for this request. Own times add up to the whole. A queue's or a command's own time is waiting.</p>\
+           layer worked for this request. Own times add up to the whole. The own time of a queue or a command is waiting.</p>\
            </article>\n"
 }
 
-/// The largest own times: `: 62.1 % in flash read, 20.0 % in channel transfer`.
+/// The largest own times: `: 62.1 % flash read, 20.0 % channel transfer`.
 fn headline(path: &Path) -> String {
     let mut totals = totals(path);
     totals.sort_by_key(|total| std::cmp::Reverse(total.2));
@@ -55,7 +59,7 @@ fn headline(path: &Path) -> String {
         .iter()
         .filter(|(_, _, own)| path.share(*own) >= 0.01)
         .take(3)
-        .map(|(name, _, own)| format!("{} in {}", show(path.share(*own), &Unit::Fraction), esc(name)))
+        .map(|(name, _, own)| format!("{} {}", show(path.share(*own), &Unit::Fraction), esc(name)))
         .collect();
     if named.is_empty() { String::new() } else { format!(": {}", named.join(", ")) }
 }
@@ -98,10 +102,20 @@ fn totals(path: &Path) -> Vec<(String, usize, Nanos)> {
         .map(|same| {
             let layer = same[0].span.track.layer();
             let own: Nanos = same.iter().map(|hop| hop.own_time()).sum();
-            (format!("{} ({})", same[0].span.step, layer.to_string().to_lowercase()), part(layer).1, own)
+            (own_name(layer, same[0].span.step), part(layer).1, own)
         })
         .filter(|(_, _, own)| *own > Nanos::ZERO)
         .collect()
+}
+
+/// What a layer's own time is spent on.
+fn own_name(layer: Layer, step: Step) -> String {
+    match layer {
+        Layer::Jobs => "the application".to_owned(),
+        Layer::HostQueues => "the block layer's queue".to_owned(),
+        Layer::NvmeQueues => "waiting inside the device".to_owned(),
+        _ => step.to_string(),
+    }
 }
 
 fn row(path: &Path, hop: &Hop) -> String {

@@ -22,6 +22,8 @@ pub(super) fn plot(plot: &SweepPlot) -> Option<String> {
                 colour,
                 points: finite.clone().map(|(x, y)| (*x, y.value)).collect(),
                 dots: true,
+            // Between named values there is nothing to read off a line.
+            joined: plot.x_names.is_empty(),
                 bars: finite.filter_map(interval).collect(),
                 published: line
                     .published

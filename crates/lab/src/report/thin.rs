@@ -37,7 +37,7 @@ fn thin_cdf(cdf: &[(f64, f64)], most: usize) -> Vec<(f64, f64)> {
     let clean: Vec<(f64, f64)> = cdf
         .iter()
         .filter(|(ns, fraction)| ns.is_finite() && fraction.is_finite())
-        .map(|(ns, fraction)| (ns.max(1.0), fraction.clamp(0.0, 1.0)))
+        .map(|(ns, fraction)| (rounded(ns.max(1.0), 1e1), rounded(fraction.clamp(0.0, 1.0), 1e9)))
         .collect();
     if clean.len() <= most {
         return clean;
@@ -81,12 +81,17 @@ fn thin_series(series: &[ThroughputSample], most: usize) -> Vec<ThroughputSample
         .map(|samples| {
             let mean = |of: fn(&ThroughputSample) -> f64| samples.iter().map(of).sum::<f64>() / samples.len() as f64;
             ThroughputSample {
-                at_ns: mean(|sample| sample.at_ns),
-                bytes_per_s: mean(|sample| sample.bytes_per_s),
-                iops: mean(|sample| sample.iops),
+                at_ns: rounded(mean(|sample| sample.at_ns), 1.0),
+                bytes_per_s: rounded(mean(|sample| sample.bytes_per_s), 1.0),
+                iops: rounded(mean(|sample| sample.iops), 1e3),
             }
         })
         .collect()
+}
+
+/// Without the digits that nobody measured and that would fill the file.
+fn rounded(value: f64, steps: f64) -> f64 {
+    (value * steps).round() / steps
 }
 
 #[cfg(test)]
@@ -102,7 +107,8 @@ mod tests {
             .collect();
         let thin = thin_cdf(&cdf, CDF_POINTS);
         assert!(thin.len() <= CDF_POINTS && thin.len() > CDF_POINTS / 2, "{} points", thin.len());
-        assert_eq!((thin[0], thin[thin.len() - 1]), (cdf[0], cdf[cdf.len() - 1]));
+        let end = cdf.len() - 1;
+        assert_eq!((thin[0].1, thin[thin.len() - 1].1), (cdf[0].1, cdf[end].1));
         assert!(thin.windows(2).all(|pair| pair[0] < pair[1]));
         // Read off the thinned curve, every percentile is within 2 %.
         for percent in [0.01, 0.1, 0.5, 0.9, 0.99, 0.999, 0.9999] {
@@ -129,7 +135,7 @@ mod tests {
         let mean = |series: &[ThroughputSample]| {
             series.iter().map(|sample| sample.bytes_per_s).sum::<f64>() / series.len() as f64
         };
-        assert!((mean(&thin) - mean(&series)).abs() < 1e-9);
+        assert!((mean(&thin) - mean(&series)).abs() < 0.5);
         assert!(thin_series(&[], SERIES_POINTS).is_empty());
     }
 }

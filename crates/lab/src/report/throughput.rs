@@ -17,6 +17,7 @@ pub(super) fn over_time(name: &str, directions: &[(usize, &DirectionData)]) -> O
             colour: *colour,
             points: direction.throughput.iter().map(|sample| (sample.at_ns, of(sample))).collect(),
             filled: drawn.len() == 1,
+            joined: true,
             ..Line::default()
         });
         Chart {

@@ -52,8 +52,13 @@ pub(super) fn heat(utilisation: &Utilisation) -> Option<String> {
 
 fn cell(busy: f64, name: &str, class: &str) -> String {
     let number = if busy.is_finite() { format!("{:.0}", busy * 100.0) } else { NONE.to_owned() };
-    let dark = if within(busy) > 0.55 { " class=\"over\"" } else { "" };
     let heat = within(busy);
+    // Text must stand out from its ground; dark pages change sides earlier.
+    let dark = match heat {
+        0.0..0.5 => "",
+        0.5..0.8 => " class=\"mid\"",
+        _ => " class=\"over\"",
+    };
     format!(
         "<td{class} style=\"--heat:{heat:.3}\" title=\"{name}: {}\"><span{dark}>{number}</span></td>",
         show(busy, &Unit::Fraction)
