@@ -150,3 +150,6 @@ impl FlushQueue {
         self.data_in_flight = 0;
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -287,3 +287,6 @@ impl Scheduler for MqDeadline {
         *self = Self::new(self.config.clone());
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,259 @@
+//! mq-deadline by itself: order, merges, and the bound on waiting.
+
+use rand::RngExt;
+use trace::RequestId;
+
+use super::*;
+use crate::bio::{Bio, BioFlags, Sector};
+use crate::config::QueueConfig;
+use crate::limits::Limits;
+use crate::pool::BioSlot;
+use crate::request::Request;
+use crate::slab::Slab;
+
+/// A scheduler with a pool, and short names for what tests do.
+struct Bench {
+    scheduler: MqDeadline,
+    pool: Pool,
+    freed: Vec<Rq>,
+}
+
+impl Bench {
+    fn new(config: MqDeadlineConfig) -> Self {
+        let identity = ssd::NullDevice::new(1 << 30, 512, Nanos::ZERO);
+        let limits = Limits::new(ssd::Device::identity(&identity), &QueueConfig::default());
+        let pool = Pool {
+            bios: Slab::new(),
+            requests: Slab::new(),
+            limits,
+            nomerges: NoMerges::All,
+            merges: Default::default(),
+        };
+        Self { scheduler: MqDeadline::new(config), pool, freed: Vec::new() }
+    }
+
+    fn bio(&mut self, op: BioOp, sector: u64, sectors: u64) -> u32 {
+        let bio = Bio {
+            op,
+            sector: Sector(sector),
+            bytes: sectors * 512,
+            flags: BioFlags::empty(),
+            data: None,
+            request: RequestId::default(),
+        };
+        self.pool.bios.insert(BioSlot::new(bio, Nanos::ZERO))
+    }
+
+    fn insert(&mut self, op: BioOp, sector: u64, sectors: u64, now: Nanos) -> Rq {
+        let bio = self.bio(op, sector, sectors);
+        let mut request = Request::new(Kind::Bio(op), 0, 0, now);
+        (request.sector, request.bytes, request.segments) = (sector, sectors * 512, 1);
+        (request.first_bio, request.last_bio) = (bio, bio);
+        let rq = self.pool.requests.insert(request);
+        self.scheduler.insert(&mut self.pool, rq, Position::Tail, now, &mut self.freed);
+        rq
+    }
+
+    fn merge(&mut self, op: BioOp, sector: u64, sectors: u64) -> bool {
+        let bio = self.bio(op, sector, sectors);
+        self.scheduler.merge_bio(&mut self.pool, 0, bio, &mut self.freed)
+    }
+
+    /// Dispatches one request: (direction, sector, sectors).
+    fn dispatch(&mut self, now: Nanos) -> Option<(Direction, u64, u64)> {
+        let rq = self.scheduler.dispatch(&mut self.pool, 0, now)?;
+        let request = &self.pool.requests[rq];
+        Some((request.direction(), request.sector, request.bytes / 512))
+    }
+
+    fn sectors(&mut self, now: Nanos) -> Vec<u64> {
+        std::iter::from_fn(|| self.dispatch(now)).map(|(_, sector, _)| sector).collect()
+    }
+}
+
+const NOW: Nanos = Nanos::ZERO;
+
+#[test]
+fn a_batch_follows_sector_order_from_the_oldest() {
+    let mut bench = Bench::new(MqDeadlineConfig::default());
+    for sector in [500, 100, 900, 300, 700] {
+        bench.insert(BioOp::Read, sector, 8, NOW);
+    }
+    // No request at or above sector 0 was served yet, so the sweep starts at the lowest.
+    assert_eq!(bench.sectors(NOW), [100, 300, 500, 700, 900]);
+    // The sweep goes on from where it was, then starts over from the oldest.
+    for sector in [800, 950, 100] {
+        bench.insert(BioOp::Read, sector, 8, NOW);
+    }
+    assert_eq!(bench.sectors(NOW), [950, 800, 100]);
+}
+
+#[test]
+fn reads_go_first_until_writes_are_starved() {
+    let config = MqDeadlineConfig { fifo_batch: 2, ..Default::default() };
+    let mut bench = Bench::new(config);
+    for index in 0..8 {
+        bench.insert(BioOp::Write, 10_000 + index * 100, 8, NOW);
+        bench.insert(BioOp::Read, index * 100, 8, NOW);
+    }
+    let order: String = std::iter::from_fn(|| bench.dispatch(NOW))
+        .map(|(direction, ..)| if direction == Direction::Read { 'r' } else { 'w' })
+        .collect();
+    // The first batch is taken for one under way; then two batches of reads for
+    // each of writes (writes_starved 2).
+    assert_eq!(order, "rrrrrrwwrrwwwwww");
+}
+
+#[test]
+fn an_expired_request_starts_the_next_batch() {
+    let config = MqDeadlineConfig { fifo_batch: 1, ..Default::default() };
+    let mut bench = Bench::new(config);
+    bench.insert(BioOp::Read, 5000, 8, NOW);
+    assert_eq!(bench.dispatch(NOW).unwrap().1, 5000);
+    bench.insert(BioOp::Read, 100, 8, NOW);
+    bench.insert(BioOp::Read, 6000, 8, Nanos::from_millis(1));
+    bench.insert(BioOp::Read, 7000, 8, Nanos::from_millis(1));
+    assert_eq!(bench.dispatch(Nanos::from_millis(499)).unwrap().1, 6000);
+    assert_eq!(bench.dispatch(Nanos::from_millis(500)).unwrap().1, 100);
+}
+
+#[test]
+fn bios_join_waiting_requests() {
+    let mut bench = Bench::new(MqDeadlineConfig::default());
+    bench.insert(BioOp::Write, 100, 8, NOW);
+    bench.insert(BioOp::Write, 200, 8, NOW);
+    assert!(bench.merge(BioOp::Write, 108, 8), "back");
+    assert!(bench.merge(BioOp::Write, 192, 8), "front");
+    assert!(!bench.merge(BioOp::Read, 116, 8), "another direction");
+    assert!(!bench.merge(BioOp::Write, 300, 8), "no neighbour");
+    // Closing the gap joins the two requests.
+    assert!(bench.merge(BioOp::Write, 116, 76));
+    assert_eq!(bench.freed.len(), 1);
+    assert_eq!(bench.dispatch(NOW), Some((Direction::Write, 100, 108)));
+    assert_eq!(bench.dispatch(NOW), None);
+    assert!(!bench.scheduler.has_work(0));
+}
+
+#[test]
+fn front_merges_and_look_ups_can_be_turned_off() {
+    let mut bench = Bench::new(MqDeadlineConfig { front_merges: false, ..Default::default() });
+    bench.insert(BioOp::Write, 100, 8, NOW);
+    bench.scheduler.last_merge = None;
+    assert!(!bench.merge(BioOp::Write, 92, 8));
+    assert!(bench.merge(BioOp::Write, 108, 8));
+    bench.pool.nomerges = NoMerges::OneHit;
+    assert!(bench.merge(BioOp::Write, 116, 8), "the last merged request is still tried");
+    bench.scheduler.last_merge = None;
+    assert!(!bench.merge(BioOp::Write, 124, 8));
+}
+
+#[test]
+fn inserted_requests_join_and_keep_the_earlier_deadline() {
+    let mut bench = Bench::new(MqDeadlineConfig::default());
+    let late = bench.insert(BioOp::Write, 108, 8, Nanos::from_millis(1));
+    bench.insert(BioOp::Write, 500, 8, Nanos::from_millis(2));
+    // It continues 108+8 and would expire earlier.
+    let early = bench.insert(BioOp::Write, 116, 8, NOW);
+    assert_eq!(bench.freed, [early]);
+    assert_eq!(bench.pool.requests[late].expires_at, Nanos::from_secs(5));
+    assert_eq!(bench.sectors(NOW), [108, 500]);
+}
+
+#[test]
+fn a_merged_request_moves_in_all_orders() {
+    let mut bench = Bench::new(MqDeadlineConfig::default());
+    bench.insert(BioOp::Write, 100, 8, NOW);
+    assert!(bench.merge(BioOp::Write, 92, 8));
+    // Back merges look for the end, front merges for the new start.
+    assert!(bench.merge(BioOp::Write, 108, 8));
+    assert!(bench.merge(BioOp::Write, 84, 8));
+    assert_eq!(bench.dispatch(NOW), Some((Direction::Write, 84, 32)));
+    assert!(bench.scheduler.sorted.iter().chain(&bench.scheduler.ends).all(|set| set.is_empty()));
+}
+
+#[test]
+fn a_full_request_takes_no_more() {
+    let mut bench = Bench::new(MqDeadlineConfig::default());
+    bench.insert(BioOp::Write, 0, 2040, NOW);
+    assert!(!bench.merge(BioOp::Write, 2040, 16), "2056 sectors are over the device's 2048");
+    assert!(!bench.merge(BioOp::Write, 2040, 8), "a request that was refused once is left alone");
+    assert_eq!(bench.dispatch(NOW), Some((Direction::Write, 0, 2040)));
+}
+
+/// After it has expired, a request waits for no more dispatches than the batch
+/// rules allow. `expires` is what the checker expects of the scheduler.
+fn longest_overrun(config: MqDeadlineConfig, expires: [Nanos; 2], seed: u64) -> Result<(), String> {
+    let batch = u64::from(config.fifo_batch.max(1));
+    let starved = u64::from(config.writes_starved);
+    let mut rng = sim::rng::stream(seed, "deadline");
+    let mut bench = Bench::new(config);
+    bench.pool.nomerges = NoMerges::Never;
+    // (request, direction, when it expires, (dispatches by then, rank among the expired))
+    let mut waiting: Vec<(Rq, Direction, Nanos, Option<(u64, u64)>)> = Vec::new();
+    let (mut now, mut dispatches) = (Nanos::ZERO, 0_u64);
+    for _ in 0..4000 {
+        now += Nanos::from_micros(rng.random_range(0..100));
+        // The device takes commands as fast as they come, half of the time.
+        if waiting.len() < 200 && rng.random_bool(0.5) {
+            let op = if rng.random_bool(0.6) { BioOp::Read } else { BioOp::Write };
+            // Most lie behind the sweep, so that those before it starve.
+            let sector = if rng.random_bool(0.05) { 0 } else { 8 * (dispatches + rng.random_range(1..200)) };
+            let rq = bench.insert(op, sector, 8, now);
+            let direction = bench.pool.requests[rq].direction();
+            waiting.push((rq, direction, now + expires[direction as usize], None));
+        } else if let Some(rq) = bench.scheduler.dispatch(&mut bench.pool, 0, now) {
+            let place = waiting.iter().position(|entry| entry.0 == rq).unwrap();
+            let (_, direction, _, overdue) = waiting.remove(place);
+            if let Some((since, rank)) = overdue {
+                // The batch under way, then for each older request of its
+                // direction and itself a batch, and those of the other direction between.
+                let batches = match direction {
+                    Direction::Read => 1 + (rank + 1) + (rank + 1).div_ceil(starved) + 1,
+                    Direction::Write => 1 + (rank + 1) * (starved + 1),
+                };
+                let passed = dispatches - since;
+                if passed > batches * batch {
+                    return Err(format!("{direction:?} of rank {rank} was passed by {passed}, {batches} batches"));
+                }
+            }
+            dispatches += 1;
+            bench.pool.requests.release(rq);
+        }
+        let mut ranks = [0; 2];
+        for entry in &mut waiting {
+            if entry.2 <= now {
+                entry.3.get_or_insert((dispatches, ranks[entry.1 as usize]));
+            }
+            ranks[entry.1 as usize] += 1;
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn no_request_waits_long_past_its_deadline() {
+    for seed in 0..40 {
+        let config = MqDeadlineConfig {
+            read_expire: Nanos::from_micros(500),
+            write_expire: Nanos::from_millis(2),
+            // With 0 reads never go before writes, and have no bound.
+            writes_starved: 1 + (seed % 3) as u32,
+            fifo_batch: 1 + (seed % 7) as u32,
+            ..Default::default()
+        };
+        let expires = [config.read_expire, config.write_expire];
+        longest_overrun(config, expires, seed).unwrap();
+    }
+}
+
+#[test]
+fn a_scheduler_without_deadlines_is_seen() {
+    let config = MqDeadlineConfig {
+        read_expire: Nanos::from_secs(100),
+        write_expire: Nanos::from_secs(100),
+        fifo_batch: 2,
+        ..Default::default()
+    };
+    let expires = [Nanos::from_micros(500), Nanos::from_millis(2)];
+    assert!((0..40).any(|seed| longest_overrun(config.clone(), expires, seed).is_err()));
+}
