@@ -129,6 +129,12 @@ impl Thread {
         self.compute(self.syscall)
     }
 
+    /// Enters and leaves the kernel once and computes for `span` there, on
+    /// behalf of a request.
+    pub fn syscall_for(&self, request: RequestId, span: Nanos) -> Compute<'_> {
+        self.compute_for(request, self.syscall + span)
+    }
+
     /// The core it runs on, or ran on last.
     pub fn core(&self) -> u16 {
         self.cpus.scheduler.borrow().core_of(self.id)
