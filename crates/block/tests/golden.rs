@@ -196,27 +196,25 @@ fn a_flush_waits_for_data_of_other_sequences() {
 
 #[test]
 fn a_flush_is_not_put_off_for_ever() {
-    // C3: with data steps overlapping without end, the flush goes out after 5 s.
+    // C3: data takes 1 s, and every 0.6 s more comes, so that some is always
+    // under way. The first write waits for its flush from 1 s; the first step
+    // that ends 5 s later, at 6.4 s, lets it go.
     let mut bench = Bench::with(QueueConfig::default(), |device| {
         device.identity_mut().supports_fua = false;
+        device.latencies(Nanos::from_secs(1), Nanos::from_secs(1));
     });
-    let handle = bench.executor.handle();
-    let device = bench.device.clone();
     let first = bench.device.submit(0, write_with(0, 1, FUA));
+    let (handle, device) = (bench.executor.handle(), bench.device.clone());
     drop(handle.clone().spawn(async move {
-        let mut kept = Vec::new();
-        for _ in 0..1_000_000 {
-            handle.sleep(Nanos::from_micros(9)).await;
-            kept.push(device.submit(0, write_with(8, 1, FUA)));
-            if kept.len() > 50 {
-                // Stuck behind tags: all of them wait for one flush.
-                return;
-            }
+        for _ in 0..14 {
+            handle.sleep(Nanos::from_millis(600)).await;
+            drop(device.submit(0, write_with(8, 1, FUA)));
         }
     }));
     let results = bench.wait(vec![first]);
-    assert!(results[0].status.is_success());
-    assert!(results[0].completed_at < Nanos::from_secs(6));
+    assert_eq!(results[0].completed_at, Nanos::from_millis(7400));
+    let commands = bench.commands();
+    assert_eq!(commands.iter().position(|command| command == "F"), Some(11));
 }
 
 #[test]

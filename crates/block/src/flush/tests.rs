@@ -257,32 +257,34 @@ macro_rules! faulty {
     };
 }
 
-faulty!(
+faulty! {
     a_skipped_preflush_is_seen,
     SkipsPreflush {},
     fn start(&mut self, rq: Rq, needed: Steps, now: Nanos, actions: &mut Vec<Action>) {
         self.queue.start(rq, needed - Steps::PREFLUSH, now, actions);
     }
-);
+}
 
-faulty!(
+faulty! {
     a_skipped_postflush_is_seen,
     SkipsPostflush {},
     fn start_with_data(&mut self) -> Steps {
         self.queue.start_with_data() | Steps::POSTFLUSH
     }
-);
+}
 
-faulty!(
+faulty! {
     a_preflush_taken_for_the_postflush_is_seen,
     SharesOneFlush {},
     fn start(&mut self, rq: Rq, needed: Steps, now: Nanos, actions: &mut Vec<Action>) {
         let needed = if needed.contains(Steps::PREFLUSH) { needed - Steps::POSTFLUSH } else { needed };
         self.queue.start(rq, needed, now, actions);
     }
-);
+}
 
-faulty!(joining_a_running_flush_is_seen, JoinsRunning { joined: Vec<(Rq, Steps)> },
+faulty! {
+    joining_a_running_flush_is_seen,
+    JoinsRunning { joined: Vec<(Rq, Steps)> },
     fn start(&mut self, rq: Rq, needed: Steps, now: Nanos, actions: &mut Vec<Action>) {
         if self.queue.running.is_empty() {
             self.queue.start(rq, needed, now, actions);
@@ -296,25 +298,25 @@ faulty!(joining_a_running_flush_is_seen, JoinsRunning { joined: Vec<(Rq, Steps)>
             self.queue.start(rq, needed, now, actions);
         }
     }
-);
+}
 
-faulty!(
+faulty! {
     a_swallowed_flush_error_is_seen,
     SwallowsFlushErrors {},
     fn flush_done(&mut self, _status: Status, now: Nanos, actions: &mut Vec<Action>) {
         self.queue.flush_done(Status::SUCCESS, now, actions);
     }
-);
+}
 
-faulty!(
+faulty! {
     a_swallowed_data_error_is_seen,
     SwallowsDataErrors {},
     fn data_done(&mut self, rq: Rq, done: Steps, _status: Status, now: Nanos, actions: &mut Vec<Action>) {
         self.queue.data_done(rq, done, Status::SUCCESS, now, actions);
     }
-);
+}
 
-faulty!(
+faulty! {
     a_second_flush_is_seen,
     FlushesAtOnce {},
     fn start(&mut self, rq: Rq, needed: Steps, now: Nanos, actions: &mut Vec<Action>) {
@@ -323,9 +325,9 @@ faulty!(
         }
         self.queue.start(rq, needed, now, actions);
     }
-);
+}
 
-faulty!(
+faulty! {
     a_lost_request_is_seen,
     LosesRequests {},
     fn flush_done(&mut self, status: Status, now: Nanos, actions: &mut Vec<Action>) {
@@ -334,15 +336,15 @@ faulty!(
         }
         self.queue.flush_done(status, now, actions);
     }
-);
+}
 
-faulty!(
+faulty! {
     a_flush_put_off_for_ever_is_seen,
     NeverTimesOut {},
     fn data_done(&mut self, rq: Rq, done: Steps, status: Status, _now: Nanos, actions: &mut Vec<Action>) {
         self.queue.data_done(rq, done, status, Nanos::ZERO, actions);
-    },
+    }
     fn start(&mut self, rq: Rq, needed: Steps, _now: Nanos, actions: &mut Vec<Action>) {
         self.queue.start(rq, needed, Nanos::ZERO, actions);
     }
-);
+}

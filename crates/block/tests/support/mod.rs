@@ -39,8 +39,8 @@ pub struct CacheDevice {
 /// What a test sees of the device.
 #[derive(Default)]
 pub struct Log {
-    /// Commands in order of submission: when, on which queue, as text.
-    pub commands: Vec<(Nanos, u16, String)>,
+    /// Commands in order of submission: when, on which queue, what.
+    pub commands: Vec<(Nanos, u16, Command)>,
     /// Commands (by number, from 0) that are to fail.
     pub failures: BTreeSet<u64>,
     /// Most commands that were outstanding at once on one queue.
@@ -82,8 +82,8 @@ impl CacheDevice {
         &mut self.identity
     }
 
-    pub fn flush_latency(&mut self, latency: Nanos) {
-        self.flush_latency = latency;
+    pub fn latencies(&mut self, data: Nanos, flush: Nanos) {
+        (self.latency, self.flush_latency) = (data, flush);
     }
 
     fn blocks(range: LbaRange) -> std::ops::Range<u64> {
@@ -186,7 +186,7 @@ impl Device for CacheDevice {
         assert!(depth <= usize::from(self.identity.queue_depth), "submission queue overrun");
         let mut log = self.log.borrow_mut();
         log.most_outstanding = log.most_outstanding.max(depth);
-        log.commands.push((now, queue.0, text(&submission.command)));
+        log.commands.push((now, queue.0, submission.command.clone()));
         self.outstanding.insert((now + latency, self.sequence), (submission, self.completions));
         self.sequence += 1;
     }
@@ -243,7 +243,7 @@ impl Bench {
 
     /// The commands so far, as text, and forgets them.
     pub fn commands(&self) -> Vec<String> {
-        std::mem::take(&mut self.log.borrow_mut().commands).into_iter().map(|entry| entry.2).collect()
+        std::mem::take(&mut self.log.borrow_mut().commands).iter().map(|entry| text(&entry.2)).collect()
     }
 
     /// Runs until nothing is left, and gives the results of `bios` in order.

@@ -1,0 +1,239 @@
+//! Tags, fairness, requeues, power cuts, and what is counted and traced.
+#![allow(clippy::unwrap_used)]
+
+extern crate plumb_block as block;
+
+mod support;
+
+use std::cell::RefCell;
+use std::num::NonZeroU16;
+use std::rc::Rc;
+
+use block::{BioFlags, BlockDevice, QueueConfig, SchedulerKind};
+use nvme::Status;
+use sim::Executor;
+use support::{Bench, CacheDevice, filled, read, write, write_with};
+use trace::{Recorder, RequestId, Step, Track};
+use units::Nanos;
+
+fn cpus(cpus: u16) -> QueueConfig {
+    QueueConfig { cpus: NonZeroU16::new(cpus).unwrap(), ..Default::default() }
+}
+
+fn depth(depth: u16) -> QueueConfig {
+    QueueConfig { queue_depth: NonZeroU16::new(depth), ..Default::default() }
+}
+
+#[test]
+fn cpus_feed_their_hardware_queues() {
+    let mut bench = Bench::new(cpus(8));
+    assert_eq!(bench.device.hardware_queues(), 4, "the device has four");
+    let futures = (0..8).map(|cpu| bench.device.submit(cpu, read(u64::from(cpu) * 10, 1))).collect();
+    bench.wait(futures);
+    let queues: Vec<_> = bench.log.borrow().commands.iter().map(|entry| entry.1).collect();
+    assert_eq!(queues, [1, 1, 2, 2, 3, 3, 4, 4]);
+    let statistics = bench.device.statistics();
+    assert!(statistics.hardware_queues.iter().all(|queue| queue.dispatched == 2 && queue.in_flight == 0));
+    // More CPUs than configured count modulo.
+    let future = bench.device.submit(15, read(0, 1));
+    bench.wait(vec![future]);
+    assert_eq!(bench.log.borrow().commands.last().unwrap().1, 4);
+}
+
+#[test]
+fn tags_bound_what_is_at_the_device() {
+    for scheduler in [SchedulerKind::None, SchedulerKind::MqDeadline] {
+        let held = (scheduler != SchedulerKind::None).then_some(NonZeroU16::new(16).unwrap());
+        let mut bench = Bench::new(QueueConfig { scheduler, nr_requests: held, ..depth(3) });
+        let futures = (0..10).map(|i| bench.device.submit(0, read(i * 10, 1))).collect();
+        assert_eq!(bench.device.statistics().in_flight, 3);
+        let results = bench.wait(futures);
+        assert_eq!(bench.log.borrow().most_outstanding, 3);
+        // Four rounds of three; the last holds one.
+        assert_eq!(results.iter().map(|result| result.completed_at.0 / 1000).max(), Some(40));
+        let statistics = bench.device.statistics();
+        assert_eq!((statistics.requests, statistics.in_flight, statistics.bios), (0, 0, 10));
+        if scheduler == SchedulerKind::None {
+            assert_eq!(statistics.tag_waits, 7);
+            let order: Vec<_> = bench.commands();
+            assert_eq!(order, (0..10).map(|i| format!("R {}+1", i * 10)).collect::<Vec<_>>());
+        } else {
+            assert_eq!(statistics.tag_waits, 0, "the scheduler holds them");
+            assert!(statistics.requeues > 0);
+        }
+    }
+}
+
+#[test]
+fn scheduler_tags_bound_what_the_scheduler_holds() {
+    let config = QueueConfig {
+        scheduler: SchedulerKind::MqDeadline,
+        nr_requests: NonZeroU16::new(4),
+        queue_depth: NonZeroU16::new(1),
+        ..Default::default()
+    };
+    let mut bench = Bench::new(config);
+    let futures = (0..10).map(|i| bench.device.submit(0, read(1000 - i * 10, 1))).collect();
+    let statistics = bench.device.statistics();
+    assert_eq!((statistics.requests, statistics.tag_waits), (4, 6));
+    let results = bench.wait(futures);
+    assert!(results.iter().all(|result| result.status.is_success()));
+    assert_eq!(bench.device.statistics().requests, 0);
+}
+
+#[test]
+fn cpus_share_scarce_tags_fairly() {
+    // CPU 0 queues 300 bios at once; CPU 1 keeps one outstanding. One hardware
+    // queue, two tags: CPU 1 gets about every second command nonetheless.
+    let config = QueueConfig { nr_hw_queues: NonZeroU16::new(1), queue_depth: NonZeroU16::new(2), ..cpus(2) };
+    let mut bench = Bench::new(config);
+    let flood: Vec<_> = (0..300).map(|i| bench.device.submit(0, read(i * 10, 1))).collect();
+    let (device, handle) = (bench.device.clone(), bench.executor.handle());
+    let latencies = Rc::new(RefCell::new(Vec::new()));
+    let sink = latencies.clone();
+    drop(handle.clone().spawn(async move {
+        for i in 0..50 {
+            let start = handle.now();
+            device.submit(1, read(100_000 + i * 10, 1)).await;
+            sink.borrow_mut().push(handle.now() - start);
+        }
+    }));
+    bench.wait(flood);
+    // At most one round of the device to wait, and one to be served.
+    assert!(latencies.borrow().iter().all(|latency| *latency <= Nanos::from_micros(20)), "{latencies:?}");
+}
+
+#[test]
+fn a_full_submission_queue_requeues_in_order() {
+    // More driver tags than the device's queue of 64 holds.
+    for scheduler in [SchedulerKind::None, SchedulerKind::MqDeadline] {
+        let mut bench = Bench::new(QueueConfig { scheduler, ..depth(200) });
+        let futures = (0..200).map(|i| bench.device.submit(0, read(i * 10, 1))).collect();
+        bench.wait(futures);
+        assert_eq!(bench.log.borrow().most_outstanding, 64);
+        assert!(bench.device.statistics().requeues > 0);
+        assert_eq!(bench.commands(), (0..200).map(|i| format!("R {}+1", i * 10)).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn bios_merge_in_the_software_queue_while_the_driver_is_busy() {
+    // block/blk-mq.c: a busy single queue inserts instead of issuing directly.
+    let mut bench = Bench::new(depth(200));
+    let mut futures: Vec<_> = (0..65).map(|i| bench.device.submit(0, read(i * 10, 1))).collect();
+    futures.extend((0..16).map(|i| bench.device.submit(0, read(50_000 + i, 1))));
+    bench.wait(futures);
+    assert_eq!(bench.commands().last().map(String::as_str), Some("R 50000+16"));
+    assert_eq!(bench.device.statistics().merges_back, 15);
+}
+
+#[test]
+fn a_plug_that_runs_out_of_tags_goes_out() {
+    let mut bench = Bench::new(depth(4));
+    let mut plug = bench.device.plug(0);
+    let futures: Vec<_> = (0..10).map(|i| plug.submit(read(i * 10, 1))).collect();
+    assert_eq!(bench.device.statistics().in_flight, 4);
+    // Before the plug ends: the four it held are at the device, the rest waits for tags.
+    let results = bench.wait(futures);
+    assert!(results.iter().all(|result| result.status.is_success()));
+    drop(plug);
+}
+
+#[test]
+fn a_plug_feeds_the_scheduler_at_once() {
+    let config = QueueConfig { scheduler: SchedulerKind::MqDeadline, ..Default::default() };
+    let mut bench = Bench::new(config);
+    let mut plug = bench.device.plug(0);
+    let futures = [30, 10, 31, 20, 11].map(|block| plug.submit(write(block, 1))).into();
+    plug.finish();
+    bench.wait(futures);
+    assert_eq!(bench.commands(), ["W 10+2", "W 20+1", "W 30+2"]);
+    assert_eq!(bench.device.statistics().merges_request, 2);
+}
+
+#[test]
+fn a_power_cut_fails_everything_everywhere() {
+    for scheduler in [SchedulerKind::None, SchedulerKind::MqDeadline] {
+        // In flight, in a flush sequence, in the scheduler, waiting for tags, plugged.
+        let config = QueueConfig { scheduler, nr_requests: NonZeroU16::new(8), ..depth(2) };
+        let mut bench = Bench::new(config);
+        let mut futures: Vec<_> = (0..20).map(|i| bench.device.submit(0, read(i * 10, 1))).collect();
+        futures.push(bench.device.submit(0, write_with(0, 200, BioFlags::PREFLUSH | BioFlags::FUA)));
+        let other = Bench::new(QueueConfig::default());
+        let mut plug = other.device.plug(0);
+        let mut plugged = vec![plug.submit(write(5, 1))];
+        other.device.power_cut();
+        plugged.push(plug.submit(write(6, 1)));
+        plug.finish();
+        bench.device.power_cut();
+        let late = bench.device.submit(0, read(0, 1));
+        bench.device.power_on();
+        let after = bench.device.submit(0, read(0, 1));
+        futures.extend(plugged);
+        futures.push(late);
+        for result in bench.wait(futures) {
+            assert_eq!(result.status, Status::ABORTED_POWER_LOSS);
+        }
+        assert!(bench.wait(vec![after])[0].status.is_success());
+        let statistics = bench.device.statistics();
+        assert_eq!((statistics.requests, statistics.in_flight), (0, 0));
+        assert_eq!(other.device.statistics().requests, 0);
+    }
+}
+
+#[test]
+fn an_abandoned_future_leaves_the_io_alone() {
+    let mut bench = Bench::new(depth(1));
+    drop(bench.device.submit(0, filled(0, 1, 7, BioFlags::empty())));
+    drop(bench.device.submit(0, filled(0, 300, 8, BioFlags::empty())));
+    let future = bench.device.submit(0, read(0, 1));
+    let result = bench.wait(vec![future]).remove(0);
+    assert_eq!(result.data.unwrap()[0], 8);
+    assert_eq!(bench.device.statistics().requests, 0);
+}
+
+#[test]
+fn the_mean_depth_obeys_littles_law() {
+    let mut bench = Bench::new(depth(4));
+    let futures = (0..40).map(|i| bench.device.submit(0, read(i * 10, 1))).collect();
+    let results = bench.wait(futures);
+    let end = results.iter().map(|result| result.completed_at).max().unwrap();
+    let statistics = bench.device.statistics();
+    // 40 commands of 10 us each, four at a time, for 100 us.
+    assert_eq!(end, Nanos::from_micros(100));
+    assert_eq!(statistics.time_at_device, Nanos::from_micros(400));
+    assert_eq!(statistics.mean_device_depth(end), 4.0);
+    assert_eq!(statistics.dispatched.read, 40);
+}
+
+#[test]
+fn a_request_can_be_followed_in_the_trace() {
+    let mut executor = Executor::new_virtual();
+    let recorder = Recorder::bounded(100);
+    let (device, _) = CacheDevice::new(1000, Nanos::from_micros(10));
+    let device = BlockDevice::new(&executor.handle(), Box::new(device), depth(1), recorder.clone());
+    let mut plug = device.plug(0);
+    let mut futures = Vec::new();
+    for (id, block) in [(1, 0), (2, 1), (3, 50)] {
+        futures.push(plug.submit(block::Bio { request: RequestId(id), ..write(block, 1) }));
+    }
+    plug.finish();
+    executor.run();
+    let (spans, dropped) = recorder.take();
+    assert_eq!(dropped, 0);
+    let seen: Vec<_> = spans
+        .iter()
+        .map(|span| (span.step, span.track, span.request.0, span.start.0 / 1000, span.end.0 / 1000, span.bytes / 4096))
+        .collect();
+    let (host, nvme) = (Track::HostQueue(0), Track::NvmeQueue(1));
+    assert_eq!(
+        seen,
+        [
+            (Step::Queued, host, 1, 0, 0, 1),
+            (Step::Queued, host, 2, 0, 0, 1),
+            (Step::Command, nvme, 1, 0, 10, 2),
+            (Step::Queued, host, 3, 0, 10, 1),
+            (Step::Command, nvme, 3, 10, 20, 1),
+        ]
+    );
+}
