@@ -7,7 +7,8 @@ use std::rc::Rc;
 
 use units::Nanos;
 
-use super::join::{JoinHandle, Spawned};
+use super::join::{Completion, JoinHandle, Spawned};
+use super::tasks::Body;
 use super::{Core, EventSource, Sleep};
 
 /// A task's way to the clock and to new tasks.
@@ -42,10 +43,11 @@ impl Handle {
         name: Option<Cow<'static, str>>,
         future: impl Future<Output = T> + 'static,
     ) -> JoinHandle<T> {
-        let (spawned, mut join) = Spawned::new(future);
+        let (completion, mut join) = Completion::new();
         // After the executor is gone the task is dropped at once, that is, aborted.
         if !self.core.closed.get() {
-            let id = self.core.tasks.borrow_mut().insert(name, Box::pin(spawned));
+            let spawned = |waker| -> Body { Box::pin(Spawned::new(future, completion, waker)) };
+            let id = self.core.tasks.borrow_mut().insert(name, spawned);
             join.set_task(Rc::downgrade(&self.core), id);
         }
         join

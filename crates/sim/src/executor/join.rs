@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Waker};
 use pin_project_lite::pin_project;
 
 use super::Core;
-use super::tasks::TaskId;
+use super::tasks::{Current, Step, TaskId};
 
 /// Why a task has no result: it was aborted, or its executor is gone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -85,35 +85,45 @@ impl<T> Future for JoinHandle<T> {
 }
 
 pin_project! {
-    /// A task's future, which leaves its result in the join handle's slot.
+    /// A task: its future, which leaves its result in the join handle's slot,
+    /// and its waker.
     pub(super) struct Spawned<F: Future> {
         #[pin]
         future: F,
         completion: Completion<F::Output>,
+        waker: Waker,
     }
 }
 
 /// The task's end of the slot; dropped without a result it marks the task gone.
-struct Completion<T>(Rc<RefCell<Slot<T>>>);
+pub(super) struct Completion<T>(Rc<RefCell<Slot<T>>>);
 
 impl<F: Future> Spawned<F> {
-    pub(super) fn new(future: F) -> (Self, JoinHandle<F::Output>) {
-        let result = Rc::new(RefCell::new(Slot { state: State::Running, waker: None }));
-        (Self { future, completion: Completion(result.clone()) }, JoinHandle { result, task: None })
+    pub(super) fn new(future: F, completion: Completion<F::Output>, waker: Waker) -> Self {
+        Self { future, completion, waker }
     }
 }
 
-impl<F: Future> Future for Spawned<F> {
-    type Output = ();
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+impl<F: Future> Step for Spawned<F> {
+    fn step(self: Pin<&mut Self>, current: &Current, id: TaskId) -> bool {
         let this = self.project();
-        let value = std::task::ready!(this.future.poll(cx));
-        this.completion.end(State::Done(value));
-        Poll::Ready(())
+        current.set(Some((this.waker.data(), id)));
+        match this.future.poll(&mut Context::from_waker(this.waker)) {
+            Poll::Pending => false,
+            Poll::Ready(value) => {
+                this.completion.end(State::Done(value));
+                true
+            }
+        }
     }
 }
 
 impl<T> Completion<T> {
+    pub(super) fn new() -> (Self, JoinHandle<T>) {
+        let result = Rc::new(RefCell::new(Slot { state: State::Running, waker: None }));
+        (Self(result.clone()), JoinHandle { result, task: None })
+    }
+
     fn end(&self, state: State<T>) {
         let mut slot = self.0.borrow_mut();
         if matches!(slot.state, State::Running) {

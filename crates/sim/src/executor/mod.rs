@@ -26,7 +26,7 @@ pub use injector::{Closed, Injector};
 pub use join::{Aborted, JoinHandle};
 use ready::{Injected, Ready, Unparked};
 pub use sleep::Sleep;
-use tasks::{Body, TaskId, TaskWaker, Tasks};
+use tasks::{Body, Current, TaskId, TaskWaker, Tasks};
 use timers::{Timers, Waiter};
 
 /// A sans-IO value that lives on the executor's clock.
@@ -55,8 +55,7 @@ struct Core {
     tasks: RefCell<Tasks>,
     sources: RefCell<Vec<Rc<RefCell<dyn EventSource>>>>,
     ready: Arc<Ready>,
-    /// The waker of the task being polled, by identity, and its id.
-    current: Cell<Option<(*const (), TaskId)>>,
+    current: Current,
     closed: Cell<bool>,
 }
 
@@ -351,10 +350,9 @@ impl Drop for Polling<'_> {
 #[inline]
 fn poll_task(core: &Core, id: TaskId) {
     let Some(body) = core.tasks.borrow_mut().take(id) else { return };
-    core.current.set(Some((body.waker.data(), id)));
     let mut polling = Polling { core, id, body: Some(body) };
     let Some(body) = &mut polling.body else { return };
-    if body.future.as_mut().poll(&mut Context::from_waker(&body.waker)).is_ready() {
+    if body.as_mut().step(&core.current, id) {
         // Dropping `polling` drops the future, then frees the slot.
         return;
     }
@@ -379,11 +377,14 @@ impl Drop for Executor {
     fn drop(&mut self) {
         self.core.closed.set(true);
         drop(self.core.ready.close());
+        let mut from = 0;
         loop {
-            let body = self.core.tasks.borrow_mut().abort_any();
-            if body.is_none() {
-                break;
-            }
+            // Dropped outside the table's borrow; slots before `from` stay free,
+            // since a closed executor takes no new tasks.
+            let next = self.core.tasks.borrow_mut().abort_next(from);
+            let Some((body, slot)) = next else { break };
+            drop(body);
+            from = slot;
         }
         let waiters = self.core.timers.borrow_mut().clear();
         drop(waiters);

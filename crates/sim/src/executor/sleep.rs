@@ -70,7 +70,7 @@ impl Drop for Sleep {
     #[inline]
     fn drop(&mut self) {
         if let Some(timer) = self.timer {
-            let waiter = self.core.timers.borrow_mut().cancel(timer);
+            let waiter = self.core.timers.borrow_mut().cancel(timer, self.at.0);
             drop(waiter);
         }
     }

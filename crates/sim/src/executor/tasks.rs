@@ -1,7 +1,7 @@
 //! The table of tasks.
 
 use std::borrow::Cow;
-use std::future::Future;
+use std::cell::Cell;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -44,10 +44,16 @@ impl Wake for TaskWaker {
     }
 }
 
-/// What it takes to poll a task; out of the table while the task is polled.
-pub(super) struct Body {
-    pub(super) future: Pin<Box<dyn Future<Output = ()>>>,
-    pub(super) waker: Waker,
+/// A task's future together with its waker; out of the table while polled.
+pub(super) type Body = Pin<Box<dyn Step>>;
+
+/// The waker of the task being polled, by identity, and its id.
+pub(super) type Current = Cell<Option<(*const (), TaskId)>>;
+
+/// One step of a task.
+pub(super) trait Step {
+    /// Polls the task, with `current` showing it; whether it has ended.
+    fn step(self: Pin<&mut Self>, current: &Current, id: TaskId) -> bool;
 }
 
 /// A slab of tasks; ended tasks' slots are used again.
@@ -58,17 +64,23 @@ pub(super) struct Tasks {
     ready: Arc<Ready>,
 }
 
+/// One cache line: polling a task among very many touches its slot, its future
+/// and little else.
+#[repr(align(64))]
 struct Slot {
     /// Matches the generation in the ids of the task that lives here.
     generation: u32,
     state: State,
-    name: Option<Cow<'static, str>>,
+    body: Option<Body>,
     waker: Arc<TaskWaker>,
+    name: Option<Cow<'static, str>>,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     Free,
-    Waiting(Body),
+    /// The body is here.
+    Waiting,
     Polling,
     /// Aborted by someone it called while it was polled.
     Aborted,
@@ -79,39 +91,32 @@ impl Tasks {
         Self { slots: Vec::new(), free: Vec::new(), live: 0, ready }
     }
 
-    /// Adds a task and makes it ready.
-    pub(super) fn insert(
-        &mut self,
-        name: Option<Cow<'static, str>>,
-        future: Pin<Box<dyn Future<Output = ()>>>,
-    ) -> TaskId {
-        let id = match self.free.pop() {
-            Some(slot) => TaskId { slot, generation: self.slots[slot as usize].generation },
-            None => TaskId { slot: self.slots.len() as u32, generation: 0 },
-        };
-        assert!(id.slot < TaskId::ROOT_SLOT, "more than 2^32 - 2 tasks at a time");
-        let waker = match self.slots.get_mut(id.slot as usize) {
-            Some(slot) => {
-                // Nobody may hold the waker of the slot's last task when it is used again.
-                match Arc::get_mut(&mut slot.waker) {
-                    Some(waker) => {
-                        waker.id = id;
-                        *waker.queued.get_mut() = false;
-                    }
-                    None => slot.waker = Arc::new(TaskWaker::new(id, self.ready.clone())),
-                }
-                slot.waker.clone()
-            }
+    /// Adds the task that `make` makes of its waker, and makes it ready.
+    pub(super) fn insert(&mut self, name: Option<Cow<'static, str>>, make: impl FnOnce(Waker) -> Body) -> TaskId {
+        let slot = match self.free.pop() {
+            Some(slot) => slot as usize,
             None => {
+                let id = TaskId { slot: self.slots.len() as u32, generation: 0 };
+                assert!(id.slot < TaskId::ROOT_SLOT, "more than 2^32 - 2 tasks at a time");
                 let waker = Arc::new(TaskWaker::new(id, self.ready.clone()));
-                self.slots.push(Slot { generation: 0, state: State::Free, name: None, waker: waker.clone() });
-                waker
+                self.slots.push(Slot { generation: 0, state: State::Free, body: None, waker, name: None });
+                id.slot as usize
             }
         };
-        self.ready.push(&waker);
-        let slot = &mut self.slots[id.slot as usize];
-        slot.state = State::Waiting(Body { future, waker: Waker::from(waker) });
-        slot.name = name;
+        let Slot { generation, state, body, waker, name: old } = &mut self.slots[slot];
+        let id = TaskId { slot: slot as u32, generation: *generation };
+        // Used again unless someone still holds the waker of the slot's last task.
+        match Arc::get_mut(waker) {
+            Some(waker) => {
+                waker.id = id;
+                *waker.queued.get_mut() = false;
+            }
+            None => *waker = Arc::new(TaskWaker::new(id, self.ready.clone())),
+        }
+        self.ready.push(waker);
+        *body = Some(make(Waker::from(waker.clone())));
+        *state = State::Waiting;
+        *old = name;
         self.live += 1;
         id
     }
@@ -120,16 +125,11 @@ impl Tasks {
     #[inline]
     pub(super) fn take(&mut self, id: TaskId) -> Option<Body> {
         let slot = self.slots.get_mut(id.slot as usize)?;
-        if slot.generation != id.generation {
+        if slot.generation != id.generation || slot.state != State::Waiting {
             return None;
         }
-        match std::mem::replace(&mut slot.state, State::Polling) {
-            State::Waiting(body) => Some(body),
-            other => {
-                slot.state = other;
-                None
-            }
-        }
+        slot.state = State::Polling;
+        slot.body.take()
     }
 
     /// Puts a polled task back to wait; gives it back when it was aborted meanwhile.
@@ -137,13 +137,12 @@ impl Tasks {
     pub(super) fn put_back(&mut self, id: TaskId, body: Body) -> Result<(), Body> {
         let slot = &mut self.slots[id.slot as usize];
         debug_assert_eq!(slot.generation, id.generation);
-        match slot.state {
-            State::Aborted => Err(body),
-            _ => {
-                slot.state = State::Waiting(body);
-                Ok(())
-            }
+        if slot.state == State::Aborted {
+            return Err(body);
         }
+        slot.state = State::Waiting;
+        slot.body = Some(body);
+        Ok(())
     }
 
     /// Ends a task that was taken out.
@@ -166,7 +165,7 @@ impl Tasks {
             None => {
                 if let Some(slot) = self.slots.get_mut(id.slot as usize)
                     && slot.generation == id.generation
-                    && matches!(slot.state, State::Polling)
+                    && slot.state == State::Polling
                 {
                     slot.state = State::Aborted;
                 }
@@ -175,15 +174,12 @@ impl Tasks {
         body
     }
 
-    /// Takes any one waiting task out for good.
-    pub(super) fn abort_any(&mut self) -> Option<Body> {
-        for slot in 0..self.slots.len() {
-            let id = TaskId { slot: slot as u32, generation: self.slots[slot].generation };
-            if let Some(body) = self.abort(id) {
-                return Some(body);
-            }
-        }
-        None
+    /// Takes the first waiting task from slot `from` on out for good, with its slot.
+    pub(super) fn abort_next(&mut self, from: u32) -> Option<(Body, u32)> {
+        let slots = self.slots.get(from as usize..).unwrap_or_default();
+        let slot = from + slots.iter().position(|slot| slot.state == State::Waiting)? as u32;
+        let id = TaskId { slot, generation: self.slots[slot as usize].generation };
+        Some((self.abort(id)?, slot))
     }
 
     /// Tasks that have not ended.
@@ -204,7 +200,7 @@ impl Tasks {
 
     /// The names of the tasks that have not ended, by slot.
     pub(super) fn names(&self) -> Vec<String> {
-        let live = self.slots.iter().enumerate().filter(|(_, s)| !matches!(s.state, State::Free));
+        let live = self.slots.iter().enumerate().filter(|(_, s)| s.state != State::Free);
         live.map(|(i, s)| self.name(TaskId { slot: i as u32, generation: s.generation })).collect()
     }
 

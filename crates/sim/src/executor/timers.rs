@@ -21,14 +21,16 @@ pub(super) struct TimerKey {
 }
 
 /// A monotone radix heap (Ahuja, Mehlhorn, Orlin and Tarjan, "Faster algorithms
-/// for the shortest path problem", JACM 37(2), 1990, section 2).
+/// for the shortest path problem", JACM 37(2), 1990, section 2) in base 16.
 ///
 /// The clock never goes back, so no timer is ever set before the one fired
 /// last; the heap uses that. A timer lies in the bucket named by the highest
-/// bit in which its time differs from `last_ns`, the time fired last. Only the
-/// lowest bucket is ever split, into lower ones, so a timer moves at most once
-/// per bit. Timers of one time share a bucket in the order they were set, and
-/// every move keeps that order: that is the tie-break by sequence.
+/// hexadecimal digit in which its time differs from `last_ns`, the time fired
+/// last, and by that digit's value. Only the lowest bucket is ever split, into
+/// lower ones, so a timer moves at most once per digit, and only past digits
+/// that it shares with others. Timers of one time share a bucket in the order
+/// they were set, and every move keeps that order: that is the tie-break by
+/// sequence.
 ///
 /// Cancelling leaves a tombstone; tombstones never outnumber live timers by
 /// more than a constant, and never show in [`Timers::next_ns`].
@@ -38,12 +40,11 @@ pub(super) struct Timers {
     /// Timers due at `last_ns`, from `due_from` on.
     due: Vec<Entry>,
     due_from: usize,
-    /// Bucket `b` holds the times whose highest bit that differs from `last_ns` is `b`.
-    buckets: [Bucket; 64],
-    /// Which buckets hold entries.
-    occupied: u64,
-    /// Which buckets' earliest entry was cancelled.
-    stale_min: u64,
+    /// `DIGITS` for each level: bucket `level * DIGITS + digit`.
+    buckets: Vec<Bucket>,
+    /// Which levels hold entries, and which digits of each level.
+    levels: u16,
+    digits: [u16; LEVELS],
     /// Kept to move entries without allocating.
     scratch: Vec<Entry>,
     slots: Vec<Slot>,
@@ -54,6 +55,10 @@ pub(super) struct Timers {
     due_tombstones: usize,
 }
 
+const DIGIT_BITS: usize = 4;
+const DIGITS: usize = 1 << DIGIT_BITS;
+const LEVELS: usize = 64 / DIGIT_BITS;
+
 #[derive(Clone, Copy)]
 struct Entry {
     at_ns: u64,
@@ -62,27 +67,36 @@ struct Entry {
 
 struct Bucket {
     entries: Vec<Entry>,
+    /// Time of the earliest entry; `u64::MAX` when empty, `UNKNOWN` after that
+    /// entry was cancelled.
     min_ns: u64,
 }
 
+/// No entry in a bucket has this time, since `last_ns` is before all of them.
+const UNKNOWN: u64 = 0;
+
 struct Slot {
     generation: u32,
-    at_ns: u64,
-    waiter: Option<Waiter>,
+    set: bool,
+    waiter: Waiter,
 }
+
+/// What a slot without a timer holds.
+const NOBODY: Waiter = Waiter::Task(TaskId { slot: TaskId::ROOT_SLOT, generation: 0 });
 
 /// Tombstones tolerated beside an equal number of live timers.
 const TOMBSTONE_SLACK: usize = 64;
 
 impl Timers {
     pub(super) fn new() -> Self {
+        let bucket = || Bucket { entries: Vec::new(), min_ns: u64::MAX };
         Self {
             last_ns: 0,
             due: Vec::new(),
             due_from: 0,
-            buckets: std::array::from_fn(|_| Bucket { entries: Vec::new(), min_ns: u64::MAX }),
-            occupied: 0,
-            stale_min: 0,
+            buckets: std::iter::repeat_with(bucket).take(LEVELS * DIGITS).collect(),
+            levels: 0,
+            digits: [0; LEVELS],
             scratch: Vec::new(),
             slots: Vec::new(),
             free: Vec::new(),
@@ -93,22 +107,21 @@ impl Timers {
     }
 
     /// Sets a timer. `at_ns` must not lie before a timer that fired already.
+    #[inline]
     pub(super) fn insert(&mut self, at_ns: u64, waiter: Waiter) -> TimerKey {
         debug_assert!(at_ns >= self.last_ns, "timer set at {at_ns} ns, before {} ns", self.last_ns);
         let slot = match self.free.pop() {
-            Some(slot) => {
-                let entry = &mut self.slots[slot as usize];
-                entry.at_ns = at_ns;
-                entry.waiter = Some(waiter);
-                slot
-            }
+            Some(slot) => slot,
             None => {
                 let slot = u32::try_from(self.slots.len()).unwrap_or_else(|_| panic!("more than 2^32 timers pending"));
-                self.slots.push(Slot { generation: 0, at_ns, waiter: Some(waiter) });
+                self.slots.push(Slot { generation: 0, set: false, waiter: NOBODY });
                 slot
             }
         };
-        let key = TimerKey { slot, generation: self.slots[slot as usize].generation };
+        let entry = &mut self.slots[slot as usize];
+        entry.set = true;
+        entry.waiter = waiter;
+        let key = TimerKey { slot, generation: entry.generation };
         self.live += 1;
         self.place(Entry { at_ns, key });
         key
@@ -116,62 +129,66 @@ impl Timers {
 
     /// Changes whom a timer wakes, if it has not fired; hands back the waiter
     /// that is no longer wanted.
-    pub(super) fn replace_waiter(&mut self, key: TimerKey, waiter: Waiter) -> Option<Waiter> {
-        let slot = &mut self.slots[key.slot as usize];
-        if slot.generation == key.generation { slot.waiter.replace(waiter) } else { Some(waiter) }
+    pub(super) fn replace_waiter(&mut self, key: TimerKey, waiter: Waiter) -> Waiter {
+        if !self.is_live(key) {
+            return waiter;
+        }
+        std::mem::replace(&mut self.slots[key.slot as usize].waiter, waiter)
     }
 
-    /// Unsets a timer, if it has not fired, and hands back its waiter.
-    pub(super) fn cancel(&mut self, key: TimerKey) -> Option<Waiter> {
-        let slot = &self.slots[key.slot as usize];
-        if slot.generation != key.generation {
+    /// Unsets the timer set for `at_ns`, if it has not fired, and hands back
+    /// its waiter.
+    #[inline]
+    pub(super) fn cancel(&mut self, key: TimerKey, at_ns: u64) -> Option<Waiter> {
+        if !self.is_live(key) {
             return None;
         }
-        let at_ns = slot.at_ns;
         let waiter = self.release(key);
         self.live -= 1;
         if at_ns == self.last_ns {
             self.due_tombstones += 1;
-            return waiter;
+            return Some(waiter);
         }
         self.tombstones += 1;
-        let bucket = bucket_of(at_ns, self.last_ns);
-        if self.buckets[bucket].min_ns == at_ns {
-            self.stale_min |= 1 << bucket;
+        let (level, digit) = bucket_of(at_ns, self.last_ns);
+        let min_ns = &mut self.buckets[level * DIGITS + digit].min_ns;
+        if *min_ns == at_ns {
+            *min_ns = UNKNOWN;
         }
         if self.tombstones > self.live + TOMBSTONE_SLACK {
             self.sweep();
         }
-        waiter
+        Some(waiter)
     }
 
     /// When the earliest timer is due.
+    #[inline]
     pub(super) fn next_ns(&mut self) -> Option<u64> {
         while let Some(entry) = self.due.get(self.due_from) {
-            if self.is_live(entry.key) {
+            if self.due_tombstones == 0 || self.is_live(entry.key) {
                 return Some(self.last_ns);
             }
             self.due_from += 1;
             self.due_tombstones -= 1;
         }
-        while self.occupied != 0 {
-            let bucket = self.occupied.trailing_zeros() as usize;
-            if self.stale_min & (1 << bucket) == 0 {
-                return Some(self.buckets[bucket].min_ns);
+        while let Some((level, digit)) = self.lowest() {
+            match self.buckets[level * DIGITS + digit].min_ns {
+                UNKNOWN => self.purge(level, digit),
+                min_ns => return Some(min_ns),
             }
-            self.purge(bucket);
         }
         None
     }
 
     /// Takes the earliest timer due at or before `now_ns`.
+    #[inline]
     pub(super) fn pop_due(&mut self, now_ns: u64) -> Option<Waiter> {
         loop {
             while let Some(&entry) = self.due.get(self.due_from) {
                 self.due_from += 1;
                 if self.due_tombstones == 0 || self.is_live(entry.key) {
                     self.live -= 1;
-                    return self.release(entry.key);
+                    return Some(self.release(entry.key));
                 }
                 self.due_tombstones -= 1;
             }
@@ -193,34 +210,35 @@ impl Timers {
         }
         self.due.clear();
         self.due_from = 0;
-        (self.occupied, self.stale_min) = (0, 0);
+        (self.levels, self.digits) = (0, [0; LEVELS]);
         (self.live, self.tombstones, self.due_tombstones) = (0, 0, 0);
-        let mut waiters = Vec::new();
-        for (index, slot) in self.slots.iter_mut().enumerate() {
-            if let Some(waiter) = slot.waiter.take() {
-                slot.generation = slot.generation.wrapping_add(1);
-                self.free.push(index as u32);
-                waiters.push(waiter);
-            }
-        }
-        waiters
-    }
-
-    /// Timers set and neither fired nor cancelled.
-    #[cfg(test)]
-    pub(super) fn len(&self) -> usize {
-        self.live
+        let set: Vec<u32> = (0..).zip(&self.slots).filter(|(_, slot)| slot.set).map(|(index, _)| index).collect();
+        let key = |slot| TimerKey { slot, generation: 0 };
+        set.into_iter().map(|slot| self.release(key(slot))).collect()
     }
 
     fn is_live(&self, key: TimerKey) -> bool {
         self.slots[key.slot as usize].generation == key.generation
     }
 
-    fn release(&mut self, key: TimerKey) -> Option<Waiter> {
+    /// Frees a slot, whatever the key's generation.
+    #[inline]
+    fn release(&mut self, key: TimerKey) -> Waiter {
         let slot = &mut self.slots[key.slot as usize];
+        debug_assert!(slot.set);
         slot.generation = slot.generation.wrapping_add(1);
+        slot.set = false;
         self.free.push(key.slot);
-        slot.waiter.take()
+        std::mem::replace(&mut slot.waiter, NOBODY)
+    }
+
+    #[inline]
+    fn lowest(&self) -> Option<(usize, usize)> {
+        if self.levels == 0 {
+            return None;
+        }
+        let level = self.levels.trailing_zeros() as usize;
+        Some((level, self.digits[level].trailing_zeros() as usize))
     }
 
     #[inline]
@@ -229,31 +247,44 @@ impl Timers {
             self.due.push(entry);
             return;
         }
-        let index = bucket_of(entry.at_ns, self.last_ns);
-        let bucket = &mut self.buckets[index];
+        let (level, digit) = bucket_of(entry.at_ns, self.last_ns);
+        let bucket = &mut self.buckets[level * DIGITS + digit];
         bucket.min_ns = bucket.min_ns.min(entry.at_ns);
         bucket.entries.push(entry);
-        self.occupied |= 1 << index;
+        self.levels |= 1 << level;
+        self.digits[level] |= 1 << digit;
+    }
+
+    /// Marks a bucket empty.
+    #[inline]
+    fn vacate(&mut self, level: usize, digit: usize) {
+        self.digits[level] &= !(1 << digit);
+        if self.digits[level] == 0 {
+            self.levels &= !(1 << level);
+        }
+        self.buckets[level * DIGITS + digit].min_ns = u64::MAX;
     }
 
     /// Moves `last_ns` to the earliest time and the timers of the lowest bucket
     /// to where they now belong.
     fn split_lowest(&mut self) {
-        debug_assert!(self.due.is_empty() && self.occupied != 0);
-        let index = self.occupied.trailing_zeros() as usize;
-        let bucket = &mut self.buckets[index];
-        debug_assert!(bucket.min_ns > self.last_ns);
-        self.last_ns = bucket.min_ns;
-        bucket.min_ns = u64::MAX;
-        self.occupied &= !(1 << index);
-        // A bucket of one is the common case when few timers are pending.
-        if let [entry] = bucket.entries[..] {
-            bucket.entries.clear();
-            self.due.push(entry);
+        let Some((level, digit)) = self.lowest() else { return };
+        let index = level * DIGITS + digit;
+        debug_assert!(self.due.is_empty() && self.buckets[index].min_ns > self.last_ns);
+        self.last_ns = self.buckets[index].min_ns;
+        self.vacate(level, digit);
+        let entries = &mut self.buckets[index].entries;
+        // At level 0 all are of one time; a bucket of one is the common case
+        // when few timers are pending.
+        if level == 0 || entries.len() == 1 {
+            self.due.append(entries);
+            self.due_tombstones = if level == 0 && self.tombstones > 0 { self.count_due_tombstones() } else { 0 };
+            self.tombstones -= self.due_tombstones;
             return;
         }
-        std::mem::swap(&mut bucket.entries, &mut self.scratch);
+        // The emptied bucket takes the scratch space's capacity in exchange.
         let mut scratch = std::mem::take(&mut self.scratch);
+        std::mem::swap(entries, &mut scratch);
         if self.tombstones == 0 {
             for &entry in &scratch {
                 self.place(entry);
@@ -268,39 +299,43 @@ impl Timers {
             }
         }
         scratch.clear();
-        // The emptied bucket keeps its capacity for the next time it fills.
-        std::mem::swap(&mut self.buckets[index].entries, &mut scratch);
         self.scratch = scratch;
     }
 
+    fn count_due_tombstones(&self) -> usize {
+        self.due.iter().filter(|entry| !self.is_live(entry.key)).count()
+    }
+
     /// Drops a bucket's tombstones and finds its earliest entry again.
-    fn purge(&mut self, index: usize) {
+    fn purge(&mut self, level: usize, digit: usize) {
         let slots = &self.slots;
-        let bucket = &mut self.buckets[index];
+        let bucket = &mut self.buckets[level * DIGITS + digit];
         let before = bucket.entries.len();
         bucket.entries.retain(|e| slots[e.key.slot as usize].generation == e.key.generation);
         bucket.min_ns = bucket.entries.iter().map(|e| e.at_ns).min().unwrap_or(u64::MAX);
         self.tombstones -= before - bucket.entries.len();
-        self.stale_min &= !(1 << index);
         if bucket.entries.is_empty() {
-            self.occupied &= !(1 << index);
+            self.vacate(level, digit);
         }
     }
 
     fn sweep(&mut self) {
-        let mut occupied = self.occupied;
-        while occupied != 0 {
-            self.purge(occupied.trailing_zeros() as usize);
-            occupied &= occupied - 1;
+        for level in 0..LEVELS {
+            let mut digits = self.digits[level];
+            while digits != 0 {
+                self.purge(level, digits.trailing_zeros() as usize);
+                digits &= digits - 1;
+            }
         }
     }
 }
 
-/// The highest bit in which two different times differ.
+/// Level and digit of the bucket for a time other than `last_ns`.
 #[inline]
-fn bucket_of(at_ns: u64, last_ns: u64) -> usize {
+fn bucket_of(at_ns: u64, last_ns: u64) -> (usize, usize) {
     debug_assert!(at_ns != last_ns);
-    63 - (at_ns ^ last_ns).leading_zeros() as usize
+    let level = (63 - (at_ns ^ last_ns).leading_zeros() as usize) / DIGIT_BITS;
+    (level, (at_ns >> (level * DIGIT_BITS)) as usize % DIGITS)
 }
 
 #[cfg(test)]
@@ -361,7 +396,7 @@ mod tests {
                         let n = n % keys.len();
                         let (key, at) = keys[n];
                         let was_set = model.remove(&(at, n as u32)).is_some();
-                        prop_assert_eq!(timers.cancel(key).is_some(), was_set);
+                        prop_assert_eq!(timers.cancel(key, at).is_some(), was_set);
                     },
                     Op::Advance(_) | Op::Jump => {
                         let first = model.keys().next().map(|k| k.0);
@@ -379,8 +414,8 @@ mod tests {
                         prop_assert!(model.keys().next().is_none_or(|k| k.0 > now));
                     }
                 }
-                prop_assert_eq!(timers.len(), model.len());
-                prop_assert!(timers.tombstones <= timers.len() + TOMBSTONE_SLACK);
+                prop_assert_eq!(timers.live, model.len());
+                prop_assert!(timers.tombstones <= timers.live + TOMBSTONE_SLACK);
                 let held: usize = timers.buckets.iter().map(|b| b.entries.len()).sum();
                 prop_assert_eq!(
                     held + timers.due.len() - timers.due_from,
@@ -395,7 +430,7 @@ mod tests {
         let mut timers = Timers::new();
         for i in 0..100_000_u64 {
             let key = timers.insert(1_000_000 + i, task(0));
-            timers.cancel(key);
+            timers.cancel(key, 1_000_000 + i);
         }
         assert_eq!(timers.next_ns(), None);
         assert!(timers.slots.len() <= 2, "slots are used again");
