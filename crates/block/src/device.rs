@@ -41,7 +41,12 @@ impl BlockDevice {
     /// A bio that the device could never take (misaligned, past the end, data
     /// of another length) resolves with a status that says so.
     pub fn submit(&self, cpu: u16, bio: Bio) -> BioFuture {
-        let slot = self.queue.borrow_mut().submit(self.handle.now(), cpu, bio, None);
+        let now = self.handle.now();
+        let slot = {
+            let mut queue = self.queue.borrow_mut();
+            queue.catch_up(now);
+            queue.submit(now, cpu, bio, None)
+        };
         BioFuture::new(self, slot)
     }
 
@@ -81,7 +86,10 @@ impl BlockDevice {
     /// before [`BlockDevice::power_on`]. Which of the undecided writes survived
     /// is for the caller to say, through [`BlockDevice::with_device`].
     pub fn power_cut(&self) -> PowerCut {
-        self.queue.borrow_mut().power_cut(self.handle.now())
+        let now = self.handle.now();
+        let mut queue = self.queue.borrow_mut();
+        queue.catch_up(now);
+        queue.power_cut(now)
     }
 
     /// Takes bios again after a power cut.

@@ -152,6 +152,14 @@ impl Queue {
         self.completions = completions;
     }
 
+    /// Gives the device its turn if it is late, as it may be on the wall clock:
+    /// commands must reach it in time order with its own events.
+    pub(crate) fn catch_up(&mut self, now: Nanos) {
+        if self.device.next_event().is_some_and(|due| due < now) {
+            self.advance(now);
+        }
+    }
+
     /// A command ended (nvme_pci_complete_rq, blk_mq_end_request).
     fn complete(&mut self, now: Nanos, completion: Completion) {
         let hctx = completion.queue.0.wrapping_sub(1);

@@ -49,6 +49,7 @@ impl Plug {
         let now = self.device.handle.now();
         let slot = {
             let mut queue = self.device.queue.borrow_mut();
+            queue.catch_up(now);
             self.list.forget_older_than(queue.generation);
             queue.submit(now, self.cpu, bio, Some(&mut self.list))
         };
@@ -65,6 +66,7 @@ impl Drop for Plug {
     fn drop(&mut self) {
         let now = self.device.handle.now();
         let mut queue = self.device.queue.borrow_mut();
+        queue.catch_up(now);
         self.list.forget_older_than(queue.generation);
         queue.flush_plug(now, &mut self.list);
     }

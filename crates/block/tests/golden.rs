@@ -30,7 +30,8 @@ fn plugged(config: QueueConfig, bios: Vec<block::Bio>) -> Vec<String> {
 #[test]
 fn neighbours_merge_in_a_plug() {
     // block/blk-merge.c: blk_try_merge; blk-mq.c: blk_attempt_plug_merge.
-    let cases: Vec<(&str, Vec<block::Bio>, &[&str])> = vec![
+    type Case = (&'static str, Vec<block::Bio>, &'static [&'static str]);
+    let cases: Vec<Case> = vec![
         ("back", vec![write(0, 1), write(1, 1), write(2, 2)], &["W 0+4"]),
         ("front", vec![read(10, 1), read(8, 2)], &["R 8+3"]),
         ("gap", vec![write(0, 1), write(2, 1)], &["W 0+1", "W 2+1"]),

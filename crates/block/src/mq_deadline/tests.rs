@@ -188,8 +188,14 @@ fn longest_overrun(config: MqDeadlineConfig, expires: [Nanos; 2], seed: u64) -> 
     let mut rng = sim::rng::stream(seed, "deadline");
     let mut bench = Bench::new(config);
     bench.pool.nomerges = NoMerges::Never;
-    // (request, direction, when it expires, (dispatches by then, rank among the expired))
-    let mut waiting: Vec<(Rq, Direction, Nanos, Option<(u64, u64)>)> = Vec::new();
+    struct Waiting {
+        rq: Rq,
+        direction: Direction,
+        expires_at: Nanos,
+        /// Once expired: dispatches by then, and older requests of its direction.
+        overdue: Option<(u64, u64)>,
+    }
+    let mut waiting: Vec<Waiting> = Vec::new();
     let (mut now, mut dispatches) = (Nanos::ZERO, 0_u64);
     for _ in 0..4000 {
         now += Nanos::from_micros(rng.random_range(0..100));
@@ -200,10 +206,10 @@ fn longest_overrun(config: MqDeadlineConfig, expires: [Nanos; 2], seed: u64) -> 
             let sector = if rng.random_bool(0.05) { 0 } else { 8 * (dispatches + rng.random_range(1..200)) };
             let rq = bench.insert(op, sector, 8, now);
             let direction = bench.pool.requests[rq].direction();
-            waiting.push((rq, direction, now + expires[direction as usize], None));
+            waiting.push(Waiting { rq, direction, expires_at: now + expires[direction as usize], overdue: None });
         } else if let Some(rq) = bench.scheduler.dispatch(&mut bench.pool, 0, now) {
-            let place = waiting.iter().position(|entry| entry.0 == rq).unwrap();
-            let (_, direction, _, overdue) = waiting.remove(place);
+            let place = waiting.iter().position(|entry| entry.rq == rq).unwrap();
+            let Waiting { direction, overdue, .. } = waiting.remove(place);
             if let Some((since, rank)) = overdue {
                 // The batch under way, then for each older request of its
                 // direction and itself a batch, and those of the other direction between.
@@ -221,10 +227,11 @@ fn longest_overrun(config: MqDeadlineConfig, expires: [Nanos; 2], seed: u64) -> 
         }
         let mut ranks = [0; 2];
         for entry in &mut waiting {
-            if entry.2 <= now {
-                entry.3.get_or_insert((dispatches, ranks[entry.1 as usize]));
+            let rank = &mut ranks[entry.direction as usize];
+            if entry.expires_at <= now {
+                entry.overdue.get_or_insert((dispatches, *rank));
             }
-            ranks[entry.1 as usize] += 1;
+            *rank += 1;
         }
     }
     Ok(())

@@ -32,7 +32,7 @@ pub struct CacheDevice {
     cached: BTreeMap<u64, Box<[u8]>>,
     durable: BTreeMap<u64, Box<[u8]>>,
     /// Completed writes not yet durable: (sequence of completion, block, bytes).
-    dirty: Vec<(u64, u64, Option<Box<[u8]>>)>,
+    dirty: Vec<(u64, u64, Payload)>,
     completions: u64,
 }
 
