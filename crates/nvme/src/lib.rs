@@ -2,11 +2,32 @@
 //!
 //! [`Command`] and [`Status`] are what Plumb's layers pass to each other; the
 //! wire structures beside them are what travels over a network. Section numbers
-//! refer to the NVM Express Base Specification 2.0 and the NVM Command Set
-//! Specification 1.0.
+//! refer to the NVM Express Base Specification 2.0c ("Base") and the NVM Command
+//! Set Specification 1.0c ("NVM"). Fields carry the specification's names in
+//! lower case; all integers on the wire are little-endian.
+
+#![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod command;
+mod completion_entry;
+mod dataset_management;
+mod identify;
+mod identify_controller;
+mod identify_namespace;
+mod opcode;
+mod sgl;
 mod status;
+mod submission_entry;
+mod wire;
 
 pub use command::{Command, CommandId, Lba, LbaRange, NamespaceId, QueueId};
-pub use status::Status;
+pub use completion_entry::{CompletionEntry, CompletionStatus};
+pub use dataset_management::DatasetManagementRange;
+pub use identify::{Cns, FactsError, NamespaceList};
+pub use identify_controller::{ControllerFacts, IdentifyController, Oncs, PowerStateDescriptor, Vwc};
+pub use identify_namespace::{IdentifyNamespace, LbaFormat, NamespaceFacts};
+pub use opcode::{AdminOpcode, IoOpcode, UnknownOpcode};
+pub use sgl::{SglDescriptor, SglDescriptorType};
+pub use status::{Status, StatusCodeType};
+pub use submission_entry::SubmissionEntry;
+pub use wire::EncodeError;

@@ -1,0 +1,118 @@
+//! Field offsets against the byte numbers of the specification, and, where
+//! libnvme's headers are installed, against its structures.
+#![allow(clippy::unwrap_used)]
+
+use std::fmt::Write;
+use std::mem::offset_of;
+use std::process::Command;
+
+use plumb_nvme::{
+    CompletionEntry, DatasetManagementRange, IdentifyController, IdentifyNamespace, LbaFormat, PowerStateDescriptor,
+    SglDescriptor, SubmissionEntry,
+};
+
+/// A field: its name in libnvme, our offset, and its first byte in the
+/// specification's table.
+type Field = (&'static str, usize, usize);
+
+macro_rules! fields {
+    ($structure:ty: $($field:ident $(as $theirs:literal)? = $byte:literal),* $(,)?) => {
+        &[$((fields!(@name $field $($theirs)?), offset_of!($structure, $field), $byte)),*]
+    };
+    (@name $field:ident) => { stringify!($field) };
+    (@name $field:ident $theirs:literal) => { $theirs };
+}
+
+/// Base figure 88.
+const SUBMISSION_ENTRY: &[Field] = fields!(SubmissionEntry:
+    opc as "opcode" = 0, flags = 1, cid as "command_id" = 2, nsid = 4, cdw2 = 8, cdw3 = 12, mptr as "metadata" = 16,
+    dptr as "dptr" = 24, cdw10 = 40, cdw11 = 44, cdw12 = 48, cdw13 = 52, cdw14 = 56, cdw15 = 60);
+
+/// Base figures 89 to 92.
+const COMPLETION_ENTRY: &[Field] =
+    fields!(CompletionEntry: dw0 = 0, dw1 = 4, sqhd = 8, sqid = 10, cid = 12, status = 14);
+
+/// Base figure 117.
+const SGL_DESCRIPTOR: &[Field] = fields!(SglDescriptor: address = 0, length = 8, sgl_identifier = 15);
+
+/// NVM figure 44.
+const DSM_RANGE: &[Field] =
+    fields!(DatasetManagementRange: context_attributes as "cattr" = 0, length as "nlb" = 4, slba = 8);
+
+/// Base figure 275.
+const CONTROLLER: &[Field] = fields!(IdentifyController:
+    vid = 0, ssvid = 2, sn = 4, mn = 24, fr = 64, rab = 72, ieee = 73, cmic = 76, mdts = 77, cntlid = 78, ver = 80,
+    rtd3r = 84, rtd3e = 88, oaes = 92, ctratt = 96, rrls = 100, cntrltype = 111, fguid = 112, crdt1 = 128,
+    crdt2 = 130, crdt3 = 132, nvmsr = 253, vwci = 254, mec = 255, oacs = 256, acl = 258, aerl = 259, frmw = 260,
+    lpa = 261, elpe = 262, npss = 263, avscc = 264, apsta = 265, wctemp = 266, cctemp = 268, mtfa = 270, hmpre = 272,
+    hmmin = 276, tnvmcap = 280, unvmcap = 296, rpmbs = 312, edstt = 316, dsto = 318, fwug = 319, kas = 320,
+    hctma = 322, mntmt = 324, mxtmt = 326, sanicap = 328, hmminds = 332, hmmaxd = 336, nsetidmax = 338,
+    endgidmax = 340, anatt = 342, anacap = 343, anagrpmax = 344, nanagrpid = 348, pels = 352, domainid = 356,
+    megcap = 368, sqes = 512, cqes = 513, maxcmd = 514, nn = 516, oncs = 520, fuses = 522, fna = 524, vwc = 525,
+    awun = 526, awupf = 528, icsvscc = 530, nwpc = 531, acwu = 532, cdfs as "ocfs" = 534, sgls = 536, mnan = 540,
+    maxdna = 544, maxcna = 560, subnqn = 768, ioccsz = 1792, iorcsz = 1796, icdoff = 1800, fcatt = 1802,
+    msdbd = 1803, ofcs = 1804, dctype = 1806, psd = 2048, vs = 3072);
+
+/// Base figure 276.
+const POWER_STATE: &[Field] = fields!(PowerStateDescriptor:
+    mp = 0, flags = 3, enlat = 4, exlat = 8, rrt = 12, rrl = 13, rwt = 14, rwl = 15, idlp = 16, ips = 18, actp = 20,
+    apws = 22);
+
+/// NVM figure 97.
+const NAMESPACE: &[Field] = fields!(IdentifyNamespace:
+    nsze = 0, ncap = 8, nuse = 16, nsfeat = 24, nlbaf = 25, flbas = 26, mc = 27, dpc = 28, dps = 29, nmic = 30,
+    rescap = 31, fpi = 32, dlfeat = 33, nawun = 34, nawupf = 36, nacwu = 38, nabsn = 40, nabo = 42, nabspf = 44,
+    noiob = 46, nvmcap = 48, npwg = 64, npwa = 66, npdg = 68, npda = 70, nows = 72, mssrl = 74, mcl = 76, msrc = 80,
+    anagrpid = 92, nsattr = 99, nvmsetid = 100, endgid = 102, nguid = 104, eui64 = 120, lbaf = 128, vs = 384);
+
+/// NVM figure 98.
+const LBA_FORMAT: &[Field] = fields!(LbaFormat: ms = 0, lbads as "ds" = 2, rp = 3);
+
+#[test]
+fn offsets_are_the_specifications() {
+    for fields in
+        [SUBMISSION_ENTRY, COMPLETION_ENTRY, SGL_DESCRIPTOR, DSM_RANGE, CONTROLLER, POWER_STATE, NAMESPACE, LBA_FORMAT]
+    {
+        for (name, ours, byte) in fields {
+            assert_eq!(ours, byte, "{name}");
+        }
+    }
+}
+
+/// The same tables against structures that others wrote.
+#[test]
+fn offsets_are_libnvmes() {
+    let mut program =
+        String::from("#include <stddef.h>\n#include <stdio.h>\n#include <nvme/types.h>\nint main(void) {\n");
+    let mut expected = String::new();
+    for (structure, fields) in [
+        ("nvme_id_ctrl", CONTROLLER),
+        ("nvme_id_psd", POWER_STATE),
+        ("nvme_id_ns", NAMESPACE),
+        ("nvme_lbaf", LBA_FORMAT),
+        ("nvme_dsm_range", DSM_RANGE),
+    ] {
+        // libnvme keeps LBSTM, of a later structure, where 1.0c has `vs` begin.
+        for (name, ours, _) in fields.iter().filter(|field| structure != "nvme_id_ns" || field.0 != "vs") {
+            writeln!(program, "printf(\"{structure} {name} %zu\\n\", offsetof(struct {structure}, {name}));").unwrap();
+            writeln!(expected, "{structure} {name} {ours}").unwrap();
+        }
+    }
+    program.push_str("return 0; }\n");
+
+    let dir = tempfile::tempdir().unwrap();
+    let (source, binary) = (dir.path().join("layout.c"), dir.path().join("layout"));
+    std::fs::write(&source, "#include <nvme/types.h>\nint x;\n").unwrap();
+    let compile = |arguments: &[&str]| Command::new("cc").args(arguments).arg(&source).output();
+    if !compile(&["-fsyntax-only"]).is_ok_and(|output| output.status.success()) {
+        println!("skipped: libnvme-dev or a C compiler is not installed");
+        return;
+    }
+    std::fs::write(&source, program).unwrap();
+    let output = compile(&["-o", binary.to_str().unwrap()]).unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let output = Command::new(&binary).output().unwrap();
+    for (theirs, ours) in String::from_utf8(output.stdout).unwrap().lines().zip(expected.lines()) {
+        assert_eq!(theirs, ours);
+    }
+}
