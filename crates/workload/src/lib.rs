@@ -3,3 +3,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod fio;
+mod host;
+pub mod replay;
+
+pub use host::{Host, IoCosts};

@@ -141,8 +141,8 @@ pub struct IoError {
 /// A job that served fewer requests than asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shortfall {
-    /// Bytes the job was asked for.
-    pub asked_bytes: u64,
+    /// Bytes the job was asked for; `None` where only time bounds it.
+    pub asked_bytes: Option<u64>,
     /// Bytes served.
     pub served_bytes: u64,
     /// Why.
@@ -167,7 +167,10 @@ pub enum ShortfallReason {
 
 impl std::fmt::Display for Shortfall {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "served {} of {} bytes: ", self.served_bytes, self.asked_bytes)?;
+        match self.asked_bytes {
+            Some(asked) => write!(f, "served {} of {asked} bytes: ", self.served_bytes)?,
+            None => write!(f, "stopped before its time, after {} bytes: ", self.served_bytes)?,
+        }
         match &self.reason {
             ShortfallReason::Error(error) => error.fmt(f),
             ShortfallReason::Verify(mismatch) => mismatch.fmt(f),
@@ -245,7 +248,7 @@ impl JobReport {
         self.error_count += other.error_count;
         self.shortfall = match (self.shortfall.take(), &other.shortfall) {
             (Some(mine), Some(theirs)) => Some(Shortfall {
-                asked_bytes: mine.asked_bytes + theirs.asked_bytes,
+                asked_bytes: mine.asked_bytes.zip(theirs.asked_bytes).map(|(mine, theirs)| mine + theirs),
                 served_bytes: mine.served_bytes + theirs.served_bytes,
                 ..mine
             }),

@@ -1,0 +1,171 @@
+//! A job's I/Os in flight.
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
+
+use block::{BioFuture, BioResult};
+use trace::RequestId;
+use units::Nanos;
+
+use crate::fio::generate::Io;
+
+/// What an I/O in flight is.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Kind {
+    /// A read, write or trim; a write's number in the ledger, where one is kept.
+    Io(Io, Option<u64>),
+    /// An asynchronous fsync.
+    Sync,
+}
+
+/// An I/O in flight.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Flight {
+    pub kind: Kind,
+    pub request: RequestId,
+    /// When the job decided to issue it.
+    pub decided_at: Nanos,
+    /// When the kernel had it.
+    pub issued_at: Nanos,
+}
+
+/// Up to `depth` I/Os whose completions wake one task. Each place has its own
+/// waker, made once, so an I/O allocates nothing and a wake-up looks only at
+/// what completed.
+pub(super) struct Flights {
+    places: Vec<Place>,
+    free: Vec<u32>,
+    done: VecDeque<(Flight, BioResult)>,
+    shared: Arc<Shared>,
+    in_flight: u32,
+    woken: Vec<u32>,
+}
+
+struct Place {
+    waker: Waker,
+    flight: Option<(Flight, BioFuture)>,
+}
+
+/// What the wakers of a set reach. A `Waker` must be `Send`, hence the locks;
+/// there is one thread, so nobody ever waits for them.
+#[derive(Default)]
+struct Shared {
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    woken: Vec<u32>,
+    task: Option<Waker>,
+}
+
+struct PlaceWaker {
+    place: u32,
+    shared: Arc<Shared>,
+}
+
+impl Wake for PlaceWaker {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        let task = self.shared.with(|inner| {
+            inner.woken.push(self.place);
+            inner.task.take()
+        });
+        if let Some(task) = task {
+            task.wake();
+        }
+    }
+}
+
+impl Shared {
+    fn with<R>(&self, work: impl FnOnce(&mut Inner) -> R) -> R {
+        // A poisoned lock means a panic is under way; its data is still whole.
+        let mut inner = self.inner.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        work(&mut inner)
+    }
+}
+
+impl Flights {
+    pub fn new(depth: u32) -> Self {
+        let shared = Arc::new(Shared::default());
+        let place = |place| Place {
+            waker: Waker::from(Arc::new(PlaceWaker { place, shared: shared.clone() })),
+            flight: None,
+        };
+        Self {
+            places: (0..depth).map(place).collect(),
+            free: (0..depth).rev().collect(),
+            done: VecDeque::with_capacity(depth as usize),
+            shared: shared.clone(),
+            in_flight: 0,
+            woken: Vec::new(),
+        }
+    }
+
+    /// I/Os not yet reaped.
+    pub fn len(&self) -> u32 {
+        self.in_flight
+    }
+
+    /// Takes an I/O in; there must be room.
+    pub fn add(&mut self, flight: Flight, future: BioFuture) {
+        let Some(index) = self.free.pop() else { unreachable!("more I/Os in flight than the depth") };
+        self.in_flight += 1;
+        self.places[index as usize].flight = Some((flight, future));
+        self.poll_place(index);
+    }
+
+    /// Moves what completed to `done`.
+    fn collect(&mut self) {
+        let mut woken = std::mem::take(&mut self.woken);
+        self.shared.with(|inner| std::mem::swap(&mut inner.woken, &mut woken));
+        for index in woken.drain(..) {
+            self.poll_place(index);
+        }
+        self.woken = woken;
+    }
+
+    fn poll_place(&mut self, index: u32) {
+        let place = &mut self.places[index as usize];
+        let Some((flight, future)) = &mut place.flight else { return };
+        if let Poll::Ready(result) = Pin::new(future).poll(&mut Context::from_waker(&place.waker)) {
+            self.done.push_back((*flight, result));
+            place.flight = None;
+            self.free.push(index);
+        }
+    }
+
+    /// Completed I/Os not yet reaped.
+    pub fn completed(&mut self) -> u32 {
+        self.collect();
+        self.done.len() as u32
+    }
+
+    /// Waits until `count` I/Os (at most those in flight) have completed.
+    pub fn wait_for(&mut self, count: u32) -> impl Future<Output = ()> {
+        std::future::poll_fn(move |context| {
+            if self.completed() >= count.min(self.in_flight) {
+                return Poll::Ready(());
+            }
+            // Nothing completes between the look and this: there is one thread.
+            self.shared.with(|inner| match &mut inner.task {
+                Some(task) => task.clone_from(context.waker()),
+                none => *none = Some(context.waker().clone()),
+            });
+            Poll::Pending
+        })
+    }
+
+    /// Reaps one completed I/O.
+    pub fn reap(&mut self) -> Option<(Flight, BioResult)> {
+        let reaped = self.done.pop_front();
+        self.in_flight -= u32::from(reaped.is_some());
+        reaped
+    }
+}

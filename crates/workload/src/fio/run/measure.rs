@@ -1,0 +1,133 @@
+//! What a thread counts as it runs.
+
+use stats::Histogram;
+use units::Nanos;
+
+use crate::fio::report::{
+    CpuUse, Depths, DirectionReport, IoError, JobReport, Mismatch, Series, ShortfallReason, VerifyReport,
+};
+use crate::fio::{Direction, PerDirection};
+
+/// How far a thread is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum State {
+    /// It waits for earlier jobs or its start delay.
+    #[default]
+    Waiting,
+    /// It does I/O.
+    Running,
+    /// It is done, or has failed.
+    Finished,
+}
+
+/// First interval of a series, unless `log_avg_msec` names another.
+const FIRST_INTERVAL: Nanos = Nanos::from_millis(1);
+
+/// A thread's counters.
+pub(super) struct Measured {
+    pub state: State,
+    pub started_at: Nanos,
+    pub measured_from: Nanos,
+    pub finished_at: Nanos,
+    pub directions: PerDirection<DirectionReport>,
+    pub sync: Histogram,
+    pub depths: Depths,
+    pub cpu: CpuUse,
+    pub verify: Option<VerifyReport>,
+    pub errors: Vec<IoError>,
+    pub error_count: u64,
+    /// Bytes completed, the ramp's and the verify phase's included.
+    pub moved_bytes: u64,
+    pub in_flight: u32,
+    pub failure: Option<ShortfallReason>,
+}
+
+impl Measured {
+    pub fn new(log_interval: Option<Nanos>) -> Self {
+        let direction = |_| DirectionReport {
+            bytes: 0,
+            ios: 0,
+            runtime: Nanos::ZERO,
+            slat: Histogram::new(),
+            clat: Histogram::new(),
+            lat: Histogram::new(),
+            series: Series::new(log_interval.unwrap_or(FIRST_INTERVAL)),
+        };
+        Self {
+            state: State::Waiting,
+            started_at: Nanos::ZERO,
+            measured_from: Nanos::ZERO,
+            finished_at: Nanos::ZERO,
+            directions: PerDirection::from_fn(direction),
+            sync: Histogram::new(),
+            depths: Depths::default(),
+            cpu: CpuUse::default(),
+            verify: None,
+            errors: Vec::new(),
+            error_count: 0,
+            moved_bytes: 0,
+            in_flight: 0,
+            failure: None,
+        }
+    }
+
+    /// Counts a successful I/O that was reaped at `now`.
+    #[inline]
+    pub fn completed(&mut self, direction: Direction, bytes: u64, times: Times) {
+        self.moved_bytes += bytes;
+        self.finished_at = times.reaped_at;
+        if times.reaped_at < self.measured_from {
+            return;
+        }
+        let report = &mut self.directions[direction];
+        report.bytes += bytes;
+        report.ios += 1;
+        report.runtime = times.reaped_at.since(self.measured_from);
+        let lat = times.reaped_at.since(times.decided_at);
+        if times.synchronous {
+            report.clat.record(lat);
+        } else {
+            report.slat.record(times.issued_at.since(times.decided_at));
+            report.clat.record(times.reaped_at.since(times.issued_at));
+        }
+        report.lat.record(lat);
+        report.series.record(times.reaped_at, bytes, lat);
+    }
+
+    pub fn synced(&mut self, decided_at: Nanos, now: Nanos) {
+        self.finished_at = now;
+        if now >= self.measured_from {
+            self.sync.record(now.since(decided_at));
+        }
+    }
+
+    pub fn failed(&mut self, error: IoError) {
+        self.finished_at = error.at;
+        self.error_count += 1;
+        if self.errors.len() < JobReport::KEPT_ERRORS {
+            self.errors.push(error);
+        }
+        self.failure.get_or_insert(ShortfallReason::Error(error));
+    }
+
+    pub fn verified(&mut self, outcome: Result<(), Mismatch>, fatal: bool) {
+        let verify = self.verify.get_or_insert_default();
+        verify.checked += 1;
+        if let Err(mismatch) = outcome {
+            if fatal {
+                self.failure.get_or_insert_with(|| ShortfallReason::Verify(mismatch.clone()));
+            }
+            verify.note(mismatch);
+        }
+    }
+}
+
+/// The moments of an I/O.
+#[derive(Clone, Copy)]
+pub(super) struct Times {
+    pub decided_at: Nanos,
+    pub issued_at: Nanos,
+    pub reaped_at: Nanos,
+    /// One call submitted and completed it: there is no slat.
+    pub synchronous: bool,
+}

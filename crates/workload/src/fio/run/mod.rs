@@ -1,0 +1,225 @@
+//! A job file, run on the modelled stack.
+//!
+//! [`start`] spawns one task for each thread; once the executor has run, or while
+//! it runs, [`Run`] tells how far they are and, at the end, what they measured.
+
+mod contents;
+mod flights;
+mod ledger;
+mod measure;
+mod pace;
+mod plan;
+mod thread;
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use sim::Handle;
+use sim::sync::Notify;
+use units::Nanos;
+
+pub use measure::State;
+pub use plan::StartError;
+
+use crate::Host;
+use crate::fio::report::{JobReport, Setup, Shortfall, ShortfallReason};
+use crate::fio::{Job, JobFile, PerDirection};
+use measure::Measured;
+use plan::{Machine, Plan};
+use thread::Thread;
+
+/// A job file on its way.
+pub struct Run {
+    sim: Handle,
+    global: Vec<(String, String)>,
+    threads: Vec<Started>,
+}
+
+struct Started {
+    job: Rc<Job>,
+    group: u32,
+    plan: Plan,
+    measured: Rc<RefCell<Measured>>,
+}
+
+/// How far one thread is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Progress {
+    /// Its job's name.
+    pub name: String,
+    /// Whether it waits, runs or is done.
+    pub state: State,
+    /// Bytes moved so far.
+    pub bytes: u64,
+    /// The part of the work done, by bytes or by time, from 0 to 1.
+    pub fraction: f64,
+}
+
+/// Starts every job of a file on `host`; the executor then runs them.
+///
+/// # Errors
+/// When a job asks for what the host does not have. Nothing was started then.
+pub fn start(host: &Host, file: &JobFile) -> Result<Run, StartError> {
+    let identity_keeps_contents = host.disk.with_device(|device| device.identity().keeps_contents);
+    let machine = Machine {
+        limits: host.disk.limits(),
+        keeps_contents: identity_keeps_contents,
+        cores: host.cpus.cores(),
+        seed: host.seed,
+    };
+    let mut threads = Vec::new();
+    // Where each thread's stonewall stands: it waits for all before that one.
+    let mut walls = Vec::new();
+    let (mut group, mut wall) = (0, 0);
+    for job in &file.jobs {
+        let options = &job.options;
+        if (options.stonewall || options.new_group) && !threads.is_empty() {
+            group += 1;
+        }
+        if options.stonewall {
+            wall = threads.len();
+        }
+        let job = Rc::new(job.clone());
+        for number in 0..options.numjobs {
+            let plan = Plan::new(&job, number, &machine)?;
+            let measured = Rc::new(RefCell::new(Measured::new(options.log_interval)));
+            threads.push(Started { job: job.clone(), group, plan, measured });
+            walls.push(wall);
+        }
+    }
+    let gate = Rc::new(Gate::new(threads.len()));
+    let began_at = host.sim.now();
+    for (index, (started, wall)) in threads.iter().zip(walls).enumerate() {
+        let thread = Thread::new(
+            host,
+            &started.job,
+            started.plan.clone(),
+            index as u32,
+            machine.keeps_contents,
+            started.measured.clone(),
+        );
+        let (low, high) = started.job.options.start_delay;
+        let mut rng = sim::rng::stream(started.plan.seed, &format!("fio/{}/delay", started.plan.stream));
+        let delay = low + Nanos(super::generate::below(&mut rng, high.since(low).0.saturating_add(1)));
+        let (gate, sim) = (gate.clone(), host.sim.clone());
+        let name = format!("fio job {}", started.plan.stream);
+        // fio counts start delays from its own start, also behind a stonewall.
+        let task = async move {
+            gate.wait_for(wall).await;
+            sim.sleep_until(began_at + delay).await;
+            thread.run().await;
+            gate.finish(index);
+        };
+        drop(host.sim.spawn_named(name, task));
+    }
+    Ok(Run { sim: host.sim.clone(), global: file.global.clone(), threads })
+}
+
+/// Lets jobs behind a stonewall through once every thread before it is done.
+struct Gate {
+    finished: Vec<Cell<bool>>,
+    changed: Notify,
+}
+
+impl Gate {
+    fn new(threads: usize) -> Self {
+        Self { finished: vec![Cell::new(false); threads], changed: Notify::default() }
+    }
+
+    async fn wait_for(&self, wall: usize) {
+        while !self.finished[..wall].iter().all(Cell::get) {
+            self.changed.notified().await;
+        }
+    }
+
+    fn finish(&self, index: usize) {
+        self.finished[index].set(true);
+        self.changed.notify_all();
+    }
+}
+
+impl Run {
+    /// How far every thread is, in file order. May be asked while the executor
+    /// runs, from another task or between two of its steps.
+    pub fn progress(&self) -> Vec<Progress> {
+        let now = self.sim.now();
+        let progress = |started: &Started| {
+            let measured = started.measured.borrow();
+            let by_bytes = started.plan.target_bytes.map_or(0.0, |target| measured.moved_bytes as f64 / target as f64);
+            let by_time = started.plan.runtime.map_or(0.0, |runtime| {
+                let whole = started.job.options.ramp_time + runtime;
+                now.since(measured.started_at).0 as f64 / whole.0.max(1) as f64
+            });
+            let fraction = match measured.state {
+                State::Waiting => 0.0,
+                State::Running => by_bytes.max(by_time).min(1.0),
+                State::Finished => 1.0,
+            };
+            Progress { name: started.job.name.clone(), state: measured.state, bytes: measured.moved_bytes, fraction }
+        };
+        self.threads.iter().map(progress).collect()
+    }
+
+    /// What every thread did, in file order. Call when the executor has run; a
+    /// thread that has not finished then reports a shortfall.
+    pub fn finish(self) -> Vec<JobReport> {
+        (0..).zip(&self.threads).map(|(index, started)| started.report(index, &self.global)).collect()
+    }
+}
+
+impl Started {
+    fn report(&self, index: u32, global: &[(String, String)]) -> JobReport {
+        let mut measured = self.measured.borrow_mut();
+        let now_empty = Measured::new(self.job.options.log_interval);
+        let measured = std::mem::replace(&mut *measured, now_empty);
+        let reason = match measured.state {
+            State::Waiting => Some(ShortfallReason::NeverStarted),
+            State::Running => Some(ShortfallReason::Stalled { in_flight: u64::from(measured.in_flight) }),
+            State::Finished => measured.failure,
+        };
+        let shortfall = reason.map(|reason| Shortfall {
+            asked_bytes: self.plan.target_bytes,
+            served_bytes: measured.moved_bytes,
+            reason,
+        });
+        JobReport {
+            name: self.job.name.clone(),
+            index,
+            group: self.group,
+            threads: 1,
+            setup: setup(&self.job, &self.plan, global),
+            started_at: measured.started_at,
+            measured_from: measured.measured_from,
+            finished_at: measured.finished_at,
+            directions: measured.directions,
+            sync: measured.sync,
+            depths: measured.depths,
+            cpu: measured.cpu,
+            verify: measured.verify,
+            errors: measured.errors,
+            error_count: measured.error_count,
+            shortfall,
+        }
+    }
+}
+
+fn setup(job: &Job, plan: &Plan, global: &[(String, String)]) -> Setup {
+    let options = &job.options;
+    Setup {
+        global: global.to_vec(),
+        options: job.given.clone(),
+        pattern: options.pattern.name.to_owned(),
+        block_bytes: PerDirection::from_fn(|direction| {
+            let sizes = &options.blocks[direction];
+            (sizes.min(), sizes.max())
+        }),
+        engine: options.engine.name.to_owned(),
+        synchronous: options.engine.kind == crate::fio::parse::EngineKind::Synchronous,
+        depth: plan.depth,
+        description: options.description.clone(),
+        group_reporting: options.group_reporting,
+        percentiles_of: [options.slat_percentiles, options.clat_percentiles, options.lat_percentiles],
+        percentiles: options.percentiles.clone(),
+        unified: options.unified,
+    }
+}

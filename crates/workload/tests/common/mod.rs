@@ -1,0 +1,185 @@
+//! A host to run job files on.
+
+#![allow(dead_code)]
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU16;
+
+use block::{BlockDevice, QueueConfig};
+use sim::Executor;
+use sim::cpu::{CpuConfig, Cpus};
+use ssd::{Device, NullDevice};
+use trace::Recorder;
+use units::Nanos;
+use workload::fio::parse::Source;
+use workload::fio::{JobFile, JobReport, start};
+use workload::{Host, IoCosts};
+
+/// 64 MiB with 512-byte blocks.
+pub const BLOCKS: u64 = 131_072;
+
+/// A host whose own work takes no time.
+pub fn free_host(device: impl Device + 'static, seed: u64) -> (Executor, Host) {
+    host(Box::new(device), seed, CpuConfig::free(NonZeroU16::new(4).unwrap()), IoCosts::FREE)
+}
+
+pub fn host(device: Box<dyn Device>, seed: u64, cpus: CpuConfig, costs: IoCosts) -> (Executor, Host) {
+    let executor = Executor::new_virtual();
+    let sim = executor.handle();
+    let disk = BlockDevice::new(&sim, device, QueueConfig::default(), Recorder::default());
+    let cpus = Cpus::new(&sim, cpus, Recorder::default());
+    (executor, Host { sim, disk, cpus, costs, seed, recorder: Recorder::default() })
+}
+
+pub fn null(latency: Nanos) -> NullDevice {
+    NullDevice::new(BLOCKS, 512, latency)
+}
+
+pub fn parse(text: &str) -> JobFile {
+    let source = Source { name: "test.fio", text: text.as_bytes(), variables: &BTreeMap::new(), overrides: &[] };
+    JobFile::parse(&source).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Runs a job file on a device of fixed latency and a host that costs nothing.
+pub fn run(text: &str, latency: Nanos) -> Vec<JobReport> {
+    run_on(null(latency), text, 1)
+}
+
+pub fn run_on(device: impl Device + 'static, text: &str, seed: u64) -> Vec<JobReport> {
+    let (mut executor, host) = free_host(device, seed);
+    let run = start(&host, &parse(text)).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(executor.run(), 0, "tasks still wait");
+    run.finish()
+}
+
+/// A device that gives out another identity.
+pub struct WithCache<D> {
+    pub inner: D,
+    pub identity: ssd::Identity,
+}
+
+pub fn identity(volatile_write_cache: bool, supports_fua: bool) -> ssd::Identity {
+    ssd::Identity { volatile_write_cache, supports_fua, ..null(Nanos(1)).identity().clone() }
+}
+
+/// What a faulty device does to one write.
+#[derive(Clone, Copy, Debug)]
+pub enum Fault {
+    FlipBit,
+    LoseWrite,
+    Misdirect,
+}
+
+/// A device that damages its `at`th write.
+pub struct Corrupting<D> {
+    inner: D,
+    fault: Fault,
+    at: u64,
+    writes: u64,
+}
+
+impl<D> Corrupting<D> {
+    pub fn new(inner: D, fault: Fault, at: u64) -> Self {
+        Self { inner, fault, at, writes: 0 }
+    }
+}
+
+/// A device that fails every command after the first `after`.
+pub struct Failing<D> {
+    pub inner: D,
+    pub after: u64,
+}
+
+/// A device that swallows every command after the first `after`.
+pub struct Silent<D> {
+    pub inner: D,
+    pub after: u64,
+}
+
+/// Passes everything but `identity` and `submit` on.
+macro_rules! wrap {
+    ($wrapper:ident, $identity:item, $submit:item) => {
+        impl<D: Device> Device for $wrapper<D> {
+            $identity
+            $submit
+            fn next_event(&self) -> Option<Nanos> {
+                self.inner.next_event()
+            }
+            fn advance(&mut self, now: Nanos, completions: &mut Vec<ssd::Completion>) {
+                self.inner.advance(now, completions);
+            }
+            fn power_cut(&mut self, now: Nanos) -> ssd::PowerCut {
+                self.inner.power_cut(now)
+            }
+            fn survive(&mut self, write: &ssd::VolatileWrite) {
+                self.inner.survive(write);
+            }
+            fn set_recorder(&mut self, recorder: Recorder) {
+                self.inner.set_recorder(recorder);
+            }
+            fn counters(&self) -> Vec<(String, u64)> {
+                self.inner.counters()
+            }
+        }
+    };
+}
+
+wrap!(
+    WithCache,
+    fn identity(&self) -> &ssd::Identity {
+        &self.identity
+    },
+    fn submit(&mut self, now: Nanos, submission: ssd::Submission) {
+        self.inner.submit(now, submission);
+    }
+);
+
+wrap!(
+    Corrupting,
+    fn identity(&self) -> &ssd::Identity {
+        self.inner.identity()
+    },
+    fn submit(&mut self, now: Nanos, mut submission: ssd::Submission) {
+        if let nvme::Command::Write { range, .. } = &mut submission.command {
+            self.writes += 1;
+            if self.writes == self.at {
+                match self.fault {
+                    Fault::FlipBit => submission.data.as_mut().unwrap()[1000] ^= 1,
+                    Fault::LoseWrite => submission.data = None,
+                    Fault::Misdirect => range.start.0 ^= 8,
+                }
+            }
+        }
+        self.inner.submit(now, submission);
+    }
+);
+
+wrap!(
+    Failing,
+    fn identity(&self) -> &ssd::Identity {
+        self.inner.identity()
+    },
+    fn submit(&mut self, now: Nanos, mut submission: ssd::Submission) {
+        if self.after == 0 {
+            // Past the end: the device says so.
+            if let nvme::Command::Write { range, .. } = &mut submission.command {
+                range.start.0 = BLOCKS;
+            }
+        }
+        self.after = self.after.saturating_sub(1);
+        self.inner.submit(now, submission);
+    }
+);
+
+wrap!(
+    Silent,
+    fn identity(&self) -> &ssd::Identity {
+        self.inner.identity()
+    },
+    fn submit(&mut self, now: Nanos, submission: ssd::Submission) {
+        if self.after > 0 {
+            self.after -= 1;
+            self.inner.submit(now, submission);
+        }
+    }
+);
