@@ -67,7 +67,9 @@ pub enum ConfigError {
         reserve: ByteSize,
     },
     /// More flash than the map can address.
-    #[error("the flash has {units} mapping units; the map addresses {max}: raise `mapping_unit` or shrink the geometry")]
+    #[error(
+        "the flash has {units} mapping units; the map addresses {max}: raise `mapping_unit` or shrink the geometry"
+    )]
     TooLarge {
         /// Units there would be.
         units: u64,
@@ -138,9 +140,8 @@ impl Layout {
     }
 }
 
-/// Blocks of a die that hold no settled data: the open block of the host's and
-/// of the collector's writes, and one free so that collection can always go on.
-pub(crate) const RESERVED_BLOCKS_PER_DIE: u32 = 3;
+/// Blocks of a die being filled: one with host data, one with moved data.
+const OPEN_BLOCKS_PER_DIE: u64 = 2;
 
 fn nonzero(key: &'static str, value: u64) -> Result<u64, ConfigError> {
     if value == 0 { Err(ConfigError::Zero { key }) } else { Ok(value) }
@@ -189,7 +190,8 @@ impl SsdConfig {
             return out_of_range("geometry.pages_per_block", geometry.pages_per_block, allowed);
         }
 
-        let dies = u64::from(geometry.channels) * u64::from(geometry.chips_per_channel) * u64::from(geometry.dies_per_chip);
+        let dies =
+            u64::from(geometry.channels) * u64::from(geometry.chips_per_channel) * u64::from(geometry.dies_per_chip);
         if dies > u64::from(u16::MAX) || geometry.planes_per_die > 64 {
             return out_of_range("geometry", format!("{dies} dies"), "at most 65535 dies of at most 64 planes");
         }
@@ -231,7 +233,7 @@ impl SsdConfig {
             return Err(ConfigError::TooLarge { units: all_units.max(units), max: MAX_UNITS });
         }
         let bytes = |units: u64| ByteSize(units * self.mapping_unit.0);
-        let reserve = stripe_units * u64::from(RESERVED_BLOCKS_PER_DIE);
+        let reserve = stripe_units * (OPEN_BLOCKS_PER_DIE + u64::from(self.gc.stop_at));
         // One block more, so that there is always something to gain by collecting.
         if stripe_units * blocks_per_plane < units + reserve + units_per_block {
             return Err(ConfigError::TooSmall {
@@ -242,10 +244,14 @@ impl SsdConfig {
         }
         let superpages_per_row = if self.cell.one_shot { bits } else { 1 };
         let buffer_slots = self.buffer.size.0 / self.mapping_unit.0;
-        let least = self.max_transfer.0 / self.mapping_unit.0 + 1 + 2 * u64::from(superpages_per_row) * units_per_superpage;
+        let least =
+            self.max_transfer.0 / self.mapping_unit.0 + 1 + 2 * u64::from(superpages_per_row) * units_per_superpage;
         if buffer_slots < least || buffer_slots > MAX_SLOTS {
-            let allowed =
-                format!("from {} (one transfer and two programs) to {} of mapping units", bytes(least), bytes(MAX_SLOTS));
+            let allowed = format!(
+                "from {} (one transfer and two programs) to {} of mapping units",
+                bytes(least),
+                bytes(MAX_SLOTS)
+            );
             return out_of_range("buffer.size", self.buffer.size, allowed);
         }
         // All of these fit 32 bits: they divide the number of units checked above.
@@ -311,7 +317,11 @@ impl SsdConfig {
             return out_of_range("over_provisioning", spare, "more than 0 and at most 100");
         }
         if self.gc.start_below < 2 {
-            return out_of_range("gc.start_below", self.gc.start_below, "at least 2, so that collection finds a free block");
+            return out_of_range(
+                "gc.start_below",
+                self.gc.start_below,
+                "at least 2, so that collection finds a free block",
+            );
         }
         if self.gc.stop_at < self.gc.start_below {
             let allowed = format!("at least `gc.start_below` ({})", self.gc.start_below);

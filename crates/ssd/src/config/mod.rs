@@ -9,6 +9,7 @@ use units::{ByteSize, Nanos};
 
 mod check;
 pub use check::ConfigError;
+pub(crate) use check::Layout;
 
 /// A flash SSD.
 ///

@@ -1,0 +1,294 @@
+//! Garbage collection: executes the policy's plan on each die.
+//!
+//! A victim's valid units are read superpage by superpage, programmed into the
+//! die's collector stream, and the block is erased once all of them are mapped
+//! elsewhere and the map journal says so. Units that do not fill a row wait for
+//! those of the next victim, if there is one.
+
+use trace::{RequestId, Step, Track};
+use units::Nanos;
+
+use crate::event::Event;
+use crate::flash::{Op, OpKind, Owner};
+use crate::ftl::blocks::BlockState;
+use crate::ftl::gc::{Plan, View};
+use crate::ftl::map::Entry;
+use crate::slab::NONE;
+
+use super::Ssd;
+use super::dies::{COLLECTOR_READS, Row, RowUnit};
+use super::journal::Waiter;
+
+/// Rows of moved data in flight per die.
+const COLLECTOR_ROWS: u8 = 2;
+
+impl Ssd {
+    /// Takes every step that the collector of a die can take now.
+    pub(super) fn collect(&mut self, now: Nanos, die: u32) {
+        let row_units = self.rows.width;
+        loop {
+            let streams = &self.dies[die as usize];
+            if streams.pending.len() >= row_units {
+                if !self.program_moved_row(now, die) {
+                    return;
+                }
+                continue;
+            }
+            if streams.victim == NONE && !self.choose_victim(now, die) {
+                // No company will come for what is left.
+                if !self.dies[die as usize].pending.is_empty() {
+                    self.program_moved_row(now, die);
+                }
+                return;
+            }
+            let streams = &self.dies[die as usize];
+            if streams.reads == COLLECTOR_READS {
+                return;
+            }
+            if !self.read_victim(now, die) {
+                if self.dies[die as usize].reads > 0 {
+                    return;
+                }
+                self.finish_victim(now, die);
+            }
+        }
+    }
+
+    /// Asks the policy for a victim, if the die is short of free blocks.
+    pub(super) fn choose_victim(&mut self, now: Nanos, die: u32) -> bool {
+        let free = self.blocks.free(die);
+        let streams = &mut self.dies[die as usize];
+        let coming = free + streams.doomed;
+        if coming < self.config.gc.start_below {
+            streams.collecting = true;
+        } else if coming >= self.config.gc.stop_at {
+            streams.collecting = false;
+        }
+        let (collecting, folding) = (streams.collecting, self.folding);
+        if !(collecting || folding) || free == 0 {
+            return false;
+        }
+        // What there is room for besides the units already on their way.
+        let capacity = self.layout.units_per_block();
+        let open = streams.gc;
+        let open_units = match open.block {
+            NONE => 0,
+            _ => (self.layout.superpages_per_block - open.superpage) * self.layout.units_per_superpage,
+        };
+        let room = (open_units + capacity).saturating_sub(streams.pending.len() as u32);
+        let blocks = self.blocks.of_die(die);
+        let slc = blocks.start + self.layout.normal_blocks_per_die;
+        let (candidates, movable) =
+            if collecting { (blocks.start..slc, room.min(capacity - 1)) } else { (slc..blocks.end, room) };
+        let host_units = self.counters.host_units;
+        let view = View { blocks: &self.blocks, candidates, capacity, movable, host_units };
+        let Plan::Collect { block } = self.policy.choose(&view) else { return false };
+        debug_assert_eq!(self.blocks.state[block as usize], BlockState::Closed);
+        self.blocks.state[block as usize] = BlockState::Victim;
+        let streams = &mut self.dies[die as usize];
+        (streams.victim, streams.superpage) = (block, 0);
+        self.counters.victims += 1;
+        self.counters.victim_units += u64::from(self.blocks.valid[block as usize]);
+        if self.recorder.is_on() {
+            streams.began.push((block, now));
+        }
+        true
+    }
+
+    /// The valid unit at a place of a block, with its map entry.
+    #[inline]
+    pub(super) fn valid_at(&self, ppn: u32, untouched: bool) -> Option<(u32, Entry)> {
+        let unit = self.map.owner(ppn, untouched);
+        if unit == NONE {
+            return None;
+        }
+        let entry = self.map.entry_for(ppn, untouched);
+        (self.base(unit) == entry).then_some((unit, entry))
+    }
+
+    /// Reads the victim's next superpage that holds anything; whether there was one.
+    fn read_victim(&mut self, now: Nanos, die: u32) -> bool {
+        let streams = &self.dies[die as usize];
+        let victim = streams.victim;
+        let untouched = self.blocks.untouched[victim as usize];
+        // Units already picked up count as valid until they are mapped elsewhere.
+        if self.blocks.valid[victim as usize] == 0 {
+            return false;
+        }
+        let slc = self.is_slc(victim);
+        let end = if slc { self.layout.slc_superpages_per_block } else { self.layout.superpages_per_block };
+        let per_superpage = self.layout.units_per_superpage;
+        for superpage in streams.superpage..end {
+            let address = victim * self.layout.superpages_per_block + superpage;
+            let first = address * per_superpage;
+            let valid = (first..first + per_superpage).filter(|ppn| self.valid_at(*ppn, untouched).is_some()).count();
+            if valid == 0 {
+                continue;
+            }
+            let bytes = valid as u32 * self.layout.unit_bytes;
+            self.counters.flash_read_bytes += u64::from(bytes);
+            let op = Op {
+                kind: OpKind::Read,
+                owner: Owner::GcRead,
+                tag: NONE,
+                die,
+                address,
+                array: self.timing.read(superpage, slc),
+                bytes,
+                request: RequestId(0),
+                suspended: 0,
+            };
+            let streams = &mut self.dies[die as usize];
+            streams.reading[streams.reads] = superpage;
+            streams.reads += 1;
+            streams.superpage = superpage + 1;
+            self.flash.submit(now, op, &mut self.events);
+            return true;
+        }
+        self.dies[die as usize].superpage = end;
+        false
+    }
+
+    /// The collector's oldest read of a die is in the controller.
+    pub(super) fn collector_read(&mut self, now: Nanos, die: u32) {
+        let streams = &mut self.dies[die as usize];
+        let (victim, superpage) = (streams.victim, streams.reading[0]);
+        streams.reading.rotate_left(1);
+        streams.reads -= 1;
+        let untouched = self.blocks.untouched[victim as usize];
+        let first = (victim * self.layout.superpages_per_block + superpage) * self.layout.units_per_superpage;
+        for ppn in first..first + self.layout.units_per_superpage {
+            if let Some((unit, entry)) = self.valid_at(ppn, untouched) {
+                self.dies[die as usize].pending.push((unit, entry, victim));
+                self.blocks.moving[victim as usize] += 1;
+            }
+        }
+        self.collect(now, die);
+    }
+
+    /// Every unit of the victim is read: it goes once they are mapped elsewhere.
+    fn finish_victim(&mut self, now: Nanos, die: u32) {
+        let streams = &mut self.dies[die as usize];
+        let victim = std::mem::replace(&mut streams.victim, NONE);
+        streams.doomed += 1;
+        self.blocks.state[victim as usize] = BlockState::Doomed;
+        if self.blocks.moving[victim as usize] == 0 {
+            self.moved_out(now, victim);
+        }
+    }
+
+    /// Programs what is pending, up to a row; whether it could.
+    fn program_moved_row(&mut self, now: Nanos, die: u32) -> bool {
+        if self.dies[die as usize].gc_rows >= COLLECTOR_ROWS {
+            return false;
+        }
+        let Some(row) = self.take_row(die, true) else { return false };
+        let id = self.rows.insert(row);
+        let streams = &mut self.dies[die as usize];
+        let count = streams.pending.len().min(self.rows.width);
+        for (unit, from, victim) in streams.pending.drain(..count) {
+            self.rows.push(id, RowUnit::Moved { unit, from, victim });
+        }
+        streams.gc_rows += 1;
+        self.counters.gc_moved_bytes += count as u64 * u64::from(self.layout.unit_bytes);
+        self.refresh_ready(die);
+        self.program_row(now, id, Owner::GcProgram, RequestId(0));
+        true
+    }
+
+    /// A row of moved data is programmed.
+    pub(super) fn collector_row_done(&mut self, now: Nanos, id: u32) {
+        let Row { die, block, first, count } = self.rows.slab[id];
+        for index in 0..count {
+            let RowUnit::Moved { unit, from, victim } = self.rows.unit(id, index) else { continue };
+            // A newer version on flash makes the moved copy garbage.
+            if self.base(unit) == from {
+                self.remap(unit, from, Entry::flash(first + index));
+            }
+            let moving = &mut self.blocks.moving[victim as usize];
+            *moving -= 1;
+            if *moving == 0 && self.blocks.state[victim as usize] == BlockState::Doomed {
+                self.moved_out(now, victim);
+            }
+        }
+        self.rows.remove(id);
+        self.blocks.programming[block as usize] -= 1;
+        self.dies[die as usize].gc_rows -= 1;
+        self.journal_if_full(now);
+        self.collect(now, die);
+    }
+
+    /// The block holds nothing that the map needs; the map must say so on
+    /// flash before the block is erased.
+    fn moved_out(&mut self, now: Nanos, block: u32) {
+        debug_assert_eq!(self.blocks.valid[block as usize], 0, "block {block} still holds valid units");
+        if self.power_loss_protected() {
+            self.erase(now, block);
+        } else {
+            self.journal_wait(now, Waiter::Erase(block));
+        }
+    }
+
+    pub(super) fn erase(&mut self, now: Nanos, block: u32) {
+        let op = Op {
+            kind: OpKind::Erase,
+            owner: Owner::Erase,
+            tag: block,
+            die: self.blocks.die(block),
+            address: block,
+            array: self.timing.erase(self.is_slc(block)),
+            bytes: 0,
+            request: RequestId(0),
+            suspended: 0,
+        };
+        self.blocks.state[block as usize] = BlockState::Erasing;
+        self.flash.submit(now, op, &mut self.events);
+    }
+
+    /// A block is erased.
+    pub(super) fn erased(&mut self, now: Nanos, block: u32) {
+        let die = self.blocks.die(block);
+        self.blocks.erased(block, self.is_slc(block));
+        self.counters.erases += 1;
+        let streams = &mut self.dies[die as usize];
+        streams.doomed -= 1;
+        if let Some(at) = streams.began.iter().position(|(began, _)| *began == block) {
+            let (_, since) = streams.began.swap_remove(at);
+            let track = Track::Die { channel: (die % self.layout.channels) as u16, die: die as u16 };
+            self.record(since, now, track, Step::GarbageCollect, RequestId(0), 0);
+        }
+        self.refresh_ready(die);
+        self.collect(now, die);
+        self.destage(now);
+    }
+
+    /// Schedules a look whether the device is idle enough to empty its SLC cache.
+    pub(super) fn arm_fold(&mut self, now: Nanos) {
+        let after = self.config.slc_cache.as_ref().and_then(|slc| slc.fold_after_idle);
+        if let Some(after) = after
+            && !self.fold_armed
+        {
+            self.fold_armed = true;
+            self.events.push(now + after, Event::Fold, 0);
+        }
+    }
+
+    pub(super) fn fold_timer(&mut self, now: Nanos) {
+        self.fold_armed = false;
+        let after = self.config.slc_cache.as_ref().and_then(|slc| slc.fold_after_idle).unwrap_or_default();
+        let idle = self.commands.len() == 0 && now.since(self.last_command) >= after;
+        if !idle {
+            self.arm_fold(now);
+            return;
+        }
+        self.folding = true;
+        (0..self.layout.dies).for_each(|die| self.collect(now, die));
+    }
+
+    /// A command came: the cache is emptied when the device is next idle.
+    pub(super) fn stop_folding(&mut self, now: Nanos) {
+        if std::mem::take(&mut self.folding) {
+            self.arm_fold(now);
+        }
+    }
+}

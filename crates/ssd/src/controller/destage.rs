@@ -1,0 +1,269 @@
+//! From the buffer to flash: rows of units, round-robin over channels and dies.
+
+use trace::RequestId;
+use units::Nanos;
+
+use crate::event::Event;
+use crate::flash::{Op, OpKind, Owner};
+use crate::ftl::blocks::OpenBlock;
+use crate::ftl::map::Entry;
+use crate::slab::NONE;
+
+use super::Ssd;
+use super::dies::{HOST_ROWS_PER_DIE, Row, RowUnit};
+use super::journal::Waiter;
+
+/// The shortest time between two looks at the buffer's age.
+const TIMER_MIN: Nanos = Nanos(1_000);
+
+impl Ssd {
+    /// Programs as many rows as there is data and die time for.
+    pub(super) fn destage(&mut self, now: Nanos) {
+        loop {
+            let waiting = self.buffer.waiting();
+            if waiting == 0 {
+                // Dead slots at the end of the queue are given back here.
+                let none = self.buffer.dequeue();
+                debug_assert!(none.is_none());
+                return;
+            }
+            let Some(die) = self.ready.next_from(self.next_die) else {
+                if self.host_rows == 0 {
+                    // No die has room: see whether one has something to collect by now.
+                    (0..self.layout.dies).for_each(|die| self.collect(now, die));
+                }
+                return;
+            };
+            let row_units = self.host_row_units(die);
+            if waiting < row_units && !self.buffer.is_urgent() && !self.is_aged(now) && !self.is_pressed() {
+                return;
+            }
+            self.program_host_row(now, die, row_units);
+        }
+    }
+
+    fn is_aged(&self, now: Nanos) -> bool {
+        self.buffer.oldest().is_some_and(|since| now.since(since) >= self.config.buffer.destage_after)
+    }
+
+    /// Whether a command waits for slots that no row in flight will free.
+    fn is_pressed(&self) -> bool {
+        !self.buffer.grants.is_empty() && self.host_rows == 0
+    }
+
+    /// Schedules a look at the buffer's age, if anything can age.
+    pub(super) fn arm_destage(&mut self, now: Nanos) {
+        if self.destage_armed || (self.buffer.waiting() == 0 && self.journal.is_clean()) {
+            return;
+        }
+        let after = self.config.buffer.destage_after.max(TIMER_MIN);
+        let due = self.buffer.oldest().map_or(now + after, |since| (since + after).max(now + TIMER_MIN));
+        self.destage_armed = true;
+        self.events.push(due, Event::Destage, 0);
+    }
+
+    pub(super) fn destage_timer(&mut self, now: Nanos) {
+        self.destage_armed = false;
+        self.destage(now);
+        self.grant_waiting(now);
+        if self.buffer.waiting() > 0 {
+            if self.is_aged(now) {
+                // No die has room; the next look comes a full interval later.
+                self.destage_armed = true;
+                self.events.push(now + self.config.buffer.destage_after.max(TIMER_MIN), Event::Destage, 0);
+            } else {
+                self.arm_destage(now);
+            }
+        } else if self.commands.len() == 0 && self.host_rows == 0 && !self.buffer.has_unsettled() {
+            // Idle: nothing is left to do but to make it durable.
+            self.journal_if_dirty(now);
+        } else {
+            self.arm_destage(now);
+        }
+    }
+
+    /// Whether the block belongs to the SLC cache.
+    pub(super) fn is_slc(&self, block: u32) -> bool {
+        block % self.layout.blocks_per_die >= self.layout.normal_blocks_per_die
+    }
+
+    /// Units of the next row of host data on a die.
+    pub(super) fn host_row_units(&self, die: u32) -> u32 {
+        let host = self.dies[die as usize].host;
+        let slc = if host.block == NONE { self.blocks.free_slc(die) > 0 } else { self.is_slc(host.block) };
+        self.layout.units_per_superpage * if slc { 1 } else { self.layout.superpages_per_row }
+    }
+
+    /// Notes whether the die could take a row of host data now. The last free
+    /// block is the collector's.
+    pub(super) fn refresh_ready(&mut self, die: u32) {
+        let streams = &self.dies[die as usize];
+        let room = streams.host.block != NONE || self.blocks.free_slc(die) > 0 || self.blocks.free(die) > 1;
+        self.ready.put(die, room && streams.host_rows < HOST_ROWS_PER_DIE);
+    }
+
+    /// Takes the next row of a die's host or collector stream.
+    pub(super) fn take_row(&mut self, die: u32, gc: bool) -> Option<Row> {
+        let mut open = if gc { self.dies[die as usize].gc } else { self.dies[die as usize].host };
+        if open.block == NONE {
+            let slc = !gc && self.blocks.free_slc(die) > 0;
+            open = OpenBlock { block: self.blocks.open(die, slc)?, superpage: 0 };
+        }
+        let (block, superpage) = (open.block, open.superpage);
+        let (step, end) = if self.is_slc(block) {
+            (1, self.layout.slc_superpages_per_block)
+        } else {
+            (self.layout.superpages_per_row, self.layout.superpages_per_block)
+        };
+        self.blocks.programming[block as usize] += 1;
+        open.superpage += step;
+        if open.superpage >= end {
+            self.blocks.close(block, self.counters.host_units);
+            open = OpenBlock::NONE;
+        }
+        let streams = &mut self.dies[die as usize];
+        *(if gc { &mut streams.gc } else { &mut streams.host }) = open;
+        let first = (block * self.layout.superpages_per_block + superpage) * self.layout.units_per_superpage;
+        Some(Row { die, block, first, count: 0 })
+    }
+
+    /// Sends a filled row to its die.
+    pub(super) fn program_row(&mut self, now: Nanos, id: u32, owner: Owner, request: RequestId) {
+        let Row { die, block, first, count } = self.rows.slab[id];
+        debug_assert!(count > 0);
+        let pages = count.div_ceil(self.layout.units_per_page);
+        let bytes = pages * self.layout.units_per_page * self.layout.unit_bytes;
+        self.counters.flash_written_bytes += u64::from(bytes);
+        let address = first / self.layout.units_per_superpage;
+        let array = self.timing.program(address % self.layout.superpages_per_block, self.is_slc(block));
+        let op = Op { kind: OpKind::Program, owner, tag: id, die, address, array, bytes, request, suspended: 0 };
+        self.flash.submit(now, op, &mut self.events);
+    }
+
+    fn program_host_row(&mut self, now: Nanos, die: u32, row_units: u32) {
+        let Some(row) = self.take_row(die, false) else {
+            debug_assert!(false, "die {die} was ready but has no free block");
+            return;
+        };
+        self.next_die = (die + 1) % self.layout.dies;
+        let id = self.rows.insert(row);
+        let mut request = RequestId(0);
+        for index in 0..row_units {
+            let Some(slot) = self.buffer.dequeue() else { break };
+            if index == 0 {
+                request = self.buffer.slots[slot].request;
+            }
+            self.rows.push(id, RowUnit::Slot(slot));
+        }
+        self.dies[die as usize].host_rows += 1;
+        self.host_rows += 1;
+        self.refresh_ready(die);
+        if self.is_slc(row.block) {
+            self.arm_fold(now);
+        }
+        self.program_row(now, id, Owner::HostProgram, request);
+        self.collect(now, die);
+    }
+
+    /// A row of host data is programmed.
+    pub(super) fn host_row_done(&mut self, now: Nanos, id: u32) {
+        let Row { die, block, first, count } = self.rows.slab[id];
+        for index in 0..count {
+            if let RowUnit::Slot(slot) = self.rows.unit(id, index) {
+                self.install(now, slot, first + index);
+            }
+        }
+        self.rows.remove(id);
+        self.blocks.programming[block as usize] -= 1;
+        self.dies[die as usize].host_rows -= 1;
+        self.host_rows -= 1;
+        self.refresh_ready(die);
+        self.wake_flushes(now);
+        self.journal_if_full(now);
+        self.grant_waiting(now);
+        self.destage(now);
+        self.collect(now, die);
+    }
+
+    /// A version is on flash at `ppn`: maps it, unless a newer one is there already.
+    pub(super) fn install(&mut self, now: Nanos, id: u32, ppn: u32) {
+        self.counters.host_units += 1;
+        let slot = &self.buffer.slots[id];
+        let unit = slot.unit;
+        if !slot.stale {
+            let mut newest = id;
+            while self.buffer.slots[newest].newer != NONE {
+                newest = self.buffer.slots[newest].newer;
+            }
+            let base = self.buffer.slots[newest].base;
+            if newest == id {
+                self.map.set(unit, base);
+            }
+            self.remap(unit, base, Entry::flash(ppn));
+            let mut older = self.buffer.slots[id].older;
+            while older != NONE {
+                self.buffer.slots[older].stale = true;
+                older = self.buffer.slots[older].older;
+            }
+        }
+        self.buffer.unlink(id);
+        self.settle(now, id);
+        self.buffer.release(id);
+    }
+
+    /// Moves a unit's flash place, as the newest buffered version or the map has it.
+    pub(super) fn remap(&mut self, unit: u32, from: Entry, to: Entry) {
+        let units_per_block = self.layout.units_per_block();
+        let old = self.map.locate(unit, from);
+        if old != NONE {
+            let valid = &mut self.blocks.valid[(old / units_per_block) as usize];
+            debug_assert!(*valid > 0, "unit {unit} leaves block {} that holds nothing", old / units_per_block);
+            *valid -= 1;
+        }
+        let new = self.map.locate(unit, to);
+        if new != NONE {
+            self.blocks.valid[(new / units_per_block) as usize] += 1;
+            if to != Entry::INITIAL {
+                self.map.set_owner(new, unit);
+            }
+        }
+        if !self.power_loss_protected() {
+            self.journal.undo.push((unit, from));
+        }
+        self.set_base(unit, to);
+    }
+
+    /// Where the unit is on flash, whatever the buffer has.
+    pub(super) fn base(&self, unit: u32) -> Entry {
+        let entry = self.map.entry(unit);
+        entry.as_slot().map_or(entry, |slot| self.buffer.slots[slot].base)
+    }
+
+    pub(super) fn set_base(&mut self, unit: u32, to: Entry) {
+        match self.map.entry(unit).as_slot() {
+            Some(slot) => self.buffer.slots[slot].base = to,
+            None => self.map.set(unit, to),
+        }
+    }
+
+    /// A version is on flash, or nobody needs it: tells whoever waits.
+    pub(super) fn settle(&mut self, now: Nanos, id: u32) {
+        self.buffer.settle(id);
+        let slot = &mut self.buffer.slots[id];
+        let fua = std::mem::replace(&mut slot.fua, NONE);
+        let mut part = std::mem::replace(&mut slot.parts, NONE);
+        while part != NONE {
+            let settled = self.buffer.parts[part];
+            self.journal.settled.push(settled);
+            self.buffer.parts.remove(part);
+            part = settled.next;
+        }
+        if fua != NONE {
+            let cmd = &mut self.commands[fua];
+            cmd.left -= 1;
+            if cmd.left == 0 {
+                self.journal_wait(now, Waiter::Command(fua));
+            }
+        }
+    }
+}

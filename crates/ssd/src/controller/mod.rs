@@ -1,0 +1,368 @@
+//! The flash SSD: commands in, flash operations out, completions back.
+//!
+//! A command is fetched over the link, processed (first come, first served, on
+//! a few processors), and then: a read becomes flash reads whose data crosses
+//! channel and link; a write waits for buffer slots, crosses the link and is
+//! acknowledged, and its data is destaged later; a flush waits until what was
+//! accepted before it is programmed and the map journal written.
+
+mod buffer;
+mod collect;
+mod command;
+mod destage;
+mod dies;
+mod journal;
+mod link;
+mod power;
+mod read;
+mod report;
+mod sync;
+mod write;
+
+#[cfg(test)]
+mod audit;
+
+use nvme::{LbaRange, NamespaceId, Status};
+use trace::{Recorder, RequestId, Span, Step, Track};
+use units::Nanos;
+
+use crate::config::{ConfigError, Layout, SsdConfig};
+use crate::contents::{Contents, MediaError, Store};
+use crate::event::{Event, Events};
+use crate::flash::{Flash, Owner, Timing};
+use crate::ftl::blocks::Blocks;
+use crate::ftl::gc::{self, GcPolicy};
+use crate::ftl::map::Map;
+use crate::slab::Slab;
+use crate::state::InitialLayout;
+use crate::{Completion, Device, Identity, PowerCut, Submission, VolatileWrite};
+
+use buffer::WriteBuffer;
+use command::{Cmd, Opcode};
+use dies::{DieSet, DieStreams, Rows};
+use journal::Journal;
+use link::HostLink;
+use power::RecoveryRow;
+use read::ReadWait;
+use report::Counters;
+
+/// A flash SSD with a page-mapped translation layer.
+pub struct Ssd {
+    identity: Identity,
+    config: SsdConfig,
+    layout: Layout,
+    timing: Timing,
+    events: Events,
+    commands: Slab<Cmd>,
+    /// When each processor is next free.
+    processors: Vec<Nanos>,
+    /// When the last command came.
+    last_command: Nanos,
+    link: HostLink,
+    reads: Slab<ReadWait>,
+    buffer: WriteBuffer,
+    /// Whether a look at the buffer's age is scheduled.
+    destage_armed: bool,
+    fold_armed: bool,
+    /// Whether the SLC cache is being emptied.
+    folding: bool,
+    /// Rows of host data in flight on all dies.
+    host_rows: u32,
+    rows: Rows,
+    dies: Vec<DieStreams>,
+    /// Dies that could take a row of host data now.
+    ready: DieSet,
+    /// Where the search for such a die begins.
+    next_die: u32,
+    flash: Flash,
+    map: Map,
+    blocks: Blocks,
+    policy: Box<dyn GcPolicy>,
+    journal: Journal,
+    /// The row that surviving writes go to after a power cut.
+    recovery: Option<RecoveryRow>,
+    store: Store,
+    /// Whether the store asks which accepted writes are volatile.
+    tracking: bool,
+    counters: Counters,
+    recorder: Recorder,
+}
+
+impl Ssd {
+    /// The device that `config` describes, without contents: a read completes
+    /// without data, and a power cut reports no undecided writes.
+    pub fn new(config: &SsdConfig) -> Result<Self, ConfigError> {
+        let layout = config.layout()?;
+        let plp = config.buffer.power_loss_protected;
+        let identity = Identity {
+            model: config.model.clone(),
+            lba_bytes: layout.lba_bytes,
+            namespace_blocks: layout.namespace_blocks.clone(),
+            queues: config.link.queues,
+            queue_depth: config.link.queue_depth,
+            max_transfer_bytes: config.max_transfer.0 as u32,
+            volatile_write_cache: !plp,
+            supports_fua: true,
+            supports_deallocate: true,
+            rotational: false,
+            keeps_contents: false,
+        };
+        let store = match Store::new(&Contents::None, layout.lba_bytes, &layout.namespace_blocks, false) {
+            Ok(store) => store,
+            Err(_) => unreachable!("a store of nothing opens no file"),
+        };
+        let filled = (f64::from(layout.logical_units()) * config.initial.fill) as u32;
+        let initial = InitialLayout::sequential(&layout, filled);
+        let mut ssd = Self {
+            identity,
+            timing: Timing::new(config),
+            events: Events::default(),
+            commands: Slab::with_capacity(256),
+            processors: vec![Nanos::ZERO; config.controller.processors as usize],
+            last_command: Nanos::ZERO,
+            link: HostLink::new(&config.link),
+            reads: Slab::with_capacity(256),
+            buffer: WriteBuffer::new(layout.buffer_slots),
+            destage_armed: false,
+            fold_armed: false,
+            folding: false,
+            host_rows: 0,
+            rows: Rows::new(&layout),
+            dies: DieStreams::all(&layout),
+            ready: DieSet::new(layout.dies),
+            next_die: 0,
+            flash: Flash::new(config, layout.dies, layout.channels),
+            map: Map::new(&layout, initial),
+            blocks: Blocks::new(&layout, config.initial.pe_cycles),
+            policy: gc::policy(config.gc.policy),
+            journal: Journal::default(),
+            recovery: None,
+            store,
+            tracking: false,
+            counters: Counters::default(),
+            recorder: Recorder::default(),
+            config: config.clone(),
+            layout,
+        };
+        for die in 0..ssd.layout.dies {
+            ssd.refresh_ready(die);
+        }
+        Ok(ssd)
+    }
+
+    /// Keeps what is written, and with `power_cuts` also which accepted writes
+    /// a power cut may take where no contents are kept. Call before the first
+    /// command.
+    pub fn keep_contents(&mut self, contents: &Contents, power_cuts: bool) -> Result<(), MediaError> {
+        debug_assert!(self.commands.len() == 0, "contents come before commands");
+        self.store = Store::new(contents, self.layout.lba_bytes, &self.layout.namespace_blocks, power_cuts)?;
+        self.tracking = power_cuts || self.store.keeps_contents();
+        self.identity.keeps_contents = self.store.keeps_contents();
+        Ok(())
+    }
+
+    fn power_loss_protected(&self) -> bool {
+        self.config.buffer.power_loss_protected
+    }
+
+    /// Processes the command on the processor that is free first.
+    fn fetch(&mut self, now: Nanos, id: u32) {
+        let controller = &self.config.controller;
+        let cmd = &self.commands[id];
+        let (work, request) = match cmd.opcode {
+            Opcode::Flush => (controller.flush, cmd.request),
+            Opcode::Read => (controller.read, cmd.request),
+            Opcode::Write | Opcode::WriteZeroes => (controller.write, cmd.request),
+            Opcode::Deallocate => (controller.deallocate, cmd.request),
+        };
+        let mut arrival = now + self.config.link.submission_latency;
+        if let Some(sleep) = &self.config.sleep
+            && self.commands.len() == 1
+            && now.since(self.last_command) >= sleep.after
+        {
+            arrival += sleep.wake;
+        }
+        self.last_command = now;
+        self.stop_folding(now);
+        let mut first = 0;
+        for (at, free) in self.processors.iter().enumerate() {
+            if *free < self.processors[first] {
+                first = at;
+            }
+        }
+        let start = self.processors[first].max(arrival);
+        let end = start + work;
+        self.processors[first] = end;
+        self.record(start, end, Track::Controller, Step::Process, request, 0);
+        self.events.push(end, Event::Processed, id);
+    }
+
+    fn processed(&mut self, now: Nanos, id: u32) {
+        let status = self.place(id);
+        if !status.is_success() {
+            self.commands[id].status = status;
+            self.complete(now, id);
+            return;
+        }
+        match self.commands[id].opcode {
+            Opcode::Read => self.read(now, id),
+            Opcode::Write | Opcode::WriteZeroes => self.write(now, id),
+            Opcode::Flush => self.flush(now, id),
+            Opcode::Deallocate => self.deallocate(now, id),
+        }
+    }
+
+    /// Checks the command against the namespace and finds its logical units.
+    fn place(&mut self, id: u32) -> Status {
+        let cmd = &self.commands[id];
+        let all = cmd.nsid == NamespaceId::ALL && cmd.opcode == Opcode::Flush;
+        let index = (cmd.nsid.0 as usize).wrapping_sub(1);
+        if all {
+            return Status::SUCCESS;
+        }
+        let Some(blocks) = self.layout.namespace_blocks.get(index).copied() else {
+            return Status::INVALID_NAMESPACE;
+        };
+        let outside = |range: &LbaRange| range.start.0.checked_add(range.count.into()).is_none_or(|end| end > blocks);
+        match cmd.opcode {
+            Opcode::Flush => return Status::SUCCESS,
+            Opcode::Deallocate => {
+                return match &cmd.ranges {
+                    Some(ranges) if ranges.len() > 256 => Status::INVALID_FIELD,
+                    Some(ranges) if ranges.iter().any(outside) => Status::LBA_OUT_OF_RANGE,
+                    _ => Status::SUCCESS,
+                };
+            }
+            Opcode::Read | Opcode::Write => {
+                let bytes = u64::from(cmd.range.count) * u64::from(self.layout.lba_bytes);
+                if bytes > u64::from(self.identity.max_transfer_bytes) {
+                    return Status::INVALID_FIELD;
+                }
+                if cmd.data.as_ref().is_some_and(|data| cmd.opcode == Opcode::Write && data.len() as u64 != bytes) {
+                    return Status::INVALID_FIELD;
+                }
+            }
+            Opcode::WriteZeroes => {}
+        }
+        if cmd.range.count == 0 {
+            return Status::INVALID_FIELD;
+        }
+        if outside(&cmd.range) {
+            return Status::LBA_OUT_OF_RANGE;
+        }
+        let (unit, units) = self.units_of(cmd.nsid, cmd.range);
+        let cmd = &mut self.commands[id];
+        (cmd.unit, cmd.units) = (unit, units);
+        Status::SUCCESS
+    }
+
+    /// The logical units that a range inside a namespace touches: first, count.
+    fn units_of(&self, nsid: NamespaceId, range: LbaRange) -> (u32, u32) {
+        let per_unit = u64::from(self.layout.lbas_per_unit);
+        let first = range.start.0 / per_unit;
+        let last = (range.end().0 - 1) / per_unit;
+        // Both fit: the namespace's units were counted in 32 bits.
+        (self.layout.namespace_units[nsid.0 as usize - 1] + first as u32, (last - first + 1) as u32)
+    }
+
+    /// The part of `range` that lies in its unit number `index`, and whether it
+    /// is all of that unit (or all that the namespace has of it).
+    fn part_of(&self, nsid: NamespaceId, range: LbaRange, index: u32) -> (LbaRange, bool) {
+        let per_unit = u64::from(self.layout.lbas_per_unit);
+        let unit_start = (range.start.0 / per_unit + u64::from(index)) * per_unit;
+        let unit_end = (unit_start + per_unit).min(self.layout.namespace_blocks[nsid.0 as usize - 1]);
+        let start = range.start.0.max(unit_start);
+        let end = range.end().0.min(unit_end);
+        let part = LbaRange { start: nvme::Lba(start), count: (end - start) as u32 };
+        (part, start == unit_start && end == unit_end)
+    }
+
+    /// Tells the host, after the way back.
+    fn complete(&mut self, now: Nanos, id: u32) {
+        self.events.push(now + self.config.link.completion_latency, Event::Complete, id);
+    }
+
+    fn completed(&mut self, now: Nanos, id: u32, completions: &mut Vec<Completion>) {
+        let cmd = &mut self.commands[id];
+        let (queue, cid, mut status) = (cmd.queue, cmd.cid, cmd.status);
+        let mut data = None;
+        if cmd.opcode == Opcode::Read && status.is_success() {
+            match self.store.read(cmd.nsid, cmd.range) {
+                Ok(bytes) => data = bytes,
+                Err(_) => status = Status::UNRECOVERED_READ,
+            }
+        }
+        cmd.data = None;
+        cmd.ranges = None;
+        self.commands.remove(id);
+        self.counters.commands += 1;
+        self.last_command = now;
+        completions.push(Completion { queue, cid, status, data, at: now });
+    }
+
+    #[inline]
+    fn record(&self, start: Nanos, end: Nanos, track: Track, step: Step, request: RequestId, bytes: u32) {
+        if self.recorder.is_on() {
+            self.recorder.record(Span { start, end, track, step, request, offset: 0, bytes });
+        }
+    }
+
+    fn flash_event(&mut self, now: Nanos, event: Event, id: u32) {
+        let Some(op) = self.flash.advance(now, event, id, &mut self.events) else { return };
+        let op = self.flash.release(op);
+        match op.owner {
+            Owner::HostRead => self.read_out(now, op.tag),
+            Owner::GcRead => self.collector_read(now, op.die),
+            Owner::HostProgram => self.host_row_done(now, op.tag),
+            Owner::GcProgram => self.collector_row_done(now, op.tag),
+            Owner::Erase => self.erased(now, op.tag),
+            Owner::Journal => self.journal_page_done(now),
+        }
+    }
+}
+
+impl Device for Ssd {
+    fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    fn submit(&mut self, now: Nanos, submission: Submission) {
+        let id = self.commands.insert(Cmd::new(submission));
+        self.fetch(now, id);
+    }
+
+    fn next_event(&self) -> Option<Nanos> {
+        self.events.next()
+    }
+
+    fn advance(&mut self, now: Nanos, completions: &mut Vec<Completion>) {
+        while let Some((at, event, id)) = self.events.pop_due(now) {
+            match event {
+                Event::ArrayEnd | Event::ReadOut | Event::Loaded => self.flash_event(at, event, id),
+                Event::Processed => self.processed(at, id),
+                Event::Firmware => self.prepared(at, id),
+                Event::Arrived => self.arrived(at, id),
+                Event::Complete => self.completed(at, id, completions),
+                Event::Destage => self.destage_timer(at),
+                Event::Fold => self.fold_timer(at),
+            }
+        }
+    }
+
+    fn power_cut(&mut self, now: Nanos) -> PowerCut {
+        self.lose_power(now)
+    }
+
+    fn survive(&mut self, write: &VolatileWrite) {
+        self.make_survive(write);
+    }
+
+    fn set_recorder(&mut self, recorder: Recorder) {
+        self.flash.set_recorder(recorder.clone());
+        self.recorder = recorder;
+    }
+
+    fn counters(&self) -> Vec<(String, u64)> {
+        self.report()
+    }
+}

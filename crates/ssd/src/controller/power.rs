@@ -1,0 +1,222 @@
+//! Power cuts: what is lost, and the state after the next power-on.
+
+use nvme::LbaRange;
+use units::Nanos;
+
+use crate::ftl::blocks::BlockState;
+use crate::ftl::map::Entry;
+use crate::slab::NONE;
+use crate::{PowerCut, VolatileWrite};
+
+use super::Ssd;
+use super::buffer::{SlotState, WriteBuffer};
+use super::dies::{DieStreams, Row, RowUnit, Rows};
+
+/// The row that recovery fills with surviving units.
+#[derive(Clone, Copy)]
+pub(super) struct RecoveryRow {
+    row: Row,
+    width: u32,
+}
+
+impl Ssd {
+    pub(super) fn lose_power(&mut self, now: Nanos) -> PowerCut {
+        self.events.clear();
+        self.flash.reset();
+        self.link.reset();
+        self.processors.fill(Nanos::ZERO);
+        self.commands.clear();
+        self.reads.clear();
+        if self.power_loss_protected() {
+            self.save_rows(now);
+            self.save_buffer();
+        } else {
+            self.drop_buffer();
+            self.revert_map();
+        }
+        let undecided = self.store.cut();
+        self.rows = Rows::new(&self.layout);
+        for die in 0..self.layout.dies {
+            self.settle_blocks(die);
+        }
+        self.journal.reset();
+        self.host_rows = 0;
+        self.recovery = None;
+        (self.destage_armed, self.fold_armed, self.folding) = (false, false, false);
+        for die in 0..self.layout.dies {
+            self.refresh_ready(die);
+        }
+        self.last_command = now;
+        self.arm_destage(now);
+        PowerCut { undecided }
+    }
+
+    /// Capacitors: rows in flight are finished.
+    fn save_rows(&mut self, now: Nanos) {
+        for id in 0..self.rows.slab.places() {
+            let Row { first, count, .. } = self.rows.slab[id];
+            for index in 0..count {
+                match self.rows.unit(id, index) {
+                    RowUnit::Slot(slot) => self.install(now, slot, first + index),
+                    RowUnit::Moved { unit, from, .. } if self.base(unit) == from => {
+                        self.remap(unit, from, Entry::flash(first + index));
+                    }
+                    RowUnit::Moved { .. } | RowUnit::Empty => {}
+                }
+            }
+        }
+    }
+
+    /// Capacitors: the buffer is saved and restored. Commands that held
+    /// reserved slots are gone.
+    fn save_buffer(&mut self) {
+        for id in 0..self.buffer.slots.places() {
+            let slot = &self.buffer.slots[id];
+            if slot.unit != NONE && slot.state == SlotState::Reading {
+                if slot.stale {
+                    self.buffer.release(id);
+                } else {
+                    self.buffer.enqueue(id);
+                }
+            }
+        }
+        self.buffer.free = self.layout.buffer_slots - self.buffer.slots.len();
+        self.buffer.grants = Default::default();
+        self.buffer.flushes = Default::default();
+    }
+
+    /// The buffer is empty: units are where flash has them.
+    fn drop_buffer(&mut self) {
+        for id in 0..self.buffer.slots.places() {
+            let slot = &self.buffer.slots[id];
+            if slot.unit != NONE && self.map.entry(slot.unit) == Entry::slot(id) {
+                self.map.set(slot.unit, slot.base);
+            }
+        }
+        self.buffer = WriteBuffer::new(self.layout.buffer_slots);
+    }
+
+    /// Map changes that the journal did not write are taken back, newest first.
+    fn revert_map(&mut self) {
+        let mut undo = std::mem::take(&mut self.journal.undo);
+        for (unit, before) in undo.drain(..).rev() {
+            let now_at = self.map.entry(unit);
+            self.remap(unit, now_at, before);
+            self.journal.undo.clear();
+        }
+        self.journal.undo = undo;
+    }
+
+    /// No operation is in progress any more; a block that was being erased is
+    /// erased at power-on.
+    fn settle_blocks(&mut self, die: u32) {
+        let blocks = self.blocks.of_die(die);
+        for block in blocks {
+            let at = block as usize;
+            self.blocks.programming[at] = 0;
+            self.blocks.moving[at] = 0;
+            match self.blocks.state[at] {
+                BlockState::Victim | BlockState::Doomed => self.blocks.state[at] = BlockState::Closed,
+                BlockState::Erasing => {
+                    self.blocks.erased(block, self.is_slc(block));
+                    self.counters.erases += 1;
+                }
+                BlockState::Free | BlockState::Open | BlockState::Closed => {}
+            }
+        }
+        let streams = &mut self.dies[die as usize];
+        let (host, gc) = (streams.host, streams.gc);
+        *streams = DieStreams { host, gc, ..DieStreams::new(&self.layout) };
+    }
+
+    pub(super) fn make_survive(&mut self, write: &VolatileWrite) {
+        if self.store.survive(write).is_err() {
+            self.counters.media_errors += 1;
+        }
+        let range = LbaRange { start: write.start, count: write.blocks };
+        if range.count == 0 {
+            return;
+        }
+        let (first, units) = self.units_of(write.nsid, range);
+        for index in 0..units {
+            let unit = first + index;
+            let base = self.map.entry(unit);
+            let zeroes = write.data.is_none() && self.store.keeps_contents();
+            if !zeroes {
+                let ppn = self.recovery_unit();
+                self.remap(unit, base, Entry::flash(ppn));
+            } else if self.part_of(write.nsid, range, index).1 && self.map.is_mapped(unit, base) {
+                self.remap(unit, base, Entry::UNMAPPED);
+            }
+            // Recovery ends with a journal write.
+            self.journal.undo.clear();
+        }
+    }
+
+    /// A physical unit for a surviving write.
+    fn recovery_unit(&mut self) -> u32 {
+        if let Some(recovery) = &mut self.recovery
+            && recovery.row.count < recovery.width
+        {
+            recovery.row.count += 1;
+            return recovery.row.first + recovery.row.count - 1;
+        }
+        let die = self.recovery_die();
+        self.next_die = (die + 1) % self.layout.dies;
+        let width = self.host_row_units(die);
+        let Some(mut row) = self.take_row(die, false) else {
+            unreachable!("a die that has room has a row");
+        };
+        self.blocks.programming[row.block as usize] -= 1;
+        self.refresh_ready(die);
+        row.count = 1;
+        self.recovery = Some(RecoveryRow { row, width });
+        row.first
+    }
+
+    /// A die with room, made by collecting if need be.
+    fn recovery_die(&mut self) -> u32 {
+        loop {
+            if let Some(die) = self.ready.next_from(self.next_die) {
+                return die;
+            }
+            let gained = (0..self.layout.dies).filter(|die| self.collect_at_rest(*die)).count();
+            // Spare blocks beyond the reserve (checked with the configuration)
+            // hold nothing valid, so some die always gains.
+            assert!(gained > 0, "no die has anything to collect");
+        }
+    }
+
+    /// Collects one block of a die while nothing else goes on; whether it did.
+    fn collect_at_rest(&mut self, die: u32) -> bool {
+        if !self.choose_victim(Nanos::ZERO, die) {
+            return false;
+        }
+        let victim = std::mem::replace(&mut self.dies[die as usize].victim, NONE);
+        let untouched = self.blocks.untouched[victim as usize];
+        let first = victim * self.layout.units_per_block();
+        let mut row: Option<Row> = None;
+        for ppn in first..first + self.layout.units_per_block() {
+            let Some((unit, from)) = self.valid_at(ppn, untouched) else { continue };
+            let mut into = match row {
+                Some(row) if row.count < self.rows.width as u32 => row,
+                _ => {
+                    let Some(row) = self.take_row(die, true) else {
+                        unreachable!("a victim is chosen only if there is room to move it")
+                    };
+                    self.blocks.programming[row.block as usize] -= 1;
+                    row
+                }
+            };
+            self.remap(unit, from, Entry::flash(into.first + into.count));
+            into.count += 1;
+            row = Some(into);
+            self.counters.gc_moved_bytes += u64::from(self.layout.unit_bytes);
+        }
+        self.blocks.erased(victim, self.is_slc(victim));
+        self.counters.erases += 1;
+        self.dies[die as usize].began.clear();
+        self.refresh_ready(die);
+        true
+    }
+}

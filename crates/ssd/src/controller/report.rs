@@ -1,0 +1,70 @@
+//! Counters.
+
+use units::Nanos;
+
+use super::Ssd;
+
+/// What the device has done so far.
+#[derive(Default)]
+pub(super) struct Counters {
+    pub commands: u64,
+    pub host_read_bytes: u64,
+    pub host_written_bytes: u64,
+    pub deallocated_bytes: u64,
+    pub flash_read_bytes: u64,
+    pub flash_written_bytes: u64,
+    pub gc_moved_bytes: u64,
+    pub journal_written_bytes: u64,
+    pub erases: u64,
+    pub victims: u64,
+    /// Valid units of all victims when they were chosen.
+    pub victim_units: u64,
+    pub buffer_read_hits: u64,
+    pub buffer_write_hits: u64,
+    pub read_modify_writes: u64,
+    /// Failures of the memory or file behind the device.
+    pub media_errors: u64,
+    /// Host units programmed: the collector's clock.
+    pub host_units: u64,
+    pub buffer_wait: Nanos,
+    pub link_busy: Nanos,
+}
+
+impl Ssd {
+    pub(super) fn report(&self) -> Vec<(String, u64)> {
+        let counters = &self.counters;
+        let unit_bytes = u64::from(self.layout.unit_bytes);
+        let plain = [
+            ("commands", counters.commands),
+            ("host_read_bytes", counters.host_read_bytes),
+            ("host_written_bytes", counters.host_written_bytes),
+            ("deallocated_bytes", counters.deallocated_bytes),
+            ("flash_read_bytes", counters.flash_read_bytes),
+            ("flash_written_bytes", counters.flash_written_bytes),
+            ("destaged_bytes", counters.host_units * unit_bytes),
+            ("gc_moved_bytes", counters.gc_moved_bytes),
+            ("gc_victims", counters.victims),
+            ("gc_victim_valid_bytes", counters.victim_units * unit_bytes),
+            ("journal_written_bytes", counters.journal_written_bytes),
+            ("erases", counters.erases),
+            ("buffer_read_hits", counters.buffer_read_hits),
+            ("buffer_write_hits", counters.buffer_write_hits),
+            ("read_modify_writes", counters.read_modify_writes),
+            ("media_errors", counters.media_errors),
+            ("buffer_wait_ns", counters.buffer_wait.0),
+            ("link_busy_ns", counters.link_busy.0),
+        ];
+        let (dies, channels) = self.flash.busy();
+        plain
+            .into_iter()
+            .map(|(name, value)| (name.to_owned(), value))
+            .chain(channels.enumerate().map(|(index, busy)| (format!("channel{index}_busy_ns"), busy.0)))
+            .chain(dies.enumerate().map(|(index, busy)| (format!("die{index}_busy_ns"), busy.0)))
+            .collect()
+    }
+
+    /// Address space of the map's two tables in bytes; resident only as touched.
+    pub fn map_bytes(&self) -> u64 {
+        self.map.table_bytes()
+    }
+}

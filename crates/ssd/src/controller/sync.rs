@@ -1,0 +1,59 @@
+//! Flush: everything accepted before it is on flash, and the map says so.
+
+use units::Nanos;
+
+use crate::event::Event;
+
+use super::journal::Waiter;
+use super::{Opcode, Ssd};
+
+impl Ssd {
+    /// Whether a power cut now could take anything accepted.
+    pub(super) fn has_volatile(&self) -> bool {
+        self.buffer.has_unsettled() || !self.journal.is_clean()
+    }
+
+    /// A processed flush (or a FUA read that needs one).
+    pub(super) fn flush(&mut self, now: Nanos, id: u32) {
+        let overhead = self.config.controller.flush_overhead;
+        if self.power_loss_protected() || !self.has_volatile() {
+            self.complete(now, id);
+        } else if overhead > Nanos::ZERO {
+            self.events.push(now + overhead, Event::Firmware, id);
+        } else {
+            self.flush_begin(now, id);
+        }
+    }
+
+    /// The firmware work before a flush or FUA write is done.
+    pub(super) fn prepared(&mut self, now: Nanos, id: u32) {
+        let cmd = &mut self.commands[id];
+        if matches!(cmd.opcode, Opcode::Write | Opcode::WriteZeroes) {
+            cmd.prepared = true;
+            self.write(now, id);
+        } else {
+            self.flush_begin(now, id);
+        }
+    }
+
+    fn flush_begin(&mut self, now: Nanos, id: u32) {
+        match self.buffer.end_epoch() {
+            None => self.journal_wait(now, Waiter::Command(id)),
+            Some(epoch) => {
+                self.commands[id].left = epoch;
+                self.buffer.flushes.push_back(&mut self.commands, id);
+                self.destage(now);
+            }
+        }
+    }
+
+    /// Lets the flushes go on whose interval is over.
+    pub(super) fn wake_flushes(&mut self, now: Nanos) {
+        while let Some(id) = self.buffer.flushes.front()
+            && self.buffer.epoch_is_over(self.commands[id].left)
+        {
+            self.buffer.flushes.pop_front(&mut self.commands);
+            self.journal_wait(now, Waiter::Command(id));
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! Writes into the buffer, write zeroes, and deallocation.
+
+use nvme::{LbaRange, NamespaceId, Status};
+use trace::{RequestId, Step, Track};
+use units::Nanos;
+
+use crate::event::Event;
+use crate::ftl::map::Entry;
+use crate::slab::NONE;
+
+use super::buffer::{Part, Slot, SlotState};
+use super::journal::Waiter;
+use super::link::Direction;
+use super::read::Reader;
+use super::{Opcode, Ssd};
+
+impl Ssd {
+    /// A processed write or write zeroes: firmware work if it is FUA, then slots.
+    pub(super) fn write(&mut self, now: Nanos, id: u32) {
+        let overhead = self.config.controller.fua_overhead;
+        let cmd = &mut self.commands[id];
+        if cmd.fua && !cmd.prepared && overhead > Nanos::ZERO && !self.config.buffer.power_loss_protected {
+            self.events.push(now + overhead, Event::Firmware, id);
+            return;
+        }
+        let slots = match cmd.opcode {
+            Opcode::Write => cmd.units,
+            // Whole units are zeroed in the map; only the ends need data.
+            _ => self.partial_ends(id),
+        };
+        let cmd = &mut self.commands[id];
+        cmd.left = slots;
+        cmd.since = now;
+        if !self.buffer.grants.is_empty() || self.buffer.free < slots {
+            self.buffer.grants.push_back(&mut self.commands, id);
+            self.destage(now);
+            self.grant_waiting(now);
+            return;
+        }
+        self.grant(now, id);
+    }
+
+    fn partial_ends(&self, id: u32) -> u32 {
+        let cmd = &self.commands[id];
+        let whole = |index| self.part_of(cmd.nsid, cmd.range, index).1;
+        let last = cmd.units - 1;
+        u32::from(!whole(0)) + u32::from(last > 0 && !whole(last))
+    }
+
+    /// Gives the command its slots and fetches its data.
+    fn grant(&mut self, now: Nanos, id: u32) {
+        let cmd = &self.commands[id];
+        self.buffer.free -= cmd.left;
+        if cmd.since < now {
+            self.counters.buffer_wait += now - cmd.since;
+            self.record(cmd.since, now, Track::Buffer, Step::BufferWait, cmd.request, 0);
+        }
+        if cmd.opcode != Opcode::Write {
+            self.events.push(now, Event::Arrived, id);
+            return;
+        }
+        let (bytes, request) = (u64::from(cmd.range.count) * u64::from(self.layout.lba_bytes), cmd.request);
+        let (start, end) = self.link.transfer(now, Direction::ToDevice, bytes);
+        self.counters.link_busy += end - start;
+        self.record(start, end, Track::Link, Step::Transfer, request, bytes as u32);
+        self.events.push(end, Event::Arrived, id);
+    }
+
+    /// Serves commands that wait for slots, in order, as far as the slots go.
+    pub(super) fn grant_waiting(&mut self, now: Nanos) {
+        while let Some(id) = self.buffer.grants.front()
+            && self.commands[id].left <= self.buffer.free
+        {
+            self.buffer.grants.pop_front(&mut self.commands);
+            self.grant(now, id);
+        }
+    }
+
+    /// A write's data is in the device: from here on it is accepted.
+    pub(super) fn arrived(&mut self, now: Nanos, id: u32) {
+        let cmd = &mut self.commands[id];
+        let (nsid, range, first, units, request) = (cmd.nsid, cmd.range, cmd.unit, cmd.units, cmd.request);
+        let (opcode, data, reserved) = (cmd.opcode, cmd.data.take(), cmd.left);
+        let protected = self.config.buffer.power_loss_protected;
+        let fua = cmd.fua && !protected;
+        cmd.left = 0;
+        let sequence = if protected {
+            match self.store.write_durable(nsid, range, data) {
+                Ok(sequence) => sequence,
+                Err(_) => {
+                    cmd.status = Status::WRITE_FAULT;
+                    0
+                }
+            }
+        } else {
+            self.store.write_volatile(nsid, range, data)
+        };
+        self.counters.host_written_bytes += u64::from(range.count) * u64::from(self.layout.lba_bytes);
+        let tracked = self.tracking && !protected;
+        let mut used = 0;
+        for index in 0..units {
+            let inside = index > 0 && index + 1 < units;
+            let (part, whole) = if inside && !tracked { (range, true) } else { self.part_of(nsid, range, index) };
+            let part = tracked.then_some(Part { sequence, nsid, range: part, next: NONE });
+            if opcode == Opcode::Write || !whole {
+                used += 1;
+                self.insert(now, first + index, whole, part, if fua { id } else { NONE }, request);
+            } else {
+                self.unmap(now, first + index);
+                self.journal.settled.extend(part);
+            }
+        }
+        debug_assert_eq!(used, reserved);
+        if !fua {
+            self.complete(now, id);
+        } else if self.commands[id].left == 0 {
+            self.journal_wait(now, Waiter::Command(id));
+        }
+        self.wake_flushes(now);
+        self.destage(now);
+        self.arm_destage(now);
+        self.grant_waiting(now);
+    }
+
+    /// Puts one unit of an accepted write into a reserved slot.
+    fn insert(&mut self, now: Nanos, unit: u32, whole: bool, part: Option<Part>, fua: u32, request: RequestId) {
+        let entry = self.map.entry(unit);
+        let older = entry.as_slot();
+        if let Some(id) = older {
+            let slot = &self.buffer.slots[id];
+            // An overwritten version need not go to flash, unless FUA waits for it.
+            if slot.state != SlotState::Programming && slot.fua == NONE && fua == NONE {
+                self.counters.buffer_write_hits += 1;
+                self.buffer.free += 1;
+                if let Some(part) = part {
+                    self.buffer.add_part(id, part);
+                }
+                return;
+            }
+        }
+        let base = older.map_or(entry, |id| self.buffer.slots[id].base);
+        let id = self.buffer.insert(Slot {
+            unit,
+            base,
+            state: SlotState::Reading,
+            stale: false,
+            older: older.unwrap_or(NONE),
+            newer: NONE,
+            epoch: self.buffer.epoch(),
+            fua,
+            parts: NONE,
+            since: now,
+            request,
+        });
+        if let Some(older) = older {
+            self.buffer.slots[older].newer = id;
+        }
+        if fua != NONE {
+            self.commands[fua].left += 1;
+        }
+        if let Some(part) = part {
+            self.buffer.add_part(id, part);
+        }
+        self.map.set(unit, Entry::slot(id));
+        // The rest of a unit comes from flash, unless the buffer has it.
+        let rest = if whole || older.is_some() { NONE } else { self.map.locate(unit, base) };
+        if rest == NONE {
+            self.buffer.enqueue(id);
+        } else {
+            self.counters.read_modify_writes += 1;
+            self.flash_read(now, rest / self.layout.units_per_superpage, 1, Reader::Slot(id));
+        }
+    }
+
+    /// The rest of a slot's unit has been read.
+    pub(super) fn slot_completed(&mut self, now: Nanos, id: u32) {
+        if self.buffer.slots[id].stale {
+            // Deallocated meanwhile, and settled then.
+            self.buffer.release(id);
+            self.grant_waiting(now);
+            return;
+        }
+        self.buffer.enqueue(id);
+        self.destage(now);
+        self.arm_destage(now);
+    }
+
+    /// The unit reads as zeroes from now on.
+    pub(super) fn unmap(&mut self, now: Nanos, unit: u32) {
+        let entry = self.map.entry(unit);
+        let base = match entry.as_slot() {
+            None => entry,
+            Some(newest) => {
+                let base = self.buffer.slots[newest].base;
+                let mut at = newest;
+                while at != NONE {
+                    let slot = &mut self.buffer.slots[at];
+                    let (state, older) = (slot.state, slot.older);
+                    slot.stale = true;
+                    // Versions being programmed settle when that ends.
+                    if state != SlotState::Programming {
+                        self.buffer.unlink(at);
+                        if state == SlotState::Dirty {
+                            self.buffer.kill(at);
+                        }
+                        self.settle(now, at);
+                    }
+                    at = older;
+                }
+                base
+            }
+        };
+        if self.map.is_mapped(unit, base) {
+            self.remap(unit, base, Entry::UNMAPPED);
+        }
+        if entry.as_slot().is_some() {
+            self.map.set(unit, Entry::UNMAPPED);
+        }
+    }
+
+    /// A processed deallocation.
+    pub(super) fn deallocate(&mut self, now: Nanos, id: u32) {
+        let nsid = self.commands[id].nsid;
+        let ranges = self.commands[id].ranges.take().unwrap_or_default();
+        for range in &ranges {
+            self.deallocate_range(now, id, nsid, *range);
+        }
+        self.complete(now, id);
+        self.journal_if_full(now);
+        self.wake_flushes(now);
+        self.destage(now);
+        self.arm_destage(now);
+        self.grant_waiting(now);
+    }
+
+    /// Deallocates the whole units of a range; the ends keep what they hold, as
+    /// the attribute is advice (NVM 3.2.1).
+    fn deallocate_range(&mut self, now: Nanos, id: u32, nsid: NamespaceId, range: LbaRange) {
+        if range.count == 0 {
+            return;
+        }
+        let (first, units) = self.units_of(nsid, range);
+        let whole = |index: u32| self.part_of(nsid, range, index).1;
+        let skip = u32::from(!whole(0));
+        let end = units - u32::from(units > skip && !whole(units - 1));
+        if skip >= end {
+            return;
+        }
+        let start = self.part_of(nsid, range, skip).0.start;
+        let last = self.part_of(nsid, range, end - 1).0;
+        let inner = LbaRange { start, count: (last.end().0 - start.0) as u32 };
+        if self.power_loss_protected() {
+            if self.store.write_durable(nsid, inner, None).is_err() {
+                self.commands[id].status = Status::WRITE_FAULT;
+            }
+        } else {
+            let sequence = self.store.write_volatile(nsid, inner, None);
+            if self.tracking {
+                self.journal.settled.push(Part { sequence, nsid, range: inner, next: NONE });
+            }
+        }
+        self.counters.deallocated_bytes += u64::from(end - skip) * u64::from(self.layout.unit_bytes);
+        for unit in first + skip..first + end {
+            self.unmap(now, unit);
+        }
+    }
+}
