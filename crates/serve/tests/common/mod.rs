@@ -153,7 +153,10 @@ pub struct RequestReply {
 
 impl Client {
     pub fn greet(served: &Served) -> Self {
-        let mut stream = served.connect();
+        Self::greet_stream(served.connect())
+    }
+
+    pub fn greet_stream(mut stream: UnixStream) -> Self {
         let mut greeting = [0; 18];
         stream.read_exact(&mut greeting).unwrap();
         assert_eq!(&greeting[..16], b"NBDMAGICIHAVEOPT");
