@@ -215,6 +215,10 @@ fn formats_by_name() {
 fn errors_name_line_column_and_what_was_expected() {
     let iolog = |line: &str| format!("fio version 3 iolog\n0 f add\n0 f open\n{line}\n");
     for (text, want) in [
+        (
+            iolog("fio version 3 iolog"),
+            "sample:4:1: expected one log (fio appends to a log that is there: split this file here), found",
+        ),
         (iolog("1 f read x 512"), "sample:4:10: expected an offset in bytes, found `x`"),
         (iolog("1 f read 0 0"), "sample:4:12: expected a length of at least 1 that ends below 2^64, found `0`"),
         (iolog("1 f read 0"), "sample:4:11: expected a length, found the end of the line"),

@@ -88,7 +88,7 @@ pub(super) fn parse(line: &[u8], number: u64, action: BlkAction) -> Result<Event
         return Err(device.unexpected("a device as major,minor"));
     }
     let cpu = fields.need_word("a CPU number")?;
-    let cpu = u32::try_from(cpu.u64("a CPU number")?).map_err(|_| cpu.unexpected("a CPU number"))?;
+    let cpu = u16::try_from(cpu.u64("a CPU number")?).map_err(|_| cpu.unexpected("a CPU number"))?;
     fields.need_word("a sequence number")?.u64("a sequence number")?;
     let at = seconds(fields.need_word("a time")?)?;
     fields.need_word("a process ID")?.u64("a process ID")?;

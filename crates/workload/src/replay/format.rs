@@ -34,6 +34,17 @@ impl TraceFormat {
         }
     }
 
+    /// What it is, in a line.
+    pub const fn description(self) -> &'static str {
+        match self {
+            Self::Iolog(IologVersion::V2) => "fio I/O log version 2 (--write_iolog of fio before 3.31)",
+            Self::Iolog(IologVersion::V3) => "fio I/O log version 3, with timestamps (--write_iolog since fio 3.31)",
+            Self::Blkparse => "text of blkparse in its default form",
+            Self::Msr => "CSV of MSR Cambridge (SNIA IOTTA)",
+            Self::Alibaba => "CSV of Alibaba's block traces",
+        }
+    }
+
     /// The names of all formats.
     pub fn names() -> Vec<&'static str> {
         Self::ALL.map(Self::name).into()

@@ -53,6 +53,10 @@ impl IologParser {
     /// Takes one line; `None` for lines that are not I/O.
     pub(super) fn parse<'a>(&mut self, line: &'a [u8], number: u64) -> Result<Option<(Disk<'a>, Record)>, Unexpected> {
         let mut fields = Fields::new(line);
+        if line == self.version.header().as_bytes() {
+            let whole = Field { text: line, column: 1 };
+            return Err(whole.unexpected("one log (fio appends to a log that is there: split this file here)"));
+        }
         let stamp = match self.version {
             IologVersion::V2 => None,
             IologVersion::V3 => {

@@ -9,10 +9,15 @@ mod error;
 mod fields;
 mod format;
 mod iolog;
+mod iolog_writer;
 mod lines;
 mod msr;
+mod pace;
+mod placement;
 mod reader;
 mod record;
+mod report;
+mod run;
 
 use disk::Disk;
 
@@ -20,5 +25,10 @@ pub use blkparse::{BlkAction, ParseBlkActionError};
 pub use error::{Place, TraceError};
 pub use format::{ParseTraceFormatError, TraceFormat};
 pub use iolog::IologVersion;
+pub use iolog_writer::{IologWriteError, IologWriter};
+pub use pace::{Pace, Speed, SpeedError};
+pub use placement::{Align, Fit, Placement, PlacementError};
 pub use reader::{ReadOptions, TraceReader};
 pub use record::{Record, TraceOp};
+pub use report::{ReplayCounts, ReplayReport};
+pub use run::{Replay, ReplayError, ReplayOptions};

@@ -39,7 +39,7 @@ pub struct Record {
     /// PREFLUSH, FUA, SYNC and META, where the format knows them.
     pub flags: BioFlags,
     /// The CPU that issued it, where the format knows.
-    pub cpu: Option<u32>,
+    pub cpu: Option<u16>,
     /// Line in the trace, counted from 1.
     pub line: u64,
 }
