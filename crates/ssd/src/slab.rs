@@ -79,20 +79,15 @@ impl<T> std::ops::IndexMut<u32> for Slab<T> {
 pub(crate) struct Fifo {
     head: u32,
     tail: u32,
-    len: u32,
 }
 
 impl Default for Fifo {
     fn default() -> Self {
-        Self { head: NONE, tail: NONE, len: 0 }
+        Self { head: NONE, tail: NONE }
     }
 }
 
 impl Fifo {
-    pub fn len(&self) -> u32 {
-        self.len
-    }
-
     pub fn is_empty(&self) -> bool {
         self.head == NONE
     }
@@ -109,13 +104,11 @@ impl Fifo {
             slab.nodes[self.tail as usize].next = id;
         }
         self.tail = id;
-        self.len += 1;
     }
 
     pub fn pop_front<T>(&mut self, slab: &mut Slab<T>) -> Option<u32> {
         let id = self.front()?;
         self.head = slab.nodes[id as usize].next;
-        self.len -= 1;
         Some(id)
     }
 
@@ -149,7 +142,7 @@ mod tests {
         }
         assert_eq!(queue.find(&slab, 3, |value| *value == 9), Some(ids[1]));
         assert_eq!(queue.find(&slab, 1, |value| *value == 9), None);
-        assert_eq!((queue.pop_front(&mut slab), queue.len(), slab.len()), (Some(ids[2]), 2, 4));
+        assert_eq!((queue.pop_front(&mut slab), slab.len()), (Some(ids[2]), 4));
         assert_eq!(queue.pop_front(&mut slab), Some(ids[1]));
         assert_eq!(queue.pop_front(&mut slab), Some(ids[0]));
         assert!(queue.pop_front(&mut slab).is_none() && queue.is_empty());

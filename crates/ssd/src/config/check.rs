@@ -76,6 +76,11 @@ pub enum ConfigError {
         /// Units there can be.
         max: u64,
     },
+    /// Collection could never keep up.
+    #[error(
+        "`initial` asks for a steady state that has none: the flash is too full; raise `over_provisioning` or lower `initial.fill`"
+    )]
+    NoSteadyState,
     /// `initial.overwritten` and `initial.hot` do not fit together.
     #[error("`initial.hot` belongs to `overwritten = \"hot-cold\"`: give both or neither")]
     HotWithoutSkew,

@@ -80,7 +80,7 @@ impl Ssd {
         let slc = blocks.start + self.layout.normal_blocks_per_die;
         let (candidates, movable) =
             if collecting { (blocks.start..slc, room.min(capacity - 1)) } else { (slc..blocks.end, room) };
-        let host_units = self.counters.host_units;
+        let host_units = self.write_clock;
         let view = View { blocks: &self.blocks, candidates, capacity, movable, host_units };
         let Plan::Collect { block } = self.policy.choose(&view) else { return false };
         debug_assert_eq!(self.blocks.state[block as usize], BlockState::Closed);

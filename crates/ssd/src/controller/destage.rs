@@ -118,7 +118,7 @@ impl Ssd {
         self.blocks.programming[block as usize] += 1;
         open.superpage += step;
         if open.superpage >= end {
-            self.blocks.close(block, self.counters.host_units);
+            self.blocks.close(block, self.write_clock);
             open = OpenBlock::NONE;
         }
         let streams = &mut self.dies[die as usize];
@@ -187,7 +187,8 @@ impl Ssd {
 
     /// A version is on flash at `ppn`: maps it, unless a newer one is there already.
     pub(super) fn install(&mut self, now: Nanos, id: u32, ppn: u32) {
-        self.counters.host_units += 1;
+        self.counters.destaged_units += 1;
+        self.write_clock += 1;
         let slot = &self.buffer.slots[id];
         let unit = slot.unit;
         if !slot.stale {

@@ -77,6 +77,8 @@ pub struct Ssd {
     flash: Flash,
     map: Map,
     blocks: Blocks,
+    /// Host units programmed, those before the run included: the clock of ages.
+    write_clock: u64,
     policy: Box<dyn GcPolicy>,
     journal: Journal,
     /// The row that surviving writes go to after a power cut.
@@ -111,8 +113,13 @@ impl Ssd {
             Ok(store) => store,
             Err(_) => unreachable!("a store of nothing opens no file"),
         };
-        let filled = (f64::from(layout.logical_units()) * config.initial.fill) as u32;
-        let initial = InitialLayout::sequential(&layout, filled);
+        let initial = InitialLayout::new(config, &layout)?;
+        let mut dies = DieStreams::all(&layout);
+        let mut blocks = Blocks::new(&layout, config.initial.pe_cycles);
+        let write_clock = blocks.fill(&layout, &initial, |die, gc, block| {
+            let streams = &mut dies[die as usize];
+            *(if gc { &mut streams.gc } else { &mut streams.host }) = block;
+        });
         let mut ssd = Self {
             identity,
             timing: Timing::new(config),
@@ -128,12 +135,13 @@ impl Ssd {
             folding: false,
             host_rows: 0,
             rows: Rows::new(&layout),
-            dies: DieStreams::all(&layout),
+            dies,
             ready: DieSet::new(layout.dies),
             next_die: 0,
             flash: Flash::new(config, layout.dies, layout.channels),
             map: Map::new(&layout, initial),
-            blocks: Blocks::new(&layout, config.initial.pe_cycles),
+            blocks,
+            write_clock,
             policy: gc::policy(config.gc.policy),
             journal: Journal::default(),
             recovery: None,

@@ -24,8 +24,8 @@ pub(super) struct Counters {
     pub read_modify_writes: u64,
     /// Failures of the memory or file behind the device.
     pub media_errors: u64,
-    /// Host units programmed: the collector's clock.
-    pub host_units: u64,
+    /// Units of host data programmed.
+    pub destaged_units: u64,
     pub buffer_wait: Nanos,
     pub link_busy: Nanos,
 }
@@ -41,7 +41,7 @@ impl Ssd {
             ("deallocated_bytes", counters.deallocated_bytes),
             ("flash_read_bytes", counters.flash_read_bytes),
             ("flash_written_bytes", counters.flash_written_bytes),
-            ("destaged_bytes", counters.host_units * unit_bytes),
+            ("destaged_bytes", counters.destaged_units * unit_bytes),
             ("gc_moved_bytes", counters.gc_moved_bytes),
             ("gc_victims", counters.victims),
             ("gc_victim_valid_bytes", counters.victim_units * unit_bytes),

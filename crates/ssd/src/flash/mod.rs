@@ -124,11 +124,6 @@ impl Flash {
         (self.dies.iter().map(|die| die.busy), self.channels.iter().map(|channel| channel.busy))
     }
 
-    /// Whether nothing is queued or in progress.
-    pub fn is_idle(&self) -> bool {
-        self.ops.len() == 0
-    }
-
     /// A queued host read of the superpage, to which another can be added.
     pub fn queued_read(&self, die: u32, address: u32) -> Option<u32> {
         self.dies[die as usize].reads.find(&self.ops, MERGE_WINDOW, |op| op.address == address)

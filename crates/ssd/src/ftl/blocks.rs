@@ -2,6 +2,7 @@
 
 use crate::config::Layout;
 use crate::slab::NONE;
+use crate::state::InitialLayout;
 
 /// Where a block unit is in its life.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -125,13 +126,45 @@ impl Blocks {
         list.insert(0, block);
     }
 
-    /// Takes a given block off the free list (initial state).
-    pub fn take(&mut self, block: u32) {
-        let die = self.die(block) as usize;
-        self.free[die].normal.retain(|free| *free != block);
+    /// Puts every block into its initial state and returns the write clock.
+    /// Open ones are handed to `open`: the die, whether the collector's, the block.
+    pub fn fill(
+        &mut self,
+        layout: &Layout,
+        initial: &InitialLayout,
+        mut open: impl FnMut(u32, bool, OpenBlock),
+    ) -> u64 {
+        let mut oldest = 0;
+        for die in 0..layout.dies {
+            for index in 0..layout.normal_blocks_per_die {
+                let Some(filled) = initial.block(die, index) else { continue };
+                let block = die * self.per_die + index;
+                let at = block as usize;
+                self.valid[at] = filled.valid;
+                self.untouched[at] = true;
+                self.closed_at[at] = filled.age;
+                oldest = oldest.max(filled.age);
+                // Rows are programmed whole.
+                let superpage = filled.superpages.next_multiple_of(layout.superpages_per_row);
+                if superpage >= layout.superpages_per_block {
+                    self.state[at] = BlockState::Closed;
+                    continue;
+                }
+                self.state[at] = BlockState::Open;
+                open(die, filled.gc, OpenBlock { block, superpage });
+            }
+            let state = &self.state;
+            self.free[die as usize].normal.retain(|block| state[*block as usize] == BlockState::Free);
+        }
+        // Ages become times on a clock that stands at the oldest block's age.
+        for (closed_at, untouched) in self.closed_at.iter_mut().zip(&self.untouched) {
+            *closed_at = if *untouched { oldest - *closed_at } else { 0 };
+        }
+        oldest
     }
 
     /// Free blocks of a die, for audits.
+    #[cfg(test)]
     pub fn free_list(&self, die: u32) -> impl Iterator<Item = u32> + '_ {
         let lists = &self.free[die as usize];
         lists.normal.iter().chain(&lists.slc).copied()

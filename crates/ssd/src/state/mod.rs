@@ -5,5 +5,8 @@
 //! first written or moved.
 
 mod layout;
+mod overwritten;
+mod permutation;
+mod steady;
 
 pub(crate) use layout::InitialLayout;

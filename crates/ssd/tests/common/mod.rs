@@ -99,14 +99,15 @@ impl<D: Device> Rig<D> {
         assert!(self.done.is_empty());
     }
 
-    /// Keeps `depth` commands outstanding until `total` have completed.
+    /// Keeps `depth` commands outstanding until `total` have completed; those
+    /// outstanding then run out unmeasured.
     pub fn closed_loop(&mut self, depth: u16, total: u64, mut next: impl FnMut() -> Command) -> Measured {
         let start = self.now;
         let mut issued = vec![start; depth.into()];
         for cid in 0..depth {
             self.submit(cid, next());
         }
-        let (mut completed, mut submitted) = (0, u64::from(depth));
+        let mut completed = 0;
         let mut latency_sum = Nanos::ZERO;
         while completed < total {
             self.now = self.device.next_event().expect("commands are outstanding");
@@ -117,15 +118,18 @@ impl<D: Device> Rig<D> {
                 completed += 1;
                 let cid = usize::from(completion.cid.0);
                 latency_sum += completion.at - issued[cid];
-                if submitted < total {
-                    submitted += 1;
-                    issued[cid] = self.now;
-                    self.submit(completion.cid.0, next());
-                }
+                issued[cid] = self.now;
+                self.submit(completion.cid.0, next());
             }
             self.done = done;
         }
-        Measured { commands: completed, elapsed: self.now - start, latency_sum }
+        let elapsed = self.now - start;
+        while let Some(next) = self.device.next_event() {
+            self.now = next;
+            self.device.advance(next, &mut self.done);
+        }
+        self.done.clear();
+        Measured { commands: completed, elapsed, latency_sum }
     }
 
     pub fn counter(&self, name: &str) -> u64 {
