@@ -1,18 +1,18 @@
-//! I/O per core-second through the block layer: 4 KiB random reads or writes
-//! at a queue depth, on a device of fixed latency.
+//! I/O per core-second through the block layer: 4 KiB random reads and writes
+//! at a queue depth, on a device of fixed latency (`null`) or on the reference
+//! SSD, full (`ssd`).
 //!
-//! `cargo run --release -p plumb-block --example block_rate -- [I/Os] [depth] [none|mq-deadline]`
+//! `cargo run --release -p plumb-block --example block_rate -- [null|ssd] [none|mq-deadline] [I/Os] [depth]`
 
 extern crate plumb_block as block;
 
 use std::cell::Cell;
-use std::num::NonZeroU16;
 use std::rc::Rc;
 use std::time::Instant;
 
 use block::{Bio, BioFlags, BioOp, BlockDevice, QueueConfig, SchedulerKind, Sector};
 use sim::Executor;
-use ssd::{Device, NullDevice};
+use ssd::{Device, NullDevice, Ssd, SsdConfig};
 use trace::{Recorder, RequestId};
 use units::Nanos;
 
@@ -62,19 +62,32 @@ fn rate(device: Box<dyn Device>, config: QueueConfig, op: BioOp, total: u64, dep
     (total as f64 / seconds, statistics.mean_device_depth(handle.now()))
 }
 
+/// A device of 512 GiB by name.
+fn device(name: &str) -> Box<dyn Device> {
+    match name {
+        "null" => Box::new(NullDevice::new(1 << 27, 4096, Nanos::from_micros(80))),
+        "ssd" => {
+            let mut config = SsdConfig::reference();
+            config.initial.fill = 1.0;
+            Box::new(Ssd::new(&config).unwrap_or_else(|error| panic!("the reference device: {error}")))
+        }
+        other => panic!("`{other}` is no device here; write null or ssd"),
+    }
+}
+
 fn main() {
     let mut arguments = std::env::args().skip(1);
-    let total: u64 = arguments.next().and_then(|text| text.parse().ok()).unwrap_or(2_000_000);
-    let depth: u16 = arguments.next().and_then(|text| text.parse().ok()).unwrap_or(32);
+    let name = arguments.next().unwrap_or_else(|| "null".to_owned());
     let scheduler = match arguments.next().as_deref() {
         None | Some("none") => SchedulerKind::None,
         Some("mq-deadline") => SchedulerKind::MqDeadline,
         Some(other) => panic!("`{other}` is no scheduler; write none or mq-deadline"),
     };
+    let total: u64 = arguments.next().and_then(|text| text.parse().ok()).unwrap_or(2_000_000);
+    let depth: u16 = arguments.next().and_then(|text| text.parse().ok()).unwrap_or(32);
     for op in [BioOp::Read, BioOp::Write] {
-        let config = QueueConfig { scheduler, cpus: NonZeroU16::MIN, ..QueueConfig::default() };
-        let device = Box::new(NullDevice::new(1 << 27, 4096, Nanos::from_micros(80)));
-        let (rate, mean_depth) = rate(device, config, op, total, depth);
-        println!("null, {scheduler:?}, {op:?}: {rate:.0} I/O per core-second, mean depth {mean_depth:.1}");
+        let config = QueueConfig { scheduler, ..QueueConfig::default() };
+        let (rate, mean_depth) = rate(device(&name), config, op, total, depth);
+        println!("{name}, {scheduler:?}, {op:?}: {rate:.0} I/O per core-second, mean depth {mean_depth:.1}");
     }
 }

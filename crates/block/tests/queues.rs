@@ -182,6 +182,18 @@ fn a_power_cut_fails_everything_everywhere() {
 }
 
 #[test]
+fn bios_with_and_without_data_stay_apart() {
+    // A command carries data for all its blocks or for none.
+    let mut bench = Bench::new(QueueConfig::default());
+    let mut plug = bench.device.plug(0);
+    let mut futures = vec![plug.submit(filled(0, 1, 7, BioFlags::empty())), plug.submit(write(1, 1))];
+    futures.push(plug.submit(filled(2, 1, 9, BioFlags::empty())));
+    plug.finish();
+    bench.wait(futures);
+    assert_eq!(bench.commands(), ["W 0+1", "W 1+1", "W 2+1"]);
+}
+
+#[test]
 fn an_abandoned_future_leaves_the_io_alone() {
     let mut bench = Bench::new(depth(1));
     drop(bench.device.submit(0, filled(0, 1, 7, BioFlags::empty())));
