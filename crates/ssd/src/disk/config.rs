@@ -122,8 +122,8 @@ pub enum DiskError {
     },
     /// No seek curve of the assumed form rises through the three times.
     #[error(
-        "no curve a + b sqrt(d) + c d with b, c >= 0 passes `seek.track_to_track` {track_to_track}, `seek.average` \
-         {average} and `seek.full_stroke` {full_stroke}; with the first two, `seek.full_stroke` can be {lowest} to {highest}"
+        "`seek.full_stroke` is {full_stroke}; it must be {lowest} to {highest}, so that a curve a + b sqrt(d) + c d with \
+         b, c >= 0 passes it, `seek.track_to_track` {track_to_track} and `seek.average` {average}"
     )]
     SeekCurve {
         /// To the next cylinder.

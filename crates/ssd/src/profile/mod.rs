@@ -1,5 +1,291 @@
-//! Device profiles.
+//! Device profiles: a device described in one TOML file.
+//!
+//! A profile names its `kind` (`ssd`, `disk` or `card`), gives that kind's
+//! parameters, the public source of each in `[sources]`, and in `[[expect]]`
+//! the published figures that must come out when the device is measured. The
+//! parameters are physical; the figures are never inputs.
 
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use crate::card::{CardConfig, CardError};
+use crate::config::{ConfigError, Initial, SsdConfig};
+use crate::disk::{DiskConfig, DiskError};
+use crate::{Card, Contents, Device, Disk, MediaError, Ssd, Store};
+
+mod builtin;
+mod document;
+mod expectation;
 mod measure;
 
+pub use document::Place;
+pub use expectation::{Checked, Expectation, Statistic, Unit, check};
 pub use measure::{Driver, MeasureError, Op, Pattern, Phase, Sample};
+
+use document::{Document, nearest};
+
+/// A device profile.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Profile {
+    /// Its name.
+    pub name: String,
+    /// What a reader should know of it.
+    pub description: String,
+    /// The device's parameters.
+    pub config: DeviceConfig,
+    /// The public source of each parameter, by dotted key; a table's key covers
+    /// everything in it.
+    pub sources: BTreeMap<String, String>,
+    /// Published figures.
+    pub expectations: Vec<Expectation>,
+    /// Dotted keys of the parameters given.
+    parameters: Vec<String>,
+}
+
+/// The parameters of one kind of device.
+#[derive(Clone, Debug, PartialEq)]
+pub enum DeviceConfig {
+    /// A flash SSD.
+    Ssd(Box<SsdConfig>),
+    /// A rotating disk.
+    Disk(Box<DiskConfig>),
+    /// A flash card.
+    Card(Box<CardConfig>),
+}
+
+/// What a profile leaves to each run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct BuildOptions {
+    /// Where the bytes live.
+    pub contents: Contents,
+    /// Whether power cuts will be asked for though no contents are kept.
+    pub power_cuts: bool,
+    /// Key of the layout of initially overwritten data; absent: the profile's.
+    pub seed: Option<u64>,
+    /// The state at the start, in place of the profile's; only an SSD has one.
+    pub initial: Option<Initial>,
+}
+
+/// Why there is no profile, or no device.
+#[derive(Debug, thiserror::Error)]
+pub enum ProfileError {
+    /// The file cannot be read.
+    #[error("cannot read the device profile {}: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The system's answer.
+        source: std::io::Error,
+    },
+    /// No built-in profile has this name.
+    #[error("no device profile is called `{name}`; {}known: {known}", hint(nearest))]
+    Unknown {
+        /// The name asked for.
+        name: String,
+        /// A known one like it.
+        nearest: Option<String>,
+        /// All of them.
+        known: String,
+    },
+    /// The text describes no device.
+    #[error("{place}: {problem}")]
+    Invalid {
+        /// Where.
+        place: Place,
+        /// What is wrong, and the mend.
+        problem: String,
+    },
+    /// An SSD that the run's options make impossible.
+    #[error(transparent)]
+    Ssd(#[from] ConfigError),
+    /// A disk that does not pass its check.
+    #[error(transparent)]
+    Disk(#[from] DiskError),
+    /// A card that does not pass its check.
+    #[error(transparent)]
+    Card(#[from] CardError),
+    /// The image file cannot serve.
+    #[error(transparent)]
+    Media(#[from] MediaError),
+    /// An option that this kind of device does not have.
+    #[error("the device `{profile}` has no initial state to set; only an SSD has")]
+    NoState {
+        /// The profile.
+        profile: String,
+    },
+    /// A measurement failed.
+    #[error("`{profile}`, \"{figure}\": {source}")]
+    Measure {
+        /// The profile.
+        profile: String,
+        /// The figure.
+        figure: String,
+        /// Why.
+        source: MeasureError,
+    },
+}
+
+fn hint(nearest: &Option<String>) -> String {
+    nearest.as_ref().map(|name| format!("did you mean `{name}`? ")).unwrap_or_default()
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Kind {
+    Ssd,
+    Disk,
+    Card,
+}
+
+/// Names of the built-in profiles.
+pub fn builtin_names() -> impl Iterator<Item = &'static str> {
+    builtin::PROFILES.iter().map(|(name, _)| *name)
+}
+
+/// Text of a built-in profile, to copy and to override.
+pub fn builtin_text(name: &str) -> Result<&'static str, ProfileError> {
+    builtin::PROFILES.iter().find(|(known, _)| *known == name).map(|(_, text)| *text).ok_or_else(|| {
+        ProfileError::Unknown {
+            name: name.to_owned(),
+            nearest: nearest(name, builtin_names()).map(str::to_owned),
+            known: builtin_names().collect::<Vec<_>>().join(", "),
+        }
+    })
+}
+
+impl Profile {
+    /// The built-in profile called `name`.
+    pub fn builtin(name: &str) -> Result<Self, ProfileError> {
+        Self::from_toml(&format!("devices/{name}.toml"), builtin_text(name)?)
+    }
+
+    /// The profile in the file at `path`.
+    pub fn load(path: &Path) -> Result<Self, ProfileError> {
+        let text =
+            std::fs::read_to_string(path).map_err(|source| ProfileError::Read { path: path.to_owned(), source })?;
+        Self::from_toml(&path.display().to_string(), &text)
+    }
+
+    /// The profile in `text`; `file` is what errors call it.
+    pub fn from_toml(file: &str, text: &str) -> Result<Self, ProfileError> {
+        Self::read(Document::parse(file, text, true)?)
+    }
+
+    /// The profile in `table`, a parsed text with overrides applied; `file` is
+    /// what errors call it.
+    pub fn from_table(file: &str, table: &toml::Table) -> Result<Self, ProfileError> {
+        Self::read(Document::parse(file, &table.to_string(), false)?)
+    }
+
+    fn read(mut document: Document<'_>) -> Result<Self, ProfileError> {
+        let missing = |key: &str, what: &str| format!("`{key}` is missing at the top level; add {what}");
+        let name: String =
+            document.take("name")?.ok_or_else(|| document.about("", missing("name", "the name that runs will use")))?;
+        let kind: Kind = document
+            .take("kind")?
+            .ok_or_else(|| document.about("", missing("kind", "kind = \"ssd\", \"disk\" or \"card\"")))?;
+        let description = document.take("description")?.unwrap_or_default();
+        let mut sources = BTreeMap::new();
+        flatten(&document.take::<toml::Table>("sources")?.unwrap_or_default(), "", &mut sources).map_err(|key| {
+            document.about(&format!("sources.{key}"), format!("the source of `{key}` must be a text"))
+        })?;
+        let expectations: Vec<Expectation> = document.take("expect")?.unwrap_or_default();
+        for expectation in &expectations {
+            expectation.check().map_err(|problem| document.about("expect", problem))?;
+        }
+        let parameters: Vec<String> = document
+            .leaves()
+            .filter(|key| !["name", "kind", "description", "expect"].contains(key) && !key.starts_with("sources."))
+            .map(str::to_owned)
+            .collect();
+        let config = match kind {
+            Kind::Ssd => DeviceConfig::Ssd(document.rest()?),
+            Kind::Disk => DeviceConfig::Disk(document.rest()?),
+            Kind::Card => DeviceConfig::Card(document.rest()?),
+        };
+        match &config {
+            DeviceConfig::Ssd(config) => config.check().map_err(|error| document.about_quoted(error.to_string()))?,
+            DeviceConfig::Disk(config) => config.check().map_err(|error| document.about_quoted(error.to_string()))?,
+            DeviceConfig::Card(config) => config.check().map_err(|error| document.about_quoted(error.to_string()))?,
+        }
+        for key in sources.keys() {
+            if !parameters.iter().any(|parameter| covers(key, parameter)) {
+                let mend = nearest(key, parameters.iter().map(String::as_str))
+                    .map_or("remove it".to_owned(), |name| format!("did you mean `{name}`?"));
+                return Err(document
+                    .about(&format!("sources.{key}"), format!("a source for `{key}`, which is not given; {mend}")));
+            }
+        }
+        Ok(Self { name, description, config, sources, expectations, parameters })
+    }
+
+    /// The device's model name.
+    pub fn model(&self) -> &str {
+        match &self.config {
+            DeviceConfig::Ssd(config) => &config.model,
+            DeviceConfig::Disk(config) => &config.model,
+            DeviceConfig::Card(config) => &config.model,
+        }
+    }
+
+    /// Dotted keys of the parameters given.
+    pub fn parameters(&self) -> &[String] {
+        &self.parameters
+    }
+
+    /// Parameters given without a source. `model` is a name and needs none.
+    pub fn unsourced(&self) -> impl Iterator<Item = &str> {
+        self.parameters
+            .iter()
+            .map(String::as_str)
+            .filter(|parameter| *parameter != "model" && !self.sources.keys().any(|key| covers(key, parameter)))
+    }
+
+    /// The device, in its initial state at time zero.
+    pub fn build(&self, options: &BuildOptions) -> Result<Box<dyn Device>, ProfileError> {
+        let store = |lba: units::ByteSize, blocks: u64| {
+            Store::new(&options.contents, lba.0 as u32, &[blocks], options.power_cuts)
+        };
+        if options.initial.is_some() && !matches!(self.config, DeviceConfig::Ssd(_)) {
+            return Err(ProfileError::NoState { profile: self.name.clone() });
+        }
+        Ok(match &self.config {
+            DeviceConfig::Ssd(config) => {
+                let mut config = config.as_ref().clone();
+                if let Some(initial) = &options.initial {
+                    config.initial = initial.clone();
+                }
+                if let Some(seed) = options.seed {
+                    config.initial.seed = seed;
+                }
+                let mut ssd = Ssd::new(&config)?;
+                ssd.keep_contents(&options.contents, options.power_cuts)?;
+                Box::new(ssd)
+            }
+            DeviceConfig::Disk(config) => Box::new(Disk::new(config, store(config.lba, Disk::blocks(config))?)?),
+            DeviceConfig::Card(config) => Box::new(Card::new(config, store(config.lba, Card::blocks(config))?)?),
+        })
+    }
+}
+
+/// Whether the source of `key` is also that of `parameter`.
+fn covers(key: &str, parameter: &str) -> bool {
+    parameter.strip_prefix(key).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+}
+
+/// Collects texts by dotted key; an entry that is neither text nor table is an error.
+fn flatten(table: &toml::Table, prefix: &str, sources: &mut BTreeMap<String, String>) -> Result<(), String> {
+    for (key, value) in table {
+        let dotted = if prefix.is_empty() { key.clone() } else { format!("{prefix}.{key}") };
+        match value {
+            toml::Value::String(text) => {
+                sources.insert(dotted, text.clone());
+            }
+            toml::Value::Table(table) => flatten(table, &dotted, sources)?,
+            _ => return Err(dotted),
+        }
+    }
+    Ok(())
+}
