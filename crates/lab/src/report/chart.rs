@@ -194,7 +194,7 @@ fn scale_text(axis: &Axis) -> String {
         Spread::Log => "log",
         Spread::Nines => "nines",
     };
-    let mut text = format!("{spread}|{}|{}|{}", axis.low, axis.high, axis.unit.key());
+    let mut text = format!("{spread}|{}|{}|{}", axis.low, axis.high, axis.unit.key().replace('|', "/"));
     for name in &axis.names {
         text.push('|');
         text += &name.replace('|', "/");

@@ -23,33 +23,41 @@ pub(super) fn distribution(name: &str, curves: &[Curve<'_>], marked: bool) -> Op
     let all = || drawn.iter().flat_map(|curve| curve.direction.latency_cdf.iter().copied());
     let low = all().map(|(ns, _)| ns).min_by(f64::total_cmp)?;
     let high = all().map(|(ns, _)| ns).max_by(f64::total_cmp)?;
-    let highest = all().map(|(_, fraction)| fraction).filter(|fraction| *fraction < 1.0).fold(0.9, f64::max);
     let first_median = drawn.iter().map(|curve| median(curve.direction)).min_by(f64::total_cmp)?;
-    let chart = |y: Axis, labelled: &[f64]| {
+    let chart = |y: Axis, labelled: &[f64], points: fn(&DirectionData) -> Vec<(f64, f64)>| {
         let lines = drawn.iter().map(|curve| Line {
             name: curve.name.clone(),
             colour: curve.colour,
-            points: curve.direction.latency_cdf.clone(),
+            points: points(curve.direction),
             marks: if marked { marks(curve.direction, labelled) } else { Vec::new() },
             labels_left: drawn.len() > 1 && median(curve.direction) <= first_median,
             joined: true,
             ..Line::default()
         });
+        let (low_text, high_text) = (show(low, &Unit::Time), show(high, &Unit::Time));
         Chart {
             x: Axis::log(low, high, "Latency", Unit::Time),
             y,
             lines: lines.collect(),
-            summary: format!(
-                "Cumulative distribution of latency from {} to {}",
-                show(low, &Unit::Time),
-                show(high, &Unit::Time)
-            ),
+            summary: format!("Cumulative distribution of latency from {low_text} to {high_text}"),
         }
         .html()
     };
-    let fractions = chart(Axis::from_zero(1.0, "Requests at or below", Unit::Fraction), &[50.0, 99.0]);
-    let nines = chart(Axis::nines(highest, "Requests at or below, by nines"), &MARKED);
-    Some(views(name, &[("Distribution", fractions), ("Tail", nines)]))
+    let fractions = Axis::from_zero(1.0, "Requests at or below", Unit::Fraction);
+    let highest =
+        drawn.iter().flat_map(|curve| tail(curve.direction)).map(|(_, fraction)| fraction).fold(0.9, f64::max);
+    let nines = Axis::nines(highest, "Requests at or below, by nines");
+    let distribution = chart(fractions, &[50.0, 99.0], |direction| direction.latency_cdf.clone());
+    Some(views(name, &[("Distribution", distribution), ("Tail", chart(nines, &MARKED, tail))]))
+}
+
+/// The distribution for an axis of nines, which has no place for all of them:
+/// the longest of n requests stands at n / (n + 1), as plotting positions do.
+fn tail(direction: &DirectionData) -> Vec<(f64, f64)> {
+    let requests = direction.requests.max(1.0);
+    let top = direction.latency_cdf.iter().map(|(_, fraction)| *fraction).filter(|fraction| *fraction < 1.0);
+    let top = top.fold(requests / (requests + 1.0), f64::max);
+    direction.latency_cdf.iter().map(|(ns, fraction)| (*ns, fraction.min(top))).collect()
 }
 
 /// The percentiles of `directions` side by side, each with a bar to scale.

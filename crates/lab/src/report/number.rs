@@ -1,5 +1,10 @@
 //! Numbers as a reader sees them: three significant digits and a unit.
+//!
+//! The name of a [`Unit::Named`] is from outside: what is returned here is
+//! text, to be escaped on its way into the page like any other; only
+//! [`show_stacked`] returns markup.
 
+use super::html::esc;
 use super::{Estimate, Unit};
 
 /// What stands for a value that is missing or not finite.
@@ -111,8 +116,8 @@ pub(super) fn show_half_width(estimate: Estimate, unit: &Unit) -> Option<String>
 
 /// A table cell's content: the value, and its interval in small print below.
 pub(super) fn show_stacked(estimate: Estimate, unit: &Unit) -> String {
-    let half = show_half_width(estimate, unit).map_or(String::new(), |half| format!("<small>{half}</small>"));
-    format!("{}{half}", show(estimate.value, unit))
+    let half = show_half_width(estimate, unit).map_or(String::new(), |half| format!("<small>{}</small>", esc(&half)));
+    format!("{}{half}", esc(&show(estimate.value, unit)))
 }
 
 /// A tick label or a parameter: as [`show`], without trailing zeros.
@@ -155,6 +160,9 @@ fn with_symbol(number: String, symbol: &str) -> String {
 /// `count` significant digits in positional notation.
 fn digits(value: f64, count: i32) -> String {
     let rounded = round(value, count);
+    if rounded.abs() >= 1e15 {
+        return format!("{rounded:.*e}", count as usize - 1);
+    }
     if rounded == 0.0 {
         return "0".to_owned();
     }
@@ -164,7 +172,11 @@ fn digits(value: f64, count: i32) -> String {
 
 /// To `count` significant digits.
 fn round(value: f64, count: i32) -> f64 {
-    if value == 0.0 || !value.is_finite() {
+    // Smaller ones are not measured, and their powers of ten overflow.
+    if value.abs() < 1e-12 {
+        return 0.0;
+    }
+    if !value.is_finite() {
         return value;
     }
     let exponent = value.abs().log10().floor() as i32 + 1 - count;
@@ -212,6 +224,8 @@ mod tests {
             (0.5, Unit::Plain, "0.500"),
             (-1500.0, Unit::Time, "-1.50 us"),
             (1234.5, Unit::Named("MB/s".to_owned()), "1230 MB/s"),
+            (5e-324, Unit::Fraction, "0 %"),
+            (1e300, Unit::Bandwidth, "1.00e291 GB/s"),
             (f64::NAN, Unit::Time, NONE),
             (f64::INFINITY, Unit::Plain, NONE),
         ] {

@@ -70,8 +70,7 @@ pub(super) fn table(points: &[PointData], linked: usize) -> String {
                 out += &format!("<td class=\"n\">{}</td>", show_stacked(estimate, unit));
             }
             for percent in &percentiles {
-                let text =
-                    at_percent(direction, *percent).map_or("–".to_owned(), |it| show_stacked(it, &Unit::Time));
+                let text = at_percent(direction, *percent).map_or("–".to_owned(), |it| show_stacked(it, &Unit::Time));
                 out += &format!("<td class=\"n\">{text}</td>");
             }
             out += "</tr>\n";

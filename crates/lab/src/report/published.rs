@@ -45,9 +45,11 @@ fn row(row: &Comparison) -> String {
     let at = if row.at.is_empty() { String::new() } else { format!("<small>{}</small>", esc(&row.at)) };
     let note = if row.note.is_empty() { String::new() } else { format!("<small>{}</small>", esc(&row.note)) };
     format!(
-        "<tr><th scope=\"row\">{}{at}</th><td class=\"n\">{published}</td><td class=\"n\">{ours}</td>\
+        "<tr><th scope=\"row\">{}{at}</th><td class=\"n\">{}</td><td class=\"n\">{}</td>\
          <td class=\"n{class}\">{verdict}{}{asked}</td><td class=\"dots\">{}</td><td class=\"source\">{}{note}</td></tr>",
         esc(&row.metric),
+        esc(&published),
+        esc(&ours),
         difference.map_or("–".to_owned(), show_difference),
         picture(row),
         esc(&row.source)

@@ -35,7 +35,8 @@ pub(super) struct Axis {
 impl Axis {
     /// From zero to a little above `high`, at most about six ticks.
     pub(super) fn from_zero(high: f64, title: &str, unit: Unit) -> Self {
-        let high = if high > 0.0 && high.is_finite() { high } else { 1.0 };
+        // Below this nothing is measured, and steps would vanish in rounding.
+        let high = if high > 1e-12 && high.is_finite() { high } else { 1.0 };
         let prefix = unit.prefix(high);
         let step = nice_step(high / prefix.factor / 5.0) * prefix.factor;
         let steps = (high / step - 1e-9).ceil().max(1.0);
@@ -49,8 +50,10 @@ impl Axis {
 
     /// Logarithmic, over `low..=high` and a little more.
     pub(super) fn log(low: f64, high: f64, title: &str, unit: Unit) -> Self {
-        let low = if low > 0.0 && low.is_finite() { low } else { 1.0 };
-        let high = if high > low && high.is_finite() { high } else { low };
+        // Far beyond anything measured, and near enough for the loops below.
+        let inside = |value: f64| if value.is_nan() { 1.0 } else { value.clamp(1e-15, 1e18) };
+        let low = inside(low);
+        let high = inside(high).max(low);
         // A breath of room, and a range even for a single value.
         let room = ((high / low).ln() * 0.04).max(0.1).exp();
         let (low, high) = (low / room, high * room);
@@ -186,12 +189,17 @@ mod tests {
         for axis in [
             Axis::from_zero(0.0, "", Unit::Plain),
             Axis::from_zero(f64::NAN, "", Unit::Plain),
+            Axis::from_zero(5e-324, "", Unit::Plain),
+            Axis::from_zero(f64::MAX, "", Unit::Plain),
             Axis::log(5.0, 5.0, "", Unit::Time),
             Axis::log(0.0, f64::INFINITY, "", Unit::Time),
+            Axis::log(f64::NAN, f64::NAN, "", Unit::Time),
+            Axis::log(5e-324, 1e300, "", Unit::Time),
             Axis::nines(1.0, ""),
             Axis::named(&[], ""),
             Axis::named(&["a".to_owned()], ""),
         ] {
+            assert!(axis.ticks.len() <= 10, "{axis:?}");
             for value in [-1.0, 0.0, 0.5, 1.0, 5.0, 1e30] {
                 let place = axis.place(value);
                 assert!((0.0..=1.0).contains(&place), "{value} at {place} on {axis:?}");

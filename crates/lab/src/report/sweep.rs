@@ -22,8 +22,8 @@ pub(super) fn plot(plot: &SweepPlot) -> Option<String> {
                 colour,
                 points: finite.clone().map(|(x, y)| (*x, y.value)).collect(),
                 dots: true,
-            // Between named values there is nothing to read off a line.
-            joined: plot.x_names.is_empty(),
+                // Between named values there is nothing to read off a line.
+                joined: plot.x_names.is_empty(),
                 bars: finite.filter_map(interval).collect(),
                 published: line
                     .published
@@ -53,8 +53,9 @@ pub(super) fn plot(plot: &SweepPlot) -> Option<String> {
     } else if plot.log_x && low > 0.0 {
         Axis::log(low, high, &plot.x_label, plot.x_unit.clone()).with_ticks_at(&values)
     } else {
-        let axis = Axis::from_zero(high, &plot.x_label, plot.x_unit.clone());
-        axis.starting_at(low).with_ticks_at(&values)
+        let axis = Axis::from_zero(high, "", plot.x_unit.clone()).starting_at(low).with_ticks_at(&values);
+        // The ticks carry the unit.
+        Axis { title: plot.x_label.clone(), ..axis }
     };
     let chart = Chart {
         x,
