@@ -26,10 +26,19 @@ const BLOCKS: u64 = 48;
 /// What the test does next.
 #[derive(Clone, Debug)]
 enum Action {
-    Submit { op: BioOp, block: u64, blocks: u64, flags: u16, cpu: u16 },
+    Submit { op: BioOp, place: Place, blocks: u64, flags: u16, cpu: u16 },
     Plug(u16),
     Unplug,
     Pause(u64),
+}
+
+/// Where a bio lies.
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    At(u64),
+    /// Behind or before the last bio, of the same kind: these merge.
+    After,
+    Before,
 }
 
 fn actions() -> impl Strategy<Value = Vec<Action>> {
@@ -39,9 +48,16 @@ fn actions() -> impl Strategy<Value = Vec<Action>> {
         1 => Just(BioOp::Discard),
         1 => Just(BioOp::WriteZeroes),
     ];
-    // Now and then a bio, plug or pause; runs of neighbours come from `sequential`.
-    let submit = (op, 0..BLOCKS, 0..12_u64, 0..32_u16, 0..4_u16)
-        .prop_map(|(op, block, blocks, flags, cpu)| Action::Submit { op, block, blocks, flags, cpu });
+    let place = prop_oneof![2 => (0..BLOCKS).prop_map(Place::At), 3 => Just(Place::After), 1 => Just(Place::Before)];
+    // Flags on one bio in three, so that the others may merge.
+    let flags = prop_oneof![2 => Just(0), 1 => 0..32_u16];
+    let submit = (op, place, 0..12_u64, flags, 0..4_u16).prop_map(|(op, place, blocks, flags, cpu)| Action::Submit {
+        op,
+        place,
+        blocks,
+        flags,
+        cpu,
+    });
     let action = prop_oneof![
         12 => submit,
         2 => (0..4_u16).prop_map(Action::Plug),
@@ -163,6 +179,7 @@ impl Disk {
 async fn perform(handle: Handle, device: BlockDevice, disk: Rc<RefCell<Disk>>, actions: Vec<Action>) {
     let mut plug = None;
     let mut in_flight: Vec<(u64, u64, sim::JoinHandle<()>)> = Vec::new();
+    let mut last = (BioOp::Write, 0..0);
     for action in actions {
         match action {
             Action::Plug(cpu) => drop(plug.replace(device.plug(cpu))),
@@ -171,13 +188,22 @@ async fn perform(handle: Handle, device: BlockDevice, disk: Rc<RefCell<Disk>>, a
                 plug = None;
                 handle.sleep(Nanos::from_micros(micros)).await;
             }
-            Action::Submit { op, block, blocks, flags, cpu } => {
+            Action::Submit { op, place, blocks, flags, cpu } => {
+                let (op, block, blocks) = match place {
+                    Place::At(block) => (op, block, blocks),
+                    Place::After => (last.0, last.1.end % BLOCKS, blocks),
+                    Place::Before => {
+                        let blocks = blocks.min(last.1.start);
+                        (last.0, last.1.start - blocks, blocks)
+                    }
+                };
                 let mut flags = BioFlags::from_bits_truncate(flags);
                 if op != BioOp::Write {
                     flags -= BioFlags::PREFLUSH | BioFlags::FUA;
                 }
                 let least = u64::from(!flags.contains(BioFlags::PREFLUSH));
                 let blocks = blocks.max(least).min(BLOCKS - block);
+                last = (op, block..block + blocks);
                 let overlaps = |entry: &(u64, u64, _)| block < entry.1 && entry.0 < block + blocks;
                 if in_flight.iter().any(overlaps) {
                     plug = None;

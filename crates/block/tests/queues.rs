@@ -65,6 +65,41 @@ fn tags_bound_what_is_at_the_device() {
 }
 
 #[test]
+fn a_freed_tag_is_used_at_once() {
+    for scheduler in [SchedulerKind::None, SchedulerKind::MqDeadline] {
+        let mut bench = Bench::new(QueueConfig { scheduler, ..depth(2) });
+        let first = bench.device.submit(0, read(0, 1));
+        let (handle, device) = (bench.executor.handle(), bench.device.clone());
+        let later = bench.executor.handle().spawn(async move {
+            handle.sleep(Nanos::from_micros(5)).await;
+            let (second, third) = (device.submit(0, read(10, 1)), device.submit(0, read(20, 1)));
+            (second.await.completed_at, third.await.completed_at)
+        });
+        bench.wait(vec![first]);
+        let ends = bench.executor.block_on(later);
+        // The third takes the first's tag at 10 us.
+        assert_eq!(ends, (Nanos::from_micros(15), Nanos::from_micros(20)));
+    }
+}
+
+#[test]
+fn merged_reads_get_their_own_bytes() {
+    let mut bench = Bench::new(QueueConfig::default());
+    let futures =
+        (0..6).map(|block| bench.device.submit(0, filled(block, 1, block as u8, BioFlags::empty()))).collect();
+    bench.wait(futures);
+    bench.commands();
+    let mut plug = bench.device.plug(0);
+    let futures = [(2, 1), (3, 2), (1, 1), (5, 1)].map(|(block, blocks)| plug.submit(read(block, blocks))).into();
+    plug.finish();
+    let results = bench.wait(futures);
+    assert_eq!(bench.commands(), ["R 1+5"]);
+    let bytes: Vec<Vec<u8>> =
+        results.into_iter().map(|result| result.data.unwrap().chunks(4096).map(|block| block[9]).collect()).collect();
+    assert_eq!(bytes, [vec![2], vec![3, 4], vec![1], vec![5]]);
+}
+
+#[test]
 fn scheduler_tags_bound_what_the_scheduler_holds() {
     let config = QueueConfig {
         scheduler: SchedulerKind::MqDeadline,
