@@ -54,25 +54,30 @@ impl Histogram {
     /// Records one time.
     #[inline]
     pub fn record(&mut self, time: Nanos) {
-        self.record_n(time, 1);
+        let value = u128::from(time.0);
+        self.add(time, 1, value, value * value);
     }
 
     /// Records the same time `times` times.
-    #[inline]
     pub fn record_n(&mut self, time: Nanos, times: u64) {
         if times == 0 {
             return;
         }
+        let value = u128::from(time.0);
+        self.add(time, times, value * u128::from(times), (value * value).saturating_mul(u128::from(times)));
+    }
+
+    #[inline]
+    fn add(&mut self, time: Nanos, times: u64, sum: u128, sum_of_squares: u128) {
         let recorded = self.bins.record_n(time.0.min(Self::LIMIT.0), times);
         debug_assert!(recorded.is_ok(), "an auto-resizing histogram takes every u64");
         self.count += times;
         self.saturated += if time > Self::LIMIT { times } else { 0 };
         self.min = self.min.min(time.0);
         self.max = self.max.max(time.0);
-        let value = u128::from(time.0);
-        self.sum += value * u128::from(times);
-        // A square fits; the sum overflows only past 2^16 times of 2 years each.
-        self.sum_of_squares = self.sum_of_squares.saturating_add((value * value).saturating_mul(u128::from(times)));
+        self.sum += sum;
+        // Overflows only past 2^16 times of 2 years each.
+        self.sum_of_squares = self.sum_of_squares.saturating_add(sum_of_squares);
     }
 
     /// Adds what another histogram has recorded.

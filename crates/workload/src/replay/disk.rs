@@ -11,6 +11,15 @@ pub(super) struct Disk<'a> {
     pub(super) name: &'a [u8],
 }
 
+impl Disk<'_> {
+    /// Whether `name` is the disk's, with or without its host.
+    fn is_called(&self, name: &str) -> bool {
+        let name = name.as_bytes();
+        let with_host = |host: &[u8]| name.strip_prefix(host).and_then(|rest| rest.strip_prefix(b"_"));
+        name == self.name || self.host.and_then(with_host) == Some(self.name)
+    }
+}
+
 /// As in MSR Cambridge's file names: `host_number`.
 impl fmt::Display for Disk<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -59,7 +68,7 @@ impl Selection {
             Self::Only(Some(first)) if first.borrowed() == disk => Ok(true),
             Self::Only(Some(first)) => Err(first.borrowed().to_string()),
             Self::Named { name, found, other } => {
-                let takes = name.as_bytes() == disk.name || disk.host.is_some() && *name == disk.to_string();
+                let takes = disk.is_called(name);
                 *found |= takes;
                 if !takes && other.is_none() {
                     *other = Some(disk.to_string());

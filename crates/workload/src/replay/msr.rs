@@ -1,6 +1,6 @@
 //! MSR Cambridge traces: CSV from 36 volumes of 13 servers, one week of 2007.
 //!
-//! Source: the README of SNIA IOTTA trace set 388 (Narayanan, Donnelly,
+//! Source: the README of SNIA IOTTA trace set 387 (Narayanan, Donnelly,
 //! Rowstron: Write Off-Loading, FAST 2008). No header line;
 //! `Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime`, times in
 //! Windows filetime (100 ns since 1601), offset and size in bytes.
