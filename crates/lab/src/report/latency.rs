@@ -28,7 +28,7 @@ pub(super) fn distribution(name: &str, curves: &[Curve<'_>], marked: bool) -> Op
         let lines = drawn.iter().map(|curve| Line {
             name: curve.name.clone(),
             colour: curve.colour,
-            points: points(curve.direction),
+            points: stepped(&points(curve.direction)),
             marks: if marked { marks(curve.direction, labelled) } else { Vec::new() },
             labels_left: drawn.len() > 1 && median(curve.direction) <= first_median,
             joined: true,
@@ -49,6 +49,24 @@ pub(super) fn distribution(name: &str, curves: &[Curve<'_>], marked: bool) -> Op
     let nines = Axis::nines(highest, "Requests at or below, by nines");
     let distribution = chart(fractions, &[50.0, 99.0], |direction| direction.latency_cdf.clone());
     Some(views(name, &[("Distribution", distribution), ("Tail", chart(nines, &MARKED, tail))]))
+}
+
+/// Latencies further apart than this ratio have nothing between them: the
+/// distribution stays level there and rises at the later one.
+const EMPTY_RATIO: f64 = 1.1;
+
+/// The curve of a distribution: from zero, with steps over empty stretches.
+fn stepped(cdf: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    let mut curve = Vec::with_capacity(cdf.len() + 1);
+    let mut last = (0.0, 0.0);
+    for &(ns, fraction) in cdf {
+        if ns > last.0 * EMPTY_RATIO {
+            curve.push((ns, last.1));
+        }
+        curve.push((ns, fraction));
+        last = (ns, fraction);
+    }
+    curve
 }
 
 /// The distribution for an axis of nines, which has no place for all of them:
@@ -125,4 +143,24 @@ fn marks(direction: &DirectionData, percents: &[f64]) -> Vec<(f64, f64, String)>
             value.is_finite().then_some((value, percent / 100.0, label))
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sparse_latencies_step() {
+        assert_eq!(stepped(&[(80e3, 1.0)]), [(80e3, 0.0), (80e3, 1.0)]);
+        let cdf = [(80e3, 0.4), (81e3, 0.5), (200e3, 1.0)];
+        assert_eq!(stepped(&cdf), [(80e3, 0.0), (80e3, 0.4), (81e3, 0.5), (200e3, 0.5), (200e3, 1.0)]);
+        assert_eq!(stepped(&[]), []);
+    }
+
+    #[test]
+    fn the_longest_has_a_place_among_the_nines() {
+        let direction =
+            DirectionData { requests: 999.0, latency_cdf: vec![(1.0, 0.5), (2.0, 1.0)], ..DirectionData::default() };
+        assert_eq!(tail(&direction), [(1.0, 0.5), (2.0, 0.999)]);
+    }
 }

@@ -92,7 +92,7 @@
       var text = [x(near / 10000)];
       lines.forEach(function (line) {
         if (line.group.classList.contains("off") || !line.points.length) return;
-        var own = line.points.reduce(function (a, b) { return Math.abs(b[0] - near) >= Math.abs(a[0] - near) ? a : b; });
+        var own = line.points.reduce(function (a, b) { return Math.abs(b[0] - near) > Math.abs(a[0] - near) ? a : b; });
         var where = Math.abs(own[0] - near) > 60 ? " at " + x(own[0] / 10000) : "";
         text.push((line.name ? line.name + ": " : "") + y(1 - own[1] / 10000) + where);
       });
