@@ -271,10 +271,8 @@ impl Scheduler for MqDeadline {
                 rq
             }
         };
-        let request = &mut pool.requests[rq];
+        let request = &pool.requests[rq];
         debug_assert!(request.kind != Kind::Flush, "a flush went through the scheduler");
-        // RQF_STARTED: out of the scheduler, no more merges.
-        request.nomerge = true;
         self.latest_sector[request.direction() as usize] = request.sector;
         Some(rq)
     }

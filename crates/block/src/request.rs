@@ -30,7 +30,7 @@ pub(crate) struct Request {
     pub(crate) hctx: u16,
     /// Driver tag, or `NO_TAG`.
     pub(crate) tag: u16,
-    /// A merge was refused for size, or it left the scheduler: never merge again.
+    /// A merge was refused for size: never merge again (req_set_nomerge).
     pub(crate) nomerge: bool,
     /// Neither freed nor failed.
     pub(crate) live: bool,

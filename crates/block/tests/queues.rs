@@ -6,7 +6,7 @@ extern crate plumb_block as block;
 mod support;
 
 use std::cell::RefCell;
-use std::num::NonZeroU16;
+use std::num::{NonZeroU16, NonZeroU32};
 use std::rc::Rc;
 
 use block::{BioFlags, BlockDevice, QueueConfig, SchedulerKind};
@@ -160,6 +160,16 @@ fn bios_merge_in_the_software_queue_while_the_driver_is_busy() {
     bench.wait(futures);
     assert_eq!(bench.commands().last().map(String::as_str), Some("R 50000+16"));
     assert_eq!(bench.device.statistics().merges_back, 15);
+}
+
+#[test]
+fn a_refused_merge_ends_the_search() {
+    // blk_bio_list_merge: 102+4 is full and refuses 101+1, which 100+1 is not asked about.
+    let mut bench = Bench::new(QueueConfig { max_sectors_kb: NonZeroU32::new(16), ..depth(200) });
+    let mut futures: Vec<_> = (0..65).map(|i| bench.device.submit(0, read(1000 + i * 10, 1))).collect();
+    futures.extend([(100, 1), (102, 4), (101, 1)].map(|(block, blocks)| bench.device.submit(0, read(block, blocks))));
+    bench.wait(futures);
+    assert_eq!(bench.commands()[65..], ["R 100+1", "R 102+4", "R 101+1"]);
 }
 
 #[test]

@@ -160,6 +160,17 @@ fn inserted_requests_join_and_keep_the_earlier_deadline() {
 }
 
 #[test]
+fn a_joined_request_takes_the_place_of_the_older() {
+    let mut bench = Bench::new(MqDeadlineConfig { fifo_batch: 0, ..Default::default() });
+    for (sector, millis) in [(116, 0), (50, 1), (100, 2)] {
+        bench.insert(BioOp::Read, sector, 8, Nanos::from_millis(millis));
+    }
+    assert!(bench.merge(BioOp::Read, 108, 8), "between 100+8 and 116+8");
+    let late = Nanos::from_secs(1);
+    assert_eq!(bench.sectors(late), [100, 50]);
+}
+
+#[test]
 fn a_merged_request_moves_in_all_orders() {
     let mut bench = Bench::new(MqDeadlineConfig::default());
     bench.insert(BioOp::Write, 100, 8, NOW);
