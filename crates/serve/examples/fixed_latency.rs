@@ -14,7 +14,7 @@ use plumb_serve::nbd::{Listen, ServeOptions, Server};
 use ssd::NullDevice;
 use units::{ByteSize, Nanos};
 
-const LBA_BYTES: u32 = 512;
+const LBA_BYTES: u32 = 4096;
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();

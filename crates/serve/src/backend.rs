@@ -86,7 +86,8 @@ pub struct Reply<T> {
     pub context: T,
     /// A read's bytes (empty for other requests), or the first failure.
     pub result: Result<Box<[u8]>, Status>,
-    /// When the device was given the first command, on the device's clock.
+    /// When the request came, on the device's clock; waiting for a place in the
+    /// device's queue counts.
     pub submitted_at: Nanos,
     /// When its last command completed, on the device's clock.
     pub completed_at: Nanos,
@@ -120,7 +121,7 @@ struct Active<T> {
     status: Status,
     /// A read's result so far.
     data: Vec<u8>,
-    submitted_at: Option<Nanos>,
+    submitted_at: Nanos,
 }
 
 /// A command the device has.
@@ -216,6 +217,7 @@ impl<T> Backend<T> {
         }
         // What is due before the command is submitted happens before it.
         self.run_until(now, replies);
+        self.clock = self.clock.max(now);
         let (fua, native) = match request {
             Request::Write { fua, .. } | Request::WriteZeroes { fua, .. } => (fua, self.identity.supports_fua),
             // Dataset Management has no FUA bit (NVM 3.2.3).
@@ -241,7 +243,7 @@ impl<T> Backend<T> {
             flush_after: fua && !native && self.identity.volatile_write_cache,
             status: Status::SUCCESS,
             data,
-            submitted_at: None,
+            submitted_at: self.clock,
         };
         let index = match self.free.pop() {
             Some(index) => {
@@ -254,7 +256,6 @@ impl<T> Backend<T> {
             }
         };
         let queue = queue % self.queues.len();
-        self.clock = self.clock.max(now);
         self.queues[queue].waiting.push_back(index);
         self.issue(queue);
     }
@@ -300,7 +301,7 @@ impl<T> Backend<T> {
     }
 
     fn refusal(&self, nsid: NamespaceId, request: &Request) -> Option<Status> {
-        let Some((offset, length)) = request.extent() else { return None };
+        let (offset, length) = request.extent()?;
         let lba_bytes = u64::from(self.identity.lba_bytes);
         if length == 0 || offset % lba_bytes != 0 || length % lba_bytes != 0 {
             return Some(Status::INVALID_FIELD);
@@ -349,7 +350,6 @@ impl<T> Backend<T> {
                 return;
             };
             entry.outstanding += 1;
-            entry.submitted_at.get_or_insert(self.clock);
             if !entry.unissued {
                 self.queues[queue].waiting.pop_front();
             }
@@ -456,7 +456,6 @@ impl<T> Active<T> {
             Request::Read { .. } => Ok(self.data.into()),
             _ => Ok(Box::default()),
         };
-        let submitted_at = self.submitted_at.unwrap_or(completed_at);
-        Reply { context: self.context, result, submitted_at, completed_at }
+        Reply { context: self.context, result, submitted_at: self.submitted_at, completed_at }
     }
 }

@@ -2,27 +2,15 @@
 
 use std::fmt;
 
-use hdrhistogram::Histogram;
+use stats::Histogram;
 use units::Nanos;
-
-/// Longest latency told apart from longer ones: one minute.
-const MAX_LATENCY_NS: u64 = 60_000_000_000;
-
-/// Three significant digits, as fio's own clat percentiles.
-fn histogram() -> Histogram<u64> {
-    match Histogram::new_with_max(MAX_LATENCY_NS, 3) {
-        Ok(histogram) => histogram,
-        // The bounds are constants that the crate accepts; see the unit test.
-        Err(_) => unreachable!("valid histogram bounds"),
-    }
-}
 
 /// Modelled and served latencies of the requests answered so far.
 pub struct Latencies {
-    modelled: Histogram<u64>,
-    late: Histogram<u64>,
-    early: Histogram<u64>,
-    in_server: Histogram<u64>,
+    modelled: Histogram,
+    late: Histogram,
+    early: Histogram,
+    in_server: Histogram,
     transport: Nanos,
 }
 
@@ -53,47 +41,52 @@ impl Latencies {
     /// No requests yet; `transport` is what a request and its reply spend on
     /// the way between client and server, as calibrated.
     pub fn new(transport: Nanos) -> Self {
-        Self { modelled: histogram(), late: histogram(), early: histogram(), in_server: histogram(), transport }
+        Self {
+            modelled: Histogram::new(),
+            late: Histogram::new(),
+            early: Histogram::new(),
+            in_server: Histogram::new(),
+            transport,
+        }
     }
 
     /// Counts a request that the model says takes `modelled` and that the server
     /// had for `in_server`.
     pub fn record(&mut self, modelled: Nanos, in_server: Nanos) {
         let served = in_server + self.transport;
-        self.in_server.saturating_record(in_server.0);
-        self.modelled.saturating_record(modelled.0);
+        self.in_server.record(in_server);
+        self.modelled.record(modelled);
         if served >= modelled {
-            self.late.saturating_record(served.since(modelled).0);
+            self.late.record(served.since(modelled));
         } else {
-            self.early.saturating_record(modelled.since(served).0);
+            self.early.record(modelled.since(served));
         }
     }
 
     /// Median of the time requests were in the server.
     pub fn in_server_median(&self) -> Nanos {
-        Nanos(self.in_server.value_at_quantile(0.5))
+        self.in_server.percentile(50.0)
     }
 
     /// The figures so far.
     pub fn summary(&self) -> LatencySummary {
-        let modelled = |q| self.modelled.value_at_quantile(q) as i64;
-        let percentiles = |at: &dyn Fn(f64) -> i64| Percentiles { p50: at(0.5), p99: at(0.99), p999: at(0.999) };
+        let percentiles = |at: &dyn Fn(f64) -> i64| Percentiles { p50: at(50.0), p99: at(99.0), p999: at(99.9) };
         LatencySummary {
-            requests: self.modelled.len(),
-            modelled_ns: percentiles(&modelled),
-            error_ns: percentiles(&|q| self.error_at(q)),
+            requests: self.modelled.count(),
+            modelled_ns: percentiles(&|percent| self.modelled.percentile(percent).0 as i64),
+            error_ns: percentiles(&|percent| self.error_at(percent)),
         }
     }
 
-    /// The quantile of the signed error: the early ones, largest first, come
+    /// A percentile of the signed error: the early answers, earliest first, come
     /// before the late ones.
-    fn error_at(&self, quantile: f64) -> i64 {
-        let (early, late) = (self.early.len() as f64, self.late.len() as f64);
-        let rank = (quantile * (early + late)).ceil().max(1.0);
+    fn error_at(&self, percent: f64) -> i64 {
+        let (early, late) = (self.early.count() as f64, self.late.count() as f64);
+        let rank = (percent / 100.0 * (early + late)).ceil().max(1.0);
         if rank <= early {
-            -(self.early.value_at_quantile((early - rank + 1.0) / early) as i64)
+            -(self.early.percentile((early - rank + 1.0) / early * 100.0).0 as i64)
         } else if late > 0.0 {
-            self.late.value_at_quantile((rank - early) / late) as i64
+            self.late.percentile((rank - early) / late * 100.0).0 as i64
         } else {
             0
         }
@@ -126,8 +119,8 @@ mod tests {
         // Errors are -30, -10, 0, +20, +100.
         assert_eq!(summary.error_ns.p50, 0);
         assert_eq!(summary.error_ns.p999, 100);
-        assert_eq!(latencies.error_at(0.2), -30);
-        assert_eq!(latencies.error_at(0.4), -10);
+        assert_eq!(latencies.error_at(20.0), -30);
+        assert_eq!(latencies.error_at(40.0), -10);
     }
 
     #[test]

@@ -27,16 +27,17 @@ use super::proto::{
 use super::server::{EventLoop, ServeOptions};
 use crate::stop::Stop;
 
-/// The device that is measured with: between a fast SSD and a TLC read.
-const PROBE_LATENCY: Nanos = Nanos::from_micros(150);
+/// The device that is measured with. A process that sleeps longer wakes up into
+/// colder caches and a deeper idle state, so this is a long flash read rather
+/// than a short one: answering slightly early is the smaller error.
+const PROBE_LATENCY: Nanos = Nanos::from_micros(200);
 /// Requests of one round; with the probe's latency, about 60 ms.
-const PROBE_REQUESTS: usize = 300;
+const PROBE_REQUESTS: usize = 250;
 const PROBE_BLOCK_BYTES: u32 = 4096;
-/// The cheapest round counts: what another program on the same CPUs adds for a
-/// moment is not the cost of serving. Each round gives answers early by what
-/// the rounds before it found, since a timer that is set for a shorter time may
-/// wake up the CPU faster.
-const ROUNDS: u32 = 5;
+/// The median round counts, so that another program on the same CPUs may spoil
+/// two of them. Each round gives answers early by what the one before it found,
+/// since a timer that is set for a shorter time may wake up the CPU faster.
+const ROUNDS: usize = 5;
 /// A client that gets no answer for so long is on a machine too busy to
 /// calibrate on.
 const PROBE_TIMEOUT_MS: libc::c_int = 5_000;
@@ -71,16 +72,19 @@ impl Calibration {
 
     /// Measures over a Unix socket pair, or over loopback TCP.
     pub(crate) fn measure(options: &ServeOptions, tcp: bool) -> Result<Self, ServeError> {
-        let mut best: Option<Self> = None;
+        let mut rounds: Vec<Self> = Vec::with_capacity(ROUNDS);
         for _ in 0..ROUNDS {
-            let round = round(options, best.unwrap_or_default(), tcp)
-                .map_err(|source| ServeError::Loop { action: "calibration", source })?;
-            best = Some(best.map_or(round, |best| Self {
-                transport: best.transport.min(round.transport),
-                overshoot: best.overshoot.min(round.overshoot),
-            }));
+            let before = rounds.last().copied().unwrap_or_default();
+            let found =
+                round(options, before, tcp).map_err(|source| ServeError::Loop { action: "calibration", source })?;
+            rounds.push(found);
         }
-        Ok(best.unwrap_or_default())
+        let median = |part: fn(&Self) -> Nanos| {
+            let mut parts: Vec<Nanos> = rounds.iter().map(part).collect();
+            parts.sort_unstable();
+            parts[ROUNDS / 2]
+        };
+        Ok(Self { transport: median(|round| round.transport), overshoot: median(|round| round.overshoot) })
     }
 }
 
