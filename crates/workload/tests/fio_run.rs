@@ -5,9 +5,9 @@
 mod common;
 
 use common::{free_host, null, parse, run, run_on};
+use plumb_workload::fio::report::ShortfallReason;
+use plumb_workload::fio::{Direction, start};
 use units::Nanos;
-use workload::fio::report::ShortfallReason;
-use workload::fio::{Direction, start};
 
 const LATENCY: Nanos = Nanos::from_micros(80);
 
@@ -36,7 +36,7 @@ fn synchronous_engines_keep_one_in_flight() {
 
 #[test]
 fn host_costs_are_charged() {
-    let costs = workload::IoCosts { submit: Nanos(1_400), complete: Nanos(1_000) };
+    let costs = plumb_workload::IoCosts { submit: Nanos(1_400), complete: Nanos(1_000) };
     let cpus = sim::cpu::CpuConfig::default();
     let (syscall, switch) = (cpus.syscall, cpus.context_switch);
     let (mut executor, host) = common::host(Box::new(null(LATENCY)), 1, cpus, costs);
@@ -46,7 +46,12 @@ fn host_costs_are_charged() {
     let clat = &report.directions.read.clat;
     // Submission, device, interrupt, switch back to the program, return from the call.
     let want = costs.submit + LATENCY + costs.complete + switch + syscall;
-    assert_eq!(clat.percentile(50.0).0.abs_diff(want.0) * 1000 / want.0, 0, "{:?}, not {want:?}", clat.percentile(50.0));
+    assert_eq!(
+        clat.percentile(50.0).0.abs_diff(want.0) * 1000 / want.0,
+        0,
+        "{:?}, not {want:?}",
+        clat.percentile(50.0)
+    );
     assert_eq!(clat.max(), want + switch, "the first comes from an idle core");
     assert_eq!(report.cpu.system, (costs.submit + switch + syscall) * 256 + switch);
 }
@@ -124,8 +129,11 @@ fn stonewall_and_delays_order_the_jobs() {
     let b_ends = Nanos::from_millis(5) + LATENCY * 256;
     assert_eq!(begins, [Nanos::ZERO, Nanos::from_millis(5), b_ends, b_ends, b_ends]);
     assert_eq!(reports.iter().map(|report| report.group).collect::<Vec<_>>(), [0, 0, 1, 1, 1]);
-    let grouped = workload::fio::report::grouped(&reports);
-    assert_eq!(grouped.iter().map(|r| (r.name.as_str(), r.threads)).collect::<Vec<_>>(), [("a", 1), ("b", 1), ("c", 2), ("d", 1)]);
+    let grouped = plumb_workload::fio::report::grouped(&reports);
+    assert_eq!(
+        grouped.iter().map(|r| (r.name.as_str(), r.threads)).collect::<Vec<_>>(),
+        [("a", 1), ("b", 1), ("c", 2), ("d", 1)]
+    );
     assert_eq!(grouped[2].directions.read.ios, 512);
 }
 
@@ -149,7 +157,7 @@ fn dispatched(job: &str, write_cache: bool, fua: bool) -> block::Dispatched {
     let (mut executor, host) = free_host(device, 1);
     let run = start(&host, &parse(job)).unwrap();
     executor.run();
-    assert!(run.finish().iter().all(workload::fio::JobReport::is_clean));
+    assert!(run.finish().iter().all(plumb_workload::fio::JobReport::is_clean));
     host.disk.statistics().dispatched
 }
 
@@ -172,7 +180,10 @@ fn batches_are_submitted_and_reaped_as_asked() {
     let report = run(job, LATENCY).remove(0);
     assert_eq!(report.directions.read.ios, 256);
     assert_eq!(report.depths.per_submit, [0, 0, 32, 0, 0, 0, 0], "32 submissions of 8");
-    assert_eq!(report.depths.per_complete.iter().sum::<u64>(), report.depths.per_complete[2] + report.depths.per_complete[3]);
+    assert_eq!(
+        report.depths.per_complete.iter().sum::<u64>(),
+        report.depths.per_complete[2] + report.depths.per_complete[3]
+    );
 }
 
 #[test]
@@ -241,13 +252,17 @@ fn an_error_ends_the_job_loudly() {
     assert_eq!((shortfall.asked_bytes, shortfall.served_bytes), (Some(1 << 20), 10 * 4096));
     assert_eq!(report.errors[0].offset, 10 * 4096);
     assert_eq!(report.errors[0].direction, Some(Direction::Write));
-    assert!(shortfall.to_string().contains("served 40960 of 1048576 bytes: write of 4096 bytes at offset 40960 failed"));
+    assert!(
+        shortfall.to_string().contains("served 40960 of 1048576 bytes: write of 4096 bytes at offset 40960 failed")
+    );
 }
 
 #[test]
 fn a_device_that_falls_silent_is_a_shortfall() {
     let (mut executor, host) = free_host(common::Silent { inner: null(LATENCY), after: 100 }, 1);
-    let run = start(&host, &parse("[a]\nrw=read\nsize=1m\nioengine=libaio\niodepth=4\n[b]\nstonewall\nrw=read\nsize=1m")).unwrap();
+    let run =
+        start(&host, &parse("[a]\nrw=read\nsize=1m\nioengine=libaio\niodepth=4\n[b]\nstonewall\nrw=read\nsize=1m"))
+            .unwrap();
     assert!(executor.run() > 0);
     let reports = run.finish();
     assert_eq!(reports[0].shortfall.as_ref().unwrap().reason, ShortfallReason::Stalled { in_flight: 4 });

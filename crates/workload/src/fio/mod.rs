@@ -4,6 +4,7 @@
 //! fio 3.33 unless an option's entry there says otherwise.
 
 pub mod generate;
+pub mod output;
 pub mod parse;
 pub mod report;
 pub mod run;

@@ -56,7 +56,7 @@ impl Permutation {
 /// One multiplication and a fold: every input bit reaches the low output bits.
 #[inline]
 fn mix(value: u64) -> u64 {
-    let product = u128::from(value) * 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
+    let product = u128::from(value) * 0x9e37_79b9_7f4a_7c15;
     (product >> 64) as u64 ^ product as u64
 }
 

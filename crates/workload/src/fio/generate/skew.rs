@@ -168,7 +168,8 @@ mod tests {
         let counts = counts(&Distribution::Zoned(vec![zone(60, 10), zone(30, 20), zone(10, 70)]), 1000, 100_000);
         let share = |range: std::ops::Range<usize>| counts[range].iter().sum::<u64>() as f64 / 1e5;
         for (range, want) in [(0..100, 0.6), (100..300, 0.3), (300..1000, 0.1)] {
-            assert!((share(range.clone()) - want).abs() < 0.01, "{range:?} got {}", share(range));
+            let got = share(range.clone());
+            assert!((got - want).abs() < 0.01, "{range:?} got {got}");
         }
     }
 }

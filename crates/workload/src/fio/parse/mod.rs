@@ -1,5 +1,6 @@
 //! Job files as typed values.
 
+mod document;
 mod error;
 mod file;
 mod ini;
@@ -8,6 +9,7 @@ mod table;
 mod unsupported;
 mod value;
 
+pub use document::options_document;
 pub use error::{ParseError, ParseErrorKind, Span};
 pub use file::{Job, JobFile, Source};
 pub use options::{

@@ -188,6 +188,9 @@ fn split(value: Value<'_>) -> Parsed<BlockSizes> {
         return fail(format!("the percentages add up to {given}; they must add up to 100"));
     }
     let (mut left, mut blanks) = (100 - given, blanks);
+    if let [(bytes, _)] = parts.as_slice() {
+        return Ok(BlockSizes::Fixed(*bytes));
+    }
     let parts = parts.into_iter().map(|(bytes, percent)| {
         let percent = percent.unwrap_or_else(|| {
             let share = left / blanks.max(1);
@@ -320,25 +323,18 @@ fn print_rw(options: &Options) -> Option<String> {
     }
 }
 
-/// Prints `bs`, `bsrange` or `bssplit`, whichever holds for the job. Directions
-/// of different kinds are written as ranges or splits of one size.
+/// Prints the directions whose sizes are of one kind (0 `bs`, 1 `bsrange`, 2
+/// `bssplit`); the places of the others stay empty, which keeps what they have.
 fn print_blocks(options: &Options, kind: u8) -> Option<String> {
     let blocks = &options.blocks;
-    let of = |sizes: &BlockSizes| match sizes {
-        BlockSizes::Fixed(_) => 0,
-        BlockSizes::Range(..) => 1,
-        BlockSizes::Split(_) => 2,
-    };
-    let widest = blocks.iter().map(|(_, sizes)| of(sizes)).max().unwrap_or(0);
-    if widest != kind || *blocks == Options::default().blocks {
-        return None;
-    }
-    Some(print_directions(blocks, |sizes| match (kind, sizes) {
-        (1, sizes) => format!("{}-{}", sizes.min(), sizes.max()),
+    let text = print_directions(blocks, |sizes| match (kind, sizes) {
+        (0, BlockSizes::Fixed(bytes)) => bytes.to_string(),
+        (1, BlockSizes::Range(low, high)) => format!("{low}-{high}"),
         (2, BlockSizes::Split(parts)) => print_split(parts),
-        (2, sizes) => format!("{}/100", sizes.min()),
-        (_, sizes) => sizes.min().to_string(),
-    }))
+        _ => String::new(),
+    });
+    let says_something = text.chars().any(|c| c != ',');
+    (says_something && *blocks != Options::default().blocks).then_some(text)
 }
 
 fn counts(value: Value<'_>, old: &PerDirection<u64>) -> Parsed<PerDirection<u64>> {
@@ -371,7 +367,7 @@ static OPTIONS: &[OptionSpec] = &[
             o.kb_base = one_of(v, &[("1024", 1024), ("1000", 1000)])?;
             Ok(())
         },
-        |_| None,
+        |o| unless(&o.kb_base, &1024, u64::to_string),
     ),
     typed(
         "description",
@@ -476,9 +472,12 @@ static OPTIONS: &[OptionSpec] = &[
         "low-high[,low-high][,low-high]",
         "Evenly likely multiples of the lower size up to the higher.",
         |o, v| {
-            o.blocks = v.per_direction(&o.blocks, &[',', '/'], |v| {
-                v.range(block_size).map(|(low, high)| BlockSizes::Range(low, high))
-            })?;
+            o.blocks =
+                v.per_direction(&o.blocks, &[',', '/'], |v| {
+                    v.range(block_size).map(|(low, high)| {
+                        if low == high { BlockSizes::Fixed(low) } else { BlockSizes::Range(low, high) }
+                    })
+                })?;
             Ok(())
         },
         |o| print_blocks(o, 1),
@@ -505,14 +504,7 @@ static OPTIONS: &[OptionSpec] = &[
         },
         |o| {
             let print = |align: &Option<u64>| align.map(|align| align.to_string()).unwrap_or_default();
-            let align = &o.align_bytes;
-            // A trailing comma keeps an unset last direction from inheriting.
-            let list = print_directions(align, print);
-            unless(
-                align,
-                &PerDirection::default(),
-                |a| if a.trim.is_none() { format!("{list},") } else { list.clone() },
-            )
+            unless(&o.align_bytes, &PerDirection::default(), |align| print_directions(align, print))
         },
     ),
     typed(

@@ -122,12 +122,15 @@ pub(super) fn check(
     if verify == Verify::Pattern {
         let differs = data.iter().zip(pattern.iter().cycle()).position(|(got, want)| got != want);
         return match differs {
-            Some(at) => wrong(format!("byte {at} is {:#04x}, not the pattern's {:#04x}", data[at], pattern[at % pattern.len()])),
+            Some(at) => {
+                wrong(format!("byte {at} is {:#04x}, not the pattern's {:#04x}", data[at], pattern[at % pattern.len()]))
+            }
             None => Ok(()),
         };
     }
     let (header, body) = data.split_at(HEADER_BYTES);
-    let mut fields = header.chunks_exact(8).map(|field| field.iter().rev().fold(0_u64, |n, byte| n << 8 | u64::from(*byte)));
+    let mut fields =
+        header.chunks_exact(8).map(|field| field.iter().rev().fold(0_u64, |n, byte| n << 8 | u64::from(*byte)));
     let mut field = || fields.next().unwrap_or(0);
     let (magic, offset, bytes, found, sum) = (field(), field(), field(), field(), field());
     if magic != MAGIC {

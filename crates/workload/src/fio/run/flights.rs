@@ -94,10 +94,8 @@ impl Shared {
 impl Flights {
     pub fn new(depth: u32) -> Self {
         let shared = Arc::new(Shared::default());
-        let place = |place| Place {
-            waker: Waker::from(Arc::new(PlaceWaker { place, shared: shared.clone() })),
-            flight: None,
-        };
+        let place =
+            |place| Place { waker: Waker::from(Arc::new(PlaceWaker { place, shared: shared.clone() })), flight: None };
         Self {
             places: (0..depth).map(place).collect(),
             free: (0..depth).rev().collect(),

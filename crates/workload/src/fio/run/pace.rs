@@ -27,12 +27,7 @@ struct Lane {
 }
 
 impl Pace {
-    pub fn new(
-        process: RateProcess,
-        bytes_per_s: PerDirection<u64>,
-        block_bytes: PerDirection<u64>,
-        rng: Rng,
-    ) -> Self {
+    pub fn new(process: RateProcess, bytes_per_s: PerDirection<u64>, block_bytes: PerDirection<u64>, rng: Rng) -> Self {
         let lane = |direction| Lane {
             bytes_per_s: bytes_per_s[direction],
             block_bytes: block_bytes[direction],

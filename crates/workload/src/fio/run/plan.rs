@@ -26,7 +26,9 @@ pub enum StartError {
         device_bytes: u64,
     },
     /// A block that is longer than the region.
-    #[error("job `{job}`: a block of {block_bytes} bytes does not fit the region of {region_bytes}: lower bs or raise size")]
+    #[error(
+        "job `{job}`: a block of {block_bytes} bytes does not fit the region of {region_bytes}: lower bs or raise size"
+    )]
     BlockOutgrowsRegion {
         /// The job.
         job: String,
@@ -142,7 +144,11 @@ impl Plan {
             StartError::OutsideDevice { job: name(), start, end, device_bytes }
         })?;
         if used.iter().any(|direction| options.blocks[*direction].min() > region.bytes) {
-            return Err(StartError::BlockOutgrowsRegion { job: name(), block_bytes: smallest, region_bytes: region.bytes });
+            return Err(StartError::BlockOutgrowsRegion {
+                job: name(),
+                block_bytes: smallest,
+                region_bytes: region.bytes,
+            });
         }
         for (what, bytes) in lengths(options, &used).into_iter().chain([("offset", region.start)]) {
             if bytes % u64::from(lba) != 0 {

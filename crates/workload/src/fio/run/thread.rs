@@ -41,6 +41,8 @@ pub(super) struct Thread {
     flights: Flights,
     /// Decided on, not yet submitted.
     queued: Vec<(Kind, RequestId, Nanos)>,
+    /// Reaped, not yet accounted for; empty between reapings.
+    reaped: Vec<(Flight, BioResult)>,
     filler: Option<Filler>,
     ledger: Option<Ledger>,
     measured: Rc<RefCell<Measured>>,
@@ -60,7 +62,14 @@ struct Count {
 }
 
 impl Thread {
-    pub fn new(host: &Host, job: &Rc<Job>, plan: Plan, index: u32, keeps_contents: bool, measured: Rc<RefCell<Measured>>) -> Self {
+    pub fn new(
+        host: &Host,
+        job: &Rc<Job>,
+        plan: Plan,
+        index: u32,
+        keeps_contents: bool,
+        measured: Rc<RefCell<Measured>>,
+    ) -> Self {
         let options = &job.options;
         let stream = |purpose: &str| sim::rng::stream(plan.seed, &format!("fio/{}/{purpose}", plan.stream));
         let generator = Generator::new(options, plan.region, plan.seed, &plan.stream);
@@ -76,6 +85,7 @@ impl Thread {
             cpu: host.cpus.thread(format!("{}/{index}", job.name), plan.core),
             flights: Flights::new(plan.depth),
             queued: Vec::with_capacity(plan.batch as usize),
+            reaped: Vec::new(),
             host: host.clone(),
             job: job.clone(),
             plan,
@@ -118,11 +128,8 @@ impl Thread {
         if !self.has_failed() {
             // Closing the device and `end_fsync` each flush once, where asked.
             let options = self.options();
-            let closing = if options.pattern.writes {
-                u8::from(options.end_fsync) + u8::from(options.fsync_on_close)
-            } else {
-                0
-            };
+            let closing =
+                if options.pattern.writes { u8::from(options.end_fsync) + u8::from(options.fsync_on_close) } else { 0 };
             for _ in 0..closing {
                 self.sync_and_wait().await;
             }
@@ -296,7 +303,7 @@ impl Thread {
         } else {
             result
         };
-        self.interrupts(&[request]).await;
+        self.host.sim.sleep_until(self.interrupt(request)).await;
         self.cpu.syscall_for(request, Nanos::ZERO).await;
         {
             let mut measured = self.measured.borrow_mut();
@@ -327,17 +334,10 @@ impl Thread {
         Bio { op, sector: Sector(io.offset / Sector::BYTES), bytes: io.bytes, flags, data, request }
     }
 
-    /// Runs the completion interrupts of these requests and waits for the last.
-    async fn interrupts(&mut self, requests: &[RequestId]) {
-        let (core, cost) = (self.cpu.core(), self.host.costs.complete);
-        if cost == Nanos::ZERO {
-            return;
-        }
-        let mut until = self.now();
-        for request in requests {
-            until = self.host.cpus.interrupt_for(*request, core, cost);
-        }
-        self.host.sim.sleep_until(until).await;
+    /// Runs a request's completion interrupt on the job's core (blk-mq completes
+    /// where it was submitted); gives the time at which the handler returns.
+    fn interrupt(&self, request: RequestId) -> Nanos {
+        self.host.cpus.interrupt_for(request, self.cpu.core(), self.host.costs.complete)
     }
 
     /// Reaps from `min` to `max` I/Os (at most those in flight).
@@ -345,12 +345,14 @@ impl Thread {
         let had_to_ask = self.flights.completed() < min.max(1);
         self.flights.wait_for(min).await;
         let count = self.flights.completed().min(max);
-        let mut reaped: Vec<(Flight, BioResult)> = Vec::with_capacity(count as usize);
+        let mut reaped = std::mem::take(&mut self.reaped);
+        let mut handled_at = self.now();
         for _ in 0..count {
-            reaped.extend(self.flights.reap());
+            let Some((flight, result)) = self.flights.reap() else { break };
+            handled_at = self.interrupt(flight.request);
+            reaped.push((flight, result));
         }
-        let requests: Vec<RequestId> = reaped.iter().map(|(flight, _)| flight.request).collect();
-        self.interrupts(&requests).await;
+        self.host.sim.sleep_until(handled_at).await;
         // io_uring's completions lie in shared memory: a call is made only to wait.
         if had_to_ask || self.options().engine.kind != EngineKind::IoUring {
             self.cpu.syscall().await;
@@ -360,9 +362,10 @@ impl Thread {
             measured.depths.completed(count);
             measured.in_flight = self.flights.len();
         }
-        for (flight, result) in reaped {
+        for (flight, result) in reaped.drain(..) {
             self.account(flight, result, false);
         }
+        self.reaped = reaped;
     }
 
     fn account(&mut self, flight: Flight, result: BioResult, synchronous: bool) {

@@ -1,0 +1,124 @@
+//! Figures both outputs derive from a report.
+
+use stats::Histogram;
+use units::Nanos;
+
+use crate::fio::parse::Unified;
+use crate::fio::report::{DirectionReport, JobReport};
+
+/// The blocks of figures a job shows: `read`, `write`, `trim`, `mixed`.
+pub(super) fn sections(report: &JobReport) -> Vec<(&'static str, DirectionReport)> {
+    let apart = report.directions.iter().map(|(direction, figures)| (direction.name(), figures.clone()));
+    let mixed = || {
+        let mut all = report.directions.read.clone();
+        all.merge(&report.directions.write);
+        all.merge(&report.directions.trim);
+        ("mixed", all)
+    };
+    match report.setup.unified {
+        Unified::None => apart.collect(),
+        Unified::Mixed => vec![mixed()],
+        Unified::Both => apart.chain([mixed()]).collect(),
+    }
+}
+
+/// Statistics over the intervals of a series.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Samples {
+    pub min: u64,
+    pub max: u64,
+    pub mean: f64,
+    pub stddev: f64,
+    pub count: u64,
+}
+
+impl Samples {
+    fn of(values: &[f64]) -> Self {
+        let count = values.len() as u64;
+        if count == 0 {
+            return Self::default();
+        }
+        let mean = values.iter().sum::<f64>() / count as f64;
+        let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+        let fold = |start: f64, pick: fn(f64, f64) -> f64| values.iter().copied().fold(start, pick);
+        Self {
+            min: fold(f64::INFINITY, f64::min) as u64,
+            max: fold(0.0, f64::max) as u64,
+            mean,
+            stddev: if count < 2 { 0.0 } else { (squares / (count - 1) as f64).sqrt() },
+            count,
+        }
+    }
+}
+
+/// KiB/s and IOPS over the series' intervals that lie wholly in the measured time.
+pub(super) fn samples(report: &JobReport, figures: &DirectionReport) -> (Samples, Samples) {
+    let interval = figures.series.interval();
+    let whole = figures
+        .series
+        .iter()
+        .filter(|(start, _)| *start >= report.measured_from && *start + interval <= report.finished_at);
+    let per_s = 1.0 / interval.as_secs_f64();
+    let (bandwidth, iops): (Vec<f64>, Vec<f64>) =
+        whole.map(|(_, value)| (value.bytes as f64 / 1024.0 * per_s, value.ios as f64 * per_s)).unzip();
+    (Samples::of(&bandwidth), Samples::of(&iops))
+}
+
+/// Bytes per second of all reports of a group, in one of their sections.
+pub(super) fn group_bytes_per_s(reports: &[JobReport], group: u32, section: &str) -> f64 {
+    let of_group = reports.iter().filter(|report| report.group == group);
+    of_group.flat_map(sections).filter(|(name, _)| *name == section).map(|(_, figures)| figures.bytes_per_s()).sum()
+}
+
+/// Upper bounds of fio's coarse latency table, in each unit.
+pub(super) const LATENCY_BOUNDS: [u64; 12] = [2, 4, 10, 20, 50, 100, 250, 500, 750, 1000, 2000, u64::MAX];
+
+/// Shares in percent of fio's coarse latency table: nanoseconds and
+/// microseconds to 1000, milliseconds to 2000 and above.
+pub(super) fn latency_table(report: &JobReport) -> [Vec<f64>; 3] {
+    let mut counts = [vec![0_u64; 10], vec![0; 10], vec![0; 12]];
+    let all: u64 = report.directions.iter().map(|(_, figures)| figures.clat.count()).sum();
+    for (_, figures) in report.directions.iter() {
+        for bin in figures.clat.bins() {
+            let (unit, value) = match bin.low.0 {
+                ns @ 0..1_000 => (0, ns),
+                ns @ 1_000..1_000_000 => (1, ns / 1_000),
+                ns => (2, ns / 1_000_000),
+            };
+            let bucket = LATENCY_BOUNDS.iter().position(|bound| value < *bound).unwrap_or(11);
+            counts[unit][bucket] += bin.count;
+        }
+    }
+    counts.map(|unit| unit.into_iter().map(|count| share(count, all)).collect())
+}
+
+/// A share in percent; fio shows anything seen at all as at least 0.01.
+pub(super) fn share(count: u64, all: u64) -> f64 {
+    if count == 0 || all == 0 { 0.0 } else { (100.0 * count as f64 / all as f64).max(0.01) }
+}
+
+/// CPU time in percent of the time the job's threads existed.
+pub(super) fn cpu_percent(report: &JobReport) -> (f64, f64) {
+    let elapsed = report.finished_at.since(report.started_at).0 as f64 * f64::from(report.threads);
+    let percent = |time: Nanos| if elapsed > 0.0 { 100.0 * time.0 as f64 / elapsed } else { 0.0 };
+    (percent(report.cpu.user), percent(report.cpu.system))
+}
+
+/// fio's `err`: the errno of the first failure (EIO), or 0.
+pub(super) fn errno(report: &JobReport) -> u32 {
+    const EIO: u32 = 5;
+    const EILSEQ: u32 = 84;
+    let mismatched = report.verify.as_ref().is_some_and(|verify| verify.mismatches > 0);
+    if report.error_count > 0 || report.shortfall.is_some() && !mismatched {
+        EIO
+    } else if mismatched {
+        EILSEQ
+    } else {
+        0
+    }
+}
+
+/// The percentiles asked for, with their values.
+pub(super) fn percentiles(report: &JobReport, times: &Histogram) -> Vec<(f64, Nanos)> {
+    report.setup.percentiles.iter().map(|percent| (*percent, times.percentile(*percent))).collect()
+}
