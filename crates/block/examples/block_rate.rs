@@ -86,7 +86,7 @@ fn main() {
     let total: u64 = arguments.next().and_then(|text| text.parse().ok()).unwrap_or(2_000_000);
     let depth: u16 = arguments.next().and_then(|text| text.parse().ok()).unwrap_or(32);
     for op in [BioOp::Read, BioOp::Write] {
-        let config = QueueConfig { scheduler, ..QueueConfig::default() };
+        let config = QueueConfig { scheduler: Some(scheduler), ..QueueConfig::default() };
         let (rate, mean_depth) = rate(device(&name), config, op, total, depth);
         println!("{name}, {scheduler:?}, {op:?}: {rate:.0} I/O per core-second, mean depth {mean_depth:.1}");
     }

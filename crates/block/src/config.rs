@@ -12,9 +12,11 @@ use units::Nanos;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct QueueConfig {
-    /// I/O scheduler; Linux gives NVMe devices `none`.
-    pub scheduler: SchedulerKind,
-    /// Tunables of mq-deadline, read when `scheduler` is `mq-deadline`.
+    /// I/O scheduler; by default mq-deadline for a device with one queue, such
+    /// as a disk, and none for one with several (block/elevator.c,
+    /// elevator_get_default).
+    pub scheduler: Option<SchedulerKind>,
+    /// Tunables of mq-deadline, for when it is the scheduler.
     pub mq_deadline: MqDeadlineConfig,
     /// CPUs that submit; the CPU number given to a submission counts modulo this.
     pub cpus: NonZeroU16,
@@ -47,7 +49,7 @@ pub struct QueueConfig {
 impl Default for QueueConfig {
     fn default() -> Self {
         Self {
-            scheduler: SchedulerKind::None,
+            scheduler: None,
             mq_deadline: MqDeadlineConfig::default(),
             cpus: NonZeroU16::MIN,
             nr_hw_queues: None,
@@ -62,11 +64,10 @@ impl Default for QueueConfig {
 }
 
 /// The I/O schedulers, as written to `queue/scheduler`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SchedulerKind {
     /// No scheduler: software queues feed the hardware queues.
-    #[default]
     None,
     /// Deadlines and sorted batches (block/mq-deadline.c).
     MqDeadline,
@@ -145,7 +146,7 @@ mod tests {
             "scheduler = \"mq-deadline\"\nnomerges = 1\ncpus = 4\nqueue_depth = 31\n[mq_deadline]\nread_expire = \"100ms\"\n",
         )
         .unwrap();
-        assert_eq!(config.scheduler, SchedulerKind::MqDeadline);
+        assert_eq!(config.scheduler, Some(SchedulerKind::MqDeadline));
         assert_eq!(config.nomerges, NoMerges::OneHit);
         assert_eq!(config.mq_deadline.read_expire, Nanos::from_millis(100));
         assert_eq!(config.mq_deadline.fifo_batch, 16);

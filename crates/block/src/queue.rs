@@ -67,9 +67,10 @@ impl Queue {
             Some(depth) => depth.get().min(NO_TAG - 1),
             None => identity.queue_depth.clamp(1, NVME_QUEUE_DEPTH),
         };
-        let has_scheduler = config.scheduler != SchedulerKind::None;
+        let default_scheduler = if identity.queues > 1 { SchedulerKind::None } else { SchedulerKind::MqDeadline };
+        let scheduler_kind = config.scheduler.unwrap_or(default_scheduler);
         let mut scheduler_tags = 0;
-        if has_scheduler {
+        if scheduler_kind != SchedulerKind::None {
             let default = 2 * u32::from(depth).min(DEFAULT_REQUESTS);
             scheduler_tags = config.nr_requests.map_or(default, |requests| requests.get().into());
         } else if let Some(requests) = config.nr_requests {
@@ -90,7 +91,7 @@ impl Queue {
             tag_waits: 0,
         };
         let hctxs = (0..queues).map(hctx).collect();
-        let scheduler: Box<dyn Scheduler> = match config.scheduler {
+        let scheduler: Box<dyn Scheduler> = match scheduler_kind {
             SchedulerKind::None => Box::new(SoftwareQueues::new(&map)),
             SchedulerKind::MqDeadline => Box::new(MqDeadline::new(config.mq_deadline.clone())),
         };
@@ -106,7 +107,7 @@ impl Queue {
             hctxs,
             map,
             scheduler,
-            scheduler_kind: config.scheduler,
+            scheduler_kind,
             scheduled: 0,
             device,
             device_queue_depth,

@@ -152,7 +152,7 @@ fn flush_sequences() {
     ];
     for scheduler in [SchedulerKind::None, SchedulerKind::MqDeadline] {
         for (write_cache, fua, bio, commands) in &cases {
-            let mut bench = Bench::with(QueueConfig { scheduler, ..Default::default() }, |device| {
+            let mut bench = Bench::with(QueueConfig { scheduler: Some(scheduler), ..Default::default() }, |device| {
                 device.identity_mut().volatile_write_cache = *write_cache;
                 device.identity_mut().supports_fua = *fua;
             });
@@ -281,7 +281,7 @@ fn impossible_bios_fail_alone() {
 fn data_of_a_sequence_goes_before_the_scheduler_queue() {
     // BLK_MQ_INSERT_AT_HEAD for requeued flush data; one tag makes it visible.
     let config = QueueConfig {
-        scheduler: SchedulerKind::MqDeadline,
+        scheduler: Some(SchedulerKind::MqDeadline),
         queue_depth: NonZeroU16::new(1),
         nr_requests: NonZeroU16::new(64),
         ..Default::default()

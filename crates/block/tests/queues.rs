@@ -41,10 +41,22 @@ fn cpus_feed_their_hardware_queues() {
 }
 
 #[test]
+fn devices_with_one_queue_get_mq_deadline() {
+    let order = |queues: u16| {
+        let mut bench = Bench::with(depth(1), |device| device.identity_mut().queues = queues);
+        let futures = [0, 5, 30, 20, 10].map(|block| bench.device.submit(0, read(block, 1))).into();
+        bench.wait(futures);
+        bench.commands()
+    };
+    assert_eq!(order(4), ["R 0+1", "R 5+1", "R 30+1", "R 20+1", "R 10+1"]);
+    assert_eq!(order(1), ["R 0+1", "R 5+1", "R 10+1", "R 20+1", "R 30+1"]);
+}
+
+#[test]
 fn tags_bound_what_is_at_the_device() {
     for scheduler in [SchedulerKind::None, SchedulerKind::MqDeadline] {
         let held = (scheduler != SchedulerKind::None).then_some(NonZeroU16::new(16).unwrap());
-        let mut bench = Bench::new(QueueConfig { scheduler, nr_requests: held, ..depth(3) });
+        let mut bench = Bench::new(QueueConfig { scheduler: Some(scheduler), nr_requests: held, ..depth(3) });
         let futures = (0..10).map(|i| bench.device.submit(0, read(i * 10, 1))).collect();
         assert_eq!(bench.device.statistics().in_flight, 3);
         let results = bench.wait(futures);
@@ -67,7 +79,7 @@ fn tags_bound_what_is_at_the_device() {
 #[test]
 fn a_freed_tag_is_used_at_once() {
     for scheduler in [SchedulerKind::None, SchedulerKind::MqDeadline] {
-        let mut bench = Bench::new(QueueConfig { scheduler, ..depth(2) });
+        let mut bench = Bench::new(QueueConfig { scheduler: Some(scheduler), ..depth(2) });
         let first = bench.device.submit(0, read(0, 1));
         let (handle, device) = (bench.executor.handle(), bench.device.clone());
         let later = bench.executor.handle().spawn(async move {
@@ -102,7 +114,7 @@ fn merged_reads_get_their_own_bytes() {
 #[test]
 fn scheduler_tags_bound_what_the_scheduler_holds() {
     let config = QueueConfig {
-        scheduler: SchedulerKind::MqDeadline,
+        scheduler: Some(SchedulerKind::MqDeadline),
         nr_requests: NonZeroU16::new(4),
         queue_depth: NonZeroU16::new(1),
         ..Default::default()
@@ -142,7 +154,7 @@ fn cpus_share_scarce_tags_fairly() {
 fn a_full_submission_queue_requeues_in_order() {
     // More driver tags than the device's queue of 64 holds.
     for scheduler in [SchedulerKind::None, SchedulerKind::MqDeadline] {
-        let mut bench = Bench::new(QueueConfig { scheduler, ..depth(200) });
+        let mut bench = Bench::new(QueueConfig { scheduler: Some(scheduler), ..depth(200) });
         let futures = (0..200).map(|i| bench.device.submit(0, read(i * 10, 1))).collect();
         bench.wait(futures);
         assert_eq!(bench.log.borrow().most_outstanding, 64);
@@ -186,7 +198,7 @@ fn a_plug_that_runs_out_of_tags_goes_out() {
 
 #[test]
 fn a_plug_feeds_the_scheduler_at_once() {
-    let config = QueueConfig { scheduler: SchedulerKind::MqDeadline, ..Default::default() };
+    let config = QueueConfig { scheduler: Some(SchedulerKind::MqDeadline), ..Default::default() };
     let mut bench = Bench::new(config);
     let mut plug = bench.device.plug(0);
     let futures = [30, 10, 31, 20, 11].map(|block| plug.submit(write(block, 1))).into();
@@ -200,7 +212,7 @@ fn a_plug_feeds_the_scheduler_at_once() {
 fn a_power_cut_fails_everything_everywhere() {
     for scheduler in [SchedulerKind::None, SchedulerKind::MqDeadline] {
         // In flight, in a flush sequence, in the scheduler, waiting for tags, plugged.
-        let config = QueueConfig { scheduler, nr_requests: NonZeroU16::new(8), ..depth(2) };
+        let config = QueueConfig { scheduler: Some(scheduler), nr_requests: NonZeroU16::new(8), ..depth(2) };
         let mut bench = Bench::new(config);
         let mut futures: Vec<_> = (0..20).map(|i| bench.device.submit(0, read(i * 10, 1))).collect();
         futures.push(bench.device.submit(0, write_with(0, 200, BioFlags::PREFLUSH | BioFlags::FUA)));
