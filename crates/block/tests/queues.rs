@@ -43,7 +43,8 @@ fn cpus_feed_their_hardware_queues() {
 #[test]
 fn devices_with_one_queue_get_mq_deadline() {
     let order = |queues: u16| {
-        let mut bench = Bench::with(depth(1), |device| device.identity_mut().queues = queues);
+        let config = QueueConfig { nr_requests: NonZeroU16::new(16), ..depth(1) };
+        let mut bench = Bench::with(config, |device| device.identity_mut().queues = queues);
         let futures = [0, 5, 30, 20, 10].map(|block| bench.device.submit(0, read(block, 1))).into();
         bench.wait(futures);
         bench.commands()
