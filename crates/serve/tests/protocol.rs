@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use common::{Client, Served, Setting, info_request, request};
 use plumb_serve::nbd::Limits;
+use units::Nanos;
 
 const EPERM: u32 = 1;
 const EINVAL: u32 = 22;
@@ -188,7 +189,7 @@ fn structured_replies() {
 
 #[test]
 fn pipelined_requests_beyond_every_limit_are_all_answered() {
-    let limits = Limits { connections: 2, outstanding: 8, request_bytes: 64 << 10 };
+    let limits = Limits { connections: 2, outstanding: 8, request_bytes: 64 << 10, ..Limits::default() };
     let served = Served::null(Setting { limits, ..Setting::default() }, 8);
     let mut client = Client::go(&served);
     let mut sender = client.stream.try_clone().unwrap();
@@ -279,9 +280,22 @@ fn clients_beyond_the_limit_are_turned_away() {
 }
 
 #[test]
+fn half_open_clients_make_room() {
+    let limits = Limits { connections: 1, handshake: Nanos::from_millis(50), ..Limits::default() };
+    let served = Served::null(Setting { limits, ..Setting::default() }, 8);
+    let mut half_open = Client::greet(&served);
+    assert!(half_open.is_closed());
+    served.wait_for_log("no complete handshake within 50ms");
+    // One that is through the handshake may be silent for longer.
+    let mut client = Client::go(&served);
+    std::thread::sleep(Duration::from_millis(150));
+    assert_eq!(client.call(0, 0, 0, 512).0, 0);
+}
+
+#[test]
 fn stopping_answers_what_is_outstanding() {
     let served =
-        Served::start(Setting::default(), || Box::new(ssd::NullDevice::new(1024, 512, units::Nanos::from_millis(300))));
+        Served::start(Setting::default(), || Box::new(ssd::NullDevice::new(1024, 512, Nanos::from_millis(300))));
     let mut client = Client::go(&served);
     client.send(0, 0, 3, 0, 512);
     std::thread::sleep(Duration::from_millis(50));

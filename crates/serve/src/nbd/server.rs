@@ -24,8 +24,9 @@ const LISTENER: u64 = 0;
 const STOP: u64 = 1;
 const FIRST_CONNECTION: u64 = 2;
 
-/// How long a client may take to finish the handshake.
-const HANDSHAKE_TIME: Nanos = Nanos::from_secs(10);
+/// How long no client is accepted after one could not be: descriptors or memory
+/// have run out, and trying again at once would only fill the log.
+const ACCEPT_PAUSE: Nanos = Nanos::from_secs(1);
 
 /// How long clients get to take their last replies on shutdown.
 const DRAIN_TIME: Nanos = Nanos::from_secs(2);
@@ -43,6 +44,9 @@ pub struct Limits {
     pub outstanding: u32,
     /// Largest read or write in bytes, advertised as the maximum block size.
     pub request_bytes: u32,
+    /// How long a client may take to finish the handshake. Afterwards it may be
+    /// silent for as long as it likes.
+    pub handshake: Nanos,
 }
 
 impl Limits {
@@ -56,7 +60,7 @@ impl Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { connections: 32, outstanding: 256, request_bytes: 32 << 20 }
+        Self { connections: 32, outstanding: 256, request_bytes: 32 << 20, handshake: Nanos::from_secs(10) }
     }
 }
 
@@ -196,6 +200,8 @@ pub(crate) struct EventLoop<'a> {
     next_serial: u64,
     latencies: Latencies,
     replies: Vec<Reply<Context>>,
+    /// Until when no client is accepted, because one could not be.
+    accept_paused_until: Option<Nanos>,
     accepted: u64,
     dropped: u64,
     read_bytes: u64,
@@ -225,6 +231,7 @@ impl<'a> EventLoop<'a> {
             next_serial: 0,
             latencies: Latencies::new(calibration.transport),
             replies: Vec::new(),
+            accept_paused_until: None,
             accepted: 0,
             dropped: 0,
             read_bytes: 0,
@@ -248,7 +255,7 @@ impl<'a> EventLoop<'a> {
         self.poller.add(&socket, FIRST_CONNECTION + slot as u64, Interest::READABLE)?;
         self.accepted += 1;
         self.next_serial += 1;
-        let deadline = self.clock.now() + HANDSHAKE_TIME;
+        let deadline = self.clock.now() + self.options.limits.handshake;
         let peer = format!("{peer} client {}", self.next_serial);
         self.connections[slot] = Some(Connection::new(socket, peer, self.next_serial, deadline));
         self.send(slot);
@@ -287,8 +294,11 @@ impl<'a> EventLoop<'a> {
             // event to announce them.
             busy |= self.connections.iter().flatten().any(|client| client.is_runnable(&self.options.limits));
             self.drop_late_handshakes(now);
-            if let (true, Some(listener)) = (accept, &listener) {
-                self.accept(listener);
+            if let Some(listener) = &listener {
+                if accept {
+                    self.accept(listener);
+                }
+                self.watch(listener, now).map_err(fail("watching for clients"))?;
             }
         }
     }
@@ -297,7 +307,7 @@ impl<'a> EventLoop<'a> {
     fn timeout(&self) -> Option<Nanos> {
         let device = self.backend.next_event().map(|due| due.since(self.lead.now() + self.options.spin));
         let handshake = self.connections.iter().flatten().filter_map(|connection| connection.handshake_deadline).min();
-        let next = device.into_iter().chain(handshake).min()?;
+        let next = device.into_iter().chain(handshake).chain(self.accept_paused_until).min()?;
         Some(next.since(self.clock.now()))
     }
 
@@ -311,14 +321,24 @@ impl<'a> EventLoop<'a> {
                     }
                 }
                 Ok(None) => return,
-                // The client was gone already, or descriptors ran out: either way
-                // the clients that are there are served on.
+                // The clients that are there are served on.
                 Err(error) => {
-                    (self.options.log)(&format!("a client was not accepted: {error}"));
+                    (self.options.log)(&format!("no client is accepted for {ACCEPT_PAUSE}: {error}"));
+                    self.accept_paused_until = Some(self.clock.now() + ACCEPT_PAUSE);
                     return;
                 }
             }
         }
+    }
+
+    /// Stops and starts waiting for clients as the pause begins and ends.
+    fn watch(&mut self, listener: &Listener, now: Nanos) -> io::Result<()> {
+        let Some(until) = self.accept_paused_until else { return Ok(()) };
+        let over = until <= now;
+        if over {
+            self.accept_paused_until = None;
+        }
+        self.poller.modify(listener, LISTENER, Interest { readable: over, writable: false })
     }
 
     fn receive(&mut self, slot: usize, event: &Ready) {
@@ -406,7 +426,8 @@ impl<'a> EventLoop<'a> {
         for slot in 0..self.connections.len() {
             let deadline = self.connections[slot].as_ref().and_then(|connection| connection.handshake_deadline);
             if deadline.is_some_and(|deadline| deadline <= now) {
-                self.close(slot, End::Dropped(format!("no complete handshake within {HANDSHAKE_TIME}")));
+                let limit = self.options.limits.handshake;
+                self.close(slot, End::Dropped(format!("no complete handshake within {limit}")));
             }
         }
     }
