@@ -92,7 +92,7 @@ fn a_broken_profile_is_named_by_file_line_and_key_with_the_mend() {
         (disk, "rpm = 7200", "rpm = \"fast\"", "`geometry.rpm`"),
         (disk, "average = \"8.5ms\"", "average = \"8.5 parsecs\"", "`seek.average`: `8.5 parsecs` is not a time"),
         (disk, "rpm = 7200", "rpm = 7", "`geometry.rpm` is 7; it must be 60 to 60000"),
-        (disk, "full_stroke = \"17ms\"", "full_stroke = \"99ms\"", "`seek.full_stroke` can be"),
+        (disk, "full_stroke = \"17ms\"", "full_stroke = \"99ms\"", "`seek.full_stroke` is 99ms; it must be"),
         (disk, "scheduler = \"shortest-positioning\"", "scheduler = \"elevater\"", "did you mean `elevator`?"),
         (disk, "geometry.heads = ", "geometry.haeds = ", "did you mean `geometry.heads`?"),
         (disk, "kind = \"disk\"", "kind = \"dsik\"", "did you mean `disk`?"),

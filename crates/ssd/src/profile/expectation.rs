@@ -122,9 +122,8 @@ impl Expectation {
         if !fits {
             return Err(format!("`{}`: {} is no unit of this statistic", self.figure, self.unit));
         }
-        // Written so that a NaN fails too.
-        if !(self.low <= self.high) {
-            return Err(format!("`{}`: `low` is above `high`; exchange them", self.figure));
+        if self.low > self.high || self.low.is_nan() || self.high.is_nan() {
+            return Err(format!("`{}`: no number lies from `low` to `high`; exchange them", self.figure));
         }
         Ok(())
     }
