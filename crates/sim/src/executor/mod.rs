@@ -202,7 +202,8 @@ impl Executor {
                     continue;
                 }
             }
-            let next = self.next_event();
+            let (timer, source) = self.next_events();
+            let next = [timer, source].into_iter().flatten().min();
             let now = match &core.clock {
                 Clock::Virtual(clock) => {
                     let Some(next) = next.filter(|&t| deadline.is_none_or(|d| t <= d)) else { return };
@@ -232,7 +233,14 @@ impl Executor {
                     now
                 }
             };
-            self.fire(now, &root);
+            if source.is_some_and(|t| t <= now) {
+                self.advance_sources(now);
+                // What the sources woke goes before what the timers wake.
+                self.take_ready(&root);
+            }
+            if timer.is_some_and(|t| t <= now) {
+                self.fire_timers(now, &root);
+            }
         }
     }
 
@@ -288,35 +296,36 @@ impl Executor {
         }
     }
 
-    /// When the next timer or source event is due.
+    /// When the next timer and the next source event are due.
     #[inline]
-    fn next_event(&self) -> Option<Nanos> {
+    fn next_events(&self) -> (Option<Nanos>, Option<Nanos>) {
         let timer = self.core.timers.borrow_mut().next_ns().map(Nanos);
         let sources = self.core.sources.borrow();
         let source = sources.iter().filter_map(|s| s.borrow().next_event()).min();
-        match (timer, source) {
-            (Some(timer), Some(source)) => Some(timer.min(source)),
-            (timer, source) => timer.or(source),
+        (timer, source)
+    }
+
+    /// Advances the sources that are due.
+    fn advance_sources(&mut self, now: Nanos) {
+        // Each goes out of the list's borrow, since a source may add another.
+        let mut index = 0;
+        while let Some((at, source)) = self.due_source(now, index) {
+            index = at + 1;
+            self.step(|_| format!("event source {at}"));
+            source.borrow_mut().advance(now);
         }
     }
 
-    /// Advances the sources and fires the timers that are due.
-    #[inline]
-    fn fire(&mut self, now: Nanos, root: &Option<Root<'_>>) {
-        // By index, and each source out of the list's borrow, since a source
-        // may add another.
-        let mut index = 0;
-        loop {
-            let Some(source) = self.core.sources.borrow().get(index).cloned() else { break };
-            index += 1;
-            let due = source.borrow().next_event().is_some_and(|t| t <= now);
-            if due {
-                self.step(|_| format!("event source {index}"));
-                source.borrow_mut().advance(now);
-            }
-        }
-        // What the sources woke goes before what the timers wake.
-        self.take_ready(root);
+    /// The first due source from `from` on, with its index.
+    fn due_source(&self, now: Nanos, from: usize) -> Option<(usize, Rc<RefCell<dyn EventSource>>)> {
+        let sources = self.core.sources.borrow();
+        let mut due = sources.iter().enumerate().skip(from);
+        let (at, source) = due.find(|(_, s)| s.borrow().next_event().is_some_and(|t| t <= now))?;
+        Some((at, source.clone()))
+    }
+
+    /// Readies the tasks whose timers are due.
+    fn fire_timers(&mut self, now: Nanos, root: &Option<Root<'_>>) {
         loop {
             let waiter = self.core.timers.borrow_mut().pop_due(now.0);
             match waiter {

@@ -45,8 +45,8 @@ pub(super) struct Timers {
     /// Which levels hold entries, and which digits of each level.
     levels: u16,
     digits: [u16; LEVELS],
-    /// Kept to move entries without allocating.
-    scratch: Vec<Entry>,
+    /// The room that empty buckets had, for the next that fill.
+    spare: Vec<Vec<Entry>>,
     slots: Vec<Slot>,
     free: Vec<u32>,
     live: usize,
@@ -84,6 +84,9 @@ struct Slot {
 /// What a slot without a timer holds.
 const NOBODY: Waiter = Waiter::Task(TaskId { slot: TaskId::ROOT_SLOT, generation: 0 });
 
+/// Entries for which a new bucket has room, so that few ever grow.
+const BUCKET_ROOM: usize = 64;
+
 /// Tombstones tolerated beside an equal number of live timers.
 const TOMBSTONE_SLACK: usize = 64;
 
@@ -97,7 +100,7 @@ impl Timers {
             buckets: std::iter::repeat_with(bucket).take(LEVELS * DIGITS).collect(),
             levels: 0,
             digits: [0; LEVELS],
-            scratch: Vec::new(),
+            spare: Vec::new(),
             slots: Vec::new(),
             free: Vec::new(),
             live: 0,
@@ -250,6 +253,9 @@ impl Timers {
         let (level, digit) = bucket_of(entry.at_ns, self.last_ns);
         let bucket = &mut self.buckets[level * DIGITS + digit];
         bucket.min_ns = bucket.min_ns.min(entry.at_ns);
+        if bucket.entries.capacity() == 0 {
+            bucket.entries = self.spare.pop().unwrap_or_else(|| Vec::with_capacity(BUCKET_ROOM));
+        }
         bucket.entries.push(entry);
         self.levels |= 1 << level;
         self.digits[level] |= 1 << digit;
@@ -273,24 +279,19 @@ impl Timers {
         debug_assert!(self.due.is_empty() && self.buckets[index].min_ns > self.last_ns);
         self.last_ns = self.buckets[index].min_ns;
         self.vacate(level, digit);
-        let entries = &mut self.buckets[index].entries;
+        let mut entries = std::mem::take(&mut self.buckets[index].entries);
         // At level 0 all are of one time; a bucket of one is the common case
         // when few timers are pending.
         if level == 0 || entries.len() == 1 {
-            self.due.append(entries);
+            self.due.append(&mut entries);
             self.due_tombstones = if level == 0 && self.tombstones > 0 { self.count_due_tombstones() } else { 0 };
             self.tombstones -= self.due_tombstones;
-            return;
-        }
-        // The emptied bucket takes the scratch space's capacity in exchange.
-        let mut scratch = std::mem::take(&mut self.scratch);
-        std::mem::swap(entries, &mut scratch);
-        if self.tombstones == 0 {
-            for &entry in &scratch {
+        } else if self.tombstones == 0 {
+            for &entry in &entries {
                 self.place(entry);
             }
         } else {
-            for &entry in &scratch {
+            for &entry in &entries {
                 if self.is_live(entry.key) {
                     self.place(entry);
                 } else {
@@ -298,8 +299,8 @@ impl Timers {
                 }
             }
         }
-        scratch.clear();
-        self.scratch = scratch;
+        entries.clear();
+        self.spare.push(entries);
     }
 
     fn count_due_tombstones(&self) -> usize {
