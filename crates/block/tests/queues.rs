@@ -240,6 +240,20 @@ fn a_power_cut_fails_everything_everywhere() {
 }
 
 #[test]
+fn a_plug_from_before_a_power_cut_sends_nothing() {
+    let mut bench = Bench::new(QueueConfig::default());
+    let mut plug = bench.device.plug(0);
+    let future = plug.submit(write(5, 1));
+    bench.device.power_cut();
+    bench.device.power_on();
+    plug.finish();
+    assert_eq!(bench.wait(vec![future])[0].status, Status::ABORTED_POWER_LOSS);
+    assert!(bench.commands().is_empty());
+    let future = bench.device.submit(0, read(0, 1));
+    assert!(bench.wait(vec![future])[0].status.is_success());
+}
+
+#[test]
 fn bios_with_and_without_data_stay_apart() {
     // A command carries data for all its blocks or for none.
     let mut bench = Bench::new(QueueConfig::default());
