@@ -155,6 +155,17 @@ fn interrupts_steal_time() {
 }
 
 #[test]
+fn a_slice_that_ends_amid_an_interrupt_ends_after_it() {
+    let mut host = host(CpuConfig { time_slice: Nanos(10_000), ..free(1) });
+    // Alone past the end of its slice at 19 930, which the interrupt puts off to 20 030.
+    host.thread("a", None, 9_930, |t, _| async move { t.compute(Nanos(30_000)).await });
+    host.thread("b", None, 20_000, |t, _| async move { t.compute(Nanos(500)).await });
+    host.executor.run_until(Nanos(19_990));
+    assert_eq!(host.cpus.interrupt(0, Nanos(100)), Nanos(20_090));
+    assert_eq!(host.run(), [("b", 20_590), ("a", 9_930 + 30_000 + 100 + 500)]);
+}
+
+#[test]
 fn a_dropped_computation_gives_its_core_up() {
     let host = host(free(1));
     host.thread("a", None, 0, |t, handle| async move {
@@ -235,7 +246,6 @@ fn m_d_1_waits_as_pollaczek_and_khinchine_say() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
     /// Nothing is lost: cores are busy for exactly the work, the switches, the
     /// migrations and the interrupts; the trace shows the same time, and no
     /// core does two things at once.

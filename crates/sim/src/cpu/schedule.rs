@@ -424,10 +424,12 @@ impl Scheduler {
 
     /// Finds out again when a core next changes by itself.
     fn refresh(&mut self, core: usize) {
-        let at = match &self.cores[core] {
-            Core { running: None, .. } => Nanos::MAX,
-            Core { running: Some(running), queue, .. } if queue.is_empty() => running.ends,
-            Core { running: Some(running), .. } => running.ends.min(running.slice_ends),
+        let Core { running, queue, interrupts_until, .. } = &self.cores[core];
+        let at = match running {
+            None => Nanos::MAX,
+            Some(running) if queue.is_empty() => running.ends,
+            // A slice that ends amid an interrupt is noticed when the handler returns.
+            Some(running) => running.ends.min(running.slice_ends.max(*interrupts_until)),
         };
         let before = std::mem::replace(&mut self.events[core], at);
         match self.earliest.get() {
