@@ -50,8 +50,9 @@ fn op() -> impl Strategy<Value = Op> {
         1 => place.clone().prop_map(|(start, count)| Op::Deallocate { start, count }),
         2 => place.prop_map(|(start, count)| Op::Read { start, count }),
         2 => Just(Op::Flush),
-        2 => (1u64..3000).prop_map(|micros| Op::Wait { micros }),
-        1 => Just(Op::Drain),
+        // SSDs act within microseconds, disks within tens of milliseconds.
+        2 => prop_oneof![1u64..200, 200u64..30_000].prop_map(|micros| Op::Wait { micros }),
+        2 => Just(Op::Drain),
     ]
 }
 
@@ -91,17 +92,26 @@ struct Host {
     writes: Vec<Write>,
     outstanding: BTreeMap<u16, Outstanding>,
     next_cid: u16,
+    /// Completions until the cut: most lies show at the moment one is told.
+    completions_left: usize,
 }
 
 impl Host {
     fn submit(&mut self, command: Command, data: Option<Box<[u8]>>, kind: Outstanding) {
         while self.outstanding.len() >= usize::from(self.device.identity().queue_depth.min(4)) {
             self.step();
+            if self.is_over() {
+                return;
+            }
         }
         let (queue, cid, request) = (QueueId(1), CommandId(self.next_cid), RequestId(0));
         self.next_cid += 1;
         self.outstanding.insert(cid.0, kind);
         self.device.submit(self.now, Submission { queue, cid, command, data, request });
+    }
+
+    fn is_over(&self) -> bool {
+        self.completions_left == 0
     }
 
     fn step(&mut self) {
@@ -117,6 +127,7 @@ impl Host {
 
     fn complete(&mut self, completion: Completion) {
         assert!(completion.status.is_success() && completion.at <= self.now, "{completion:?}");
+        self.completions_left = self.completions_left.saturating_sub(1);
         match self.outstanding.remove(&completion.cid.0).expect("a completion of something submitted") {
             Outstanding::Write { index, fua } => {
                 self.writes[index].completed = true;
@@ -134,7 +145,7 @@ impl Host {
     }
 
     fn drain(&mut self) {
-        while !self.outstanding.is_empty() {
+        while !self.outstanding.is_empty() && !self.is_over() {
             self.step();
         }
     }
@@ -206,10 +217,12 @@ impl Host {
             }
             Op::Wait { micros } => {
                 let until = self.now + Nanos::from_micros(micros);
-                while self.device.next_event().is_some_and(|next| next <= until) {
+                while !self.is_over() && self.device.next_event().is_some_and(|next| next <= until) {
                     self.step();
                 }
-                self.now = until;
+                if !self.is_over() {
+                    self.now = until;
+                }
             }
             Op::Drain => self.drain(),
         }
@@ -218,6 +231,7 @@ impl Host {
     /// Cuts the power and lets a choice of the undecided writes survive.
     fn cut(&mut self, choice: u64) {
         self.outstanding.clear();
+        self.completions_left = usize::MAX;
         let undecided = self.device.power_cut(self.now).undecided;
         assert!(undecided.is_sorted_by_key(|write| write.sequence), "oldest first");
         for (index, write) in undecided.iter().enumerate() {
@@ -263,11 +277,24 @@ fn assert_block(block: &[u8], allowed: &[u8], lba: u64) {
     assert!(allowed.contains(&block[0]), "block {lba} holds write {}, of {allowed:?} allowed", block[0]);
 }
 
-fn run(name: &str, ops: &[Op], choice: u64) {
+/// Runs `ops` up to the completion of a number of commands, and cuts.
+fn run(name: &str, ops: &[Op], completions: usize, choice: u64) {
     let options = BuildOptions { contents: Contents::Memory, ..BuildOptions::default() };
     let device = Profile::builtin(name).unwrap().build(&options).unwrap();
-    let mut host = Host { device, now: Nanos::ZERO, writes: Vec::new(), outstanding: BTreeMap::new(), next_cid: 0 };
-    ops.iter().for_each(|op| host.do_op(op));
+    let mut host = Host {
+        device,
+        now: Nanos::ZERO,
+        writes: Vec::new(),
+        outstanding: BTreeMap::new(),
+        next_cid: 0,
+        completions_left: completions,
+    };
+    for op in ops {
+        if host.is_over() {
+            break;
+        }
+        host.do_op(op);
+    }
     host.cut(choice);
 }
 
@@ -276,12 +303,12 @@ fn choice() -> impl Strategy<Value = u64> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
 
     #[test]
-    fn power_cuts_keep_the_promise(ops in prop::collection::vec(op(), 1..60), choice in choice()) {
+    fn power_cuts_keep_the_promise(ops in prop::collection::vec(op(), 1..60), completions in 1usize..50, choice in choice()) {
         for name in builtin_names() {
-            run(name, &ops, choice);
+            run(name, &ops, completions, choice);
         }
     }
 }
