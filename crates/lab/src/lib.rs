@@ -1,3 +1,16 @@
-//! Experiment specs, sweeps, results and reports.
+//! Experiments: specs, sweeps, results, comparisons with published values, reports.
 
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+pub mod adhoc;
+pub mod device;
+mod fill;
+pub mod metric;
+pub mod outputs;
 pub mod report;
+pub mod results;
+mod run;
+pub mod spec;
+pub mod summary;
+
+pub use run::{LabError, Observer, PlannedRun, PoolOptions, PoolOutcome, Quiet, Shard, execute, plan};

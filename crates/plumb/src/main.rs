@@ -1,3 +1,58 @@
-//! The `plumb` command.
+//! The `plumb` command: the storage stack, from system call to flash cell.
 
-fn main() {}
+mod commands;
+mod failure;
+mod terminal;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Run, measure and open up the storage stack, from system call to flash cell.
+#[derive(Parser)]
+#[command(name = "plumb", version, max_term_width = 100, arg_required_else_help = true)]
+#[command(after_help = "Examples:
+  plumb run experiments/quickstart.toml
+  plumb run job.fio --device samsung-980pro-1tb
+  plumb run web_0.csv --device hdd-7200-1tb --set workload.replay.mode=closed
+  plumb list devices
+  plumb serve --device optane-905p-960gb --nbd unix:/tmp/plumb.sock
+
+Exit status: 0 done; 1 the run failed, fell short or missed an enforced expectation;
+2 bad usage or input; 130 interrupted (run again to resume).")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run an experiment spec, a fio job file or a block trace
+    Run(commands::run::RunArguments),
+    /// Show what there is: devices, experiments, options, formats
+    List(commands::list::ListArguments),
+    /// Write the report of a results folder again
+    Report(commands::report::ReportArguments),
+    /// Put the shards of a sweep together
+    Merge(commands::merge::MergeArguments),
+    /// Hold device profiles against their public figures
+    Validate(commands::validate::ValidateArguments),
+    /// Serve a modelled device on the wall clock
+    Serve(commands::serve::ServeArguments),
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let done = match arguments.command {
+        Command::Run(arguments) => commands::run::run(arguments),
+        Command::List(arguments) => commands::list::list(&arguments),
+        Command::Report(arguments) => commands::report::report(&arguments),
+        Command::Merge(arguments) => commands::merge::merge(&arguments),
+        Command::Validate(arguments) => commands::validate::validate(&arguments),
+        Command::Serve(arguments) => commands::serve::serve(arguments),
+    };
+    match done {
+        Ok(code) => code,
+        Err(failure) => failure.report(),
+    }
+}

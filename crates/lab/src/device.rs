@@ -1,0 +1,70 @@
+//! Devices by name or file, with changes.
+
+use std::path::Path;
+
+use ssd::profile::{Profile, ProfileError, builtin_text};
+use toml::{Table, Value};
+
+use crate::run::LabError;
+use crate::spec::{Override, value_text};
+
+/// A profile with the text that describes it.
+#[derive(Clone, Debug)]
+pub struct Described {
+    /// The profile.
+    pub profile: Profile,
+    /// Its document after changes.
+    pub document: Table,
+}
+
+/// The profile called `device`: a built-in name, or a file below `folder` when
+/// it ends in `.toml`; `changes` are dotted paths into the profile.
+pub fn describe(device: &str, folder: &Path, changes: &[Override]) -> Result<Described, LabError> {
+    let (file, text) = if device.ends_with(".toml") {
+        let path = folder.join(device);
+        let text =
+            std::fs::read_to_string(&path).map_err(|source| ProfileError::Read { path: path.clone(), source })?;
+        (path.display().to_string(), text)
+    } else {
+        (format!("devices/{device}.toml"), builtin_text(device)?.to_owned())
+    };
+    // From the text first: only this way do errors know their line.
+    let profile = Profile::from_toml(&file, &text)?;
+    // What the profile accepts, TOML accepts.
+    let mut document: Table = toml::from_str(&text).unwrap_or_default();
+    if changes.is_empty() {
+        return Ok(Described { profile, document });
+    }
+    for change in changes {
+        change.apply(&mut document)?;
+    }
+    Ok(Described { profile: Profile::from_table(&file, &document)?, document })
+}
+
+impl Described {
+    /// Every parameter, by dotted key, as text.
+    pub fn facts(&self) -> Vec<(String, String)> {
+        let mut facts = Vec::new();
+        for (key, value) in leaves(&self.document) {
+            let top = key.split('.').next().unwrap_or_default();
+            if !["name", "kind", "description", "sources", "expect"].contains(&top) {
+                facts.push((key, value_text(&value)));
+            }
+        }
+        facts
+    }
+}
+
+/// The values of nested tables, each by its dotted path.
+pub(crate) fn leaves(table: &Table) -> Vec<(String, Value)> {
+    let mut found = Vec::new();
+    for (key, value) in table {
+        match value {
+            Value::Table(inner) => {
+                found.extend(leaves(inner).into_iter().map(|(path, value)| (format!("{key}.{path}"), value)));
+            }
+            other => found.push((key.clone(), other.clone())),
+        }
+    }
+    found
+}

@@ -1,0 +1,268 @@
+//! From finished runs to what a report shows.
+
+use std::collections::BTreeMap;
+
+use crate::metric::Metric;
+use crate::report::{
+    ChannelUtilisation, Comparison, Counter, CounterGroup, DeviceData, DirectionData, Estimate, PointData, ReportData,
+    Severity, Story, SweepLine, SweepPlot, ThroughputSample, Unit, Utilisation, Warning,
+};
+use crate::results::{DirectionResult, Latency, RunResult};
+use crate::run::{Inputs, LabError};
+use crate::spec::{Experiment, Plot, Point, short_key, value_text};
+use crate::summary;
+
+const PERCENTILES: [f64; 6] = [50.0, 90.0, 95.0, 99.0, 99.9, 99.99];
+
+/// Everything a report needs.
+pub fn report_data(
+    experiment: &Experiment,
+    points: &[Point],
+    runs: &[RunResult],
+    comparisons: &[Comparison],
+) -> Result<ReportData, LabError> {
+    let spec = &experiment.spec;
+    let mut seeds: Vec<u64> = runs.iter().map(|run| run.seed).collect();
+    seeds.sort_unstable();
+    seeds.dedup();
+    Ok(ReportData {
+        title: spec.title.clone(),
+        description: spec.description.clone(),
+        source: spec.source.clone(),
+        date: None,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        spec_hash: experiment.hash(),
+        command: Some(format!("plumb run {}.toml", experiment.name)),
+        spec_text: toml::to_string(&experiment.document).unwrap_or_default(),
+        overrides: Vec::new(),
+        seeds,
+        devices: devices(experiment, points)?,
+        warnings: warnings(runs),
+        points: points.iter().filter_map(|point| point_data(point, runs)).collect(),
+        plots: spec.plot.iter().map(|plot| sweep_plot(plot, experiment, points, runs)).collect::<Result<_, _>>()?,
+        comparisons: comparisons.to_vec(),
+        stories: stories(runs),
+    })
+}
+
+fn devices(experiment: &Experiment, points: &[Point]) -> Result<Vec<DeviceData>, LabError> {
+    let mut devices: Vec<DeviceData> = Vec::new();
+    for point in points {
+        if devices.iter().all(|device| device.name != point.spec.stack.device) {
+            let device = Inputs::device(&point.spec, &experiment.folder)?;
+            devices.push(DeviceData {
+                name: point.spec.stack.device.clone(),
+                description: device.profile.description.clone(),
+                facts: device.facts(),
+            });
+        }
+    }
+    Ok(devices)
+}
+
+fn warnings(runs: &[RunResult]) -> Vec<Warning> {
+    let mut warnings: Vec<Warning> = Vec::new();
+    let mut add = |severity, text: String| {
+        if warnings.iter().all(|warning| warning.text != text) {
+            warnings.push(Warning { severity, text });
+        }
+    };
+    for run in runs {
+        let at = if run.parameters.is_empty() { String::new() } else { format!(" (point {})", run.point) };
+        run.failures.iter().for_each(|text| add(Severity::Shortfall, format!("{text}{at}")));
+        run.notes.iter().for_each(|text| add(Severity::Note, text.clone()));
+    }
+    warnings
+}
+
+fn stories(runs: &[RunResult]) -> Vec<Story> {
+    let first = runs.first().map(|run| run.stories.as_slice()).unwrap_or_default();
+    first.iter().map(|story| Story { title: story.title.clone(), path: story.path.clone() }).collect()
+}
+
+fn point_data(point: &Point, runs: &[RunResult]) -> Option<PointData> {
+    let repeats: Vec<&RunResult> = runs.iter().filter(|run| run.point == point.index).collect();
+    let first = *repeats.first()?;
+    let directions = ["read", "write", "trim", "sync"];
+    Some(PointData {
+        parameters: first.parameters.iter().map(|(key, value)| (short_key(key).to_owned(), value.clone())).collect(),
+        repeats: repeats.len() as u32,
+        duration_ns: first.elapsed_ns as f64,
+        directions: directions.iter().filter_map(|direction| direction_data(direction, &repeats)).collect(),
+        utilisation: utilisation(first),
+        counters: counters(first),
+    })
+}
+
+fn direction_data(direction: &str, repeats: &[&RunResult]) -> Option<DirectionData> {
+    let parts: Vec<DirectionResult> =
+        repeats.iter().filter_map(|run| run.direction(direction)).filter(|part| part.ios > 0).collect();
+    let first = parts.first()?;
+    let over = |value: &dyn Fn(&DirectionResult) -> f64| summary::over_repeats(parts.iter().map(value));
+    let pooled = Latency::merged(parts.iter().map(|part| &part.lat));
+    Some(DirectionData {
+        name: direction.to_owned(),
+        requests: first.ios as f64,
+        iops: over(&DirectionResult::iops)?,
+        bandwidth: over(&DirectionResult::bytes_per_s)?,
+        latency_mean_ns: over(&|part| part.lat.mean_ns)?,
+        latency_percentiles_ns: PERCENTILES
+            .iter()
+            .filter_map(|percent| Some((*percent, over(&|part| part.lat.percentile_ns(*percent) as f64)?)))
+            .collect(),
+        latency_cdf: cdf(&pooled),
+        throughput: throughput(first),
+    })
+}
+
+fn cdf(latency: &Latency) -> Vec<(f64, f64)> {
+    let mut seen = 0;
+    latency
+        .bins
+        .iter()
+        .map(|(value_ns, count)| {
+            seen += count;
+            (*value_ns as f64, seen as f64 / latency.count as f64)
+        })
+        .collect()
+}
+
+fn throughput(part: &DirectionResult) -> Vec<ThroughputSample> {
+    let series = &part.series;
+    let interval_s = series.interval_ns as f64 / 1e9;
+    let samples = series.bytes.iter().zip(&series.ios).enumerate();
+    samples
+        .map(|(index, (bytes, ios))| ThroughputSample {
+            at_ns: (index as f64 + 0.5) * series.interval_ns as f64,
+            bytes_per_s: *bytes as f64 / interval_s,
+            iops: *ios as f64 / interval_s,
+        })
+        .collect()
+}
+
+/// Counters that are busy times, apart: `device.channelN_busy_ns`,
+/// `device.channelN_dieM_busy_ns`, `device.PART_busy_ns`.
+fn utilisation(run: &RunResult) -> Utilisation {
+    let mut channels: BTreeMap<usize, ChannelUtilisation> = BTreeMap::new();
+    let mut parts = Vec::new();
+    for (name, busy_ns) in &run.counters {
+        let Some(part) = name.strip_prefix("device.").and_then(|rest| rest.strip_suffix("_busy_ns")) else { continue };
+        let fraction = *busy_ns as f64 / run.elapsed_ns.max(1) as f64;
+        let (channel, die) = match part.strip_prefix("channel") {
+            Some(rest) => match rest.split_once("_die") {
+                Some((channel, die)) => (channel.parse().ok(), die.parse::<usize>().ok()),
+                None => (rest.parse().ok(), None),
+            },
+            None => (None, None),
+        };
+        match (channel, die) {
+            (Some(channel), Some(_)) => channels.entry(channel).or_default().dies.push(fraction),
+            (Some(channel), None) => channels.entry(channel).or_default().bus = fraction,
+            _ => parts.push((sentence(part), fraction)),
+        }
+    }
+    Utilisation { channels: channels.into_values().collect(), parts }
+}
+
+fn counters(run: &RunResult) -> Vec<CounterGroup> {
+    let mut groups: Vec<CounterGroup> = Vec::new();
+    for (prefix, title) in [("device.", "Device"), ("block.", "Block layer"), ("host.", "Host")] {
+        let counters: Vec<Counter> = run
+            .counters
+            .iter()
+            .filter(|(name, _)| !name.ends_with("_busy_ns"))
+            .filter_map(|(name, value)| Some((name.strip_prefix(prefix)?, *value)))
+            .map(|(name, value)| counter(name, value))
+            .collect();
+        if !counters.is_empty() {
+            groups.push(CounterGroup { name: title.to_owned(), counters });
+        }
+    }
+    if let (Some(device), Some(metric)) = (groups.first_mut(), "device.write_amplification".parse::<Metric>().ok()) {
+        if let Some(value) = metric.value(run) {
+            device.counters.insert(0, Counter { name: "Write amplification".to_owned(), value, unit: Unit::Factor });
+        }
+    }
+    groups
+}
+
+fn counter(name: &str, value: u64) -> Counter {
+    let (name, unit) = match name {
+        _ if name.ends_with("_bytes") => (name.trim_end_matches("_bytes"), Unit::Bytes),
+        _ if name.ends_with("_ns") => (name.trim_end_matches("_ns"), Unit::Time),
+        _ => (name, Unit::Plain),
+    };
+    Counter { name: sentence(name), value: value as f64, unit }
+}
+
+/// `gc_moved` as a reader would say it: `Gc moved`.
+fn sentence(name: &str) -> String {
+    let mut text = name.replace(['_', '.'], " ");
+    if let Some(first) = text.get_mut(0..1) {
+        first.make_ascii_uppercase();
+    }
+    text
+}
+
+fn sweep_plot(
+    plot: &Plot,
+    experiment: &Experiment,
+    points: &[Point],
+    runs: &[RunResult],
+) -> Result<SweepPlot, LabError> {
+    let metric: Metric = plot.y.parse()?;
+    let text_of = |point: &Point, key: &str| {
+        point.parameters.iter().find(|(swept, _)| swept == key).map(|(_, value)| value_text(value)).unwrap_or_default()
+    };
+    let mut names: Vec<String> = Vec::new();
+    let mut series: Vec<String> = Vec::new();
+    for point in points {
+        let (x, line) =
+            (text_of(point, &plot.x), plot.series.as_ref().map(|key| text_of(point, key)).unwrap_or_default());
+        if !names.contains(&x) {
+            names.push(x);
+        }
+        if !series.contains(&line) {
+            series.push(line);
+        }
+    }
+    let sizes = names.iter().any(|name| name.parse::<f64>().is_err());
+    let numbers: Option<Vec<f64>> = names.iter().map(|name| number(name)).collect();
+    let place = |name: &str| {
+        let index = names.iter().position(|known| known == name).unwrap_or(0);
+        numbers.as_ref().map_or(index as f64, |numbers| numbers[index])
+    };
+    let line = |name: &String| {
+        let here = |point: &&Point| plot.series.as_ref().is_none_or(|key| text_of(point, key) == *name);
+        let points: Vec<&Point> = points.iter().filter(here).collect();
+        let estimate = |point: &Point| -> Option<(f64, Estimate)> {
+            let values = runs.iter().filter(|run| run.point == point.index).filter_map(|run| metric.value(run));
+            Some((place(&text_of(point, &plot.x)), summary::over_repeats(values)?))
+        };
+        let published = experiment.spec.published.iter().filter(|row| row.metric == plot.y).filter_map(|row| {
+            let fits = |point: &&&Point| row.at.iter().all(|(key, value)| text_of(point, key) == value_text(value));
+            let point = points.iter().find(fits)?;
+            Some((place(&text_of(point, &plot.x)), row.value, row.to.unwrap_or(row.value)))
+        });
+        SweepLine {
+            name: name.clone(),
+            points: points.iter().filter_map(|point| estimate(point)).collect(),
+            published: published.collect(),
+        }
+    };
+    Ok(SweepPlot {
+        title: if plot.title.is_empty() { format!("{} by {}", plot.y, short_key(&plot.x)) } else { plot.title.clone() },
+        x_label: short_key(&plot.x).to_owned(),
+        x_unit: if sizes && numbers.is_some() { Unit::Bytes } else { Unit::Plain },
+        log_x: plot.log_x,
+        lines: series.iter().map(line).collect(),
+        x_names: if numbers.is_some() { Vec::new() } else { names },
+        y_label: plot.y.clone(),
+        y_unit: metric.unit(),
+    })
+}
+
+/// A swept value as a number: itself, or bytes for a size such as `4k`.
+fn number(text: &str) -> Option<f64> {
+    text.parse().ok().or_else(|| text.parse::<units::ByteSize>().ok().map(|size| size.0 as f64))
+}

@@ -1,0 +1,188 @@
+//! What an experiment leaves in its results folder once its runs are done.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+
+use crate::metric::Metric;
+use crate::report::{self, Comparison};
+use crate::results::{ResultError, RunResult, Store, counters, latency, runs};
+use crate::run::{LabError, PlannedRun, plan, simulate_recorded};
+use crate::spec::Experiment;
+use crate::summary::{self, PointSummary};
+
+/// Where the document after overrides is kept.
+const SPEC: &str = "spec.toml";
+/// What the experiment is called and where its relative paths start.
+const ORIGIN: &str = "origin.json";
+
+/// Spans that `--trace` keeps: about 20 000 requests of eight steps.
+const TRACE_SPANS: usize = 1 << 18;
+
+/// What a finished experiment comes to.
+#[derive(Debug)]
+pub struct Finished {
+    /// The metrics printed.
+    pub metrics: Vec<Metric>,
+    /// One row a point.
+    pub points: Vec<PointSummary>,
+    /// Published values beside ours.
+    pub comparisons: Vec<Comparison>,
+    /// The report.
+    pub report: PathBuf,
+    /// All of it as JSON; fio's json+ when the experiment is a single fio run.
+    pub json: String,
+}
+
+/// Keeps the spec, so that reports and merges need nothing but the folder.
+pub fn write_spec(store: &Store, experiment: &Experiment) -> Result<(), ResultError> {
+    let text = toml::to_string(&experiment.document).unwrap_or_default();
+    store.write(SPEC, text.as_bytes())?;
+    let folder = std::path::absolute(&experiment.folder).unwrap_or_else(|_| experiment.folder.clone());
+    let origin = json!({ "name": experiment.name, "folder": folder });
+    store.write(ORIGIN, origin.to_string().as_bytes()).map(drop)
+}
+
+/// The experiment of a folder and all of its runs, in order; an error names
+/// the command that does the missing ones.
+pub fn read(store: &Store) -> Result<(Experiment, Vec<RunResult>), LabError> {
+    let experiment = read_experiment(store)?;
+    let planned = plan(&experiment)?;
+    let mut found = Vec::with_capacity(planned.len());
+    let mut missing = Vec::new();
+    for run in &planned {
+        match store.get(&run.key)? {
+            Some(result) => found.push(result),
+            None => missing.push(run.point.index),
+        }
+    }
+    if !missing.is_empty() {
+        missing.dedup();
+        return Err(LabError::Unfit {
+            message: format!(
+                "{} of {} runs are missing in {} (first: point {}); run the missing shards, or the spec again with --out, and merge then",
+                planned.len() - found.len(),
+                planned.len(),
+                store.folder().display(),
+                missing[0]
+            ),
+        });
+    }
+    Ok((experiment, found))
+}
+
+fn read_experiment(store: &Store) -> Result<Experiment, LabError> {
+    let damaged = |name: &str, message: String| ResultError::Damaged { path: store.folder().join(name), message };
+    let origin: serde_json::Value =
+        serde_json::from_str(&store.read_text(ORIGIN)?).map_err(|error| damaged(ORIGIN, error.to_string()))?;
+    let text = |key: &str| origin[key].as_str().unwrap_or_default().to_owned();
+    let spec = store.read_text(SPEC)?;
+    let path = store.folder().join(SPEC).display().to_string();
+    Ok(Experiment::parse(&text("name"), &path, &spec, Path::new(&text("folder")), &[])?)
+}
+
+/// Gathers the runs of several shards of one experiment into `out`.
+pub fn merge(shards: &[Store], out: &Store) -> Result<(), LabError> {
+    let mut first: Option<(Experiment, &Store)> = None;
+    for shard in shards {
+        let experiment = read_experiment(shard)?;
+        match &first {
+            None => {
+                write_spec(out, &experiment)?;
+                first = Some((experiment, shard));
+            }
+            Some((known, store)) if known.hash() != experiment.hash() => {
+                let (path, first) = (shard.folder().to_owned(), store.folder().to_owned());
+                return Err(ResultError::OtherExperiment { path, first }.into());
+            }
+            Some(_) => {}
+        }
+    }
+    let Some((experiment, _)) = first else { return Ok(()) };
+    for run in plan(&experiment)? {
+        for shard in shards {
+            if let Some(result) = shard.get(&run.key)? {
+                out.put(&result)?;
+                break;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Writes tables, fio files and the report.
+pub fn write_all(store: &Store, experiment: &Experiment, results: &[RunResult]) -> Result<Finished, LabError> {
+    let table = runs(results);
+    store.write_csv("runs.csv", &table)?;
+    store.write_parquet("runs.parquet", &table)?;
+    store.write_parquet("latency.parquet", &latency(results))?;
+    let counters = counters(results);
+    store.write_csv("counters.csv", &counters)?;
+    store.write_parquet("counters.parquet", &counters)?;
+    for run in results {
+        if let Some(fio) = &run.fio_json {
+            store.write(&format!("fio/point{}-repeat{}.json", run.point, run.repeat), fio.as_bytes())?;
+        }
+    }
+    let metrics = summary::metrics(experiment, results)?;
+    let points = experiment.points()?;
+    let comparisons = summary::comparisons(experiment, &points, results)?;
+    let data = crate::fill::report_data(experiment, &points, results, &comparisons)?;
+    let report = store.write("report.html", report::render(&data).as_bytes())?;
+    let points = summary::points(results, &metrics);
+    let json = match results {
+        [RunResult { fio_json: Some(fio), .. }] => fio.clone(),
+        _ => json_of(experiment, results, &metrics, &points, &comparisons),
+    };
+    Ok(Finished { metrics, points, comparisons, report, json })
+}
+
+fn json_of(
+    experiment: &Experiment,
+    results: &[RunResult],
+    metrics: &[Metric],
+    points: &[PointSummary],
+    comparisons: &[Comparison],
+) -> String {
+    let points: Vec<_> = points
+        .iter()
+        .map(|point| {
+            let parameters: serde_json::Map<_, _> =
+                point.parameters.iter().map(|(key, value)| (key.clone(), json!(value))).collect();
+            let values: serde_json::Map<_, _> = metrics
+                .iter()
+                .zip(&point.estimates)
+                .filter_map(|(metric, estimate)| estimate.map(|estimate| (metric.to_string(), json!(estimate))))
+                .collect();
+            json!({ "parameters": parameters, "metrics": values })
+        })
+        .collect();
+    let failures: Vec<_> = results.iter().flat_map(|run| &run.failures).collect();
+    let whole = json!({
+        "experiment": experiment.name,
+        "title": experiment.spec.title,
+        "hash": experiment.hash(),
+        "version": env!("CARGO_PKG_VERSION"),
+        "points": points,
+        "published": comparisons,
+        "failures": failures,
+    });
+    format!("{whole:#}")
+}
+
+/// Runs the plan's first run once more with a recorder and keeps its spans.
+pub fn write_trace(store: &Store, planned: &[PlannedRun]) -> Result<(), LabError> {
+    let Some(first) = planned.first() else { return Ok(()) };
+    let (spans, dropped) = simulate_recorded(first, TRACE_SPANS)?;
+    let fail = |name: &str, source| ResultError::Write { path: store.folder().join(name), source };
+    let mut table = Vec::new();
+    trace::write_table(&spans, &mut table).map_err(|source| fail("trace.tsv", source))?;
+    store.write("trace.tsv", &table)?;
+    let mut perfetto = Vec::new();
+    trace::write_perfetto(&spans, &mut perfetto).map_err(|source| fail("trace.perfetto", source))?;
+    store.write("trace.perfetto", &perfetto)?;
+    if dropped > 0 {
+        eprintln!("note: the trace holds the first {} spans; {dropped} later ones were left out", spans.len());
+    }
+    Ok(())
+}

@@ -1,0 +1,162 @@
+//! From what the workload measured to a run's record.
+
+use block::{HardwareQueueStatistics, Statistics};
+use stats::Histogram;
+use units::Nanos;
+use workload::fio::output::Header;
+use workload::fio::{self, Direction, DirectionReport, JobReport};
+use workload::replay::ReplayReport;
+
+use crate::results::{DirectionResult, JobResult, Latency, Series};
+
+/// What a workload comes to.
+pub(super) struct Played {
+    pub(super) jobs: Vec<JobResult>,
+    /// When its last request ended.
+    pub(super) ended_at: Nanos,
+    pub(super) failures: Vec<String>,
+    pub(super) notes: Vec<String>,
+    pub(super) text: String,
+    pub(super) fio_json: Option<String>,
+}
+
+/// Of fio jobs.
+pub(super) fn played(reports: &[JobReport], notes: &[String]) -> Played {
+    Played {
+        jobs: reports.iter().map(job_result).collect(),
+        ended_at: reports.iter().map(|report| report.finished_at).max().unwrap_or_default(),
+        failures: reports.iter().flat_map(failures).collect(),
+        notes: notes.to_vec(),
+        text: fio::output::text(reports, notes, &Header::default()),
+        fio_json: Some(fio::output::json_plus(reports, &Header::default())),
+    }
+}
+
+/// Of a replayed trace.
+pub(super) fn replayed(report: &ReplayReport) -> Played {
+    let counts = report.counts;
+    let mut notes = vec![format!("{} of {} traced requests were served", counts.served, counts.asked)];
+    let mut note = |count: u64, what: &str| {
+        if count > 0 {
+            notes.push(format!("{count} {what}"));
+        }
+    };
+    note(counts.out_of_order, "requests had a timestamp before that of an earlier line");
+    note(counts.adjusted, "requests were rounded to logical blocks or wrapped onto the device");
+    note(counts.empty_trims, "trims covered no whole logical block and were left out");
+    if report.lateness.max() > Nanos::ZERO {
+        let (p99, max) = (report.lateness.percentile(99.0), report.lateness.max());
+        notes.push(format!("requests were issued late, since too many were in flight: p99 {p99}, at most {max}"));
+    }
+    Played {
+        jobs: vec![job_result(&report.job)],
+        ended_at: report.job.finished_at,
+        failures: failures(&report.job),
+        text: fio::output::text(std::slice::from_ref(&report.job), &notes, &Header::default()),
+        notes,
+        fio_json: None,
+    }
+}
+
+/// One job, directions without I/O left out.
+fn job_result(report: &JobReport) -> JobResult {
+    let mut directions: Vec<DirectionResult> = report
+        .directions
+        .iter()
+        .filter(|(_, part)| part.ios > 0)
+        .map(|(direction, part)| direction_result(direction, part, report.setup.synchronous))
+        .collect();
+    if !report.sync.is_empty() {
+        directions.push(DirectionResult {
+            direction: "sync".to_owned(),
+            ios: report.sync.count(),
+            bytes: 0,
+            runtime_ns: report.runtime().0,
+            slat: None,
+            clat: None,
+            lat: latency(&report.sync),
+            series: Series::default(),
+        });
+    }
+    JobResult { name: report.name.clone(), directions }
+}
+
+fn direction_result(direction: Direction, part: &DirectionReport, synchronous: bool) -> DirectionResult {
+    DirectionResult {
+        direction: direction.name().to_owned(),
+        ios: part.ios,
+        bytes: part.bytes,
+        runtime_ns: part.runtime.0,
+        slat: (!synchronous).then(|| latency(&part.slat)),
+        clat: Some(latency(&part.clat)),
+        lat: latency(&part.lat),
+        series: Series {
+            interval_ns: part.series.interval().0,
+            first: part.series.iter().next().map_or(0, |(start, _)| start.0 / part.series.interval().0.max(1)),
+            bytes: part.series.iter().map(|(_, interval)| interval.bytes).collect(),
+            ios: part.series.iter().map(|(_, interval)| interval.ios).collect(),
+        },
+    }
+}
+
+fn latency(histogram: &Histogram) -> Latency {
+    Latency {
+        count: histogram.count(),
+        mean_ns: histogram.mean_ns(),
+        stddev_ns: histogram.stddev_ns(),
+        min_ns: histogram.min().0,
+        max_ns: histogram.max().0,
+        bins: histogram.bins().map(|bin| (bin.high.0, bin.count)).collect(),
+    }
+}
+
+/// What went wrong in a job, one line each.
+fn failures(report: &JobReport) -> Vec<String> {
+    let mut lines = Vec::new();
+    if let Some(shortfall) = &report.shortfall {
+        lines.push(format!("job {}: {shortfall}", report.name));
+    }
+    let told = report.errors.iter().map(|error| format!("job {}: {error}", report.name));
+    lines.extend(told.filter(|line| lines.iter().all(|known| !known.contains(line.as_str()))).collect::<Vec<_>>());
+    let more = report.error_count.saturating_sub(report.errors.len() as u64);
+    if more > 0 {
+        lines.push(format!("job {}: {more} more errors", report.name));
+    }
+    if let Some(verify) = report.verify.as_ref().filter(|verify| verify.mismatches > 0) {
+        lines.push(format!(
+            "job {}: {} of {} blocks verified are wrong",
+            report.name, verify.mismatches, verify.checked
+        ));
+        lines.extend(verify.first.iter().map(|mismatch| format!("job {}: {mismatch}", report.name)));
+    }
+    lines
+}
+
+/// The block layer's counters, in a fixed order; names end in their unit.
+pub(super) fn block_counters(statistics: &Statistics) -> Vec<(String, u64)> {
+    let dispatched = statistics.dispatched;
+    let mut counters: Vec<(String, u64)> = [
+        ("bios", statistics.bios),
+        ("merges_back", statistics.merges_back),
+        ("merges_front", statistics.merges_front),
+        ("merges_discard", statistics.merges_discard),
+        ("merges_request", statistics.merges_request),
+        ("splits", statistics.splits),
+        ("requeues", statistics.requeues),
+        ("tag_waits", statistics.tag_waits),
+        ("read_commands", dispatched.read),
+        ("write_commands", dispatched.write),
+        ("deallocate_commands", dispatched.deallocate),
+        ("write_zeroes_commands", dispatched.write_zeroes),
+        ("flush_commands", dispatched.flush),
+        ("time_in_queue_ns", statistics.time_in_queue.0),
+        ("time_at_device_ns", statistics.time_at_device.0),
+    ]
+    .map(|(name, value)| (name.to_owned(), value))
+    .into();
+    for (index, queue) in statistics.hardware_queues.iter().enumerate() {
+        let HardwareQueueStatistics { dispatched, .. } = queue;
+        counters.push((format!("queue{index}_commands"), *dispatched));
+    }
+    counters
+}

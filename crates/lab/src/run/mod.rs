@@ -1,0 +1,92 @@
+//! From a spec to finished runs.
+
+mod convert;
+mod inputs;
+mod pool;
+mod simulate;
+
+use std::sync::Arc;
+
+use crate::results::ResultError;
+use crate::spec::{Experiment, Point, SpecError};
+
+pub use inputs::{Inputs, WorkloadInput};
+pub use pool::{Observer, PoolOptions, PoolOutcome, Quiet, Shard, execute};
+pub(crate) use simulate::{simulate, simulate_recorded};
+
+/// One run to do: a point under a seed.
+#[derive(Clone, Debug)]
+pub struct PlannedRun {
+    /// The point.
+    pub point: Point,
+    /// Its device profile and workload, read and checked.
+    pub inputs: Arc<Inputs>,
+    /// Which repeat.
+    pub repeat: u32,
+    /// The seed.
+    pub seed: u64,
+    /// Names the result.
+    pub key: String,
+}
+
+/// Why an experiment cannot be run.
+#[derive(Debug, thiserror::Error)]
+pub enum LabError {
+    /// The spec is at fault.
+    #[error(transparent)]
+    Spec(#[from] SpecError),
+    /// A device profile is at fault.
+    #[error(transparent)]
+    Profile(#[from] ssd::profile::ProfileError),
+    /// A job file, whose text follows, is at fault.
+    #[error("{0}")]
+    Job(Box<workload::fio::ParseError>, String),
+    /// A trace is at fault.
+    #[error(transparent)]
+    Trace(#[from] workload::replay::TraceError),
+    /// A trace does not fit the device.
+    #[error(transparent)]
+    Replay(#[from] workload::replay::ReplayError),
+    /// A metric's name is at fault.
+    #[error(transparent)]
+    Metric(#[from] crate::metric::MetricError),
+    /// An input file cannot be read.
+    #[error("cannot read {path}: {source}")]
+    Input {
+        /// The file.
+        path: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// Workload and stack do not fit.
+    #[error("{message}")]
+    Unfit {
+        /// What does not fit, and the mend.
+        message: String,
+    },
+    /// The results folder is at fault.
+    #[error(transparent)]
+    Results(#[from] ResultError),
+}
+
+impl LabError {
+    /// A setting that does not fit.
+    fn unfit(error: impl std::error::Error) -> Self {
+        Self::Unfit { message: error.to_string() }
+    }
+}
+
+/// Every run of an experiment, in order: repeats inside points. Reads and
+/// checks all inputs, so that a fault shows before the first run.
+pub fn plan(experiment: &Experiment) -> Result<Vec<PlannedRun>, LabError> {
+    let mut plan = Vec::new();
+    for point in experiment.points()? {
+        let inputs = Arc::new(Inputs::read(&point.spec, &experiment.folder)?);
+        for repeat in 0..experiment.spec.run.repeats {
+            let seed = experiment.spec.run.seed.wrapping_add(repeat.into());
+            let key = point.key(seed, inputs.digest());
+            plan.push(PlannedRun { point: point.clone(), inputs: Arc::clone(&inputs), repeat, seed, key });
+        }
+    }
+    Ok(plan)
+}

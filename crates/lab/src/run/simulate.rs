@@ -1,0 +1,153 @@
+//! One run, from a built stack to its result.
+
+use block::BlockDevice;
+use sim::Executor;
+use sim::cpu::Cpus;
+use ssd::profile::BuildOptions;
+use trace::{Recorder, Span};
+use units::Nanos;
+use workload::fio::{self, parse::Verify};
+use workload::replay::Replay;
+use workload::{Host, IoCosts};
+
+use super::convert::{block_counters, played, replayed};
+use super::inputs::open_trace;
+use super::{LabError, PlannedRun, WorkloadInput};
+use crate::results::{RunResult, StoryRecord};
+use crate::spec::{Contents, value_text};
+
+/// Virtual time between looks at the stop flag and the progress.
+const SLICE: Nanos = Nanos::from_millis(5);
+
+/// Spans kept for the stories of a run: some hundred requests, taken from its start.
+const STORY_SPANS: usize = 8192;
+
+/// Runs to the end; `None` when `halted` said so on the way.
+pub(crate) fn simulate(
+    run: &PlannedRun,
+    progress: &dyn Fn(f64),
+    halted: &dyn Fn() -> bool,
+) -> Result<Option<RunResult>, LabError> {
+    let recorder = Recorder::bounded(STORY_SPANS);
+    let Some(mut result) = play(run, &recorder, progress, halted)? else { return Ok(None) };
+    let (spans, _) = recorder.take();
+    result.stories = stories(&spans);
+    Ok(Some(result))
+}
+
+/// Runs to the end for the sake of its spans: the first `capacity`, and how
+/// many were left out.
+pub(crate) fn simulate_recorded(run: &PlannedRun, capacity: usize) -> Result<(Vec<Span>, u64), LabError> {
+    let recorder = Recorder::bounded(capacity);
+    play(run, &recorder, &|_| (), &|| false)?;
+    Ok(recorder.take())
+}
+
+fn play(
+    run: &PlannedRun,
+    recorder: &Recorder,
+    progress: &dyn Fn(f64),
+    halted: &dyn Fn() -> bool,
+) -> Result<Option<RunResult>, LabError> {
+    let spec = &run.point.spec;
+    let mut executor = Executor::new_virtual();
+    let host = build(run, &executor, recorder)?;
+    let limit = spec.run.time_limit;
+    let mut drive = |fraction: &dyn Fn() -> f64| -> bool {
+        loop {
+            if halted() {
+                return false;
+            }
+            let now = executor.handle().now();
+            let deadline = (now + SLICE).min(limit);
+            let unfinished = executor.run_until(deadline);
+            progress(fraction());
+            if unfinished == 0 || deadline == limit {
+                return true;
+            }
+        }
+    };
+    let played = match &run.inputs.workload {
+        WorkloadInput::Fio(jobs) => {
+            let started = fio::start(&host, jobs).map_err(|error| LabError::Unfit { message: error.to_string() })?;
+            let fraction = || {
+                let threads = started.progress();
+                threads.iter().map(|thread| thread.fraction).sum::<f64>() / threads.len().max(1) as f64
+            };
+            if !drive(&fraction) {
+                return Ok(None);
+            }
+            played(&started.finish(), &jobs.notes)
+        }
+        WorkloadInput::Trace { path, read, replay } => {
+            let started = Replay::start(&host, open_trace(path, read)?, replay);
+            if !drive(&|| 0.0) {
+                return Ok(None);
+            }
+            replayed(&started.finish()?)
+        }
+    };
+    let disk = &host.disk;
+    let mut counters: Vec<(String, u64)> = Vec::new();
+    counters.extend(disk.device_counters().into_iter().map(|(name, value)| (format!("device.{name}"), value)));
+    counters
+        .extend(block_counters(&disk.statistics()).into_iter().map(|(name, value)| (format!("block.{name}"), value)));
+    Ok(Some(RunResult {
+        key: run.key.clone(),
+        point: run.point.index,
+        repeat: run.repeat,
+        seed: run.seed,
+        parameters: run.point.parameters.iter().map(|(key, value)| (key.clone(), value_text(value))).collect(),
+        device_model: disk.with_device(|device| device.identity().model.clone()),
+        elapsed_ns: played.ended_at.0,
+        jobs: played.jobs,
+        counters,
+        failures: played.failures,
+        notes: played.notes,
+        text: played.text,
+        fio_json: played.fio_json,
+        stories: Vec::new(),
+    }))
+}
+
+/// Device, block layer and processors as the spec says.
+fn build(run: &PlannedRun, executor: &Executor, recorder: &Recorder) -> Result<Host, LabError> {
+    let spec = &run.point.spec;
+    let contents = match (spec.stack.contents, &run.inputs.workload) {
+        (Contents::Memory, _) => ssd::Contents::Memory,
+        (Contents::Auto, WorkloadInput::Fio(jobs))
+            if jobs.jobs.iter().any(|job| job.options.verify != Verify::None) =>
+        {
+            ssd::Contents::Memory
+        }
+        (Contents::Auto | Contents::None, _) => ssd::Contents::None,
+    };
+    let options = BuildOptions { contents, seed: Some(run.seed), ..BuildOptions::default() };
+    let mut device = run.inputs.profile.build(&options)?;
+    device.set_recorder(recorder.clone());
+    let sim = executor.handle();
+    let cpus = Cpus::new(&sim, spec.stack.cpu.clone(), recorder.clone());
+    let costs = IoCosts { submit: spec.stack.io_path.submit, complete: spec.stack.io_path.complete };
+    let mut queue = spec.stack.block.clone();
+    queue.cpus = spec.stack.cpu.cores;
+    let disk = BlockDevice::new(&sim, device, queue, recorder.clone());
+    Ok(Host { sim, disk, cpus, costs, seed: run.seed, recorder: recorder.clone() })
+}
+
+/// A request of median length of each kind, and the longest.
+fn stories(spans: &[Span]) -> Vec<StoryRecord> {
+    let mut stories = Vec::new();
+    for (step, what) in [
+        (trace::Step::Read, "read"),
+        (trace::Step::Write, "write"),
+        (trace::Step::Flush, "flush"),
+        (trace::Step::Discard, "discard"),
+    ] {
+        if let Some(request) = trace::median_request(spans, step)
+            && let Some(path) = trace::follow(spans, request)
+        {
+            stories.push(StoryRecord { title: format!("A {what} of median latency"), path });
+        }
+    }
+    stories
+}

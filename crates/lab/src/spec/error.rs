@@ -1,0 +1,95 @@
+//! Why a spec cannot be run, and what to do about it.
+
+use std::path::PathBuf;
+
+/// A spec that cannot be run.
+#[derive(Debug, thiserror::Error)]
+pub enum SpecError {
+    /// The file cannot be read.
+    #[error("cannot read {path}: {source}; name an existing spec (`plumb list experiments` shows those that ship)", path = path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The text is not a spec.
+    #[error("{origin}:{line}:{column}: {message}")]
+    Syntax {
+        /// The file's name.
+        origin: String,
+        /// Line, from 1.
+        line: usize,
+        /// Column, from 1.
+        column: usize,
+        /// Byte range in the text, for a rendered excerpt.
+        span: std::ops::Range<usize>,
+        /// The whole text.
+        text: String,
+        /// What is wrong.
+        message: String,
+    },
+    /// An override or sweep value does not fit the spec.
+    #[error("a --set or [sweep] value does not fit the spec: {message}")]
+    Override {
+        /// What is wrong.
+        message: String,
+    },
+    /// A `--set` is not `key=value`.
+    #[error("`{text}` is not an override; write KEY=VALUE, such as stack.device=optane-905p-960gb")]
+    OverrideForm {
+        /// What was given.
+        text: String,
+    },
+    /// A path goes through something that is not a table.
+    #[error("`{key}` goes through `{part}`, which is a value and not a table; check the key with the spec file")]
+    NotATable {
+        /// The whole path.
+        key: String,
+        /// The part that is a value.
+        part: String,
+    },
+    /// None or several of the workload kinds.
+    #[error("[workload] names none or several workloads; give exactly one of `fio`, `fio_file`, `trace`")]
+    WorkloadChoice,
+    /// No repeats.
+    #[error("run.repeats is 0, so nothing would run; set it to 1 or more")]
+    NoRepeats,
+    /// A swept key without values.
+    #[error("[sweep] `{key}` has no values; write a list such as [1, 2, 4], or take the key out")]
+    EmptySweep {
+        /// The key.
+        key: String,
+    },
+    /// Too many points.
+    #[error("the sweep has more than {limit} points; take values out or split the spec")]
+    TooManyPoints {
+        /// The limit.
+        limit: usize,
+    },
+    /// A key that is used as if swept.
+    #[error("{place} uses `{key}`, which [sweep] does not vary; add it there or correct the name")]
+    NotSwept {
+        /// The key.
+        key: String,
+        /// Where.
+        place: &'static str,
+    },
+}
+
+impl SpecError {
+    pub(crate) fn from_toml(origin: &str, text: &str, error: &toml::de::Error) -> Self {
+        let span = error.span().unwrap_or(0..0);
+        let before = &text[..span.start.min(text.len())];
+        let line = before.matches('\n').count() + 1;
+        let column = before.chars().rev().take_while(|c| *c != '\n').count() + 1;
+        Self::Syntax {
+            origin: origin.to_owned(),
+            line,
+            column,
+            span,
+            text: text.to_owned(),
+            message: error.message().to_owned(),
+        }
+    }
+}

@@ -1,0 +1,357 @@
+//! An experiment is a file: stack, workload, sweep, repeats, metrics, published values.
+//!
+//! A spec is a TOML document. Every sweep key and every `--set` is a dotted path
+//! into that same document, so there is one way to say anything:
+//! `--set stack.device=optane-905p-960gb`, `"workload.set.iodepth" = [1, 32]`.
+
+mod error;
+mod overrides;
+mod sweep;
+
+use std::collections::BTreeMap;
+use std::num::{NonZeroU32, NonZeroU64};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use units::Nanos;
+
+pub use error::SpecError;
+pub use overrides::Override;
+pub use sweep::{Point, short_key, value_text};
+
+/// What an experiment runs and what it is held against.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Spec {
+    /// One line, shown above every table and plot.
+    pub title: String,
+    /// A paragraph: the question, and how to read the answer.
+    #[serde(default)]
+    pub description: String,
+    /// The publication whose figure this is, if it is one.
+    #[serde(default)]
+    pub source: Option<String>,
+    /// What the workload runs on.
+    pub stack: Stack,
+    /// What runs.
+    pub workload: Workload,
+    /// Repeats and seeds.
+    #[serde(default)]
+    pub run: Run,
+    /// Values to sweep, by dotted path into this document; points are the
+    /// Cartesian product, the last key varying fastest.
+    #[serde(default)]
+    pub sweep: toml::Table,
+    /// Metrics to print; all that apply when empty.
+    #[serde(default)]
+    pub metrics: Vec<String>,
+    /// Plots of one metric against one swept key.
+    #[serde(default)]
+    pub plot: Vec<Plot>,
+    /// Published values, printed beside ours.
+    #[serde(default)]
+    pub published: Vec<Published>,
+}
+
+/// The stack under the workload.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Stack {
+    /// Which host: only `model` so far.
+    #[serde(default)]
+    pub host: HostKind,
+    /// A built-in profile's name, or the path of a profile (ends in `.toml`).
+    pub device: String,
+    /// Changes to the device profile, by dotted path into the profile.
+    #[serde(default)]
+    pub device_set: toml::Table,
+    /// Whether the device keeps the bytes written; needed for `verify`.
+    #[serde(default)]
+    pub contents: Contents,
+    /// The block layer's settings.
+    #[serde(default)]
+    pub block: block::QueueConfig,
+    /// The host's processors.
+    #[serde(default)]
+    pub cpu: sim::cpu::CpuConfig,
+    /// CPU time of the I/O path.
+    #[serde(default)]
+    pub io_path: IoPath,
+}
+
+/// CPU time of one I/O, besides entering the kernel and switching threads.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct IoPath {
+    /// In the submitting system call.
+    pub submit: Nanos,
+    /// In the interrupt handler.
+    pub complete: Nanos,
+}
+
+impl Default for IoPath {
+    fn default() -> Self {
+        let workload::IoCosts { submit, complete } = workload::IoCosts::default();
+        Self { submit, complete }
+    }
+}
+
+/// Which host runs above the device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum HostKind {
+    /// Plumb's own host stack in virtual time.
+    #[default]
+    Model,
+}
+
+/// What becomes of the bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Contents {
+    /// Kept when the workload verifies, else not.
+    #[default]
+    Auto,
+    /// Timing only.
+    None,
+    /// Kept, sparse, in memory.
+    Memory,
+}
+
+/// What runs: exactly one of `fio`, `fio_file`, `trace`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Workload {
+    /// A fio job file, inline.
+    #[serde(default)]
+    pub fio: Option<String>,
+    /// A fio job file, relative to the spec.
+    #[serde(default)]
+    pub fio_file: Option<PathBuf>,
+    /// A block trace, relative to the spec.
+    #[serde(default)]
+    pub trace: Option<PathBuf>,
+    /// How to replay the trace.
+    #[serde(default)]
+    pub replay: Replay,
+    /// fio options that win over the job file in every job.
+    #[serde(default)]
+    pub set: toml::Table,
+    /// What `${NAME}` stands for in the job file.
+    #[serde(default)]
+    pub variables: toml::Table,
+}
+
+/// How a block trace is replayed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Replay {
+    /// Trace format; found by content when absent.
+    pub format: Option<String>,
+    /// Only this disk of the trace.
+    pub disk: Option<String>,
+    /// `open` issues by timestamp, `closed` keeps `depth` outstanding.
+    pub mode: ReplayMode,
+    /// Outstanding requests in closed mode.
+    pub depth: NonZeroU32,
+    /// Factor on time in open mode: 2 replays twice as fast.
+    pub speed: f64,
+    /// Divides offsets, to fit a large disk's trace on a small one.
+    pub scale: NonZeroU64,
+    /// Round I/O to whole logical blocks instead of refusing it.
+    pub round: bool,
+    /// Wrap offsets beyond the device instead of refusing them.
+    pub wrap: bool,
+}
+
+impl Default for Replay {
+    fn default() -> Self {
+        Self {
+            format: None,
+            disk: None,
+            mode: ReplayMode::Open,
+            depth: const { NonZeroU32::new(32).expect("not zero") },
+            speed: 1.0,
+            scale: NonZeroU64::MIN,
+            round: false,
+            wrap: false,
+        }
+    }
+}
+
+/// Pace of a replay.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReplayMode {
+    /// By timestamps.
+    #[default]
+    Open,
+    /// By completions.
+    Closed,
+}
+
+/// Repeats and seeds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Run {
+    /// Runs of every point, each under its own seed.
+    pub repeats: u32,
+    /// Seed of the first repeat; repeat `r` uses `seed + r`.
+    pub seed: u64,
+    /// Virtual time after which a run is stopped as short.
+    pub time_limit: Nanos,
+}
+
+impl Default for Run {
+    fn default() -> Self {
+        Self { repeats: 1, seed: 1, time_limit: Nanos::from_secs(86_400) }
+    }
+}
+
+/// A plot of one metric against one swept key.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Plot {
+    /// Heading.
+    #[serde(default)]
+    pub title: String,
+    /// Swept key on the horizontal axis.
+    pub x: String,
+    /// Metric on the vertical axis.
+    pub y: String,
+    /// Swept key that tells the lines apart.
+    #[serde(default)]
+    pub series: Option<String>,
+    /// Whether the horizontal axis is logarithmic.
+    #[serde(default)]
+    pub log_x: bool,
+}
+
+/// A published value and where it stands.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Published {
+    /// The point it belongs to: swept key = value; empty for the only point.
+    #[serde(default)]
+    pub at: toml::Table,
+    /// The metric.
+    pub metric: String,
+    /// The published value, or the lower end of a published range.
+    pub value: f64,
+    /// The upper end of a published range.
+    #[serde(default)]
+    pub to: Option<f64>,
+    /// Where it was published.
+    pub source: String,
+    /// Why ours differs, where it does and the cause is known.
+    #[serde(default)]
+    pub note: String,
+    /// Fail the run when ours is further away than this fraction.
+    #[serde(default)]
+    pub within: Option<f64>,
+}
+
+/// A parsed spec with the document and the folder it came from.
+#[derive(Clone, Debug)]
+pub struct Experiment {
+    /// Short name: the file's stem.
+    pub name: String,
+    /// The document after overrides.
+    pub document: toml::Table,
+    /// The document, typed.
+    pub spec: Spec,
+    /// Where relative paths in the spec start.
+    pub folder: PathBuf,
+}
+
+impl Experiment {
+    /// Reads a spec file and applies `overrides`.
+    pub fn load(path: &Path, overrides: &[Override]) -> Result<Self, SpecError> {
+        let text =
+            std::fs::read_to_string(path).map_err(|source| SpecError::Unreadable { path: path.to_owned(), source })?;
+        let name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+        let folder = path.parent().map(Path::to_owned).unwrap_or_default();
+        Self::parse(&name, &path.display().to_string(), &text, &folder, overrides)
+    }
+
+    /// Parses a spec's text; `origin` names it in errors.
+    pub fn parse(
+        name: &str,
+        origin: &str,
+        text: &str,
+        folder: &Path,
+        overrides: &[Override],
+    ) -> Result<Self, SpecError> {
+        // Typed first, straight from the text: only this way do errors know their line.
+        toml::from_str::<Spec>(text).map_err(|error| SpecError::from_toml(origin, text, &error))?;
+        let mut document: toml::Table =
+            toml::from_str(text).map_err(|error| SpecError::from_toml(origin, text, &error))?;
+        for item in overrides {
+            item.apply(&mut document)?;
+        }
+        Self::from_document(name, document, folder)
+    }
+
+    /// Types a document made in memory.
+    pub fn from_document(name: &str, document: toml::Table, folder: &Path) -> Result<Self, SpecError> {
+        let spec = Spec::deserialize(document.clone())
+            .map_err(|error| SpecError::Override { message: error.message().to_owned() })?;
+        let experiment = Self { name: name.to_owned(), document, spec, folder: folder.to_owned() };
+        experiment.check()?;
+        Ok(experiment)
+    }
+
+    fn check(&self) -> Result<(), SpecError> {
+        let workload = &self.spec.workload;
+        let given = [workload.fio.is_some(), workload.fio_file.is_some(), workload.trace.is_some()];
+        if given.iter().filter(|given| **given).count() != 1 {
+            return Err(SpecError::WorkloadChoice);
+        }
+        if self.spec.run.repeats == 0 {
+            return Err(SpecError::NoRepeats);
+        }
+        for published in &self.spec.published {
+            if let Some(key) = published.at.keys().find(|key| !self.spec.sweep.contains_key(*key)) {
+                return Err(SpecError::NotSwept { key: key.clone(), place: "[[published]] at" });
+            }
+        }
+        for plot in &self.spec.plot {
+            for key in std::iter::once(&plot.x).chain(&plot.series) {
+                if !self.spec.sweep.contains_key(key) {
+                    return Err(SpecError::NotSwept { key: key.clone(), place: "[[plot]]" });
+                }
+            }
+        }
+        // Every point must type-check before the first one runs.
+        self.points().map(drop)
+    }
+
+    /// The points of the sweep, in order.
+    pub fn points(&self) -> Result<Vec<Point>, SpecError> {
+        sweep::expand(self)
+    }
+
+    /// Identity of the experiment: 16 hex digits of the BLAKE3 hash of the
+    /// document after overrides.
+    pub fn hash(&self) -> String {
+        hash_document(&self.document)
+    }
+}
+
+/// 16 hex digits that identify a TOML document's meaning (key order and
+/// layout of the file do not count).
+pub fn hash_document(document: &toml::Table) -> String {
+    let canonical = serde_json::to_string(&sorted(&toml::Value::Table(document.clone()))).unwrap_or_default();
+    blake3::hash(canonical.as_bytes()).to_hex()[..16].to_owned()
+}
+
+fn sorted(value: &toml::Value) -> serde_json::Value {
+    match value {
+        toml::Value::Table(table) => {
+            let entries: BTreeMap<_, _> = table.iter().map(|(key, value)| (key.clone(), sorted(value))).collect();
+            serde_json::json!(entries)
+        }
+        toml::Value::Array(items) => items.iter().map(sorted).collect(),
+        other => serde_json::json!(other),
+    }
+}

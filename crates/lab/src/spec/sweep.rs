@@ -1,0 +1,111 @@
+//! From a spec to its points.
+
+use toml::Value;
+
+use super::{Experiment, Override, Spec, SpecError, hash_document};
+
+/// More points than this is a mistake in a spec, not an experiment.
+const POINTS_MAX: usize = 100_000;
+
+/// One point of a sweep.
+#[derive(Clone, Debug)]
+pub struct Point {
+    /// Its place in the sweep's order.
+    pub index: usize,
+    /// The swept keys and this point's values, in the spec's order.
+    pub parameters: Vec<(String, Value)>,
+    /// The document of this point alone.
+    pub document: toml::Table,
+    /// The same, typed.
+    pub spec: Spec,
+}
+
+impl Point {
+    /// How tables and progress bars call it: `iodepth=32 device=...`, or `-`
+    /// for the only point.
+    pub fn label(&self) -> String {
+        if self.parameters.is_empty() {
+            return "-".to_owned();
+        }
+        let parts: Vec<_> =
+            self.parameters.iter().map(|(key, value)| format!("{}={}", short_key(key), value_text(value))).collect();
+        parts.join(" ")
+    }
+}
+
+/// The last part of a dotted path.
+pub fn short_key(key: &str) -> &str {
+    key.rsplit('.').next().unwrap_or(key)
+}
+
+/// A value without TOML's quotes.
+pub fn value_text(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// The Cartesian product of the sweep, the last key varying fastest.
+pub(super) fn expand(experiment: &Experiment) -> Result<Vec<Point>, SpecError> {
+    let mut combinations: Vec<Vec<(String, Value)>> = vec![Vec::new()];
+    for (key, values) in &experiment.spec.sweep {
+        let values = match values {
+            Value::Array(values) if values.is_empty() => return Err(SpecError::EmptySweep { key: key.clone() }),
+            Value::Array(values) => values.clone(),
+            single => vec![single.clone()],
+        };
+        if combinations.len().saturating_mul(values.len()) > POINTS_MAX {
+            return Err(SpecError::TooManyPoints { limit: POINTS_MAX });
+        }
+        combinations = combinations
+            .iter()
+            .flat_map(|head| {
+                values.iter().map(move |value| {
+                    let mut parameters = head.clone();
+                    parameters.push((key.clone(), value.clone()));
+                    parameters
+                })
+            })
+            .collect();
+    }
+    combinations.into_iter().enumerate().map(|(index, parameters)| point(experiment, index, parameters)).collect()
+}
+
+fn point(experiment: &Experiment, index: usize, parameters: Vec<(String, Value)>) -> Result<Point, SpecError> {
+    let mut document = experiment.document.clone();
+    // What does not change a point's own result must not change its key.
+    for unrelated in ["sweep", "published", "plot", "metrics", "title", "description", "source"] {
+        document.remove(unrelated);
+    }
+    for (key, value) in &parameters {
+        Override::new(key, value.clone()).apply(&mut document)?;
+    }
+    let mut typed = document.clone();
+    typed.insert("title".to_owned(), Value::String(experiment.spec.title.clone()));
+    let spec = serde::Deserialize::deserialize(typed)
+        .map_err(|error: toml::de::Error| SpecError::Override { message: error.message().to_owned() })?;
+    Ok(Point { index, parameters, document, spec })
+}
+
+impl Point {
+    /// Names the result of one run: settings, inputs and seed decide it, nothing else.
+    ///
+    /// `inputs` identifies what the spec refers to (device profile, job file,
+    /// trace) by content, so where those files lie does not matter.
+    pub fn key(&self, seed: u64, inputs: &str) -> String {
+        let mut document = self.document.clone();
+        for (table, keys) in [
+            ("run", ["repeats", "seed", ""]),
+            ("workload", ["fio", "fio_file", "trace"]),
+            ("stack", ["device", "", ""]),
+        ] {
+            if let Some(Value::Table(table)) = document.get_mut(table) {
+                keys.iter().for_each(|key| drop(table.remove(*key)));
+            }
+        }
+        document.insert("seed".to_owned(), Value::String(seed.to_string()));
+        document.insert("inputs".to_owned(), Value::String(inputs.to_owned()));
+        hash_document(&document)
+    }
+}

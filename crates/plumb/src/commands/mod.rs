@@ -1,0 +1,20 @@
+//! One file a subcommand.
+
+pub mod list;
+pub mod merge;
+pub mod report;
+pub mod run;
+pub mod serve;
+pub mod validate;
+
+use std::process::ExitCode;
+
+/// The run failed, fell short, or missed an enforced expectation.
+pub const EXIT_FAILED: u8 = 1;
+/// Bad usage or input.
+pub const EXIT_USAGE: u8 = 2;
+/// Interrupted by a signal.
+pub const EXIT_INTERRUPTED: u8 = 130;
+
+/// What a subcommand comes to.
+pub type Done = Result<ExitCode, crate::failure::Failure>;

@@ -1,0 +1,217 @@
+//! `plumb run`: specs, job files and traces.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use clap::Args;
+use lab::results::Store;
+use lab::spec::{Experiment, Override};
+use lab::{PoolOptions, Shard};
+
+use super::{Done, EXIT_FAILED, EXIT_INTERRUPTED};
+use crate::failure::Failure;
+use crate::terminal::{Progress, number, print_table};
+
+/// What to run and how.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  plumb run experiments/quickstart.toml
+  plumb run job.fio --device optane-905p-960gb --json > fio.json
+  plumb run job.fio --set workload.set.iodepth=8 --set stack.block.scheduler=mq-deadline
+  plumb run msr.csv --device hdd-7200-1tb --set workload.replay.disk=0
+  plumb run sweep.toml --shard $SLURM_ARRAY_TASK_ID/16 --out shard-$SLURM_ARRAY_TASK_ID")]
+pub struct RunArguments {
+    /// An experiment spec (.toml), a fio job file (.fio, .job, .ini) or a block trace
+    file: PathBuf,
+    /// Device profile, built-in (`plumb list devices`) or a .toml file
+    #[arg(long, value_name = "NAME|FILE")]
+    device: Option<String>,
+    /// Change the spec: a dotted path and a TOML value
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    set: Vec<Override>,
+    /// Seed of the first repeat
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Runs of every point, each under its own seed
+    #[arg(long)]
+    repeats: Option<u32>,
+    /// Worker threads [default: one a core]; results do not depend on it
+    #[arg(long)]
+    threads: Option<usize>,
+    /// Do only every N-th run, from the I-th; put together by `plumb merge`
+    #[arg(long, value_name = "I/N", default_value = "1/1")]
+    shard: Shard,
+    /// Results folder [default: results/NAME-HASH]
+    #[arg(long, value_name = "FOLDER")]
+    out: Option<PathBuf>,
+    /// Forget earlier results instead of resuming
+    #[arg(long)]
+    fresh: bool,
+    /// Also write the first run's trace: trace.perfetto (ui.perfetto.dev) and trace.tsv
+    #[arg(long)]
+    trace: bool,
+    /// Print results as JSON (fio's json+ for a fio job)
+    #[arg(long)]
+    json: bool,
+    /// No progress bar
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+/// Runs, keeps, prints.
+pub fn run(arguments: RunArguments) -> Done {
+    let experiment = load(&arguments)?;
+    let plan = lab::plan(&experiment)?;
+    let folder =
+        arguments.out.clone().unwrap_or_else(|| format!("results/{}-{}", experiment.name, experiment.hash()).into());
+    let store = Store::create(&folder)?;
+    if arguments.fresh {
+        store.clear()?;
+    }
+    lab::outputs::write_spec(&store, &experiment)?;
+    let stop = stop_on_signals()?;
+    let progress = Progress::new(arguments.quiet || arguments.json);
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = arguments.threads.unwrap_or(cores);
+    let options = PoolOptions { threads, shard: arguments.shard, observer: &progress, stop: &stop };
+    let outcome = lab::execute(&plan, &store, options);
+    progress.clear();
+    let outcome = outcome?;
+    if outcome.unfinished > 0 {
+        eprintln!(
+            "interrupted: {} of {} runs are done and kept in {}; the same command goes on from there",
+            outcome.runs.len(),
+            outcome.runs.len() + outcome.unfinished,
+            folder.display()
+        );
+        return Ok(ExitCode::from(EXIT_INTERRUPTED));
+    }
+    if arguments.shard.is_part() {
+        println!(
+            "{} runs of this shard are in {}; when all shards are done: plumb merge FOLDER... --out FOLDER",
+            outcome.runs.len(),
+            folder.display()
+        );
+        return Ok(verdict(&outcome.runs, 0));
+    }
+    if arguments.trace {
+        lab::outputs::write_trace(&store, &plan)?;
+    }
+    let finished = lab::outputs::write_all(&store, &experiment, &outcome.runs)?;
+    if arguments.json {
+        println!("{}", finished.json);
+    } else {
+        print(&experiment, &finished, &outcome.runs);
+        println!("\nresults  {}", store.folder().display());
+        println!("report   {}", finished.report.display());
+        if arguments.trace {
+            println!("trace    {}", store.folder().join("trace.perfetto").display());
+        }
+    }
+    let missed = finished.comparisons.iter().filter(|row| row.holds() == Some(false)).count();
+    Ok(verdict(&outcome.runs, missed))
+}
+
+fn load(arguments: &RunArguments) -> Result<Experiment, Failure> {
+    let mut overrides = Vec::new();
+    if let Some(device) = &arguments.device {
+        overrides.push(Override::new("stack.device", device.clone().into()));
+    }
+    if let Some(seed) = arguments.seed {
+        let seed = i64::try_from(seed).map_err(|_| Failure::input("--seed must be below 2^63"))?;
+        overrides.push(Override::new("run.seed", seed.into()));
+    }
+    if let Some(repeats) = arguments.repeats {
+        overrides.push(Override::new("run.repeats", i64::from(repeats).into()));
+    }
+    overrides.extend(arguments.set.iter().cloned());
+    let file: &Path = &arguments.file;
+    if file.extension().is_some_and(|extension| extension == "toml") {
+        return Ok(Experiment::load(file, &overrides)?);
+    }
+    Ok(lab::adhoc::experiment(file, &overrides)?)
+}
+
+/// A flag that Ctrl-C and SIGTERM set; a second Ctrl-C ends the process at once.
+fn stop_on_signals() -> Result<Arc<AtomicBool>, Failure> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register_conditional_shutdown(signal, EXIT_INTERRUPTED.into(), Arc::clone(&stop))
+            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)))
+            .map_err(|error| Failure::Machine(format!("cannot watch for signals: {error}")))?;
+    }
+    Ok(stop)
+}
+
+/// Prints the tables of an experiment.
+pub fn print(experiment: &Experiment, finished: &lab::outputs::Finished, runs: &[lab::results::RunResult]) {
+    if runs.len() == 1 {
+        print!("{}", runs[0].text);
+    } else {
+        println!("{}\n", experiment.spec.title);
+    }
+    if experiment.spec.sweep.is_empty() && runs.len() == 1 && finished.comparisons.is_empty() {
+        return;
+    }
+    let swept: Vec<String> = experiment.spec.sweep.keys().map(|key| lab::spec::short_key(key).to_owned()).collect();
+    let mut header: Vec<String> = swept;
+    header.extend(finished.metrics.iter().map(ToString::to_string));
+    let rows: Vec<Vec<String>> = finished
+        .points
+        .iter()
+        .map(|point| {
+            let mut row: Vec<String> = point.parameters.iter().map(|(_, value)| value.clone()).collect();
+            row.extend(point.estimates.iter().map(|estimate| estimate.map_or(String::new(), estimate_text)));
+            row
+        })
+        .collect();
+    println!();
+    print_table(&header.iter().map(String::as_str).collect::<Vec<_>>(), &rows);
+    if !finished.comparisons.is_empty() {
+        println!("\nPublished values beside ours");
+        let rows: Vec<Vec<String>> = finished
+            .comparisons
+            .iter()
+            .map(|row| {
+                let published = match row.published_to {
+                    Some(to) => format!("{}..{}", number(row.published), number(to)),
+                    None => number(row.published),
+                };
+                let away = row.difference().map_or("-".to_owned(), |away| format!("{:+.1}%", away * 100.0));
+                let ours = row.ours.map_or("-".to_owned(), estimate_text);
+                let verdict = if row.holds() == Some(false) { "MISSED" } else { "" };
+                let at = if row.at.is_empty() { "-".to_owned() } else { row.at.clone() };
+                vec![at, row.metric.clone(), published, ours, away, verdict.to_owned(), row.source.clone()]
+            })
+            .collect();
+        print_table(&["at", "metric", "published", "ours", "away", "", "source"], &rows);
+        for row in finished.comparisons.iter().filter(|row| !row.note.is_empty()) {
+            println!("  {} {}: {}", row.metric, row.at, row.note);
+        }
+    }
+}
+
+fn estimate_text(estimate: lab::report::Estimate) -> String {
+    match estimate.half_width {
+        Some(half) if half > 0.0 => format!("{} ±{}", number(estimate.value), number(half)),
+        _ => number(estimate.value),
+    }
+}
+
+/// Says what went wrong, if anything did; the exit status.
+pub fn verdict(runs: &[lab::results::RunResult], missed: usize) -> ExitCode {
+    for run in runs {
+        for failure in &run.failures {
+            eprintln!("FAILED: point {} repeat {}: {failure}", run.point, run.repeat);
+        }
+    }
+    if missed > 0 {
+        eprintln!("MISSED: {missed} published values are further away than the spec's `within` allows");
+    }
+    if missed > 0 || runs.iter().any(|run| !run.failures.is_empty()) {
+        return ExitCode::from(EXIT_FAILED);
+    }
+    ExitCode::SUCCESS
+}

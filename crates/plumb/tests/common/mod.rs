@@ -1,0 +1,117 @@
+//! Running the real `plumb` in a folder of its own.
+#![allow(dead_code)] // each test file uses a part
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// A scratch folder and a `plumb` that works in it.
+pub struct Scratch {
+    folder: tempfile::TempDir,
+}
+
+impl Scratch {
+    pub fn new() -> Self {
+        Self { folder: tempfile::tempdir().unwrap() }
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub fn write(&self, name: &str, text: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_plumb"));
+        command.current_dir(self.folder.path()).args(arguments).env("NO_COLOR", "1");
+        command
+    }
+
+    pub fn plumb(&self, arguments: &[&str]) -> Ran {
+        Ran::of(self.command(arguments).output().unwrap())
+    }
+}
+
+/// What a finished `plumb` said.
+#[derive(Debug)]
+pub struct Ran {
+    pub status: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Ran {
+    pub fn of(output: Output) -> Self {
+        Self {
+            status: output.status.code(),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+
+    /// Asserts success.
+    #[track_caller]
+    pub fn ok(self) -> Self {
+        assert_eq!(self.status, Some(0), "{}\n{}", self.stdout, self.stderr);
+        self
+    }
+
+    /// Asserts a failure with `status` whose message, line breaks aside, has every part.
+    #[track_caller]
+    pub fn fails(self, status: i32, parts: &[&str]) -> Self {
+        assert_eq!(self.status, Some(status), "{}\n{}", self.stdout, self.stderr);
+        // The error display wraps lines and draws a margin.
+        let squeeze = |text: &str| text.chars().filter(|c| !c.is_whitespace() && *c != '│').collect::<String>();
+        let said = squeeze(&self.stderr);
+        for part in parts {
+            assert!(said.contains(&squeeze(part)), "`{part}` is not in:\n{}", self.stderr);
+        }
+        self
+    }
+}
+
+/// Every file of a results folder that must not depend on how it came about.
+pub fn results_bytes(folder: &Path) -> Vec<(String, Vec<u8>)> {
+    let mut files = Vec::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(next) = folders.pop() {
+        for entry in std::fs::read_dir(&next).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                let name = path.strip_prefix(folder).unwrap().display().to_string();
+                files.push((name, std::fs::read(&path).unwrap()));
+            }
+        }
+    }
+    files.retain(|(name, _)| name != "origin.json");
+    files.sort();
+    files
+}
+
+/// A sweep of six short runs.
+pub const SWEEP: &str = r#"
+title = "a small sweep"
+[stack]
+device = "samsung-980pro-1tb"
+device_set.initial.fill = 0.1
+[workload]
+fio = """
+[job]
+rw=randrw
+bs=4k
+size=64m
+io_size=4m
+ioengine=libaio
+direct=1
+"""
+[sweep]
+"workload.set.iodepth" = [1, 4, 16]
+[run]
+repeats = 2
+seed = 7
+"#;
