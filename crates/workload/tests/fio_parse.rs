@@ -78,7 +78,8 @@ fn faults_name_their_place_and_the_mend() {
         ("[global]\nbs=4k", (1, 1), "has no job"),
         ("[a]\ntime_based", (2, 1), "time_based needs a runtime"),
         ("[a]\nrate=1m\nrate_iops=10", (3, 1), "exclude each other"),
-        ("[a]\nnumjobs=16384\n[b]", (1, 1), "16385 threads"),
+        ("[a]\nnumjobs=4096\n[b]", (1, 1), "4097 threads"),
+        ("[a]\nioengine=libaio\niodepth=65536\nnumjobs=32", (1, 1), "keep 2097152 I/Os in flight"),
         ("[a]\nbssplit=4k/60:8k/50", (2, 9), "add up to 110"),
         ("[a]\nfilename=a:b", (2, 10), "several files are not supported"),
     ] {
@@ -191,7 +192,7 @@ fn values(name: &'static str) -> BoxedStrategy<String> {
 }
 
 fn setting() -> impl Strategy<Value = String> {
-    let names: Vec<(&'static str, bool)> = option_specs().iter().map(|spec| (spec.name, spec.form == "0|1")).collect();
+    let names: Vec<(&'static str, bool)> = option_specs().map(|spec| (spec.name, spec.form == "0|1")).collect();
     prop::sample::select(names).prop_flat_map(|(name, truth)| {
         let value = if truth && !matches!(name, "direct" | "buffered") {
             prop::bool::ANY.prop_map(|on| u8::from(on).to_string()).boxed()
@@ -212,7 +213,7 @@ proptest! {
 
     #[test]
     fn any_settings_are_read_or_refused(
-        lines in prop::collection::vec((prop::sample::select(option_specs().iter().map(|s| s.name).collect::<Vec<_>>()), "\\PC{0,24}"), 0..8)
+        lines in prop::collection::vec((prop::sample::select(option_specs().map(|s| s.name).collect::<Vec<_>>()), "\\PC{0,24}"), 0..8)
     ) {
         let body: String = lines.iter().map(|(name, value)| format!("{name}={value}\n")).collect();
         if let Err(error) = try_parse(format!("[job]\n{body}").as_bytes()) {

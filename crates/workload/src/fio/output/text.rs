@@ -247,7 +247,7 @@ fn write_groups(out: &mut String, reports: &[JobReport]) -> fmt::Result {
             let both = |base| format!("{}-{}", short(least as u64, base, "B/s"), short(most as u64, base, "B/s"));
             writeln!(
                 out,
-                "{title:>8}: bw={}, {} ({}), io={} ({}), run={}-{}msec",
+                "{title:>7}: bw={}, {} ({}), io={} ({}), run={}-{}msec",
                 bandwidth(all),
                 both(Base::Binary),
                 both(Base::Si),

@@ -18,11 +18,11 @@ pub fn options_document() -> String {
         let form = if form.is_empty() { String::new() } else { format!("=`{form}`") };
         format!("- `{name}`{form}{also}: {help}\n")
     };
-    for spec in option_specs().iter().filter(|spec| spec.support() == Support::Modelled) {
+    for spec in option_specs().filter(|spec| spec.support() == Support::Modelled) {
         text += &row(spec.name, spec.aliases, spec.form, spec.help);
     }
     text += "\n## Taken without effect\n\nThese are read and ignored, because there is nothing in the model for them to act on.\n\n";
-    for spec in option_specs().iter().filter(|spec| spec.support() == Support::WithoutEffect) {
+    for spec in option_specs().filter(|spec| spec.support() == Support::WithoutEffect) {
         text += &row(spec.name, spec.aliases, "", spec.help);
     }
     text += "\n## Not supported\n\nThese are errors that say what to do instead.\n\n";

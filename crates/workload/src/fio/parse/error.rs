@@ -89,6 +89,15 @@ pub enum ParseErrorKind {
         /// Threads of all jobs.
         threads: u64,
     },
+    /// More I/Os in flight than the model takes.
+    #[error(
+        "the jobs keep {in_flight} I/Os in flight; at most {} are supported: lower iodepth or numjobs",
+        super::JobFile::MAX_IN_FLIGHT
+    )]
+    TooManyInFlight {
+        /// I/Os of all jobs.
+        in_flight: u64,
+    },
     /// Options that cannot stand together.
     #[error("job `{job}`: {conflict}")]
     Conflict {

@@ -46,7 +46,10 @@ pub struct Source<'a> {
 
 impl JobFile {
     /// Bound on the threads of all jobs together.
-    pub const MAX_THREADS: u32 = 16_384;
+    pub const MAX_THREADS: u32 = 4_096;
+
+    /// Bound on the I/Os all of them keep in flight.
+    pub const MAX_IN_FLIGHT: u64 = 1 << 20;
 
     /// Reads a job file.
     ///
@@ -102,12 +105,15 @@ impl JobFile {
             let given = section.own.iter().chain(&overrides).map(Setting::as_given).collect();
             jobs.push(Job { name: section.name.clone(), options, given });
         }
-        let threads = jobs.iter().map(|job| u64::from(job.options.numjobs)).sum();
+        let sum = |of: fn(&Options) -> u64| jobs.iter().map(|job: &Job| of(&job.options)).sum();
+        let threads: u64 = sum(|options| u64::from(options.numjobs));
+        let in_flight: u64 = sum(|options| u64::from(options.numjobs) * u64::from(options.depth()));
+        let whole = Span { line: 1, column: 1, offset: 0, length: 0 };
         if threads > u64::from(Self::MAX_THREADS) {
-            return Err(in_file((
-                Span { line: 1, column: 1, offset: 0, length: 0 },
-                ParseErrorKind::TooManyThreads { threads },
-            )));
+            return Err(in_file((whole, ParseErrorKind::TooManyThreads { threads })));
+        }
+        if in_flight > Self::MAX_IN_FLIGHT {
+            return Err(in_file((whole, ParseErrorKind::TooManyInFlight { in_flight })));
         }
         let notes = notes(&jobs);
         Ok(Self { global: globals.iter().map(Setting::as_given).collect(), jobs, notes })

@@ -202,7 +202,7 @@ pub(super) fn explain(key: &str) -> ParseErrorKind {
     if let Some(group) = GROUPS.iter().find(|group| group.names.contains(&key)) {
         return ParseErrorKind::UnsupportedOption { option: key.to_owned(), why: group.why.to_owned() };
     }
-    let known = option_specs().iter().flat_map(|spec| std::iter::once(spec.name).chain(spec.aliases.iter().copied()));
+    let known = option_specs().flat_map(|spec| std::iter::once(spec.name).chain(spec.aliases.iter().copied()));
     // A key longer than any option is not a slip of the pen, and is not compared.
     let short = key.len() <= 64;
     let likeness = |name: &str| strsim::damerau_levenshtein(key, name);

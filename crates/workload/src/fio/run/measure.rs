@@ -38,6 +38,10 @@ pub(super) struct Measured {
     pub error_count: u64,
     /// Bytes completed, the ramp's and the verify phase's included.
     pub moved_bytes: u64,
+    /// When the current phase began to be measured, and what the directions'
+    /// runtimes were then: the write phase, then the verify phase.
+    phase_from: Nanos,
+    earlier: PerDirection<Nanos>,
     pub in_flight: u32,
     pub failure: Option<ShortfallReason>,
 }
@@ -66,9 +70,17 @@ impl Measured {
             errors: Vec::new(),
             error_count: 0,
             moved_bytes: 0,
+            phase_from: Nanos::ZERO,
+            earlier: PerDirection::default(),
             in_flight: 0,
             failure: None,
         }
+    }
+
+    /// Begins a phase: a direction's runtime is the sum of those of its phases.
+    pub fn begin_phase(&mut self, from: Nanos) {
+        self.phase_from = from;
+        self.earlier = PerDirection::from_fn(|direction| self.directions[direction].runtime);
     }
 
     /// Counts a successful I/O that was reaped at `now`.
@@ -82,7 +94,7 @@ impl Measured {
         let report = &mut self.directions[direction];
         report.bytes += bytes;
         report.ios += 1;
-        report.runtime = times.reaped_at.since(self.measured_from);
+        report.runtime = self.earlier[direction] + times.reaped_at.since(self.phase_from);
         let lat = times.reaped_at.since(times.decided_at);
         if times.synchronous {
             report.clat.record(lat);

@@ -118,6 +118,7 @@ impl Thread {
             measured.state = State::Running;
             measured.started_at = started_at;
             measured.measured_from = measured_from;
+            measured.begin_phase(measured_from);
             measured.finished_at = started_at;
         }
         self.pace.start_at(started_at);
@@ -521,6 +522,8 @@ impl Thread {
     /// Reads back and checks what the job wrote.
     async fn verify(&mut self) {
         let Some(ledger) = self.ledger.take() else { return };
+        let now = self.now();
+        self.measured.borrow_mut().begin_phase(now);
         for (io, sequence) in ledger.certain() {
             if self.has_failed() {
                 break;

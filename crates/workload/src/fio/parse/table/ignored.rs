@@ -1,0 +1,41 @@
+//! Options that are taken and have nothing to act on.
+
+use super::{OptionSpec, without_effect};
+
+pub(super) static OPTIONS: &[OptionSpec] = &[
+    without_effect("name", &[], "A job is named by its section."),
+    without_effect("directory", &[], "The modelled device is always meant."),
+    without_effect("thread", &[], "Threads and processes cost the same here."),
+    without_effect("randrepeat", &[], "The run's seed decides: the same seed gives the same pattern."),
+    without_effect("allrandrepeat", &[], "As randrepeat."),
+    without_effect("softrandommap", &[], "The map takes no memory that could be lacking."),
+    without_effect(
+        "random_generator",
+        &[],
+        "Offsets without repeats come from a keyed permutation, whichever is named.",
+    ),
+    without_effect("invalidate", &[], "There is no page cache to invalidate."),
+    without_effect("mem", &["iomem"], "Buffers are not modelled."),
+    without_effect("fallocate", &[], "There is no file to allocate."),
+    without_effect("overwrite", &[], "There is no file to lay out."),
+    without_effect("allow_file_create", &[], "There is no file to create."),
+    without_effect("allow_mounted_write", &[], "The modelled device is not mounted."),
+    without_effect("create_serialize", &[], "There is no file to create."),
+    without_effect("create_on_open", &[], "There is no file to create."),
+    without_effect("unlink", &[], "There is no file to unlink."),
+    without_effect("fadvise_hint", &[], "Direct I/O takes no hints."),
+    without_effect("gtod_reduce", &[], "Taking the time costs nothing here; everything is measured."),
+    without_effect("disable_lat", &[], "As gtod_reduce."),
+    without_effect("disable_clat", &[], "As gtod_reduce."),
+    without_effect("disable_slat", &[], "As gtod_reduce."),
+    without_effect("disable_bw_measurement", &["disable_bw"], "As gtod_reduce."),
+    without_effect("clocksource", &[], "There is one clock."),
+    without_effect("bwavgtime", &[], "The series' interval is log_avg_msec's."),
+    without_effect("iopsavgtime", &[], "The series' interval is log_avg_msec's."),
+    without_effect("write_bw_log", &[], "The series is always kept, in the results."),
+    without_effect("write_iops_log", &[], "The series is always kept, in the results."),
+    without_effect("write_lat_log", &[], "The series is always kept, in the results."),
+    without_effect("disk_util", &[], "Utilisation is always kept, in the results."),
+    without_effect("significant_figures", &[], "Figures are printed with four."),
+    without_effect("unit_base", &[], "Bandwidth is printed in bytes."),
+];
