@@ -54,6 +54,9 @@ pub struct Calibration {
 
 impl fmt::Display for Calibration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if *self == Self::default() {
+            return f.write_str("answers are given when they are due, without compensation for the way to the client");
+        }
         write!(
             f,
             "answers are given {} early: {} for the way to the client and back, {} for waking up",

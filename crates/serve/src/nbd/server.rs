@@ -72,12 +72,14 @@ pub struct ServeOptions {
     /// the clock. Zero sleeps always; calibration makes up for the median
     /// delay of waking up, and only its spread remains.
     pub spin: Nanos,
-    /// Whether to measure the cost of serving first and give answers early by
-    /// as much.
+    /// Whether to measure the cost of serving first, for about half a second, and
+    /// give answers early by as much. What a client does to the machine meanwhile
+    /// spoils the measurement: start it when the log says that the server is ready.
     pub calibrate: bool,
     /// Bounds on what clients can make the server hold.
     pub limits: Limits,
-    /// Takes one line for each thing an operator should know.
+    /// Takes one line for each thing an operator should know: that calibration
+    /// is over and clients are answered, warnings, and clients dropped.
     pub log: Box<dyn Fn(&str)>,
 }
 
@@ -173,6 +175,7 @@ impl Server {
             Calibration::default()
         };
         let mut event_loop = EventLoop::new(device, options, calibration)?;
+        (options.log)(&format!("ready at {}; {calibration}", self.listener.uri()));
         event_loop.run(Some(self.listener), stop)?;
         event_loop.shut_down()
     }
