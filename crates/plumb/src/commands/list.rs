@@ -78,7 +78,6 @@ fn rows(what: What) -> Result<Listing, crate::failure::Failure> {
         What::FioOptions => (
             "option",
             workload::fio::parse::option_specs()
-                .iter()
                 .map(|option| (option.name.to_owned(), option.help.to_owned()))
                 .collect(),
         ),
