@@ -169,12 +169,16 @@ fn latency_follows_the_model() {
         Box::new(NullDevice::new(2048, 512, Nanos::from_millis(2)))
     });
     let mut client = common::Client::go(&served);
-    let started = std::time::Instant::now();
-    for _ in 0..100 {
-        assert_eq!(client.call(0, 0, 0, 512).0, 0);
-    }
-    let mean_us = started.elapsed().as_micros() / 100;
-    assert!((1800..4000).contains(&mean_us), "{mean_us} us instead of 2000");
+    let mut times_us: Vec<u128> = (0..100)
+        .map(|_| {
+            let started = std::time::Instant::now();
+            assert_eq!(client.call(0, 0, 0, 512).0, 0);
+            started.elapsed().as_micros()
+        })
+        .collect();
+    times_us.sort_unstable();
+    // Never early by more than the lead can be, twice 200 us; and a tenth of the requests should meet no other program's time slice.
+    assert!(times_us[0] >= 1600 && times_us[10] < 3000, "{times_us:?} us instead of 2000");
     let report = served.stop();
     assert_eq!(report.latency.requests, 100);
     // Three significant digits.

@@ -33,6 +33,9 @@ use crate::stop::Stop;
 const PROBE_LATENCY: Nanos = Nanos::from_micros(200);
 /// Requests of one round; with the probe's latency, about 60 ms.
 const PROBE_REQUESTS: usize = 250;
+/// Neither part of the cost is taken for larger: what is beyond is not the cost
+/// of serving but other programs' time slices, which no head start mends.
+pub(crate) const MAX_COST: Nanos = Nanos::from_micros(200);
 const PROBE_BLOCK_BYTES: u32 = 4096;
 /// The median round counts, so that another program on the same CPUs may spoil
 /// two of them. Each round gives answers early by what the one before it found,
@@ -85,7 +88,7 @@ impl Calibration {
         let median = |part: fn(&Self) -> Nanos| {
             let mut parts: Vec<Nanos> = rounds.iter().map(part).collect();
             parts.sort_unstable();
-            parts[ROUNDS / 2]
+            parts[ROUNDS / 2].min(MAX_COST)
         };
         Ok(Self { transport: median(|round| round.transport), overshoot: median(|round| round.overshoot) })
     }

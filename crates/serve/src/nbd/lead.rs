@@ -2,15 +2,12 @@
 
 use units::Nanos;
 
-use super::calibrate::Calibration;
+use super::calibrate::{Calibration, MAX_COST};
 
 /// How much one late or early answer moves the estimate: slow enough that the
 /// estimate is a median, fast enough to follow a change within a thousand
 /// answers.
 const STEP: Nanos = Nanos(100);
-
-/// A server that is later than this is overloaded, which no head start mends.
-const MAX_OVERSHOOT: Nanos = Nanos::from_micros(200);
 
 /// The lead: what calibration found, with the part that the server itself can
 /// see, its overshoot, followed as the machine's load changes.
@@ -23,9 +20,9 @@ pub(crate) struct Lead {
 
 impl Lead {
     pub(crate) fn new(calibration: Calibration) -> Self {
-        let overshoot = calibration.overshoot.min(MAX_OVERSHOOT);
+        let Calibration { transport, overshoot } = calibration;
         // Without calibration nothing is compensated.
-        Self { transport: calibration.transport, overshoot, fixed: calibration == Calibration::default() }
+        Self { transport, overshoot, fixed: calibration == Calibration::default() }
     }
 
     pub(crate) fn now(&self) -> Nanos {
@@ -42,7 +39,7 @@ impl Lead {
             return;
         }
         self.overshoot = if now.since(wanted_at) > self.overshoot {
-            (self.overshoot + STEP).min(MAX_OVERSHOOT)
+            (self.overshoot + STEP).min(MAX_COST)
         } else {
             self.overshoot.since(STEP)
         };
