@@ -177,7 +177,8 @@ fn latency_follows_the_model() {
         })
         .collect();
     times_us.sort_unstable();
-    // Never early by more than the lead can be, twice 200 us; and a tenth of the requests should meet no other program's time slice.
+    // Never early by more than the lead can be, twice 200 us; and a tenth of the
+    // requests should meet no other program's time slice.
     assert!(times_us[0] >= 1600 && times_us[10] < 3000, "{times_us:?} us instead of 2000");
     let report = served.stop();
     assert_eq!(report.latency.requests, 100);
