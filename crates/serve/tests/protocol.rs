@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use common::{Client, Served, Setting, info_request, request};
 use plumb_serve::nbd::Limits;
-use units::Nanos;
+use ssd::{Contents, NullDevice, Ssd, SsdConfig};
+use units::{ByteSize, Nanos};
 
 const EPERM: u32 = 1;
 const EINVAL: u32 = 22;
@@ -280,6 +281,40 @@ fn clients_beyond_the_limit_are_turned_away() {
 }
 
 #[test]
+fn each_namespace_is_an_export() {
+    let served = Served::start(Setting::default(), || {
+        let mut config = SsdConfig::reference();
+        let quarter = ByteSize(config.namespaces[0].0 / 4);
+        config.namespaces = vec![quarter, ByteSize(quarter.0 * 2)];
+        let mut device = Ssd::new(&config).unwrap();
+        device.keep_contents(&Contents::Memory, true).unwrap();
+        Box::new(device)
+    });
+    let mut client = Client::greet(&served);
+    assert_eq!(client.option(3, &[]).len(), 3);
+    let size = |client: &mut Client, name: &str| {
+        let info = client.option(6, &info_request(name, &[]));
+        u64::from_be_bytes(info[0].data[2..10].try_into().unwrap())
+    };
+    let first = size(&mut client, "ns1");
+    assert_eq!((size(&mut client, ""), size(&mut client, "ns2")), (first, 2 * first));
+
+    let mut clients = ["ns1", "ns2"].map(|name| {
+        let mut client = Client::greet(&served);
+        assert_eq!(client.option(7, &info_request(name, &[])).last().unwrap().kind, 1);
+        client
+    });
+    for (client, byte) in clients.iter_mut().zip([1, 2]) {
+        assert_eq!(client.write(0, 4096, &[byte; 4096]), 0);
+    }
+    for (client, byte) in clients.iter_mut().zip([1, 2]) {
+        assert_eq!(client.call(0, 0, 4096, 4096), (0, vec![byte; 4096]));
+    }
+    assert_eq!(clients[1].call(0, 0, first, 4096).0, 0);
+    assert_eq!(clients[0].call(0, 0, first, 4096).0, EINVAL);
+}
+
+#[test]
 fn half_open_clients_make_room() {
     let limits = Limits { connections: 1, handshake: Nanos::from_millis(50), ..Limits::default() };
     let served = Served::null(Setting { limits, ..Setting::default() }, 8);
@@ -294,8 +329,7 @@ fn half_open_clients_make_room() {
 
 #[test]
 fn stopping_answers_what_is_outstanding() {
-    let served =
-        Served::start(Setting::default(), || Box::new(ssd::NullDevice::new(1024, 512, Nanos::from_millis(300))));
+    let served = Served::start(Setting::default(), || Box::new(NullDevice::new(1024, 512, Nanos::from_millis(300))));
     let mut client = Client::go(&served);
     client.send(0, 0, 3, 0, 512);
     std::thread::sleep(Duration::from_millis(50));
