@@ -297,6 +297,17 @@ fn traces_without_io() {
 }
 
 #[test]
+fn a_compressed_trace_says_so() {
+    for packed in [b"\x1f\x8b\x08\x00\n".to_vec(), [b"\x1f\x8b", &[7; 10_000][..]].concat()] {
+        let error = TraceReader::new("usr_0.csv.gz", &packed[..], &ReadOptions::default()).err().unwrap();
+        assert_eq!(
+            error.to_string(),
+            "usr_0.csv.gz: the trace is compressed with gzip; unpack it first: gunzip usr_0.csv.gz"
+        );
+    }
+}
+
+#[test]
 fn the_reader_stops_after_an_error() {
     let text = "1,R,0,512,3\n1,R,x,512,3\n1,R,0,512,3\n";
     let mut reader = TraceReader::new("sample", text.as_bytes(), &ReadOptions::default()).unwrap();

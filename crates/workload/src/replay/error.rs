@@ -44,6 +44,12 @@ pub enum TraceError {
         /// The longest line taken.
         limit_bytes: usize,
     },
+    /// Packed.
+    #[error("{file}: the trace is compressed with gzip; unpack it first: gunzip {file}")]
+    Compressed {
+        /// The trace.
+        file: String,
+    },
     /// No format fits.
     #[error(
         "{place}: no known trace format begins with `{found}`; name the format: {}",

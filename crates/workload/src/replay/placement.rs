@@ -106,25 +106,29 @@ impl Placement {
             start -= start % block;
         }
         // No overflow: the reader has checked that offset + bytes is below 2^64.
-        let end = start + record.bytes;
-        let (mut from, to) = match self.align {
-            Align::Exact if start.is_multiple_of(block) && end.is_multiple_of(block) => (start, end),
+        let (head, end) = (start % block, start + record.bytes);
+        let (mut from, bytes) = match self.align {
+            Align::Exact if head == 0 && end.is_multiple_of(block) => (start, record.bytes),
             Align::Exact => {
                 return Err(PlacementError::Misaligned { offset: start, bytes: record.bytes, block_bytes: block });
             }
             Align::Round if record.op == TraceOp::Trim => {
-                (start.div_ceil(block).saturating_mul(block), end - end % block)
+                let from = start.div_ceil(block).saturating_mul(block);
+                (from, (end - end % block).saturating_sub(from))
             }
-            Align::Round => (start - start % block, end.div_ceil(block).saturating_mul(block)),
+            // A length that saturates is larger than any device.
+            Align::Round => {
+                let blocks = head.saturating_add(record.bytes).div_ceil(block);
+                (start - head, blocks.saturating_mul(block))
+            }
         };
-        if from >= to {
+        if bytes == 0 {
             return Ok(None);
         }
-        let bytes = to - from;
         if bytes > capacity_bytes {
             return Err(PlacementError::TooLong { bytes, capacity_bytes });
         }
-        if to > capacity_bytes {
+        if from > capacity_bytes - bytes {
             match self.fit {
                 Fit::Error => return Err(PlacementError::OutOfRange { offset: from, bytes, capacity_bytes }),
                 Fit::Wrap => from = (from % capacity_bytes).min(capacity_bytes - bytes),
@@ -199,7 +203,9 @@ mod tests {
         let long = PlacementError::TooLong { bytes: MIB + 4096, capacity_bytes: MIB };
         assert_eq!(range(wrap, io(TraceOp::Read, 0, MIB + 4096)), Err(long));
         let far = Placement { align: Align::Round, ..wrap };
-        assert!(range(far, io(TraceOp::Read, u64::MAX - 512, 512)).is_ok());
+        assert_eq!(range(far, io(TraceOp::Read, u64::MAX - 512, 512)), Ok(Some((MIB - 4096, 4096, true))));
+        assert_eq!(range(far, io(TraceOp::Trim, u64::MAX - 512, 512)), Ok(None));
+        assert!(range(far, io(TraceOp::Write, 1, u64::MAX - 1)).is_err());
     }
 
     #[test]
@@ -207,5 +213,30 @@ mod tests {
         let scale = Placement { scale: NonZeroU64::new(3).unwrap(), ..Placement::default() };
         assert_eq!(range(scale, io(TraceOp::Read, 24576, 8192)), Ok(Some((8192, 8192, false))));
         assert_eq!(range(scale, io(TraceOp::Read, 28672, 8192)), Ok(Some((8192, 8192, false))));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn what_is_placed_is_on_the_device(
+            offset in proptest::prelude::any::<u64>(),
+            far in proptest::prelude::any::<bool>(),
+            bytes in 1_u64..3 * MIB,
+            scale in 1_u64..9,
+            trim in proptest::prelude::any::<bool>(),
+        ) {
+            let offset = if far { offset } else { offset % (4 * MIB) };
+            let op = if trim { TraceOp::Trim } else { TraceOp::Write };
+            let record = io(op, offset, bytes.min(u64::MAX - offset).max(1));
+            proptest::prop_assume!(record.offset.checked_add(record.bytes).is_some());
+            for (align, fit) in [(Align::Exact, Fit::Error), (Align::Round, Fit::Error), (Align::Round, Fit::Wrap)] {
+                let placement = Placement { scale: NonZeroU64::new(scale).unwrap(), align, fit };
+                if let Ok(Some((from, bytes, _))) = range(placement, record) {
+                    proptest::prop_assert!(from % 4096 == 0 && bytes % 4096 == 0 && bytes > 0);
+                    proptest::prop_assert!(from + bytes <= MIB);
+                    proptest::prop_assert!(!trim || bytes <= record.bytes);
+                    proptest::prop_assert!(trim || bytes >= record.bytes);
+                }
+            }
+        }
     }
 }

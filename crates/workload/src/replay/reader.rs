@@ -8,6 +8,9 @@ use super::iolog::IologParser;
 use super::lines::{LIMIT_BYTES, Lines, ReadLine};
 use super::{BlkAction, Disk, Place, Record, TraceError, TraceFormat, alibaba, blkparse, msr};
 
+/// How gzip's files begin (RFC 1952), as which public traces are handed out.
+const GZIP_MAGIC: &[u8] = b"\x1f\x8b";
+
 /// How to read a trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReadOptions {
@@ -53,7 +56,15 @@ impl<R: BufRead> TraceReader<R> {
     pub fn new(file: impl Into<String>, input: R, options: &ReadOptions) -> Result<Self, TraceError> {
         let file = file.into();
         let mut lines = Lines::new(input);
-        while next_line(&file, &mut lines)? && lines.line().trim_ascii().is_empty() {}
+        loop {
+            let more = next_line(&file, &mut lines);
+            if lines.line().starts_with(GZIP_MAGIC) {
+                return Err(TraceError::Compressed { file });
+            }
+            if !more? || !lines.line().trim_ascii().is_empty() {
+                break;
+            }
+        }
         let first = lines.line();
         if lines.number() == 0 || first.trim_ascii().is_empty() {
             return Err(TraceError::Empty { file });
