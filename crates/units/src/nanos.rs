@@ -63,6 +63,9 @@ impl Nanos {
         if bytes_per_s == 0 {
             return Self::ZERO;
         }
+        if let Some(product) = bytes.checked_mul(1_000_000_000) {
+            return Self(product.div_ceil(bytes_per_s));
+        }
         let ns = (u128::from(bytes) * 1_000_000_000).div_ceil(u128::from(bytes_per_s));
         Self(u64::try_from(ns).unwrap_or(u64::MAX))
     }

@@ -11,6 +11,7 @@ impl Ssd {
     pub(crate) fn check_invariants(&self) {
         let layout = &self.layout;
         let mut valid = vec![0_u32; layout.blocks() as usize];
+        let mut held = vec![false; layout.blocks() as usize * layout.units_per_block() as usize];
         for unit in 0..layout.logical_units() {
             let base = self.base(unit);
             let ppn = self.map.locate(unit, base);
@@ -18,13 +19,19 @@ impl Ssd {
                 continue;
             }
             let block = ppn / layout.units_per_block();
-            let untouched = self.blocks.untouched[block as usize];
-            assert_eq!(self.map.owner(ppn, untouched), unit, "the reverse map of {ppn} in block {block}");
-            assert_eq!(self.map.entry_for(ppn, untouched), base, "unit {unit} in block {block}");
+            let initial = self.blocks.is_initial(ppn);
+            assert_eq!(self.map.owner(ppn, initial), unit, "the reverse map of {ppn} in block {block}");
+            assert_eq!(self.map.entry_for(ppn, initial), base, "unit {unit} in block {block}");
             assert_ne!(self.blocks.state[block as usize], BlockState::Free, "unit {unit} is in a free block");
             valid[block as usize] += 1;
+            held[ppn as usize] = true;
         }
         assert_eq!(valid, self.blocks.valid, "valid counts");
+        for (ppn, held) in (0..).zip(held) {
+            let block = ppn / layout.units_per_block();
+            let initially = self.blocks.veiled[block as usize] && self.map.owner(ppn, true) != NONE;
+            assert_eq!(self.map.is_valid(ppn) ^ initially, held, "validity of {ppn} in block {block}");
+        }
 
         for die in 0..layout.dies {
             let mut free: Vec<_> = self.blocks.free_list(die).collect();

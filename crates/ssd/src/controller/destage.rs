@@ -170,6 +170,11 @@ impl Ssd {
         let Row { die, block, first, count } = self.rows.slab[id];
         for index in 0..count {
             if let RowUnit::Slot(slot) = self.rows.unit(id, index) {
+                self.map.prefetch(self.buffer.slots[slot].unit);
+            }
+        }
+        for index in 0..count {
+            if let RowUnit::Slot(slot) = self.rows.unit(id, index) {
                 self.install(now, slot, first + index);
             }
         }
@@ -212,18 +217,23 @@ impl Ssd {
         self.buffer.release(id);
     }
 
-    /// Moves a unit's flash place, as the newest buffered version or the map has it.
+    /// Changes a unit's flash entry, as the newest buffered version or the map has it.
     pub(super) fn remap(&mut self, unit: u32, from: Entry, to: Entry) {
+        self.relocate(unit, from, self.map.locate(unit, from), to, self.map.locate(unit, to));
+    }
+
+    /// As `remap`, where the physical units that the entries mean are known.
+    pub(super) fn relocate(&mut self, unit: u32, from: Entry, old: u32, to: Entry, new: u32) {
         let units_per_block = self.layout.units_per_block();
-        let old = self.map.locate(unit, from);
         if old != NONE {
-            let valid = &mut self.blocks.valid[(old / units_per_block) as usize];
-            debug_assert!(*valid > 0, "unit {unit} leaves block {} that holds nothing", old / units_per_block);
-            *valid -= 1;
+            let block = old / units_per_block;
+            debug_assert!(self.blocks.valid[block as usize] > 0, "unit {unit} leaves block {block} that holds nothing");
+            self.blocks.valid[block as usize] -= 1;
+            self.map.flip_valid(old);
         }
-        let new = self.map.locate(unit, to);
         if new != NONE {
             self.blocks.valid[(new / units_per_block) as usize] += 1;
+            self.map.flip_valid(new);
             if to != Entry::INITIAL {
                 self.map.set_owner(new, unit);
             }

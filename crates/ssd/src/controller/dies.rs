@@ -4,7 +4,6 @@ use units::Nanos;
 
 use crate::config::Layout;
 use crate::ftl::blocks::OpenBlock;
-use crate::ftl::map::Entry;
 use crate::slab::{NONE, Slab};
 
 /// Rows of host data that a die takes at a time: one being programmed, one
@@ -27,8 +26,8 @@ pub(super) struct DieStreams {
     /// Collector reads in flight: superpage numbers, oldest first.
     pub reading: [u32; COLLECTOR_READS],
     pub reads: usize,
-    /// Units read and not yet programmed, with where they were.
-    pub pending: Vec<(u32, Entry, u32)>,
+    /// Units read and not yet programmed, with where they were: (logical, physical).
+    pub pending: Vec<(u32, u32)>,
     /// Victims read to the end and not yet erased.
     pub doomed: u32,
     /// Blocks being collected and since when, for the trace.
@@ -89,8 +88,8 @@ pub(super) enum RowUnit {
     Empty,
     /// Host data in this slot.
     Slot(u32),
-    /// A unit that lay at `from`, moved out of block `victim`.
-    Moved { unit: u32, from: Entry, victim: u32 },
+    /// A logical unit that lay at the physical unit `from`.
+    Moved { unit: u32, from: u32 },
 }
 
 impl Rows {

@@ -21,6 +21,10 @@ mod write;
 
 #[cfg(test)]
 mod audit;
+#[cfg(test)]
+mod model;
+#[cfg(test)]
+mod mutant;
 
 use nvme::{LbaRange, NamespaceId, Status};
 use trace::{Recorder, RequestId, Span, Step, Track};
@@ -33,7 +37,7 @@ use crate::flash::{Flash, Owner, Timing};
 use crate::ftl::blocks::Blocks;
 use crate::ftl::gc::{self, GcPolicy};
 use crate::ftl::map::Map;
-use crate::slab::Slab;
+use crate::slab::{NONE, Slab};
 use crate::state::InitialLayout;
 use crate::{Completion, Device, Identity, PowerCut, Submission, VolatileWrite};
 
@@ -42,6 +46,8 @@ use command::{Cmd, Opcode};
 use dies::{DieSet, DieStreams, Rows};
 use journal::Journal;
 use link::HostLink;
+#[cfg(test)]
+pub(crate) use mutant::Mutant;
 use power::RecoveryRow;
 use read::ReadWait;
 use report::Counters;
@@ -88,6 +94,8 @@ pub struct Ssd {
     tracking: bool,
     counters: Counters,
     recorder: Recorder,
+    #[cfg(test)]
+    mutant: Option<Mutant>,
 }
 
 impl Ssd {
@@ -118,7 +126,16 @@ impl Ssd {
         let mut blocks = Blocks::new(&layout, config.initial.pe_cycles);
         let write_clock = blocks.fill(&layout, &initial, |die, gc, block| {
             let streams = &mut dies[die as usize];
-            *(if gc { &mut streams.gc } else { &mut streams.host }) = block;
+            if !gc && config.slc_cache.is_none() {
+                streams.host = block;
+                return;
+            }
+            // The host begins in the SLC cache; a block begun in full cells is
+            // the collector's, unless it has one of its own.
+            let earlier = std::mem::replace(&mut streams.gc, block);
+            if earlier.block != NONE {
+                streams.host = earlier;
+            }
         });
         let mut ssd = Self {
             identity,
@@ -149,6 +166,8 @@ impl Ssd {
             tracking: false,
             counters: Counters::default(),
             recorder: Recorder::default(),
+            #[cfg(test)]
+            mutant: None,
             config: config.clone(),
             layout,
         };
@@ -335,7 +354,13 @@ impl Device for Ssd {
     }
 
     fn submit(&mut self, now: Nanos, submission: Submission) {
-        let id = self.commands.insert(Cmd::new(submission));
+        let cmd = Cmd::new(submission);
+        if let Some(first) = self.layout.namespace_units.get((cmd.nsid.0 as usize).wrapping_sub(1)) {
+            // The map entry is needed when the command is processed: by then it is here.
+            let unit = u64::from(*first) + cmd.range.start.0 / u64::from(self.layout.lbas_per_unit);
+            self.map.prefetch(unit.min(u64::from(u32::MAX)) as u32);
+        }
+        let id = self.commands.insert(cmd);
         self.fetch(now, id);
     }
 

@@ -58,10 +58,10 @@ impl Ssd {
             for index in 0..count {
                 match self.rows.unit(id, index) {
                     RowUnit::Slot(slot) => self.install(now, slot, first + index),
-                    RowUnit::Moved { unit, from, .. } if self.base(unit) == from => {
-                        self.remap(unit, from, Entry::flash(first + index));
+                    RowUnit::Moved { unit, from } => {
+                        self.moved(unit, from, first + index);
                     }
-                    RowUnit::Moved { .. } | RowUnit::Empty => {}
+                    RowUnit::Empty => {}
                 }
             }
         }
@@ -193,11 +193,13 @@ impl Ssd {
             return false;
         }
         let victim = std::mem::replace(&mut self.dies[die as usize].victim, NONE);
-        let untouched = self.blocks.untouched[victim as usize];
         let first = victim * self.layout.units_per_block();
         let mut row: Option<Row> = None;
         for ppn in first..first + self.layout.units_per_block() {
-            let Some((unit, from)) = self.valid_at(ppn, untouched) else { continue };
+            if !self.map.is_valid(ppn) {
+                continue;
+            }
+            let unit = self.map.owner(ppn, self.blocks.is_initial(ppn));
             let mut into = match row {
                 Some(row) if row.count < self.rows.width as u32 => row,
                 _ => {
@@ -208,7 +210,7 @@ impl Ssd {
                     row
                 }
             };
-            self.remap(unit, from, Entry::flash(into.first + into.count));
+            self.moved(unit, ppn, into.first + into.count);
             into.count += 1;
             row = Some(into);
             self.counters.gc_moved_bytes += u64::from(self.layout.unit_bytes);

@@ -15,6 +15,10 @@ impl Ssd {
 
     /// A processed flush (or a FUA read that needs one).
     pub(super) fn flush(&mut self, now: Nanos, id: u32) {
+        #[cfg(test)]
+        if self.mutant == Some(super::Mutant::FlushDoesNotWait) {
+            return self.complete(now, id);
+        }
         let overhead = self.config.controller.flush_overhead;
         if self.power_loss_protected() || !self.has_volatile() {
             self.complete(now, id);

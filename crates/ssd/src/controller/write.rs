@@ -83,6 +83,8 @@ impl Ssd {
         let (opcode, data, reserved) = (cmd.opcode, cmd.data.take(), cmd.left);
         let protected = self.config.buffer.power_loss_protected;
         let fua = cmd.fua && !protected;
+        #[cfg(test)]
+        let fua = fua && self.mutant != Some(super::Mutant::FuaIsEarly);
         cmd.left = 0;
         let sequence = if protected {
             match self.store.write_durable(nsid, range, data) {
@@ -222,6 +224,10 @@ impl Ssd {
     pub(super) fn deallocate(&mut self, now: Nanos, id: u32) {
         let nsid = self.commands[id].nsid;
         let ranges = self.commands[id].ranges.take().unwrap_or_default();
+        #[cfg(test)]
+        if self.mutant == Some(super::Mutant::DeallocateIgnored) {
+            return self.complete(now, id);
+        }
         for range in &ranges {
             self.deallocate_range(now, id, nsid, *range);
         }

@@ -25,11 +25,14 @@ pub(crate) enum BlockState {
 /// is a walk over consecutive words.
 pub(crate) struct Blocks {
     per_die: u32,
+    units_per_block: u32,
     /// Units that the current map has in the block.
     pub valid: Vec<u32>,
     pub state: Vec<BlockState>,
-    /// Not erased since the initial state was computed.
-    pub untouched: Vec<bool>,
+    /// Units at its start that are as the initial state has them: none once erased.
+    pub initial_units: Vec<u32>,
+    /// Holds initial units, and its validity bits still relative (see `map::Map::expose`).
+    pub veiled: Vec<bool>,
     /// Program/erase cycles.
     pub pe_cycles: Vec<u32>,
     /// Host units written to the device when the block was closed.
@@ -61,9 +64,11 @@ impl Blocks {
             .collect();
         Self {
             per_die,
+            units_per_block: layout.units_per_block(),
             valid: vec![0; count],
             state: vec![BlockState::Free; count],
-            untouched: vec![false; count],
+            initial_units: vec![0; count],
+            veiled: vec![false; count],
             pe_cycles: vec![pe_cycles; count],
             closed_at: vec![0; count],
             programming: vec![0; count],
@@ -76,6 +81,13 @@ impl Blocks {
     #[inline]
     pub fn die(&self, block: u32) -> u32 {
         block / self.per_die
+    }
+
+    /// Whether a physical unit is as the initial state has it.
+    #[inline]
+    pub fn is_initial(&self, ppn: u32) -> bool {
+        let block = ppn / self.units_per_block;
+        ppn - block * self.units_per_block < self.initial_units[block as usize]
     }
 
     /// The blocks of a die.
@@ -117,9 +129,10 @@ impl Blocks {
     /// The block was erased.
     pub fn erased(&mut self, block: u32, slc: bool) {
         debug_assert_eq!((self.valid[block as usize], self.moving[block as usize]), (0, 0));
+        debug_assert!(!self.veiled[block as usize]);
         let die = self.die(block) as usize;
         self.state[block as usize] = BlockState::Free;
-        self.untouched[block as usize] = false;
+        self.initial_units[block as usize] = 0;
         self.pe_cycles[block as usize] += 1;
         let lists = &mut self.free[die];
         let list = if slc { &mut lists.slc } else { &mut lists.normal };
@@ -141,7 +154,8 @@ impl Blocks {
                 let block = die * self.per_die + index;
                 let at = block as usize;
                 self.valid[at] = filled.valid;
-                self.untouched[at] = true;
+                self.initial_units[at] = filled.superpages * layout.units_per_superpage;
+                self.veiled[at] = true;
                 self.closed_at[at] = filled.age;
                 oldest = oldest.max(filled.age);
                 // Rows are programmed whole.
@@ -157,8 +171,8 @@ impl Blocks {
             self.free[die as usize].normal.retain(|block| state[*block as usize] == BlockState::Free);
         }
         // Ages become times on a clock that stands at the oldest block's age.
-        for (closed_at, untouched) in self.closed_at.iter_mut().zip(&self.untouched) {
-            *closed_at = if *untouched { oldest - *closed_at } else { 0 };
+        for (closed_at, initial) in self.closed_at.iter_mut().zip(&self.initial_units) {
+            *closed_at = if *initial > 0 { oldest - *closed_at } else { 0 };
         }
         oldest
     }

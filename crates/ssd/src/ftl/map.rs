@@ -2,7 +2,8 @@
 //!
 //! Both tables are zeroed memory that the system provides on first touch, and
 //! zero means "as the initial state has it", so a device of any size and fill
-//! is ready at once. Together they take 8 bytes per unit plus 4 for each spare one.
+//! is ready at once. With the validity bits they take 8.13 bytes per unit, and
+//! 4.13 for each spare one.
 
 use crate::config::Layout;
 use crate::slab::NONE;
@@ -54,14 +55,20 @@ pub(crate) struct Map {
     l2p: Vec<u32>,
     /// Physical to logical unit plus one; 0: as initially, or nothing.
     p2l: Vec<u32>,
+    /// One bit per physical unit: whether it is valid. In a block that is as
+    /// initially and was never a victim: whether that differs from the initial
+    /// state, so that nothing need be written at the start.
+    valid: Vec<u64>,
     initial: InitialLayout,
 }
 
 impl Map {
     pub fn new(layout: &Layout, initial: InitialLayout) -> Self {
+        let physical = layout.blocks() as usize * layout.units_per_block() as usize;
         Self {
-            l2p: vec![0; layout.logical_units() as usize],
-            p2l: vec![0; layout.blocks() as usize * layout.units_per_block() as usize],
+            l2p: table(layout.logical_units() as usize),
+            p2l: table(physical),
+            valid: table(physical.div_ceil(64)),
             initial,
         }
     }
@@ -96,18 +103,50 @@ impl Map {
         }
     }
 
-    /// The flash entry by which `unit` would be mapped to `ppn`; `untouched`
-    /// says that the block is still in its initial state.
+    /// The flash entry by which `unit` would be mapped to `ppn`; `initial`
+    /// says that the place is as initially.
     #[inline]
-    pub fn entry_for(&self, ppn: u32, untouched: bool) -> Entry {
-        if untouched { Entry::INITIAL } else { Entry::flash(ppn) }
+    pub fn entry_for(&self, ppn: u32, initial: bool) -> Entry {
+        if initial { Entry::INITIAL } else { Entry::flash(ppn) }
     }
 
-    /// The logical unit last written to `ppn`, or `NONE`; valid only if the
-    /// forward map agrees.
+    /// Notes that a physical unit became valid or ceased to be.
     #[inline]
-    pub fn owner(&self, ppn: u32, untouched: bool) -> u32 {
-        if untouched {
+    pub fn flip_valid(&mut self, ppn: u32) {
+        self.valid[ppn as usize / 64] ^= 1 << (ppn % 64);
+    }
+
+    /// Whether a physical unit is valid; of a block that was `expose`d if it is
+    /// as initially.
+    #[inline]
+    pub fn is_valid(&self, ppn: u32) -> bool {
+        self.valid[ppn as usize / 64] >> (ppn % 64) & 1 == 1
+    }
+
+    /// Makes the validity bits of a block as initially absolute (again relative,
+    /// the second time).
+    pub fn expose(&mut self, die: u32, index: u32) {
+        let valid = &mut self.valid;
+        self.initial.for_each_held(die, index, |ppn| valid[ppn as usize / 64] ^= 1 << (ppn % 64));
+    }
+
+    /// Brings a unit's entry into the cache ahead of its use.
+    #[inline]
+    pub fn prefetch(&self, unit: u32) {
+        #[cfg(target_arch = "x86_64")]
+        if let Some(entry) = self.l2p.get(unit as usize) {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            // SAFETY: a prefetch of a valid reference has no architectural effect.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(entry).cast()) };
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = unit;
+    }
+
+    /// The logical unit last written to `ppn`, or `NONE`.
+    #[inline]
+    pub fn owner(&self, ppn: u32, initial: bool) -> u32 {
+        if initial {
             return self.initial.owner(ppn);
         }
         // 0 wraps to NONE.
@@ -121,6 +160,26 @@ impl Map {
 
     /// Bytes of address space; resident only as touched.
     pub fn table_bytes(&self) -> u64 {
-        4 * (self.l2p.len() as u64 + self.p2l.len() as u64)
+        4 * (self.l2p.len() as u64 + self.p2l.len() as u64) + 8 * self.valid.len() as u64
     }
+}
+
+/// Zeroed memory that the system provides on first touch, in large pages if it
+/// will: look-ups at random addresses otherwise wait for page-table walks as
+/// long as for the entries themselves.
+fn table<T: Clone + Default>(len: usize) -> Vec<T> {
+    let mut table = vec![T::default(); len];
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::mm::{Advice, madvise};
+        const PAGE_BYTES: usize = 4096;
+        let start = table.as_mut_ptr().cast::<u8>();
+        let skip = start.align_offset(PAGE_BYTES);
+        let whole = std::mem::size_of_val(table.as_slice()).saturating_sub(skip) / PAGE_BYTES * PAGE_BYTES;
+        // A hint to the same effect with or without: an error changes nothing.
+        // SAFETY: the range is inside the table's own memory, and this advice
+        // leaves its contents as they are.
+        let _ = unsafe { madvise(start.wrapping_add(skip).cast(), whole, Advice::LinuxHugepage) };
+    }
+    table
 }

@@ -98,6 +98,22 @@ impl InitialLayout {
         }
     }
 
+    /// Calls `held` for every physical unit of a block that holds data.
+    pub fn for_each_held(&self, die: u32, index: u32, mut held: impl FnMut(u32)) {
+        let first = (die * self.blocks_per_die + index) * self.superpages_per_block * self.units_per_superpage;
+        let Some(block) = self.block(die, index) else { return };
+        match &self.placement {
+            // Only the very end of the data can be less than a superpage.
+            Placement::Sequential => (first..first + block.valid).for_each(held),
+            Placement::Scattered(_) => {
+                let written = u64::from(block.superpages * self.units_per_superpage);
+                for place in 0..u64::from(block.valid) {
+                    held(first + (place * written / u64::from(block.valid)) as u32);
+                }
+            }
+        }
+    }
+
     /// What a block holds; `None` if it is free.
     pub fn block(&self, die: u32, index: u32) -> Option<InitialBlock> {
         match &self.placement {
@@ -153,11 +169,14 @@ mod tests {
                 valid[(ppn / layout.units_per_block()) as usize] += 1;
             }
         }
-        let mut owned = 0;
-        for ppn in 0..layout.blocks() * layout.units_per_block() {
-            owned += u32::from(initial.owner(ppn) != NONE);
+        let owned = |ppn: &u32| initial.owner(*ppn) != NONE;
+        let all: Vec<_> = (0..layout.blocks() * layout.units_per_block()).filter(owned).collect();
+        assert_eq!(all.len() as u32, filled);
+        let mut held = Vec::new();
+        for die in 0..layout.dies {
+            (0..layout.blocks_per_die).for_each(|index| initial.for_each_held(die, index, |ppn| held.push(ppn)));
         }
-        assert_eq!(owned, filled);
+        assert_eq!(held, all);
         for die in 0..layout.dies {
             let mut open = 0;
             for index in 0..layout.blocks_per_die {

@@ -1,12 +1,14 @@
 //! A keyed permutation of 0..n that needs no table.
 
-/// A generalised Feistel network on `a x b >= n` (Black and Rogaway, Ciphers
-/// with Arbitrary Finite Domains, 2002), walked until it lands below `n`.
+/// A generalised Feistel network on `a x 2^k >= n` (Black and Rogaway, Ciphers
+/// with Arbitrary Finite Domains, 2002), walked until it lands below `n`. The
+/// domain is less than `2^k`, about the root of `n`, too large, so a second
+/// step is rare.
 #[derive(Clone, Debug)]
 pub(super) struct Permutation {
     n: u32,
     a: u32,
-    b: u32,
+    right_bits: u32,
     keys: [u32; ROUNDS],
 }
 
@@ -15,8 +17,8 @@ const ROUNDS: usize = 4;
 impl Permutation {
     /// The permutation of `0..n` under `seed`.
     pub fn new(n: u32, seed: u64) -> Self {
-        let a = (f64::from(n).sqrt().ceil() as u32).max(1);
-        let b = n.div_ceil(a).max(1);
+        let right_bits = (32 - n.leading_zeros()) / 2;
+        let a = n.div_ceil(1 << right_bits).max(1);
         // SplitMix64 spreads the seed over the round keys.
         let mut state = seed;
         let keys = std::array::from_fn(|_| {
@@ -25,23 +27,24 @@ impl Permutation {
             mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
             (mixed >> 32) as u32
         });
-        Self { n, a, b, keys }
+        Self { n, a, right_bits, keys }
     }
 
     /// Where `x` goes.
     #[inline]
     pub fn forward(&self, x: u32) -> u32 {
         debug_assert!(x < self.n);
-        let mut at = u64::from(x);
+        let (bits, mask) = (self.right_bits, (1 << self.right_bits) - 1);
+        let mut at = x;
         loop {
-            let (mut left, mut right) = ((at / u64::from(self.b)) as u32, (at % u64::from(self.b)) as u32);
+            let (mut left, mut right) = (at >> bits, at & mask);
             for pair in self.keys.chunks_exact(2) {
                 left = add(left, round(right, pair[0], self.a), self.a);
-                right = add(right, round(left, pair[1], self.b), self.b);
+                right = right.wrapping_add(round(left, pair[1], mask + 1)) & mask;
             }
-            at = u64::from(left) * u64::from(self.b) + u64::from(right);
-            if at < u64::from(self.n) {
-                return at as u32;
+            at = left << bits | right;
+            if at < self.n {
+                return at;
             }
         }
     }
@@ -50,16 +53,17 @@ impl Permutation {
     #[inline]
     pub fn backward(&self, y: u32) -> u32 {
         debug_assert!(y < self.n);
-        let mut at = u64::from(y);
+        let (bits, mask) = (self.right_bits, (1 << self.right_bits) - 1);
+        let mut at = y;
         loop {
-            let (mut left, mut right) = ((at / u64::from(self.b)) as u32, (at % u64::from(self.b)) as u32);
+            let (mut left, mut right) = (at >> bits, at & mask);
             for pair in self.keys.chunks_exact(2).rev() {
-                right = sub(right, round(left, pair[1], self.b), self.b);
+                right = right.wrapping_sub(round(left, pair[1], mask + 1)) & mask;
                 left = sub(left, round(right, pair[0], self.a), self.a);
             }
-            at = u64::from(left) * u64::from(self.b) + u64::from(right);
-            if at < u64::from(self.n) {
-                return at as u32;
+            at = left << bits | right;
+            if at < self.n {
+                return at;
             }
         }
     }

@@ -53,7 +53,7 @@ pub(super) struct Steady {
 }
 
 /// Rounds of overwriting the die after which the computation stops anyway.
-const ROUNDS_MAX: usize = 200;
+const ROUNDS_MAX: usize = 60;
 
 impl Workload {
     /// The steady state, or `None` where nothing is ever collected.
@@ -81,7 +81,7 @@ impl Workload {
                 die.fill_host_block()?;
             }
             let amplification = 1.0 + die.moved / (self.blocks as f64 * self.block_units);
-            if die.moved > 0.0 && (amplification / before - 1.0).abs() < 1e-4 {
+            if die.moved > 0.0 && (amplification / before - 1.0).abs() < 1e-3 {
                 break;
             }
             before = amplification;

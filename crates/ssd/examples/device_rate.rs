@@ -1,0 +1,121 @@
+//! How fast the flash SSD model runs: I/Os per second of processor time,
+//! memory, and time to set up. Usage: `device_rate [commands]`.
+
+use std::time::Instant;
+
+use nvme::{Command, CommandId, Lba, LbaRange, NamespaceId, QueueId};
+use plumb_ssd::config::{Initial, Overwritten};
+use plumb_ssd::{Completion, Device, Ssd, SsdConfig, Submission};
+use trace::RequestId;
+use units::{ByteSize, Nanos};
+
+const DEPTH: u16 = 32;
+
+/// Processor time of this process so far.
+fn cpu_s() -> f64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    now.tv_sec as f64 + now.tv_nsec as f64 / 1e9
+}
+
+/// Resident memory in bytes.
+fn resident_bytes() -> u64 {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages: u64 = statm.split(' ').nth(1).and_then(|pages| pages.parse().ok()).unwrap_or(0);
+    pages * 4096
+}
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        ((u128::from(self.0) * u128::from(n)) >> 64) as u64
+    }
+}
+
+/// Keeps `DEPTH` random 4 KiB commands outstanding; the clock goes on from `now`.
+fn run(ssd: &mut Ssd, random: &mut Random, now: &mut Nanos, write: bool, commands: u64) {
+    let blocks = ssd.identity().namespace_blocks[0];
+    let mut submit = |ssd: &mut Ssd, now, cid| {
+        let range = LbaRange { start: Lba(random.below(blocks)), count: 1 };
+        let nsid = NamespaceId::FIRST;
+        let command =
+            if write { Command::Write { nsid, range, fua: false } } else { Command::Read { nsid, range, fua: false } };
+        ssd.submit(now, Submission { queue: QueueId(1), cid, command, data: None, request: RequestId(0) });
+    };
+    for cid in 0..DEPTH {
+        submit(ssd, *now, CommandId(cid));
+    }
+    let mut completed = 0;
+    let mut done: Vec<Completion> = Vec::with_capacity(DEPTH.into());
+    while completed < commands + u64::from(DEPTH) {
+        let Some(next) = ssd.next_event() else { return };
+        *now = next;
+        ssd.advance(next, &mut done);
+        for completion in done.drain(..) {
+            completed += 1;
+            if completed <= commands {
+                submit(ssd, next, completion.cid);
+            }
+        }
+    }
+}
+
+fn counter(ssd: &Ssd, name: &str) -> u64 {
+    ssd.counters().iter().find(|(key, _)| key == name).map_or(0, |(_, value)| *value)
+}
+
+fn measure(name: &str, config: &SsdConfig, write: bool, warm: u64, commands: u64) {
+    let before = (resident_bytes(), Instant::now());
+    let mut ssd = match Ssd::new(config) {
+        Ok(ssd) => ssd,
+        Err(error) => {
+            eprintln!("{name}: {error}");
+            std::process::exit(2);
+        }
+    };
+    let ready = before.1.elapsed();
+    let mut random = Random(1);
+    let mut now = Nanos::ZERO;
+    run(&mut ssd, &mut random, &mut now, write, warm);
+    let names = ["destaged_bytes", "gc_moved_bytes"];
+    let [destaged, moved] = names.map(|name| counter(&ssd, name));
+    let start = (cpu_s(), now);
+    run(&mut ssd, &mut random, &mut now, write, commands);
+    let cpu = cpu_s() - start.0;
+    let modelled = (now - start.1).as_secs_f64();
+    let [destaged, moved] = [counter(&ssd, names[0]) - destaged, counter(&ssd, names[1]) - moved];
+    let amplification = if destaged > 0 {
+        format!(", write amplification {:.2}", 1.0 + moved as f64 / destaged as f64)
+    } else {
+        String::new()
+    };
+    println!(
+        "{name}: {:.2} M I/O per core-second ({:.0} k IOPS modelled{amplification}); ready in {:.1} ms; \
+         {:.0} MB resident, tables {:.0} MB",
+        commands as f64 / cpu / 1e6,
+        commands as f64 / modelled / 1e3,
+        ready.as_secs_f64() * 1e3,
+        resident_bytes().saturating_sub(before.0) as f64 / 1e6,
+        ssd.map_bytes() as f64 / 1e6,
+    );
+}
+
+fn main() {
+    let commands = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(4_000_000);
+    let reference = SsdConfig::reference();
+    let with = |fill: f64, overwritten: Overwritten| SsdConfig {
+        initial: Initial { fill, overwritten, ..Initial::default() },
+        ..reference.clone()
+    };
+    let mut terabyte = reference.clone();
+    terabyte.namespaces = vec![ByteSize(1_000_000_000_000 / 4096 * 4096)];
+    terabyte.over_provisioning = Some(0.07);
+    measure("empty 1 TB device, 1 read", &terabyte, false, 0, 1);
+    measure("random read, filled in order", &with(1.0, Overwritten::Never), false, commands / 4, commands);
+    measure("random read, steady state", &with(1.0, Overwritten::Uniform), false, commands / 4, commands);
+    measure("random write, empty device", &with(0.0, Overwritten::Never), true, commands / 4, commands);
+    measure("random write, steady state, 28 % spare", &with(1.0, Overwritten::Uniform), true, commands, commands);
+}

@@ -1,0 +1,26 @@
+//! Deliberate defects, so that tests can show that they would be noticed.
+
+/// One defect.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Mutant {
+    /// Flush completes without waiting for anything.
+    FlushDoesNotWait,
+    /// A FUA write is acknowledged once it is in the buffer.
+    FuaIsEarly,
+    /// The collector takes every unit of a victim for valid.
+    ValidityIgnored,
+    /// Deallocation does nothing.
+    DeallocateIgnored,
+    /// A block is erased before the map journal says that its units moved.
+    EraseBeforeJournal,
+}
+
+impl Mutant {
+    pub const ALL: [Self; 5] = [
+        Self::FlushDoesNotWait,
+        Self::FuaIsEarly,
+        Self::ValidityIgnored,
+        Self::DeallocateIgnored,
+        Self::EraseBeforeJournal,
+    ];
+}
