@@ -17,6 +17,7 @@ use common::Client;
 use plumb_serve::Stop;
 use plumb_serve::nbd::{Listen, ServeOptions, Server};
 use ssd::{Contents, Ssd, SsdConfig};
+use units::Nanos;
 
 const SOCKET: &str = "PLUMB_TEST_SOCKET";
 const IMAGE: &str = "PLUMB_TEST_IMAGE";
@@ -29,7 +30,10 @@ const KIB: u64 = 1 << 10;
 fn server_process() {
     let (Some(socket), Some(image)) = (std::env::var_os(SOCKET), std::env::var_os(IMAGE)) else { return };
     let stop = Stop::on_signals(&[libc::SIGTERM]).unwrap();
-    let mut device = Ssd::new(&SsdConfig::reference()).unwrap();
+    let mut config = SsdConfig::reference();
+    // What does not fill a programming unit stays in the buffer until a flush.
+    config.buffer.destage_after = Nanos::from_secs(3600);
+    let mut device = Ssd::new(&config).unwrap();
     device.keep_contents(&Contents::File(image.into()), true).unwrap();
     let server = Server::bind(&Listen::Unix(socket.into())).unwrap();
     let options = ServeOptions { calibrate: false, ..ServeOptions::default() };
@@ -130,6 +134,24 @@ fn killed_it_loses_only_what_was_not_flushed() {
     assert_blocks_are(&read(&mut client, 256 * KIB, 256 * KIB), 0xaa, 0xcc);
     assert_blocks_are(&read(&mut client, 4096 * KIB, 4096), 0, 0xdd);
     assert!(read(&mut client, 8192 * KIB, 64 * KIB).iter().all(|byte| *byte == 0));
+}
+
+#[test]
+fn killed_it_loses_what_only_the_buffer_held() {
+    let mut machine = Machine::new();
+    let mut client = machine.power_on();
+    assert_eq!(client.write(0, 0, &[0xaa; 4096]), 0);
+    assert_eq!(client.call(3, 0, 0, 0).0, 0);
+    assert_eq!(client.write(FUA, 2048 * KIB, &[0xbb; 4096]), 0);
+    assert_eq!(client.write(0, 0, &[0xcc; 4096]), 0);
+    assert_eq!(client.write(0, 4096 * KIB, &[0xdd; 4096]), 0);
+    assert_eq!(read(&mut client, 0, 4096), [0xcc; 4096]);
+    assert_eq!(machine.end(libc::SIGKILL).signal(), Some(libc::SIGKILL));
+
+    let mut client = machine.power_on();
+    assert_eq!(read(&mut client, 0, 4096), [0xaa; 4096], "the flushed data, not the later write");
+    assert_eq!(read(&mut client, 2048 * KIB, 4096), [0xbb; 4096]);
+    assert_eq!(read(&mut client, 4096 * KIB, 4096), [0; 4096]);
 }
 
 #[test]
