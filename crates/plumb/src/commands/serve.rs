@@ -67,6 +67,6 @@ pub fn serve(arguments: ServeArguments) -> Done {
         ..ServeOptions::default()
     };
     let report = server.run(device, &options, &stop).map_err(|error| machine(&error))?;
-    print!("{report}");
+    println!("{report}");
     Ok(ExitCode::SUCCESS)
 }
