@@ -1,20 +1,20 @@
 //! A device that takes a fixed time: null_blk's twin, for tests and as a limit.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
-use nvme::{Command, Lba, LbaRange, Status};
+use nvme::{Command, LbaRange, NamespaceId, Status};
 use trace::Recorder;
 use units::Nanos;
 
-use crate::{Completion, Device, Identity, Payload, PowerCut, Submission, VolatileWrite};
+use crate::{Completion, Contents, Device, Identity, Payload, PowerCut, Store, Submission, VolatileWrite};
 
 /// Completes every command after the same latency, in order of submission.
-/// Keeps contents in memory, sparse, block by block.
+/// Keeps contents in memory.
 pub struct NullDevice {
     identity: Identity,
     latency: Nanos,
     outstanding: VecDeque<Completion>,
-    blocks: BTreeMap<u64, Box<[u8]>>,
+    store: Store,
     completed: u64,
 }
 
@@ -34,54 +34,41 @@ impl NullDevice {
             rotational: false,
             keeps_contents: true,
         };
-        Self { identity, latency, outstanding: VecDeque::new(), blocks: BTreeMap::new(), completed: 0 }
+        let store = match Store::new(&Contents::Memory, lba_bytes, &identity.namespace_blocks, false) {
+            Ok(store) => store,
+            Err(_) => unreachable!("a store in memory opens no file"),
+        };
+        Self { identity, latency, outstanding: VecDeque::new(), store, completed: 0 }
     }
 
     fn in_range(&self, range: LbaRange) -> bool {
         range.end().0 <= self.identity.namespace_blocks[0]
     }
 
-    fn clear(&mut self, range: LbaRange) {
-        for lba in range.start.0..range.end().0 {
-            self.blocks.remove(&lba);
+    /// Zeroes a range, or stores `data` there.
+    fn put(&mut self, nsid: NamespaceId, range: LbaRange, data: Payload) -> Status {
+        match self.store.write_durable(nsid, range, data) {
+            Ok(_) => Status::SUCCESS,
+            Err(_) => Status::WRITE_FAULT,
         }
     }
 
-    fn store(&mut self, start: Lba, data: &[u8]) {
-        for (lba, block) in (start.0..).zip(data.chunks(self.identity.lba_bytes as usize)) {
-            self.blocks.insert(lba, block.into());
-        }
-    }
-
-    fn load(&self, range: LbaRange) -> Payload {
-        let lba_bytes = self.identity.lba_bytes as usize;
-        let mut data = vec![0; range.count as usize * lba_bytes];
-        for (lba, block) in (range.start.0..range.end().0).zip(data.chunks_mut(lba_bytes)) {
-            if let Some(stored) = self.blocks.get(&lba) {
-                block.copy_from_slice(stored);
-            }
-        }
-        Some(data.into_boxed_slice())
-    }
-
-    fn execute(&mut self, command: &Command, data: Payload) -> (Status, Payload) {
+    fn execute(&mut self, command: Command, data: Payload) -> (Status, Payload) {
         match command {
             Command::Flush { .. } => (Status::SUCCESS, None),
-            Command::Read { range, .. } if self.in_range(*range) => (Status::SUCCESS, self.load(*range)),
-            Command::Write { range, .. } if self.in_range(*range) => {
-                if let Some(data) = data {
-                    debug_assert_eq!(data.len(), range.count as usize * self.identity.lba_bytes as usize);
-                    self.store(range.start, &data);
-                }
-                (Status::SUCCESS, None)
-            }
-            Command::WriteZeroes { range, .. } if self.in_range(*range) => {
-                self.clear(*range);
-                (Status::SUCCESS, None)
-            }
-            Command::Deallocate { ranges, .. } if ranges.iter().all(|range| self.in_range(*range)) => {
-                ranges.iter().for_each(|range| self.clear(*range));
-                (Status::SUCCESS, None)
+            command if command.nsid() != NamespaceId::FIRST => (Status::INVALID_NAMESPACE, None),
+            Command::Read { nsid, range, .. } if self.in_range(range) => match self.store.read(nsid, range) {
+                Ok(data) => (Status::SUCCESS, data),
+                Err(_) => (Status::UNRECOVERED_READ, None),
+            },
+            // A write without bytes belongs to a timing-only run.
+            Command::Write { range, .. } if self.in_range(range) && data.is_none() => (Status::SUCCESS, None),
+            Command::Write { nsid, range, .. } if self.in_range(range) => (self.put(nsid, range, data), None),
+            Command::WriteZeroes { nsid, range, .. } if self.in_range(range) => (self.put(nsid, range, None), None),
+            Command::Deallocate { nsid, ranges } if ranges.iter().all(|range| self.in_range(*range)) => {
+                let failed =
+                    ranges.iter().map(|range| self.put(nsid, *range, None)).find(|status| !status.is_success());
+                (failed.unwrap_or(Status::SUCCESS), None)
             }
             _ => (Status::LBA_OUT_OF_RANGE, None),
         }
@@ -94,7 +81,7 @@ impl Device for NullDevice {
     }
 
     fn submit(&mut self, now: Nanos, submission: Submission) {
-        let (status, data) = self.execute(&submission.command, submission.data);
+        let (status, data) = self.execute(submission.command, submission.data);
         let (queue, cid) = (submission.queue, submission.cid);
         self.outstanding.push_back(Completion { queue, cid, status, data, at: now + self.latency });
     }
