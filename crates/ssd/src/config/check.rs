@@ -321,12 +321,9 @@ impl SsdConfig {
         {
             return out_of_range("over_provisioning", spare, "more than 0 and at most 100");
         }
-        if self.gc.start_below < 2 {
-            return out_of_range(
-                "gc.start_below",
-                self.gc.start_below,
-                "at least 2, so that collection finds a free block",
-            );
+        if self.gc.start_below < 3 {
+            let allowed = "at least 3: host data leaves 2 free blocks to the collector";
+            return out_of_range("gc.start_below", self.gc.start_below, allowed);
         }
         if self.gc.stop_at < self.gc.start_below {
             let allowed = format!("at least `gc.start_below` ({})", self.gc.start_below);

@@ -300,7 +300,7 @@ pub struct HotCold {
 
 impl Default for Gc {
     fn default() -> Self {
-        Self { policy: GcPolicyKind::Greedy, start_below: 3, stop_at: 4 }
+        Self { policy: GcPolicyKind::Greedy, start_below: 4, stop_at: 5 }
     }
 }
 

@@ -16,6 +16,7 @@ use crate::ftl::map::Entry;
 use crate::slab::NONE;
 
 use super::Ssd;
+use super::destage::RESERVED_FREE_BLOCKS;
 use super::dies::{COLLECTOR_READS, Row, RowUnit};
 use super::journal::Waiter;
 
@@ -65,7 +66,9 @@ impl Ssd {
             streams.collecting = false;
         }
         let (collecting, folding) = (streams.collecting, self.folding);
-        if !(collecting || folding) || free == 0 {
+        // One block's units at a time may go to the last free blocks.
+        let room = free >= RESERVED_FREE_BLOCKS || (free > 0 && streams.doomed == 0);
+        if !(collecting || folding) || !room {
             return false;
         }
         // What there is room for besides the units already on their way.
@@ -223,13 +226,17 @@ impl Ssd {
     }
 
     /// A unit is moved to `to`; a newer version on flash makes the copy garbage.
+    ///
+    /// A move survives a power cut without the journal: the copy carries its
+    /// logical address beside the data, and is as good as the original.
     pub(super) fn moved(&mut self, unit: u32, from: u32, to: u32) {
         let before = self.map.entry_for(from, self.blocks.is_initial(from));
         let current = self.base(unit) == before;
         #[cfg(test)]
         let current = current || self.mutant == Some(super::Mutant::ValidityIgnored);
         if current {
-            self.relocate(unit, before, from, Entry::flash(to), to);
+            self.relocate(unit, from, Entry::flash(to), to);
+            self.journal.moves += 1;
         }
     }
 

@@ -13,6 +13,10 @@ use super::Ssd;
 use super::dies::{HOST_ROWS_PER_DIE, Row, RowUnit};
 use super::journal::Waiter;
 
+/// Free blocks of a die that host data leaves: one for the collector, and one
+/// more so that after a power cut in the midst of collection it can go on.
+pub(super) const RESERVED_FREE_BLOCKS: u32 = 2;
+
 /// The shortest time between two looks at the buffer's age.
 const TIMER_MIN: Nanos = Nanos(1_000);
 
@@ -95,10 +99,11 @@ impl Ssd {
     }
 
     /// Notes whether the die could take a row of host data now. The last free
-    /// block is the collector's.
+    /// blocks are the collector's.
     pub(super) fn refresh_ready(&mut self, die: u32) {
         let streams = &self.dies[die as usize];
-        let room = streams.host.block != NONE || self.blocks.free_slc(die) > 0 || self.blocks.free(die) > 1;
+        let room =
+            streams.host.block != NONE || self.blocks.free_slc(die) > 0 || self.blocks.free(die) > RESERVED_FREE_BLOCKS;
         self.ready.put(die, room && streams.host_rows < HOST_ROWS_PER_DIE);
     }
 
@@ -217,13 +222,22 @@ impl Ssd {
         self.buffer.release(id);
     }
 
-    /// Changes a unit's flash entry, as the newest buffered version or the map has it.
+    /// Changes a unit's flash entry because its content changed; until the
+    /// journal says so, a power cut takes it back.
     pub(super) fn remap(&mut self, unit: u32, from: Entry, to: Entry) {
-        self.relocate(unit, from, self.map.locate(unit, from), to, self.map.locate(unit, to));
+        if !self.power_loss_protected() {
+            self.journal.undo.push((unit, from));
+        }
+        self.replace(unit, from, to);
     }
 
-    /// As `remap`, where the physical units that the entries mean are known.
-    pub(super) fn relocate(&mut self, unit: u32, from: Entry, old: u32, to: Entry, new: u32) {
+    /// Changes a unit's flash entry, as the newest buffered version or the map has it.
+    pub(super) fn replace(&mut self, unit: u32, from: Entry, to: Entry) {
+        self.relocate(unit, self.map.locate(unit, from), to, self.map.locate(unit, to));
+    }
+
+    /// As `replace`, where the physical units that the entries mean are known.
+    pub(super) fn relocate(&mut self, unit: u32, old: u32, to: Entry, new: u32) {
         let units_per_block = self.layout.units_per_block();
         if old != NONE {
             let block = old / units_per_block;
@@ -237,9 +251,6 @@ impl Ssd {
             if to != Entry::INITIAL {
                 self.map.set_owner(new, unit);
             }
-        }
-        if !self.power_loss_protected() {
-            self.journal.undo.push((unit, from));
         }
         self.set_base(unit, to);
     }

@@ -1,9 +1,10 @@
 //! The map journal: what makes map changes survive a power cut.
 //!
 //! Map changes are collected in memory and written as journal pages: when a
-//! flush or FUA write asks, before a block whose units moved is erased, and
-//! when a page's worth has come together. Until then the old place of a unit is
-//! what a power cut would leave, so its block must not be erased.
+//! flush or FUA write asks, before a block is erased, and when a page's worth
+//! has come together. Until then the old place of an overwritten unit is what a
+//! power cut would leave, so its block must not be erased. Journal pages go to
+//! blocks of their own, outside the geometry given.
 
 use crate::controller::buffer::Part;
 use crate::flash::{Op, OpKind, Owner};
@@ -32,6 +33,8 @@ const ENTRY_BYTES: u32 = 8;
 pub(super) struct Journal {
     /// Map changes since the last journal write, oldest first, with what was before.
     pub undo: Vec<(u32, Entry)>,
+    /// Units moved by the collector since the last journal write began.
+    pub moves: usize,
     /// Accepted writes that are on flash and wait for their map change.
     pub settled: Vec<Part>,
     waiters: Vec<Waiter>,
@@ -57,6 +60,7 @@ impl Journal {
         self.running.clear();
         self.writing.clear();
         self.undo.clear();
+        self.moves = 0;
         self.pages_left = 0;
         self.covers = 0;
     }
@@ -83,7 +87,7 @@ impl Ssd {
 
     /// Writes the journal if a page is full, though nobody waits.
     pub(super) fn journal_if_full(&mut self, now: Nanos) {
-        if self.journal.undo.len() >= self.journal_page_entries() && !self.journal.is_busy() {
+        if self.journal.undo.len() + self.journal.moves >= self.journal_page_entries() && !self.journal.is_busy() {
             self.journal_begin(now);
         }
     }
@@ -117,7 +121,11 @@ impl Ssd {
             Waiter::Command(_) => controller.journal_pages_per_flush,
             Waiter::Erase(_) => 1,
         });
-        journal.pages_left = asked.max().unwrap_or(1).max(journal.covers.div_ceil(entries) as u32).max(1);
+        journal.pages_left = asked
+            .max()
+            .unwrap_or(1)
+            .max((journal.covers + std::mem::take(&mut journal.moves)).div_ceil(entries) as u32)
+            .max(1);
         self.journal_page(now);
     }
 

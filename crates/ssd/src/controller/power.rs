@@ -10,6 +10,7 @@ use crate::{PowerCut, VolatileWrite};
 
 use super::Ssd;
 use super::buffer::{SlotState, WriteBuffer};
+use super::destage::RESERVED_FREE_BLOCKS;
 use super::dies::{DieStreams, Row, RowUnit, Rows};
 
 /// The row that recovery fills with surviving units.
@@ -27,8 +28,8 @@ impl Ssd {
         self.processors.fill(Nanos::ZERO);
         self.commands.clear();
         self.reads.clear();
+        self.save_rows(now);
         if self.power_loss_protected() {
-            self.save_rows(now);
             self.save_buffer();
         } else {
             self.drop_buffer();
@@ -44,6 +45,8 @@ impl Ssd {
         self.recovery = None;
         (self.destage_armed, self.fold_armed, self.folding) = (false, false, false);
         for die in 0..self.layout.dies {
+            // The collector's reserve comes first, lest another cut finds none.
+            while self.blocks.free(die) < RESERVED_FREE_BLOCKS && self.collect_at_rest(die) {}
             self.refresh_ready(die);
         }
         self.last_command = now;
@@ -51,13 +54,15 @@ impl Ssd {
         PowerCut { undecided }
     }
 
-    /// Capacitors: rows in flight are finished.
+    /// Rows in flight: those of moved data are finished, as a die finishes a
+    /// program that has begun; so are, with capacitors, those of host data.
     fn save_rows(&mut self, now: Nanos) {
         for id in 0..self.rows.slab.places() {
             let Row { first, count, .. } = self.rows.slab[id];
             for index in 0..count {
                 match self.rows.unit(id, index) {
-                    RowUnit::Slot(slot) => self.install(now, slot, first + index),
+                    RowUnit::Slot(slot) if self.power_loss_protected() => self.install(now, slot, first + index),
+                    RowUnit::Slot(_) => {}
                     RowUnit::Moved { unit, from } => {
                         self.moved(unit, from, first + index);
                     }
@@ -101,10 +106,8 @@ impl Ssd {
         let mut undo = std::mem::take(&mut self.journal.undo);
         for (unit, before) in undo.drain(..).rev() {
             let now_at = self.map.entry(unit);
-            self.remap(unit, now_at, before);
-            self.journal.undo.clear();
+            self.replace(unit, now_at, before);
         }
-        self.journal.undo = undo;
     }
 
     /// No operation is in progress any more; a block that was being erased is
@@ -144,12 +147,10 @@ impl Ssd {
             let zeroes = write.data.is_none() && self.store.keeps_contents();
             if !zeroes {
                 let ppn = self.recovery_unit();
-                self.remap(unit, base, Entry::flash(ppn));
+                self.replace(unit, base, Entry::flash(ppn));
             } else if self.part_of(write.nsid, range, index).1 && self.map.is_mapped(unit, base) {
-                self.remap(unit, base, Entry::UNMAPPED);
+                self.replace(unit, base, Entry::UNMAPPED);
             }
-            // Recovery ends with a journal write.
-            self.journal.undo.clear();
         }
     }
 
@@ -218,6 +219,7 @@ impl Ssd {
         self.blocks.erased(victim, self.is_slc(victim));
         self.counters.erases += 1;
         self.dies[die as usize].began.clear();
+        self.journal.moves = 0;
         self.refresh_ready(die);
         true
     }
