@@ -75,6 +75,26 @@ fn never_is_never() {
 }
 
 #[test]
+fn run_tasks_leaves_a_source_alone_after_the_last_task() {
+    /// Has something to do every 10 ns, for ever.
+    struct Ticker(Nanos);
+    impl EventSource for Ticker {
+        fn next_event(&self) -> Option<Nanos> {
+            Some(self.0)
+        }
+        fn advance(&mut self, now: Nanos) {
+            self.0 = now + Nanos(10);
+        }
+    }
+    let mut executor = Executor::new_virtual();
+    let handle = executor.handle();
+    handle.add_source(Rc::new(RefCell::new(Ticker(Nanos(10)))));
+    drop(handle.spawn(handle.sleep_until(Nanos(25))));
+    assert_eq!((executor.run_tasks(Nanos(15)), handle.now()), (1, Nanos(10)));
+    assert_eq!((executor.run_tasks(Nanos(100)), handle.now()), (0, Nanos(25)));
+}
+
+#[test]
 fn run_until_stops_between_events() {
     let mut executor = Executor::new_virtual();
     let handle = executor.handle();

@@ -70,6 +70,13 @@ pub struct Executor {
     roots: u32,
 }
 
+/// Whether sources are driven on after the last task.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stop {
+    NothingDue,
+    TasksEnded,
+}
+
 /// The future given to `block_on`, which is polled in place.
 struct Root<'a> {
     future: Pin<&'a mut dyn Future<Output = ()>>,
@@ -137,7 +144,7 @@ impl Executor {
     ///
     /// With a task's panic; or when virtual time stands still for 10^8 steps.
     pub fn run(&mut self) -> usize {
-        self.drive(None, None);
+        self.drive(None, None, Stop::NothingDue);
         self.core.tasks.borrow().len()
     }
 
@@ -145,13 +152,22 @@ impl Executor {
     /// returns the number of tasks that have not ended. Panics as
     /// [`Executor::run`] does.
     pub fn run_until(&mut self, deadline: Nanos) -> usize {
-        self.drive(None, Some(deadline));
+        self.drive(None, Some(deadline), Stop::NothingDue);
         if let Clock::Virtual(now) = &self.core.clock
             && now.get() < deadline
         {
             now.set(deadline);
             self.steps = 0;
         }
+        self.core.tasks.borrow().len()
+    }
+
+    /// Runs until every task has ended, or nothing more is due by `deadline`;
+    /// returns the number of tasks that have not ended. Unlike
+    /// [`Executor::run_until`] it leaves the clock at the last thing it did, so
+    /// that a source's own work after the last task's end has not begun.
+    pub fn run_tasks(&mut self, deadline: Nanos) -> usize {
+        self.drive(None, Some(deadline), Stop::TasksEnded);
         self.core.tasks.borrow().len()
     }
 
@@ -169,7 +185,11 @@ impl Executor {
             self.roots = self.roots.wrapping_add(1);
             let task = Arc::new(TaskWaker::new(id, self.core.ready.clone()));
             self.core.ready.push(&task);
-            self.drive(Some(Root { future, waker: Waker::from(task.clone()), task, done: false }), None);
+            self.drive(
+                Some(Root { future, waker: Waker::from(task.clone()), task, done: false }),
+                None,
+                Stop::NothingDue,
+            );
         }
         output.unwrap_or_else(|| {
             panic!(
@@ -185,9 +205,9 @@ impl Executor {
         self.core.tasks.borrow().names()
     }
 
-    /// Runs until the root is done, everything waits for ever, or nothing more
-    /// is due by the deadline.
-    fn drive(&mut self, mut root: Option<Root<'_>>, deadline: Option<Nanos>) {
+    /// Runs until the root is done, everything waits for ever, nothing more is
+    /// due by the deadline, or `stop` says so.
+    fn drive(&mut self, mut root: Option<Root<'_>>, deadline: Option<Nanos>, stop: Stop) {
         let core = self.core.clone();
         loop {
             self.take_ready(&root);
@@ -202,11 +222,16 @@ impl Executor {
                     continue;
                 }
             }
+            if stop == Stop::TasksEnded && core.tasks.borrow().len() == 0 {
+                return;
+            }
             let (timer, source) = self.next_events();
-            let next = [timer, source].into_iter().flatten().min();
+            let next = timer.min(source);
             let now = match &core.clock {
                 Clock::Virtual(clock) => {
-                    let Some(next) = next.filter(|&t| deadline.is_none_or(|d| t <= d)) else { return };
+                    if next == Nanos::MAX || deadline.is_some_and(|d| next > d) {
+                        return;
+                    }
                     let now = clock.get();
                     debug_assert!(next >= now, "an event source asks for {next:?}, before now ({now:?})");
                     if next > now {
@@ -217,14 +242,15 @@ impl Executor {
                 }
                 Clock::Wall(wall) => {
                     let now = core.clock.now();
-                    if next.is_none_or(|t| t > now) {
+                    if next > now {
                         if deadline.is_some_and(|d| now >= d) {
                             return;
                         }
                         if core.ready.is_pending() {
                             continue;
                         }
-                        let until = [next, deadline].into_iter().flatten().min();
+                        let until = next.min(deadline.unwrap_or(Nanos::MAX));
+                        let until = (until != Nanos::MAX).then_some(until);
                         if wall.park(&core.ready, until) == Unparked::Never {
                             return;
                         }
@@ -233,12 +259,12 @@ impl Executor {
                     now
                 }
             };
-            if source.is_some_and(|t| t <= now) {
+            if source <= now {
                 self.advance_sources(now);
                 // What the sources woke goes before what the timers wake.
                 self.take_ready(&root);
             }
-            if timer.is_some_and(|t| t <= now) {
+            if timer <= now {
                 self.fire_timers(now, &root);
             }
         }
@@ -296,13 +322,17 @@ impl Executor {
         }
     }
 
-    /// When the next timer and the next source event are due.
+    /// When the next timer and the next source event are due, or never.
     #[inline]
-    fn next_events(&self) -> (Option<Nanos>, Option<Nanos>) {
-        let timer = self.core.timers.borrow_mut().next_ns().map(Nanos);
-        let sources = self.core.sources.borrow();
-        let source = sources.iter().filter_map(|s| s.borrow().next_event()).min();
-        (timer, source)
+    fn next_events(&self) -> (Nanos, Nanos) {
+        let timer = self.core.timers.borrow_mut().next_ns().map_or(Nanos::MAX, Nanos);
+        let mut earliest = Nanos::MAX;
+        for source in self.core.sources.borrow().iter() {
+            if let Some(at) = source.borrow().next_event() {
+                earliest = earliest.min(at);
+            }
+        }
+        (timer, earliest)
     }
 
     /// Advances the sources that are due.
@@ -325,6 +355,7 @@ impl Executor {
     }
 
     /// Readies the tasks whose timers are due.
+    #[inline]
     fn fire_timers(&mut self, now: Nanos, root: &Option<Root<'_>>) {
         loop {
             let waiter = self.core.timers.borrow_mut().pop_due(now.0);

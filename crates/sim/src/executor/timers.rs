@@ -45,8 +45,8 @@ pub(super) struct Timers {
     /// Which levels hold entries, and which digits of each level.
     levels: u16,
     digits: [u16; LEVELS],
-    /// The room that empty buckets had, for the next that fill.
-    spare: Vec<Vec<Entry>>,
+    /// Kept to move entries without allocating.
+    scratch: Vec<Entry>,
     slots: Vec<Slot>,
     free: Vec<u32>,
     live: usize,
@@ -84,9 +84,6 @@ struct Slot {
 /// What a slot without a timer holds.
 const NOBODY: Waiter = Waiter::Task(TaskId { slot: TaskId::ROOT_SLOT, generation: 0 });
 
-/// Entries for which a new bucket has room, so that few ever grow.
-const BUCKET_ROOM: usize = 64;
-
 /// Tombstones tolerated beside an equal number of live timers.
 const TOMBSTONE_SLACK: usize = 64;
 
@@ -100,7 +97,7 @@ impl Timers {
             buckets: std::iter::repeat_with(bucket).take(LEVELS * DIGITS).collect(),
             levels: 0,
             digits: [0; LEVELS],
-            spare: Vec::new(),
+            scratch: Vec::new(),
             slots: Vec::new(),
             free: Vec::new(),
             live: 0,
@@ -253,9 +250,6 @@ impl Timers {
         let (level, digit) = bucket_of(entry.at_ns, self.last_ns);
         let bucket = &mut self.buckets[level * DIGITS + digit];
         bucket.min_ns = bucket.min_ns.min(entry.at_ns);
-        if bucket.entries.capacity() == 0 {
-            bucket.entries = self.spare.pop().unwrap_or_else(|| Vec::with_capacity(BUCKET_ROOM));
-        }
         bucket.entries.push(entry);
         self.levels |= 1 << level;
         self.digits[level] |= 1 << digit;
@@ -279,19 +273,24 @@ impl Timers {
         debug_assert!(self.due.is_empty() && self.buckets[index].min_ns > self.last_ns);
         self.last_ns = self.buckets[index].min_ns;
         self.vacate(level, digit);
-        let mut entries = std::mem::take(&mut self.buckets[index].entries);
+        let entries = &mut self.buckets[index].entries;
         // At level 0 all are of one time; a bucket of one is the common case
         // when few timers are pending.
         if level == 0 || entries.len() == 1 {
-            self.due.append(&mut entries);
+            self.due.append(entries);
             self.due_tombstones = if level == 0 && self.tombstones > 0 { self.count_due_tombstones() } else { 0 };
             self.tombstones -= self.due_tombstones;
-        } else if self.tombstones == 0 {
-            for &entry in &entries {
+            return;
+        }
+        // The emptied bucket takes the scratch space's capacity in exchange.
+        let mut scratch = std::mem::take(&mut self.scratch);
+        std::mem::swap(entries, &mut scratch);
+        if self.tombstones == 0 {
+            for &entry in &scratch {
                 self.place(entry);
             }
         } else {
-            for &entry in &entries {
+            for &entry in &scratch {
                 if self.is_live(entry.key) {
                     self.place(entry);
                 } else {
@@ -299,8 +298,8 @@ impl Timers {
                 }
             }
         }
-        entries.clear();
-        self.spare.push(entries);
+        scratch.clear();
+        self.scratch = scratch;
     }
 
     fn count_due_tombstones(&self) -> usize {
