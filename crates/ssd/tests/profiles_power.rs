@@ -303,7 +303,7 @@ fn choice() -> impl Strategy<Value = u64> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn power_cuts_keep_the_promise(ops in prop::collection::vec(op(), 1..60), completions in 1usize..50, choice in choice()) {
