@@ -13,6 +13,7 @@ use units::{ByteSize, Nanos};
 fn small() -> SsdConfig {
     let mut config = SsdConfig::reference();
     config.namespaces = vec![ByteSize(4 << 30)];
+    config.over_provisioning = Some(0.6);
     config.geometry.pages_per_block = 96;
     config.cell.read = vec![Nanos::from_micros(50)];
     config.cell.program = vec![Nanos::from_micros(500)];

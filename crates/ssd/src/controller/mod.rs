@@ -357,7 +357,7 @@ impl Device for Ssd {
         let cmd = Cmd::new(submission);
         if let Some(first) = self.layout.namespace_units.get((cmd.nsid.0 as usize).wrapping_sub(1)) {
             // The map entry is needed when the command is processed: by then it is here.
-            let unit = u64::from(*first) + cmd.range.start.0 / u64::from(self.layout.lbas_per_unit);
+            let unit = u64::from(*first).saturating_add(cmd.range.start.0 / u64::from(self.layout.lbas_per_unit));
             self.map.prefetch(unit.min(u64::from(u32::MAX)) as u32);
         }
         let id = self.commands.insert(cmd);
