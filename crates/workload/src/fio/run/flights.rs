@@ -139,16 +139,19 @@ impl Flights {
         }
     }
 
-    /// Completed I/Os not yet reaped.
-    pub fn completed(&mut self) -> u32 {
-        self.collect();
+    /// Completed I/Os not yet reaped, looked for only while `enough` are not known.
+    pub fn completed(&mut self, enough: u32) -> u32 {
+        if (self.done.len() as u32) < enough {
+            self.collect();
+        }
         self.done.len() as u32
     }
 
     /// Waits until `count` I/Os (at most those in flight) have completed.
     pub fn wait_for(&mut self, count: u32) -> impl Future<Output = ()> {
         std::future::poll_fn(move |context| {
-            if self.completed() >= count.min(self.in_flight) {
+            let wanted = count.min(self.in_flight);
+            if self.completed(wanted) >= wanted {
                 return Poll::Ready(());
             }
             // Nothing completes between the look and this: there is one thread.

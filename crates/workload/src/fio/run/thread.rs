@@ -343,9 +343,9 @@ impl Thread {
 
     /// Reaps from `min` to `max` I/Os (at most those in flight).
     async fn reap(&mut self, min: u32, max: u32) {
-        let had_to_ask = self.flights.completed() < min.max(1);
+        let had_to_ask = self.flights.completed(min.max(1)) < min.max(1);
         self.flights.wait_for(min).await;
-        let count = self.flights.completed().min(max);
+        let count = self.flights.completed(max).min(max);
         let mut reaped = std::mem::take(&mut self.reaped);
         let mut handled_at = self.now();
         for _ in 0..count {
@@ -353,7 +353,9 @@ impl Thread {
             handled_at = self.interrupt(flight.request);
             reaped.push((flight, result));
         }
-        self.host.sim.sleep_until(handled_at).await;
+        if handled_at > self.now() {
+            self.host.sim.sleep_until(handled_at).await;
+        }
         // io_uring's completions lie in shared memory: a call is made only to wait.
         if had_to_ask || self.options().engine.kind != EngineKind::IoUring {
             self.cpu.syscall().await;
