@@ -161,7 +161,7 @@ fn the_first_command_after_sleep_waits() {
     rig.drain();
     let awake = rig.once(write(1, 1));
     rig.drain();
-    rig.now = rig.now + Nanos::from_millis(6);
+    rig.now += Nanos::from_millis(6);
     assert_eq!(rig.once(write(2, 1)), awake + Nanos::from_micros(400));
 }
 

@@ -157,7 +157,7 @@ fn out_of_range<T>(key: &'static str, value: impl ToString, allowed: impl ToStri
 }
 
 fn multiple(key: &'static str, value: ByteSize, of: &'static str, unit: ByteSize) -> Result<u64, ConfigError> {
-    if value.0 % unit.0 != 0 {
+    if !value.0.is_multiple_of(unit.0) {
         return Err(ConfigError::NotMultiple { key, value, of, unit });
     }
     Ok(value.0 / unit.0)
@@ -190,7 +190,7 @@ impl SsdConfig {
         let units_per_page = multiple("geometry.page", geometry.page, "mapping_unit", self.mapping_unit)?;
         multiple("max_transfer", self.max_transfer, "mapping_unit", self.mapping_unit)?;
         let bits = self.cell.bits;
-        if geometry.pages_per_block % bits != 0 {
+        if !geometry.pages_per_block.is_multiple_of(bits) {
             let allowed = format!("a multiple of the {bits} pages of a word line (`cell.bits`)");
             return out_of_range("geometry.pages_per_block", geometry.pages_per_block, allowed);
         }

@@ -81,7 +81,7 @@ impl InitialLayout {
         }
     }
 
-    /// The unit at a place of an untouched block, or `NONE`.
+    /// The unit at a place of a block as initially, or `NONE`.
     #[inline]
     pub fn owner(&self, ppn: u32) -> u32 {
         match &self.placement {

@@ -111,7 +111,7 @@ impl Scattered {
         (die * self.blocks_per_die + index as u32) * self.units_per_block + offset as u32
     }
 
-    /// The unit at a place of an untouched block, or `NONE`.
+    /// The unit at a place of a block as initially, or `NONE`.
     pub fn owner(&self, ppn: u32) -> u32 {
         let (block, offset) = (ppn / self.units_per_block, ppn % self.units_per_block);
         let (die, index) = (block / self.blocks_per_die, (block % self.blocks_per_die) as usize);
@@ -170,8 +170,8 @@ fn stripes(config: &SsdConfig, layout: &Layout, counts: [u32; CLASSES], writes: 
             }
         })
         .collect();
-    for class in 0..CLASSES {
-        deal(&mut stripes, class, counts[class], layout, |index| all[index].0.valid[class] * dies / merged_f);
+    for (class, count) in counts.into_iter().enumerate() {
+        deal(&mut stripes, class, count, layout, |index| all[index].0.valid[class] * dies / merged_f);
     }
     Some(stripes)
 }

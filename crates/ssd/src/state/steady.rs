@@ -127,8 +127,8 @@ impl Die<'_> {
             block.age += units;
         }
         // What was overwritten is what is new: the classes keep their sizes.
-        for class in 0..CLASSES {
-            self.host.valid[class] += self.workload.units[class] * (1.0 - kept[class]);
+        for ((valid, units), kept) in self.host.valid.iter_mut().zip(self.workload.units).zip(kept) {
+            *valid += units * (1.0 - kept);
         }
         self.host.written += units / self.workload.block_units;
     }
@@ -185,15 +185,14 @@ mod tests {
     use super::*;
 
     /// Write amplification of greedy collection under uniform random writes in
-    /// the limit of large blocks: u = (1 - A) ... solved for A, where alpha is
-    /// physical over logical (Desnoyers 2012, eq. for LRU, to which greedy
-    /// tends as blocks grow): A = alpha / (alpha + W(-alpha e^-alpha)).
+    /// the limit of large blocks, where alpha is physical over logical
+    /// (Desnoyers 2012): A = alpha / (alpha + W(-alpha e^-alpha)).
     fn analytic(alpha: f64) -> f64 {
-        let mut w = -0.5_f64.min(alpha * (-alpha).exp());
         let target = -alpha * (-alpha).exp();
+        // Newton's method for w e^w = target on the principal branch.
+        let mut w = -0.5_f64;
         for _ in 0..200 {
-            let step = (w * w.exp() - target) / (w.exp() * (w + 1.0));
-            w -= step;
+            w -= (w * w.exp() - target) / (w.exp() * (w + 1.0));
         }
         alpha / (alpha + w)
     }
