@@ -51,7 +51,7 @@ fn sizes_have_their_weights() {
     let ios = pass(&mut generator("rw=randread\nnorandommap\nbssplit=4k/10:64k/50:32k/40", 1 << 30, 1), 20_000);
     for (bytes, share) in [(4 * KIB, 0.1), (64 * KIB, 0.5), (32 * KIB, 0.4)] {
         let seen = ios.iter().filter(|io| io.bytes == bytes).count() as f64;
-        let deviation = (20_000.0 * share * (1.0 - share) as f64).sqrt();
+        let deviation = f64::sqrt(20_000.0 * share * (1.0 - share));
         assert!((seen - 20_000.0 * share).abs() < 5.0 * deviation, "{seen} I/Os of {bytes}");
     }
     let ios = pass(&mut generator("rw=randread\nnorandommap\nbsrange=4k-16k", 1 << 30, 1), 4_000);

@@ -26,7 +26,7 @@ enum Kind {
     },
     /// Every block once, I/Os of several lengths.
     OnceMapped(Mapped),
-    Drawn(Drawn),
+    Drawn(Box<Drawn>),
 }
 
 /// Sequential offsets, with holes of `step` bytes between I/Os; each direction
@@ -89,7 +89,7 @@ impl Offsets {
                 let room = region_bytes.saturating_sub(options.blocks[direction].min());
                 Skew::new(&options.distribution[direction], room / unit + 1, unit, &mut rng)
             });
-            Kind::Drawn(Drawn {
+            Kind::Drawn(Box::new(Drawn {
                 skews,
                 unit_bytes,
                 random_percent: options.random_percent,
@@ -97,7 +97,7 @@ impl Offsets {
                 left_in_run: 0,
                 sequencer: options.sequencer,
                 last: PerDirection::default(),
-            })
+            }))
         } else {
             let count = (region_bytes / smallest).max(1);
             let order = Permutation::new(count, &mut rng);
