@@ -12,11 +12,15 @@ pub struct Path {
     pub request: RequestId,
     /// When its first span starts.
     pub start: Nanos,
-    /// When its last span ends.
+    /// When its job saw it done: the end of its last span in [`Layer::Jobs`],
+    /// or of its last span where it has none there.
+    pub completed: Nanos,
+    /// When its last span ends: after `completed` where the device goes on
+    /// with it, as it does with a write that it has only buffered.
     pub end: Nanos,
     /// Its spans, by start, outer layers first.
     pub hops: Vec<Hop>,
-    /// Time inside the path in which none of its spans was open.
+    /// Time before completion in which none of its spans was open.
     pub unrecorded: Nanos,
 }
 
@@ -28,14 +32,15 @@ pub struct Hop {
     /// The parts of the path's time that are this step's own, ascending and
     /// apart: in which it was open and no deeper layer worked for the request.
     /// For a queue or a command, that is time spent waiting. The own times of
-    /// all hops and the unrecorded time add up to the path's duration.
+    /// all hops and the unrecorded time add up to the path's duration; what
+    /// happens after completion is nobody's own.
     pub own: Vec<(Nanos, Nanos)>,
 }
 
 impl Path {
-    /// From its first nanosecond to its last.
+    /// From its first nanosecond to its completion.
     pub fn duration(&self) -> Nanos {
-        self.end.since(self.start)
+        self.completed.since(self.start)
     }
 
     /// `time` as a fraction of the duration; zero for a path without duration.
@@ -77,8 +82,11 @@ pub fn follow(spans: &[Span], request: RequestId) -> Option<Path> {
     hops.sort_by_key(|hop| (hop.span.start, hop.span.track.layer(), std::cmp::Reverse(hop.span.end), hop.span.track));
     let start = hops.first()?.span.start;
     let end = hops.iter().map(|hop| hop.span.end).max()?;
+    let seen = hops.iter().filter(|hop| hop.span.track.layer() == Layer::Jobs).map(|hop| hop.span.end).max();
+    let completed = seen.unwrap_or(end);
 
     let mut edges: Vec<Nanos> = hops.iter().flat_map(|hop| [hop.span.start, hop.span.end]).collect();
+    edges.retain(|edge| *edge <= completed);
     edges.sort_unstable();
     edges.dedup();
     let mut unrecorded = Nanos::ZERO;
@@ -93,7 +101,7 @@ pub fn follow(spans: &[Span], request: RequestId) -> Option<Path> {
             None => unrecorded += to - from,
         }
     }
-    Some(Path { request, start, end, hops, unrecorded })
+    Some(Path { request, start, completed, end, hops, unrecorded })
 }
 
 /// The request whose whole `step`, as its job saw it, took the median time
@@ -146,6 +154,20 @@ mod tests {
         assert_eq!(path.share(path.hops[1].own_time()), 0.4);
         assert_eq!(path.hops[1].own, [(Nanos(10), Nanos(40)), (Nanos(100), Nanos(120))]);
         assert_eq!(follow(&spans, RequestId(9)), None);
+    }
+
+    #[test]
+    fn work_after_completion_is_nobodys_own() {
+        let die = Track::Die { channel: 0, die: 0 };
+        let spans = [
+            span(0, 20, Track::Job(0), Step::Write, 1),
+            span(5, 18, Track::NvmeQueue(0), Step::Command, 1),
+            span(15, 90, die, Step::FlashProgram, 1),
+        ];
+        let path = follow(&spans, RequestId(1)).unwrap();
+        assert_eq!((path.completed, path.end, path.duration()), (Nanos(20), Nanos(90), Nanos(20)));
+        let own: Vec<_> = path.hops.iter().map(|hop| hop.own_time().0).collect();
+        assert_eq!(own, [5, 10, 5]);
     }
 
     #[test]

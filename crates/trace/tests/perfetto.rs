@@ -277,6 +277,7 @@ proptest! {
             prop_assert_eq!(own + path.unrecorded, path.duration());
             prop_assert!(path.hops.iter().all(|hop| hop.own_time() <= hop.duration()));
             prop_assert!(path.hops.iter().all(|hop| path.start <= hop.span.start && hop.span.end <= path.end));
+            prop_assert!(path.start <= path.completed && path.completed <= path.end);
             let count = spans.iter().filter(|span| span.request.0 == request).count();
             prop_assert_eq!(path.hops.len(), count);
         }

@@ -2,7 +2,7 @@
 
 use super::html::esc;
 use super::latency::at_percent;
-use super::number::{percentile, show, show_stacked};
+use super::number::{NONE, percentile, show, show_stacked};
 use super::{DirectionData, Estimate, PointData, Unit};
 
 /// Percentiles in the overview, where they were measured.
@@ -67,7 +67,10 @@ pub(super) fn table(points: &[PointData], linked: usize) -> String {
             let cells = [(direction.iops, &Unit::Iops), (direction.bandwidth, &Unit::Bandwidth)];
             out += &format!("<td><span class=\"key c{colour}\"><i></i>{}</span></td>", esc(&direction.name));
             for (estimate, unit) in cells.into_iter().chain([(direction.latency_mean_ns, &Unit::Time)]) {
-                out += &format!("<td class=\"n\">{}</td>", show_stacked(estimate, unit));
+                // A flush moves no data.
+                let nothing = estimate.value == 0.0 && *unit == Unit::Bandwidth;
+                let text = if nothing { NONE.to_owned() } else { show_stacked(estimate, unit) };
+                out += &format!("<td class=\"n\">{text}</td>");
             }
             for percent in &percentiles {
                 let text = at_percent(direction, *percent).map_or("–".to_owned(), |it| show_stacked(it, &Unit::Time));

@@ -24,17 +24,22 @@ fn part(layer: Layer) -> (&'static str, usize) {
 pub(super) fn story(story: &Story) -> String {
     let Story { title, path } = story;
     let mut out = format!(
-        "<article class=\"story\"><h3>{}</h3><p>Request {} began {} into the run and took <b>{}</b>{}.</p>",
+        "<article class=\"story\"><h3>{}</h3><p>Request {} began {} into the run and took <b>{}</b>{}.{}</p>",
         esc(title),
         path.request.0,
         time(path.start),
         time(path.duration()),
-        headline(path)
+        headline(path),
+        if path.end > path.completed {
+            format!(" The device worked on it for another {}.", time(path.end.since(path.completed)))
+        } else {
+            String::new()
+        }
     );
     out += &whole(path);
     out += "<table class=\"gantt\"><thead><tr><th>Step</th><th class=\"lane\"><div class=\"ruler\">";
     for quarter in [0, 2, 4] {
-        let at = Nanos((u128::from(path.duration().0) * quarter / 4) as u64);
+        let at = Nanos((u128::from(path.end.since(path.start).0) * quarter / 4) as u64);
         out += &format!("<span style=\"left:{}%\">{}</span>", quarter * 25, time(at));
     }
     out += "</div></th><th class=\"n\">Start</th><th class=\"n\">Open</th><th class=\"n\">Own</th></tr></thead><tbody>";
@@ -47,7 +52,7 @@ pub(super) fn story(story: &Story) -> String {
             &format!("<p class=\"note\">And {} more steps; the event table has them all.</p>", path.hops.len() - STEPS);
     }
     out + "<p class=\"note\">A pale bar shows when a step was open; the strong part is its own time, in which no deeper \
-           layer worked for this request. Own times add up to the whole. The own time of a queue or a command is waiting.</p>\
+           layer worked for this request. Own times add up to the whole, until the application saw it done (the thin line, where the device goes on). The own time of a queue or a command is waiting.</p>\
            </article>\n"
 }
 
@@ -119,13 +124,17 @@ fn own_name(layer: Layer, step: Step) -> String {
 }
 
 fn row(path: &Path, hop: &Hop) -> String {
-    let place = |at: Nanos| path.share(at.since(path.start)) * 100.0;
+    let extent = path.end.since(path.start).0.max(1) as f64;
+    let place = |at: Nanos| at.since(path.start).0 as f64 / extent * 100.0;
     let bar = |class: &str, from: Nanos, to: Nanos| {
         let (left, right) = (place(from), place(to));
         format!("<i{class} style=\"left:{left:.3}%;width:{:.3}%\"></i>", right - left)
     };
     let span = &hop.span;
     let mut bars = bar("", span.start, span.end);
+    if path.end > path.completed {
+        bars += &format!("<i class=\"done\" style=\"left:{:.3}%\"></i>", place(path.completed));
+    }
     for (from, to) in &hop.own {
         bars += &bar(" class=\"own\"", *from, *to);
     }

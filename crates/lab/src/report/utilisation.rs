@@ -22,13 +22,12 @@ pub(super) fn heat(utilisation: &Utilisation) -> Option<String> {
              <th colspan=\"{}\">dies (busy part of the time, in %)</th></tr></thead><tbody>",
             dies.max(1)
         );
-        let mut number = 0;
         for (index, channel) in channels.iter().enumerate() {
             out += &format!("<tr><th scope=\"row\">channel {index}</th>");
             out += &cell(channel.bus, &format!("Channel {index} bus"), " class=\"bus\"");
-            for busy in &channel.dies {
-                out += &cell(*busy, &format!("Die {number}, channel {index}"), "");
-                number += 1;
+            for (die, busy) in channel.dies.iter().enumerate() {
+                // How a device numbers its dies through is its own affair.
+                out += &cell(*busy, &format!("Channel {index}, its die {}", die + 1), "");
             }
             out += "</tr>";
         }

@@ -95,6 +95,30 @@ pub fn read_story() -> Story {
     Story { title: "A median 16 KiB read".to_owned(), path: follow(&spans, request).unwrap() }
 }
 
+/// The way of a write that the device buffers and programs later.
+pub fn write_story() -> Story {
+    let request = RequestId(1 << 40 | 12);
+    let span = |start: u64, end: u64, track: Track, step: Step| Span {
+        start: Nanos(24_300_000 + start),
+        end: Nanos(24_300_000 + end),
+        track,
+        step,
+        request,
+        offset: 0,
+        bytes: 4096,
+    };
+    let spans = [
+        span(0, 19_200, Track::Job(0), Step::Write),
+        span(0, 1_380, Track::Cpu(0), Step::CpuBusy),
+        span(1_380, 16_700, Track::NvmeQueue(1), Step::Command),
+        span(3_380, 8_380, Track::Controller, Step::Process),
+        span(8_380, 10_700, Track::Link, Step::Transfer),
+        span(10_700, 24_700, Track::Channel(0), Step::ChannelTransfer),
+        span(24_700, 130_000, Track::Die { channel: 0, die: 0 }, Step::FlashProgram),
+    ];
+    Story { title: "A median 4 KiB write".to_owned(), path: follow(&spans, request).unwrap() }
+}
+
 fn frame() -> ReportData {
     ReportData {
         version: "0.1.0".to_owned(),
@@ -164,7 +188,7 @@ pub fn single() -> ReportData {
             },
             comparison("sync.p99_us", 4100.0, None, None, Some(0.2)),
         ],
-        stories: vec![read_story()],
+        stories: vec![read_story(), write_story()],
         ..frame()
     }
 }

@@ -74,6 +74,8 @@ fn a_full_report_says_everything() {
         "Write amplification|2.13×",
         "took |98.4 us",
         "60.0 % flash read",
+        "took |19.2 us",
+        "The device worked on it for another 111 us.",
         "Die 44 (channel 5)",
         "channel 7",
         "fio 3.36 on the device itself",
@@ -241,7 +243,8 @@ fn odd_numbers_leave_no_trace() {
 #[test]
 fn a_request_without_duration_is_told() {
     let mut data = demo::single();
-    data.stories[0].path = Path { hops: Vec::new(), start: Nanos(5), end: Nanos(5), ..data.stories[0].path.clone() };
+    data.stories[0].path =
+        Path { hops: Vec::new(), start: Nanos(5), completed: Nanos(5), end: Nanos(5), ..data.stories[0].path.clone() };
     check(&render(&data));
     // A large request touches more dies than a page can show.
     let mut data = demo::single();
