@@ -20,7 +20,7 @@ pub struct Path {
     pub end: Nanos,
     /// Its spans, by start, outer layers first.
     pub hops: Vec<Hop>,
-    /// Time before completion in which none of its spans was open.
+    /// Time before completion in which no step that it waited for was open.
     pub unrecorded: Nanos,
 }
 
@@ -32,8 +32,8 @@ pub struct Hop {
     /// The parts of the path's time that are this step's own, ascending and
     /// apart: in which it was open and no deeper layer worked for the request.
     /// For a queue or a command, that is time spent waiting. The own times of
-    /// all hops and the unrecorded time add up to the path's duration; what
-    /// happens after completion is nobody's own.
+    /// all hops and the unrecorded time add up to the path's duration. A
+    /// step that is still open at completion was not waited for and owns nothing.
     pub own: Vec<(Nanos, Nanos)>,
 }
 
@@ -73,7 +73,7 @@ impl Hop {
 
 /// Collects what `request` went through; `None` if no span is its own.
 ///
-/// Every instant belongs to the deepest layer that is open then
+/// Every instant until completion belongs to the deepest layer that is open then
 /// ([`Layer`](crate::Layer) orders them); among equals, to the span that ends last,
 /// because the request waits for that one.
 pub fn follow(spans: &[Span], request: RequestId) -> Option<Path> {
@@ -94,7 +94,7 @@ pub fn follow(spans: &[Span], request: RequestId) -> Option<Path> {
         let (from, to) = (edge[0], edge[1]);
         let owner = hops
             .iter_mut()
-            .filter(|hop| hop.span.start <= from && to <= hop.span.end)
+            .filter(|hop| hop.span.start <= from && to <= hop.span.end && hop.span.end <= completed)
             .max_by_key(|hop| (hop.span.track.layer(), hop.span.end));
         match owner {
             Some(hop) => hop.extend_own(from, to),
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn work_after_completion_is_nobodys_own() {
+    fn a_step_open_at_completion_was_not_waited_for() {
         let die = Track::Die { channel: 0, die: 0 };
         let spans = [
             span(0, 20, Track::Job(0), Step::Write, 1),
@@ -167,7 +167,7 @@ mod tests {
         let path = follow(&spans, RequestId(1)).unwrap();
         assert_eq!((path.completed, path.end, path.duration()), (Nanos(20), Nanos(90), Nanos(20)));
         let own: Vec<_> = path.hops.iter().map(|hop| hop.own_time().0).collect();
-        assert_eq!(own, [5, 10, 5]);
+        assert_eq!(own, [7, 13, 0]);
     }
 
     #[test]

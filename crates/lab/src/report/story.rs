@@ -52,7 +52,8 @@ pub(super) fn story(story: &Story) -> String {
             &format!("<p class=\"note\">And {} more steps; the event table has them all.</p>", path.hops.len() - STEPS);
     }
     out + "<p class=\"note\">A pale bar shows when a step was open; the strong part is its own time, in which no deeper \
-           layer worked for this request. Own times add up to the whole, until the application saw it done (the thin line, where the device goes on). The own time of a queue or a command is waiting.</p>\
+           layer worked for this request. Own times add up to the whole; steps that go on after the application saw it done (the thin \
+           line) have none. The own time of a queue or a command is waiting.</p>\
            </article>\n"
 }
 
