@@ -1,7 +1,5 @@
 //! From finished runs to what a report shows.
 
-use std::collections::BTreeMap;
-
 use crate::metric::Metric;
 use crate::report::{
     ChannelUtilisation, Comparison, Counter, CounterGroup, DeviceData, DirectionData, Estimate, PointData, ReportData,
@@ -140,28 +138,33 @@ fn throughput(part: &DirectionResult) -> Vec<ThroughputSample> {
         .collect()
 }
 
-/// Counters that are busy times, apart: `device.channelN_busy_ns`,
-/// `device.channelN_dieM_busy_ns`, `device.PART_busy_ns`.
+/// Counters that are busy times: of channels (`device.channelN_busy_ns`), of
+/// dies (`device.dieN_busy_ns`, numbered across the channels first) and of
+/// other parts.
 fn utilisation(run: &RunResult) -> Utilisation {
-    let mut channels: BTreeMap<usize, ChannelUtilisation> = BTreeMap::new();
+    let mut channels: Vec<ChannelUtilisation> = Vec::new();
+    let mut dies = Vec::new();
     let mut parts = Vec::new();
     for (name, busy_ns) in &run.counters {
-        let Some(part) = name.strip_prefix("device.").and_then(|rest| rest.strip_suffix("_busy_ns")) else { continue };
+        let Some(part) = name.strip_suffix("_busy_ns") else { continue };
         let fraction = *busy_ns as f64 / run.elapsed_ns.max(1) as f64;
-        let (channel, die) = match part.strip_prefix("channel") {
-            Some(rest) => match rest.split_once("_die") {
-                Some((channel, die)) => (channel.parse().ok(), die.parse::<usize>().ok()),
-                None => (rest.parse().ok(), None),
-            },
-            None => (None, None),
-        };
-        match (channel, die) {
-            (Some(channel), Some(_)) => channels.entry(channel).or_default().dies.push(fraction),
-            (Some(channel), None) => channels.entry(channel).or_default().bus = fraction,
-            _ => parts.push((sentence(part), fraction)),
+        let part = part.strip_prefix("device.").unwrap_or(part);
+        let numbered = |kind: &str| part.strip_prefix(kind).is_some_and(|rest| rest.parse::<u32>().is_ok());
+        if numbered("channel") {
+            channels.push(ChannelUtilisation { bus: fraction, dies: Vec::new() });
+        } else if numbered("die") {
+            dies.push(fraction);
+        } else {
+            parts.push((sentence(part), fraction));
         }
     }
-    Utilisation { channels: channels.into_values().collect(), parts }
+    let width = channels.len().max(1);
+    for (die, fraction) in dies.into_iter().enumerate() {
+        if let Some(channel) = channels.get_mut(die % width) {
+            channel.dies.push(fraction);
+        }
+    }
+    Utilisation { channels, parts }
 }
 
 fn counters(run: &RunResult) -> Vec<CounterGroup> {
@@ -178,10 +181,9 @@ fn counters(run: &RunResult) -> Vec<CounterGroup> {
             groups.push(CounterGroup { name: title.to_owned(), counters });
         }
     }
-    if let (Some(device), Some(metric)) = (groups.first_mut(), "device.write_amplification".parse::<Metric>().ok()) {
-        if let Some(value) = metric.value(run) {
-            device.counters.insert(0, Counter { name: "Write amplification".to_owned(), value, unit: Unit::Factor });
-        }
+    let amplification = "device.write_amplification".parse::<Metric>().ok().and_then(|metric| metric.value(run));
+    if let (Some(device), Some(value)) = (groups.first_mut(), amplification) {
+        device.counters.insert(0, Counter { name: "Write amplification".to_owned(), value, unit: Unit::Factor });
     }
     groups
 }

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{SWEEP, Scratch, results_bytes};
+use common::{SWEEP, Scratch, assert_same_results, results_bytes};
 
 #[test]
 fn threads_and_starts_do_not_show() {
@@ -16,8 +16,8 @@ fn threads_and_starts_do_not_show() {
     for file in ["runs.csv", "runs.parquet", "latency.parquet", "counters.parquet", "report.html"] {
         assert!(bytes.iter().any(|(name, bytes)| name == file && !bytes.is_empty()), "{file} is missing");
     }
-    assert_eq!(bytes, results_bytes(&scratch.path("b")), "two runs differ");
-    assert_eq!(bytes, results_bytes(&scratch.path("c")), "one and two threads differ");
+    assert_same_results(&scratch.path("a"), &scratch.path("b"));
+    assert_same_results(&scratch.path("a"), &scratch.path("c"));
 }
 
 #[test]
@@ -30,7 +30,7 @@ fn shards_merge_to_the_whole() {
     }
     scratch.plumb(&["merge", "1", "2", "--out", "part"]).fails(2, &["missing"]);
     scratch.plumb(&["merge", "1", "2", "3", "--out", "merged"]).ok();
-    assert_eq!(results_bytes(&scratch.path("whole")), results_bytes(&scratch.path("merged")));
+    assert_same_results(&scratch.path("whole"), &scratch.path("merged"));
 }
 
 #[test]

@@ -100,9 +100,14 @@ mod tests {
 
     #[test]
     fn text_forms() {
-        for (text, bytes) in
-            [("4k", 4096), ("288k", 294_912), ("1TB", 1_000_000_000_000), ("16KiB", 16_384), ("512", 512), ("1.5m", 1_572_864)]
-        {
+        for (text, bytes) in [
+            ("4k", 4096),
+            ("288k", 294_912),
+            ("1TB", 1_000_000_000_000),
+            ("16KiB", 16_384),
+            ("512", 512),
+            ("1.5m", 1_572_864),
+        ] {
             assert_eq!(text.parse::<ByteSize>(), Ok(ByteSize(bytes)), "{text}");
             assert_eq!(ByteSize(bytes).to_string().parse(), Ok(ByteSize(bytes)));
         }

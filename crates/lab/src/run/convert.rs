@@ -12,8 +12,6 @@ use crate::results::{DirectionResult, JobResult, Latency, Series};
 /// What a workload comes to.
 pub(super) struct Played {
     pub(super) jobs: Vec<JobResult>,
-    /// When its last request ended.
-    pub(super) ended_at: Nanos,
     pub(super) failures: Vec<String>,
     pub(super) notes: Vec<String>,
     pub(super) text: String,
@@ -24,7 +22,6 @@ pub(super) struct Played {
 pub(super) fn played(reports: &[JobReport], notes: &[String]) -> Played {
     Played {
         jobs: reports.iter().map(job_result).collect(),
-        ended_at: reports.iter().map(|report| report.finished_at).max().unwrap_or_default(),
         failures: reports.iter().flat_map(failures).collect(),
         notes: notes.to_vec(),
         text: fio::output::text(reports, notes, &Header::default()),
@@ -50,7 +47,6 @@ pub(super) fn replayed(report: &ReplayReport) -> Played {
     }
     Played {
         jobs: vec![job_result(&report.job)],
-        ended_at: report.job.finished_at,
         failures: failures(&report.job),
         text: fio::output::text(std::slice::from_ref(&report.job), &notes, &Header::default()),
         notes,

@@ -54,13 +54,13 @@ fn play(
     let host = build(run, &executor, recorder)?;
     let limit = spec.run.time_limit;
     let mut drive = |fraction: &dyn Fn() -> f64| -> bool {
+        let mut deadline = Nanos::ZERO;
         loop {
             if halted() {
                 return false;
             }
-            let now = executor.handle().now();
-            let deadline = (now + SLICE).min(limit);
-            let unfinished = executor.run_until(deadline);
+            deadline = (deadline + SLICE).min(limit);
+            let unfinished = executor.run_tasks(deadline);
             progress(fraction());
             if unfinished == 0 || deadline == limit {
                 return true;
@@ -99,7 +99,7 @@ fn play(
         seed: run.seed,
         parameters: run.point.parameters.iter().map(|(key, value)| (key.clone(), value_text(value))).collect(),
         device_model: disk.with_device(|device| device.identity().model.clone()),
-        elapsed_ns: played.ended_at.0,
+        elapsed_ns: host.sim.now().0,
         jobs: played.jobs,
         counters,
         failures: played.failures,

@@ -93,6 +93,16 @@ pub fn results_bytes(folder: &Path) -> Vec<(String, Vec<u8>)> {
     files
 }
 
+/// Asserts that two results folders hold the same files with the same bytes.
+#[track_caller]
+pub fn assert_same_results(one: &Path, other: &Path) {
+    let (one, other) = (results_bytes(one), results_bytes(other));
+    let names = |files: &[(String, Vec<u8>)]| files.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
+    assert_eq!(names(&one), names(&other));
+    let differing: Vec<_> = one.iter().zip(&other).filter(|(a, b)| a != b).map(|(a, _)| &a.0).collect();
+    assert!(differing.is_empty(), "these files differ: {differing:?}");
+}
+
 /// A sweep of six short runs.
 pub const SWEEP: &str = r#"
 title = "a small sweep"
