@@ -138,7 +138,8 @@ mod tests {
             bus: CardBus { bandwidth: ByteSize(95_000_000), max_transfer: ByteSize(512 << 10) },
         };
         assert_eq!(good.check(), Ok(()));
-        let broken: [(&str, fn(&mut CardConfig)); 6] = [
+        type Spoil = fn(&mut CardConfig);
+        let broken: [(&str, Spoil); 6] = [
             ("lba", |card| card.lba = ByteSize(520)),
             ("flash.stripe", |card| card.flash.stripe = ByteSize(1000)),
             ("mapping.allocation_unit", |card| card.mapping.allocation_unit = ByteSize(33 << 10)),

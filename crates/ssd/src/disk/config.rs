@@ -241,7 +241,8 @@ pub(super) mod tests {
     #[test]
     fn each_bad_value_is_named() {
         assert_eq!(small_disk().check(), Ok(()));
-        let broken: [(&str, fn(&mut DiskConfig)); 7] = [
+        type Spoil = fn(&mut DiskConfig);
+        let broken: [(&str, Spoil); 7] = [
             ("lba", |disk| disk.lba = ByteSize(1000)),
             ("geometry.rpm", |disk| disk.geometry.rpm = 0),
             ("geometry.heads", |disk| disk.geometry.heads = 0),
