@@ -321,8 +321,8 @@ impl SsdConfig {
         {
             return out_of_range("over_provisioning", spare, "more than 0 and at most 100");
         }
-        if self.gc.start_below < 3 {
-            let allowed = "at least 3: host data leaves 2 free blocks to the collector";
+        if self.gc.start_below < 4 {
+            let allowed = "at least 4: host data leaves 3 free blocks to the collector";
             return out_of_range("gc.start_below", self.gc.start_below, allowed);
         }
         if self.gc.stop_at < self.gc.start_below {

@@ -16,12 +16,27 @@ use crate::ftl::map::Entry;
 use crate::slab::NONE;
 
 use super::Ssd;
-use super::destage::RESERVED_FREE_BLOCKS;
 use super::dies::{COLLECTOR_READS, Row, RowUnit};
 use super::journal::Waiter;
 
 /// Rows of moved data in flight per die.
 const COLLECTOR_ROWS: u8 = 2;
+
+/// Free blocks with which a victim is begun while another is not erased yet:
+/// one to fill, and one more so that after a power cut in the midst of it
+/// collection can go on.
+pub(super) const FREE_TO_OVERLAP: u32 = 2;
+
+/// What became of the search for a victim.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Search {
+    /// There is one.
+    Found,
+    /// There may be one when a block is erased that is about to be.
+    Later,
+    /// None is wanted, or none is worth it.
+    None,
+}
 
 impl Ssd {
     /// Takes every step that the collector of a die can take now.
@@ -35,12 +50,18 @@ impl Ssd {
                 }
                 continue;
             }
-            if streams.victim == NONE && !self.choose_victim(now, die) {
-                // No company will come for what is left.
-                if !self.dies[die as usize].pending.is_empty() {
-                    self.program_moved_row(now, die);
+            if streams.victim == NONE {
+                match self.choose_victim(now, die) {
+                    Search::Found => {}
+                    Search::Later => return,
+                    Search::None => {
+                        // No company will come for what is left.
+                        if !self.dies[die as usize].pending.is_empty() {
+                            self.program_moved_row(now, die);
+                        }
+                        return;
+                    }
                 }
-                return;
             }
             let streams = &self.dies[die as usize];
             if streams.reads == COLLECTOR_READS {
@@ -56,7 +77,7 @@ impl Ssd {
     }
 
     /// Asks the policy for a victim, if the die is short of free blocks.
-    pub(super) fn choose_victim(&mut self, now: Nanos, die: u32) -> bool {
+    pub(super) fn choose_victim(&mut self, now: Nanos, die: u32) -> Search {
         let free = self.blocks.free(die);
         let streams = &mut self.dies[die as usize];
         let coming = free + streams.doomed;
@@ -66,10 +87,11 @@ impl Ssd {
             streams.collecting = false;
         }
         let (collecting, folding) = (streams.collecting, self.folding);
-        // One block's units at a time may go to the last free blocks.
-        let room = free >= RESERVED_FREE_BLOCKS || (free > 0 && streams.doomed == 0);
-        if !(collecting || folding) || !room {
-            return false;
+        if !(collecting || folding) {
+            return Search::None;
+        }
+        if free == 0 || (free < FREE_TO_OVERLAP && streams.doomed > 0) {
+            return if streams.erasing > 0 { Search::Later } else { Search::None };
         }
         // What there is room for besides the units already on their way.
         let capacity = self.layout.units_per_block();
@@ -85,7 +107,7 @@ impl Ssd {
             if collecting { (blocks.start..slc, room.min(capacity - 1)) } else { (slc..blocks.end, room) };
         let host_units = self.write_clock;
         let view = View { blocks: &self.blocks, candidates, capacity, movable, host_units };
-        let Plan::Collect { block } = self.policy.choose(&view) else { return false };
+        let Plan::Collect { block } = self.policy.choose(&view) else { return Search::None };
         debug_assert_eq!(self.blocks.state[block as usize], BlockState::Closed);
         self.blocks.state[block as usize] = BlockState::Victim;
         if std::mem::take(&mut self.blocks.veiled[block as usize]) {
@@ -98,7 +120,7 @@ impl Ssd {
         if self.recorder.is_on() {
             streams.began.push((block, now));
         }
-        true
+        Search::Found
     }
 
     /// Reads the victim's next superpage that holds anything; whether there was one.
@@ -244,6 +266,7 @@ impl Ssd {
     /// flash before the block is erased.
     fn moved_out(&mut self, now: Nanos, block: u32) {
         debug_assert_eq!(self.blocks.valid[block as usize], 0, "block {block} still holds valid units");
+        self.dies[self.blocks.die(block) as usize].erasing += 1;
         let journaled = self.power_loss_protected();
         #[cfg(test)]
         let journaled = journaled || self.mutant == Some(super::Mutant::EraseBeforeJournal);
@@ -277,6 +300,7 @@ impl Ssd {
         self.counters.erases += 1;
         let streams = &mut self.dies[die as usize];
         streams.doomed -= 1;
+        streams.erasing -= 1;
         if let Some(at) = streams.began.iter().position(|(began, _)| *began == block) {
             let (_, since) = streams.began.swap_remove(at);
             let track = Track::Die { channel: (die % self.layout.channels) as u16, die: die as u16 };

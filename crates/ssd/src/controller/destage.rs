@@ -13,9 +13,9 @@ use super::Ssd;
 use super::dies::{HOST_ROWS_PER_DIE, Row, RowUnit};
 use super::journal::Waiter;
 
-/// Free blocks of a die that host data leaves: one for the collector, and one
-/// more so that after a power cut in the midst of collection it can go on.
-pub(super) const RESERVED_FREE_BLOCKS: u32 = 2;
+/// Free blocks of a die that host data leaves to the collector: one that it
+/// fills, one it needs to begin another victim before the last is erased.
+pub(super) const HOST_LEAVES_FREE: u32 = 3;
 
 /// The shortest time between two looks at the buffer's age.
 const TIMER_MIN: Nanos = Nanos(1_000);
@@ -103,7 +103,7 @@ impl Ssd {
     pub(super) fn refresh_ready(&mut self, die: u32) {
         let streams = &self.dies[die as usize];
         let room =
-            streams.host.block != NONE || self.blocks.free_slc(die) > 0 || self.blocks.free(die) > RESERVED_FREE_BLOCKS;
+            streams.host.block != NONE || self.blocks.free_slc(die) > 0 || self.blocks.free(die) > HOST_LEAVES_FREE;
         self.ready.put(die, room && streams.host_rows < HOST_ROWS_PER_DIE);
     }
 

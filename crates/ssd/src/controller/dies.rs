@@ -30,6 +30,8 @@ pub(super) struct DieStreams {
     pub pending: Vec<(u32, u32)>,
     /// Victims read to the end and not yet erased.
     pub doomed: u32,
+    /// Of these, those whose units are all mapped elsewhere.
+    pub erasing: u32,
     /// Blocks being collected and since when, for the trace.
     pub began: Vec<(u32, Nanos)>,
 }
@@ -53,6 +55,7 @@ impl DieStreams {
             reads: 0,
             pending,
             doomed: 0,
+            erasing: 0,
             began: Vec::new(),
         }
     }

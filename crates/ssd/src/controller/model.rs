@@ -391,6 +391,9 @@ proptest! {
 #[test]
 fn every_configuration_survives_a_long_run() {
     for config in configs() {
+        for seed in 0..3 {
+            Host::new(&config, None).run(&sequence(seed, 1000)).unwrap();
+        }
         let mut host = Host::new(&config, None);
         host.run(&sequence(7, 3000)).unwrap();
         let counters = host.ssd.counters();

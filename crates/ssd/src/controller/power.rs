@@ -10,7 +10,7 @@ use crate::{PowerCut, VolatileWrite};
 
 use super::Ssd;
 use super::buffer::{SlotState, WriteBuffer};
-use super::destage::RESERVED_FREE_BLOCKS;
+use super::collect::{FREE_TO_OVERLAP, Search};
 use super::dies::{DieStreams, Row, RowUnit, Rows};
 
 /// The row that recovery fills with surviving units.
@@ -46,7 +46,7 @@ impl Ssd {
         (self.destage_armed, self.fold_armed, self.folding) = (false, false, false);
         for die in 0..self.layout.dies {
             // The collector's reserve comes first, lest another cut finds none.
-            while self.blocks.free(die) < RESERVED_FREE_BLOCKS && self.collect_at_rest(die) {}
+            while self.blocks.free(die) < FREE_TO_OVERLAP && self.collect_at_rest(die) {}
             self.refresh_ready(die);
         }
         self.last_command = now;
@@ -147,6 +147,8 @@ impl Ssd {
             let zeroes = write.data.is_none() && self.store.keeps_contents();
             if !zeroes {
                 let ppn = self.recovery_unit();
+                // Making room may have moved the unit.
+                let base = self.map.entry(unit);
                 self.replace(unit, base, Entry::flash(ppn));
             } else if self.part_of(write.nsid, range, index).1 && self.map.is_mapped(unit, base) {
                 self.replace(unit, base, Entry::UNMAPPED);
@@ -190,7 +192,7 @@ impl Ssd {
 
     /// Collects one block of a die while nothing else goes on; whether it did.
     fn collect_at_rest(&mut self, die: u32) -> bool {
-        if !self.choose_victim(Nanos::ZERO, die) {
+        if self.choose_victim(Nanos::ZERO, die) != Search::Found {
             return false;
         }
         let victim = std::mem::replace(&mut self.dies[die as usize].victim, NONE);
