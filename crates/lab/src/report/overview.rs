@@ -60,9 +60,13 @@ pub(super) fn table(points: &[PointData], linked: usize) -> String {
         };
         for (row, (colour, direction)) in coloured(&point.directions).enumerate() {
             out += if row == 0 { "<tr class=\"first\">" } else { "<tr>" };
-            out += &format!("<td class=\"n\">{link}</td>");
-            for (position, _) in keys.iter().enumerate() {
-                out += &format!("<td>{}</td>", esc(point.parameters.get(position).map_or("", |(_, value)| value)));
+            if row == 0 {
+                let rows = point.directions.len();
+                out += &format!("<td class=\"n\" rowspan=\"{rows}\">{link}</td>");
+                for (position, _) in keys.iter().enumerate() {
+                    let value = point.parameters.get(position).map_or("", |(_, value)| value);
+                    out += &format!("<td rowspan=\"{rows}\">{}</td>", esc(value));
+                }
             }
             let cells = [(direction.iops, &Unit::Iops), (direction.bandwidth, &Unit::Bandwidth)];
             out += &format!("<td><span class=\"key c{colour}\"><i></i>{}</span></td>", esc(&direction.name));
