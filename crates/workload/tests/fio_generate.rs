@@ -79,7 +79,7 @@ fn streams_depend_on_seed_and_name_alone() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(128))]
+    #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// With a random map every block of the region is used exactly once per pass.
     #[test]

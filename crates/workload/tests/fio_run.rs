@@ -57,6 +57,24 @@ fn host_costs_are_charged() {
 }
 
 #[test]
+fn a_full_queue_is_bound_by_the_cpu_alone() {
+    let costs = plumb_workload::IoCosts { submit: Nanos(1_400), complete: Nanos(1_000) };
+    let cpus = sim::cpu::CpuConfig::default();
+    // libaio enters the kernel to submit and to reap; io_uring only to submit.
+    for (engine, calls) in [("libaio", 2), ("io_uring", 1)] {
+        let (mut executor, host) = common::host(Box::new(null(LATENCY)), 1, cpus.clone(), costs);
+        let job = format!("[a]\nioengine={engine}\nrw=randread\niodepth=128\nsize=32m");
+        let run = start(&host, &parse(&job)).unwrap();
+        executor.run();
+        let report = run.finish().remove(0);
+        let each = (costs.submit + costs.complete + cpus.syscall * calls).0 as f64;
+        let iops = report.directions.read.iops();
+        assert!((iops * each / 1e9 - 1.0).abs() < 0.02, "{engine}: {iops:.0} IOPS, not {:.0}", 1e9 / each);
+        assert!(report.cpu.context_switches < 20, "{} context switches: it never waits", report.cpu.context_switches);
+    }
+}
+
+#[test]
 fn rate_is_kept() {
     for (mode, depth) in [("inline", 1), ("inline", 8), ("offload", 8)] {
         let job = format!(
@@ -65,6 +83,13 @@ fn rate_is_kept() {
         let report = run(&job, LATENCY).remove(0);
         assert_eq!(report.directions.read.ios, 2000, "{mode} at depth {depth}");
     }
+    let mixed = |rates| {
+        let report = run(&format!("[a]\nrw=randrw\nnorandommap\nrate_iops={rates}\nruntime=2\ntime_based"), LATENCY);
+        (report[0].directions.read.ios, report[0].directions.write.ios)
+    };
+    assert_eq!(mixed("1000,500"), (2000, 1000));
+    let (reads, writes) = mixed("1000,");
+    assert_eq!((reads, reads + writes), (2000, 25_000), "writes fill what is left of the time");
     let report = run("[a]\nrw=write\nbs=64k\nrate=1m\nsize=4m", LATENCY).remove(0);
     // The last of 64 I/Os is due when the 63 before it would have taken their time.
     assert_eq!(report.runtime(), Nanos::transfer(63 * 65_536, 1 << 20) + LATENCY);

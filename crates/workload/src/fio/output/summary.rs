@@ -51,16 +51,31 @@ impl Samples {
     }
 }
 
-/// KiB/s and IOPS over the series' intervals that lie wholly in the measured time.
+/// fio's `bwavgtime`: the window over which it samples bandwidth and IOPS.
+const WINDOW: Nanos = Nanos::from_millis(500);
+
+/// KiB/s and IOPS over whole windows of the measured time: fio's 500 ms, or a
+/// tenth of a run that is shorter than ten of those.
 pub(super) fn samples(report: &JobReport, figures: &DirectionReport) -> (Samples, Samples) {
     let interval = figures.series.interval();
-    let whole = figures
-        .series
-        .iter()
-        .filter(|(start, _)| *start >= report.measured_from && *start + interval <= report.finished_at);
-    let per_s = 1.0 / interval.as_secs_f64();
+    let window = WINDOW.min(report.runtime() / 10);
+    let per_window = window.0.div_ceil(interval.0).max(1);
+    let first = report.measured_from.0.div_ceil(interval.0);
+    let windows = (report.finished_at.0 / interval.0).saturating_sub(first) / per_window;
+    let mut sums = vec![(0_u64, 0_u64); windows as usize];
+    for (start, value) in figures.series.iter() {
+        let index = (start.0 / interval.0).checked_sub(first).map(|index| index / per_window);
+        if let Some(sum) = index.and_then(|index| sums.get_mut(index as usize)) {
+            sum.0 += value.bytes;
+            sum.1 += value.ios;
+        }
+    }
+    if figures.ios == 0 {
+        sums.clear();
+    }
+    let per_s = 1.0 / (interval * per_window).as_secs_f64();
     let (bandwidth, iops): (Vec<f64>, Vec<f64>) =
-        whole.map(|(_, value)| (value.bytes as f64 / 1024.0 * per_s, value.ios as f64 * per_s)).unzip();
+        sums.into_iter().map(|(bytes, ios)| (bytes as f64 / 1024.0 * per_s, ios as f64 * per_s)).unzip();
     (Samples::of(&bandwidth), Samples::of(&iops))
 }
 

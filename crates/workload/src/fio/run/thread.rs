@@ -203,8 +203,8 @@ impl Thread {
         self.flights.len() + self.queued.len() as u32
     }
 
-    /// The next I/O's direction. Of two rated ones, the one drawn gives way to
-    /// one that is due earlier (fio io_u.c, rate_ddir).
+    /// The next I/O's direction. One that must wait for its rate gives way to the
+    /// other if that is due earlier or has no rate (fio io_u.c, rate_ddir).
     #[inline]
     fn choose_direction(&mut self) -> Direction {
         let drawn = self.generator.direction();
@@ -216,8 +216,10 @@ impl Thread {
         if !(pattern.reads && pattern.writes) {
             return drawn;
         }
+        let now = self.now();
         match (self.pace.due(drawn), self.pace.due(other)) {
-            (Some(due), Some(earlier)) if due > self.now() && earlier < due => other,
+            (Some(due), None) if due > now => other,
+            (Some(due), Some(earlier)) if due > now && earlier < due => other,
             _ => drawn,
         }
     }
@@ -343,7 +345,7 @@ impl Thread {
 
     /// Reaps from `min` to `max` I/Os (at most those in flight).
     async fn reap(&mut self, min: u32, max: u32) {
-        let had_to_ask = self.flights.completed(min.max(1)) < min.max(1);
+        let had_to_wait = self.flights.completed(min.max(1)) < min;
         self.flights.wait_for(min).await;
         let count = self.flights.completed(max).min(max);
         let mut reaped = std::mem::take(&mut self.reaped);
@@ -353,11 +355,13 @@ impl Thread {
             handled_at = self.interrupt(flight.request);
             reaped.push((flight, result));
         }
-        if handled_at > self.now() {
+        // A job that slept wakes from the interrupt; one that did not only loses
+        // the interrupt's time, which its next computation on the core pays.
+        if had_to_wait {
             self.host.sim.sleep_until(handled_at).await;
         }
         // io_uring's completions lie in shared memory: a call is made only to wait.
-        if had_to_ask || self.options().engine.kind != EngineKind::IoUring {
+        if had_to_wait || self.options().engine.kind != EngineKind::IoUring {
             self.cpu.syscall().await;
         }
         {
