@@ -58,6 +58,12 @@ pub(super) fn table(points: &[PointData], linked: usize) -> String {
         } else {
             format!("{}", index + 1)
         };
+        if point.directions.is_empty() {
+            let rest = keys.len() + 4 + percentiles.len();
+            let label = label(point);
+            out += &format!("<tr class=\"first\"><td class=\"n\">{link}</td><td colspan=\"{rest}\">");
+            out += &format!("{} (no request served)</td></tr>\n", esc(&label));
+        }
         for (row, (colour, direction)) in coloured(&point.directions).enumerate() {
             out += if row == 0 { "<tr class=\"first\">" } else { "<tr>" };
             if row == 0 {

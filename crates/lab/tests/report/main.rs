@@ -105,7 +105,8 @@ fn an_empty_report_is_a_page() {
     let point = PointData::default();
     let page = render(&ReportData { points: vec![point.clone(), point], ..ReportData::default() });
     check(&page);
-    assert!(visible_text(&page).contains("No request was served here."));
+    let text = visible_text(&page);
+    assert!(text.contains("No request was served here.") && text.contains("(no request served)"), "{text}");
 }
 
 #[test]
