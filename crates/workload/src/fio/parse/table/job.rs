@@ -139,7 +139,7 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
         "randseed",
         &[],
         "number",
-        "Replaces the run's seed for this job.",
+        "Replaces the run's seed for this job, so that repeats with other seeds draw the same numbers.",
         |o, v| {
             o.randseed = Some(v.size()?);
             Ok(())

@@ -215,7 +215,7 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
         "rw",
         &["readwrite"],
         "pattern[:N]",
-        "read, write, trim, randread, randwrite, randtrim, rw (readwrite), randrw, trimwrite, randtrimwrite. A sequential pattern with `:288k` skips 288k after each I/O (`:-N` goes down); a random one with `:8` draws an offset for every 8 I/Os.",
+        "read, write, trim, randread, randwrite, randtrim, rw (readwrite), randrw, trimwrite, randtrimwrite. A sequential pattern with `:288k` skips 288k after each I/O (`:-N` goes down); with holes the job wraps at the region's end until its bytes are moved. A random one with `:8` draws an offset, with replacement, for every 8 I/Os.",
         set_pattern,
         print_rw,
     ),
