@@ -162,6 +162,31 @@ fn stonewall_and_delays_order_the_jobs() {
     assert_eq!(grouped[2].directions.read.ios, 512);
 }
 
+/// I/Os and bytes as fio 3.33 reports them for the same options (`--ioengine=null`).
+#[test]
+fn amounts_are_fios() {
+    for (options, ios, bytes) in [
+        ("size=1m\nio_size=10k", 3, 12 << 10),
+        ("size=10k", 2, 8 << 10),
+        ("size=1m\nio_size=2m", 512, 2 << 20),
+        ("size=1m\nnumber_ios=10", 10, 40 << 10),
+        ("size=1m\nrw=read:12k", 256, 1 << 20),
+        ("size=1m\nrw=read:-8k", 256, 1 << 20),
+        ("size=1m\nrw=randread:8", 256, 1 << 20),
+        ("size=1m\nrw=trimwrite", 512, 2 << 20),
+        ("size=64k\nloops=3", 48, 192 << 10),
+        ("size=1m\nrw=rw\nloops=2", 512, 2 << 20),
+        ("size=64k\nbs=12k\nio_size=100k", 9, 108 << 10),
+        ("size=1m\nrw=write\nverify=crc32c", 512, 2 << 20),
+    ] {
+        let report = run(&format!("[a]\n{options}"), LATENCY).remove(0);
+        assert_eq!((report.ios(), report.bytes()), (ios, bytes), "{options}");
+        assert!(report.is_clean());
+    }
+    let mixed = run("[a]\nsize=1m\nrw=randread\nbsrange=4k-16k", LATENCY).remove(0);
+    assert_eq!(mixed.bytes(), 1 << 20);
+}
+
 #[test]
 fn syncs_are_as_many_as_fios() {
     // fio 3.33 on psync: 256 writes with fsync=15 sync 17 times, with fsync=16
