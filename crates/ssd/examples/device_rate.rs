@@ -67,40 +67,52 @@ fn counter(ssd: &Ssd, name: &str) -> u64 {
     ssd.counters().iter().find(|(key, _)| key == name).map_or(0, |(_, value)| *value)
 }
 
-fn measure(name: &str, config: &SsdConfig, write: bool, warm: u64, commands: u64) {
+/// A phase of a measurement: what it is called, writes or reads, how many.
+struct Phase {
+    name: &'static str,
+    write: bool,
+    warm: u64,
+    commands: u64,
+}
+
+fn measure(config: &SsdConfig, phases: &[Phase]) {
     let before = (resident_bytes(), Instant::now());
     let mut ssd = match Ssd::new(config) {
         Ok(ssd) => ssd,
         Err(error) => {
-            eprintln!("{name}: {error}");
+            eprintln!("{}: {error}", config.model);
             std::process::exit(2);
         }
     };
     let ready = before.1.elapsed();
     let mut random = Random(1);
     let mut now = Nanos::ZERO;
-    run(&mut ssd, &mut random, &mut now, write, warm);
-    let names = ["destaged_bytes", "gc_moved_bytes"];
-    let [destaged, moved] = names.map(|name| counter(&ssd, name));
-    let start = (cpu_s(), now);
-    run(&mut ssd, &mut random, &mut now, write, commands);
-    let cpu = cpu_s() - start.0;
-    let modelled = (now - start.1).as_secs_f64();
-    let [destaged, moved] = [counter(&ssd, names[0]) - destaged, counter(&ssd, names[1]) - moved];
-    let amplification = if destaged > 0 {
-        format!(", write amplification {:.2}", 1.0 + moved as f64 / destaged as f64)
-    } else {
-        String::new()
-    };
     println!(
-        "{name}: {:.2} M I/O per core-second ({:.0} k IOPS modelled{amplification}); ready in {:.1} ms; \
-         {:.0} MB resident, tables {:.0} MB",
-        commands as f64 / cpu / 1e6,
-        commands as f64 / modelled / 1e3,
+        "ready in {:.1} ms, map {:.0} MB when all is mapped",
         ready.as_secs_f64() * 1e3,
-        resident_bytes().saturating_sub(before.0) as f64 / 1e6,
-        ssd.map_bytes() as f64 / 1e6,
+        ssd.map_bytes() as f64 / 1e6
     );
+    for Phase { name, write, warm, commands } in phases {
+        run(&mut ssd, &mut random, &mut now, *write, *warm);
+        let names = ["destaged_bytes", "gc_moved_bytes"];
+        let [destaged, moved] = names.map(|name| counter(&ssd, name));
+        let start = (cpu_s(), now);
+        run(&mut ssd, &mut random, &mut now, *write, *commands);
+        let cpu = cpu_s() - start.0;
+        let modelled = (now - start.1).as_secs_f64();
+        let [destaged, moved] = [counter(&ssd, names[0]) - destaged, counter(&ssd, names[1]) - moved];
+        let amplification = if destaged > 0 {
+            format!(", write amplification {:.2}", 1.0 + moved as f64 / destaged as f64)
+        } else {
+            String::new()
+        };
+        println!(
+            "  {name}: {:.2} M I/O per core-second; modelled {:.0} k IOPS{amplification}; {:.0} MB resident",
+            *commands as f64 / cpu / 1e6,
+            *commands as f64 / modelled / 1e3,
+            resident_bytes().saturating_sub(before.0) as f64 / 1e6,
+        );
+    }
 }
 
 fn main() {
@@ -113,9 +125,19 @@ fn main() {
     let mut terabyte = reference.clone();
     terabyte.namespaces = vec![ByteSize(1_000_000_000_000 / 4096 * 4096)];
     terabyte.over_provisioning = Some(0.07);
-    measure("empty 1 TB device, 1 read", &terabyte, false, 0, 1);
-    measure("random read, filled in order", &with(1.0, Overwritten::Never), false, commands / 4, commands);
-    measure("random read, steady state", &with(1.0, Overwritten::Uniform), false, commands / 4, commands);
-    measure("random write, empty device", &with(0.0, Overwritten::Never), true, commands / 4, commands);
-    measure("random write, steady state, 28 % spare", &with(1.0, Overwritten::Uniform), true, commands, commands);
+    let reads = |name| Phase { name, write: false, warm: commands / 4, commands };
+    let writes = |name| Phase { name, write: true, warm: commands, commands };
+    println!("1 TB, empty");
+    measure(&terabyte, &[Phase { name: "one read", write: false, warm: 0, commands: 1 }]);
+    println!("512 GiB, filled in order of address");
+    measure(&with(1.0, Overwritten::Never), &[reads("4 KiB random read")]);
+    println!("512 GiB, empty");
+    measure(&with(0.0, Overwritten::Never), &[writes("4 KiB random write")]);
+    println!("512 GiB, full, steady state of uniform overwriting, 28 % over-provisioning");
+    let phases = [
+        reads("4 KiB random read, map untouched"),
+        writes("4 KiB random write, collecting"),
+        reads("4 KiB random read, map in memory"),
+    ];
+    measure(&with(1.0, Overwritten::Uniform), &phases);
 }

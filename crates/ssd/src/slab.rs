@@ -3,10 +3,13 @@
 /// "No item".
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// A pool of items. Freed places are used again, last freed first.
+/// A pool of items. Freed places are used again, first freed first: what came
+/// and went together comes together again, side by side in memory.
 pub(crate) struct Slab<T> {
     nodes: Vec<Node<T>>,
+    /// First and last free place.
     free: u32,
+    last_free: u32,
     live: u32,
 }
 
@@ -18,7 +21,7 @@ struct Node<T> {
 
 impl<T> Slab<T> {
     pub fn with_capacity(capacity: usize) -> Self {
-        Self { nodes: Vec::with_capacity(capacity), free: NONE, live: 0 }
+        Self { nodes: Vec::with_capacity(capacity), free: NONE, last_free: NONE, live: 0 }
     }
 
     pub fn insert(&mut self, item: T) -> u32 {
@@ -37,8 +40,13 @@ impl<T> Slab<T> {
     /// Frees the place; the item stays there until the place is used again.
     pub fn remove(&mut self, id: u32) {
         self.live -= 1;
-        self.nodes[id as usize].next = self.free;
-        self.free = id;
+        self.nodes[id as usize].next = NONE;
+        if self.free == NONE {
+            self.free = id;
+        } else {
+            self.nodes[self.last_free as usize].next = id;
+        }
+        self.last_free = id;
     }
 
     /// Places used so far, free ones included.

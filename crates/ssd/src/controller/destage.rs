@@ -175,7 +175,9 @@ impl Ssd {
         let Row { die, block, first, count } = self.rows.slab[id];
         for index in 0..count {
             if let RowUnit::Slot(slot) = self.rows.unit(id, index) {
-                self.map.prefetch(self.buffer.slots[slot].unit);
+                let slot = &self.buffer.slots[slot];
+                self.map.prefetch(slot.unit);
+                self.map.prefetch_valid(slot.base);
             }
         }
         for index in 0..count {

@@ -133,14 +133,13 @@ impl Map {
     /// Brings a unit's entry into the cache ahead of its use.
     #[inline]
     pub fn prefetch(&self, unit: u32) {
-        #[cfg(target_arch = "x86_64")]
-        if let Some(entry) = self.l2p.get(unit as usize) {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            // SAFETY: a prefetch of a valid reference has no architectural effect.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(entry).cast()) };
-        }
-        #[cfg(not(target_arch = "x86_64"))]
-        let _ = unit;
+        prefetch(self.l2p.get(unit as usize));
+    }
+
+    /// Brings the validity of the place that a flash entry names into the cache.
+    #[inline]
+    pub fn prefetch_valid(&self, entry: Entry) {
+        prefetch(self.valid.get(entry.0.wrapping_sub(1) as usize / 64));
     }
 
     /// The logical unit last written to `ppn`, or `NONE`.
@@ -162,6 +161,19 @@ impl Map {
     pub fn table_bytes(&self) -> u64 {
         4 * (self.l2p.len() as u64 + self.p2l.len() as u64) + 8 * self.valid.len() as u64
     }
+}
+
+/// Asks for the cache line of `item`, if there is one.
+#[inline]
+fn prefetch<T>(item: Option<&T>) {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(item) = item {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a prefetch of a valid reference has no architectural effect.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(item).cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = item;
 }
 
 /// Zeroed memory that the system provides on first touch, in large pages if it
