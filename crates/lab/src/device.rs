@@ -48,10 +48,18 @@ impl Described {
         for (key, value) in leaves(&self.document) {
             let top = key.split('.').next().unwrap_or_default();
             if !["name", "kind", "description", "sources", "expect"].contains(&top) {
-                facts.push((key, value_text(&value)));
+                facts.push((key, text_of(&value)));
             }
         }
         facts
+    }
+}
+
+/// A value without TOML's quotes and brackets.
+fn text_of(value: &Value) -> String {
+    match value {
+        Value::Array(items) => items.iter().map(text_of).collect::<Vec<_>>().join(", "),
+        single => value_text(single),
     }
 }
 

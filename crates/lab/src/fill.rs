@@ -1,6 +1,6 @@
 //! From finished runs to what a report shows.
 
-use crate::metric::Metric;
+use crate::metric::{Metric, sentence};
 use crate::report::{
     ChannelUtilisation, Comparison, Counter, CounterGroup, DeviceData, DirectionData, Estimate, PointData, ReportData,
     Severity, Story, SweepLine, SweepPlot, ThroughputSample, Unit, Utilisation, Warning,
@@ -38,7 +38,7 @@ pub fn report_data(
         warnings: warnings(runs),
         points: points.iter().filter_map(|point| point_data(point, runs)).collect(),
         plots: spec.plot.iter().map(|plot| sweep_plot(plot, experiment, points, runs)).collect::<Result<_, _>>()?,
-        comparisons: comparisons.to_vec(),
+        comparisons: comparisons.iter().map(in_base_units).collect::<Result<_, _>>()?,
         stories: stories(runs),
     })
 }
@@ -128,7 +128,10 @@ fn cdf(latency: &Latency) -> Vec<(f64, f64)> {
 fn throughput(part: &DirectionResult) -> Vec<ThroughputSample> {
     let series = &part.series;
     let interval_s = series.interval_ns as f64 / 1e9;
-    let samples = series.bytes.iter().zip(&series.ios).enumerate();
+    // The job starts and ends inside the first and the last interval; what is
+    // left of those is no rate. A run of one interval keeps it.
+    let (skip, keep) = if series.bytes.len() > 4 { (1, series.bytes.len() - 2) } else { (0, series.bytes.len()) };
+    let samples = series.bytes.iter().zip(&series.ios).enumerate().skip(skip).take(keep);
     samples
         .map(|(index, (bytes, ios))| ThroughputSample {
             at_ns: (index as f64 + 0.5) * series.interval_ns as f64,
@@ -197,13 +200,22 @@ fn counter(name: &str, value: u64) -> Counter {
     Counter { name: sentence(name), value: value as f64, unit }
 }
 
-/// `gc_moved` as a reader would say it: `Gc moved`.
-fn sentence(name: &str) -> String {
-    let mut text = name.replace(['_', '.'], " ");
-    if let Some(first) = text.get_mut(0..1) {
-        first.make_ascii_uppercase();
-    }
-    text
+/// The same comparison in base units, in which the report chooses prefixes.
+fn in_base_units(row: &Comparison) -> Result<Comparison, LabError> {
+    let metric: Metric = row.metric.parse()?;
+    let (unit, base) = metric.unit();
+    Ok(Comparison {
+        metric: metric.label(),
+        unit,
+        published: row.published * base,
+        published_to: row.published_to.map(|to| to * base),
+        ours: row.ours.map(|ours| scaled(ours, base)),
+        ..row.clone()
+    })
+}
+
+fn scaled(estimate: Estimate, base: f64) -> Estimate {
+    Estimate { value: estimate.value * base, half_width: estimate.half_width.map(|half| half * base) }
 }
 
 fn sweep_plot(
@@ -213,6 +225,7 @@ fn sweep_plot(
     runs: &[RunResult],
 ) -> Result<SweepPlot, LabError> {
     let metric: Metric = plot.y.parse()?;
+    let (unit, base) = metric.unit();
     let text_of = |point: &Point, key: &str| {
         point.parameters.iter().find(|(swept, _)| swept == key).map(|(_, value)| value_text(value)).unwrap_or_default()
     };
@@ -239,12 +252,12 @@ fn sweep_plot(
         let points: Vec<&Point> = points.iter().filter(here).collect();
         let estimate = |point: &Point| -> Option<(f64, Estimate)> {
             let values = runs.iter().filter(|run| run.point == point.index).filter_map(|run| metric.value(run));
-            Some((place(&text_of(point, &plot.x)), summary::over_repeats(values)?))
+            Some((place(&text_of(point, &plot.x)), scaled(summary::over_repeats(values)?, base)))
         };
         let published = experiment.spec.published.iter().filter(|row| row.metric == plot.y).filter_map(|row| {
             let fits = |point: &&&Point| row.at.iter().all(|(key, value)| text_of(point, key) == value_text(value));
             let point = points.iter().find(fits)?;
-            Some((place(&text_of(point, &plot.x)), row.value, row.to.unwrap_or(row.value)))
+            Some((place(&text_of(point, &plot.x)), row.value * base, row.to.unwrap_or(row.value) * base))
         });
         SweepLine {
             name: name.clone(),
@@ -253,14 +266,18 @@ fn sweep_plot(
         }
     };
     Ok(SweepPlot {
-        title: if plot.title.is_empty() { format!("{} by {}", plot.y, short_key(&plot.x)) } else { plot.title.clone() },
+        title: if plot.title.is_empty() {
+            format!("{} by {}", metric.label(), short_key(&plot.x))
+        } else {
+            plot.title.clone()
+        },
         x_label: short_key(&plot.x).to_owned(),
         x_unit: if sizes && numbers.is_some() { Unit::Bytes } else { Unit::Plain },
         log_x: plot.log_x,
         lines: series.iter().map(line).collect(),
         x_names: if numbers.is_some() { Vec::new() } else { names },
-        y_label: plot.y.clone(),
-        y_unit: metric.unit(),
+        y_label: metric.label(),
+        y_unit: unit,
     })
 }
 

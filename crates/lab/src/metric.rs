@@ -96,17 +96,38 @@ impl Metric {
         metrics
     }
 
-    /// Its unit, for axes and headings.
-    pub fn unit(&self) -> Unit {
+    /// What it counts, and how many of that unit's base units one is: a metric
+    /// in microseconds is a time, and one is 1000 ns.
+    pub fn unit(&self) -> (Unit, f64) {
         match &self.source {
             Source::Direction { statistic, .. } => match statistic {
-                Statistic::Iops => Unit::Iops,
-                Statistic::MibPerS => Unit::Named("MiB/s".to_owned()),
-                Statistic::MbPerS => Unit::Named("MB/s".to_owned()),
-                Statistic::MeanUs | Statistic::MaxUs | Statistic::PercentileUs(_) => Unit::Named("us".to_owned()),
+                Statistic::Iops => (Unit::Iops, 1.0),
+                Statistic::MibPerS => (Unit::Bandwidth, f64::from(1 << 20)),
+                Statistic::MbPerS => (Unit::Bandwidth, 1e6),
+                Statistic::MeanUs | Statistic::MaxUs | Statistic::PercentileUs(_) => (Unit::Time, 1e3),
             },
-            Source::WriteAmplification => Unit::Factor,
-            Source::Counter(_) => Unit::Plain,
+            Source::WriteAmplification => (Unit::Factor, 1.0),
+            Source::Counter(name) if name.ends_with("_ns") => (Unit::Time, 1.0),
+            Source::Counter(name) if name.ends_with("_bytes") => (Unit::Bytes, 1.0),
+            Source::Counter(_) => (Unit::Plain, 1.0),
+        }
+    }
+
+    /// As a reader would say it: `Read p99 latency`.
+    pub fn label(&self) -> String {
+        match &self.source {
+            Source::Direction { direction, statistic } => {
+                let what = match statistic {
+                    Statistic::Iops => "operations".to_owned(),
+                    Statistic::MibPerS | Statistic::MbPerS => "bandwidth".to_owned(),
+                    Statistic::MeanUs => "mean latency".to_owned(),
+                    Statistic::MaxUs => "longest latency".to_owned(),
+                    Statistic::PercentileUs(percent) => format!("p{percent} latency"),
+                };
+                sentence(&format!("{direction} {what}"))
+            }
+            Source::WriteAmplification => "Write amplification".to_owned(),
+            Source::Counter(name) => sentence(name),
         }
     }
 
@@ -131,6 +152,15 @@ impl Metric {
             }
         }
     }
+}
+
+/// A name in code as a reader would say it: `gc_moved` is `Gc moved`.
+pub(crate) fn sentence(name: &str) -> String {
+    let mut text = name.replace(['_', '.'], " ");
+    if let Some(first) = text.get_mut(0..1) {
+        first.make_ascii_uppercase();
+    }
+    text
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Points over their repeats, and published values beside ours.
 
 use crate::metric::{Metric, MetricError};
-use crate::report::{Comparison, Estimate};
+use crate::report::{Comparison, Estimate, Unit};
 use crate::results::RunResult;
 use crate::spec::{Experiment, Point, value_text};
 
@@ -66,7 +66,8 @@ pub fn comparisons(
             rows.push(Comparison {
                 metric: published.metric.clone(),
                 at: if point.parameters.is_empty() { String::new() } else { point.label() },
-                unit: metric.unit(),
+                // The metric's name ends in the unit of these numbers.
+                unit: Unit::Plain,
                 published: published.value,
                 published_to: published.to,
                 ours: estimate(&metric, &repeats),

@@ -94,7 +94,7 @@ fn trace(path: &Path, settings: &Replay, hasher: &mut blake3::Hasher) -> Result<
     let options = ReadOptions {
         format: settings.format.as_deref().map(str::parse).transpose().map_err(LabError::unfit)?,
         disk: settings.disk.clone(),
-        ..ReadOptions::default()
+        action: settings.action.as_deref().map(str::parse).transpose().map_err(LabError::unfit)?.unwrap_or_default(),
     };
     // To the end, so that a fault in the last line shows before the first run.
     open_trace(path, &options)?.try_for_each(|record| record.map(drop))?;

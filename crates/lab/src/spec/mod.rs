@@ -150,6 +150,9 @@ pub struct Replay {
     pub format: Option<String>,
     /// Only this disk of the trace.
     pub disk: Option<String>,
+    /// The event of blkparse text that stands for a request: `Q` (queued) or
+    /// `D` (sent to the driver).
+    pub action: Option<String>,
     /// `open` issues by timestamp, `closed` keeps `depth` outstanding.
     pub mode: ReplayMode,
     /// Outstanding requests in closed mode.
@@ -169,6 +172,7 @@ impl Default for Replay {
         Self {
             format: None,
             disk: None,
+            action: None,
             mode: ReplayMode::Open,
             depth: const { NonZeroU32::new(32).expect("not zero") },
             speed: 1.0,
