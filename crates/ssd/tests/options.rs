@@ -153,6 +153,22 @@ fn fua_costs_its_program_and_journal_pages() {
 }
 
 #[test]
+fn a_large_deallocation_is_one_journal_entry() {
+    let config = filled();
+    let mut rig = rig(&config);
+    let count = rig.device.identity().namespace_blocks[0] as u32;
+    let ranges = [LbaRange { start: Lba(0), count }].into();
+    rig.once(Command::Deallocate { nsid: NamespaceId::FIRST, ranges });
+    assert_eq!(rig.counter("deallocated_bytes"), 2 << 30);
+    let fixed = config.link.submission_latency + config.controller.flush + config.link.completion_latency;
+    let page =
+        config.channel.command_overhead + Nanos::transfer(16_384, config.channel.bandwidth.0) + config.cell.program[0];
+    assert_eq!(rig.once(flush()), fixed + config.controller.flush_overhead + page);
+    // Nothing on flash any more.
+    assert!(rig.once(read(1000, 1)) < Nanos::from_micros(10));
+}
+
+#[test]
 fn the_first_command_after_sleep_waits() {
     let mut config = filled();
     config.sleep = Some(Sleep { after: Nanos::from_millis(5), wake: Nanos::from_micros(400) });

@@ -33,6 +33,8 @@ pub(super) struct Slot {
     pub state: SlotState,
     /// A newer version is already on flash, or the unit was deallocated.
     pub stale: bool,
+    /// Nobody waits for it any more.
+    pub settled: bool,
     pub older: u32,
     pub newer: u32,
     /// Number of the flush interval in which it was accepted.

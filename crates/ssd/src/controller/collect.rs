@@ -258,7 +258,7 @@ impl Ssd {
         let current = current || self.mutant == Some(super::Mutant::ValidityIgnored);
         if current {
             self.relocate(unit, from, Entry::flash(to), to);
-            self.journal.moves += 1;
+            self.journal.entries += 1;
         }
     }
 

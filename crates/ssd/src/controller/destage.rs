@@ -213,6 +213,7 @@ impl Ssd {
                 self.map.set(unit, base);
             }
             self.remap(unit, base, Entry::flash(ppn));
+            self.journal.entries += 1;
             let mut older = self.buffer.slots[id].older;
             while older != NONE {
                 self.buffer.slots[older].stale = true;
@@ -274,6 +275,7 @@ impl Ssd {
     pub(super) fn settle(&mut self, now: Nanos, id: u32) {
         self.buffer.settle(id);
         let slot = &mut self.buffer.slots[id];
+        slot.settled = true;
         let fua = std::mem::replace(&mut slot.fua, NONE);
         let mut part = std::mem::replace(&mut slot.parts, NONE);
         while part != NONE {

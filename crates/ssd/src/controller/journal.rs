@@ -33,8 +33,9 @@ const ENTRY_BYTES: u32 = 8;
 pub(super) struct Journal {
     /// Map changes since the last journal write, oldest first, with what was before.
     pub undo: Vec<(u32, Entry)>,
-    /// Units moved by the collector since the last journal write began.
-    pub moves: usize,
+    /// What the next journal write has to hold: units written or moved, and
+    /// ranges zeroed or deallocated, since the last one began.
+    pub entries: usize,
     /// Accepted writes that are on flash and wait for their map change.
     pub settled: Vec<Part>,
     waiters: Vec<Waiter>,
@@ -60,7 +61,7 @@ impl Journal {
         self.running.clear();
         self.writing.clear();
         self.undo.clear();
-        self.moves = 0;
+        self.entries = 0;
         self.pages_left = 0;
         self.covers = 0;
     }
@@ -87,7 +88,7 @@ impl Ssd {
 
     /// Writes the journal if a page is full, though nobody waits.
     pub(super) fn journal_if_full(&mut self, now: Nanos) {
-        if self.journal.undo.len() + self.journal.moves >= self.journal_page_entries() && !self.journal.is_busy() {
+        if self.journal.entries >= self.journal_page_entries() && !self.journal.is_busy() {
             self.journal_begin(now);
         }
     }
@@ -121,11 +122,8 @@ impl Ssd {
             Waiter::Command(_) => controller.journal_pages_per_flush,
             Waiter::Erase(_) => 1,
         });
-        journal.pages_left = asked
-            .max()
-            .unwrap_or(1)
-            .max((journal.covers + std::mem::take(&mut journal.moves)).div_ceil(entries) as u32)
-            .max(1);
+        let pages = std::mem::take(&mut journal.entries).div_ceil(entries) as u32;
+        journal.pages_left = asked.max().unwrap_or(1).max(pages).max(1);
         self.journal_page(now);
     }
 

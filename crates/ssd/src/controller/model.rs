@@ -376,7 +376,7 @@ fn value_of(bytes: &[u8]) -> Result<u64, String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn the_host_sees_only_what_it_may(

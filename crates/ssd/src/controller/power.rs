@@ -30,7 +30,7 @@ impl Ssd {
         self.reads.clear();
         self.save_rows(now);
         if self.power_loss_protected() {
-            self.save_buffer();
+            self.save_buffer(now);
         } else {
             self.drop_buffer();
             self.revert_map();
@@ -74,15 +74,11 @@ impl Ssd {
 
     /// Capacitors: the buffer is saved and restored. Commands that held
     /// reserved slots are gone.
-    fn save_buffer(&mut self) {
+    fn save_buffer(&mut self, now: Nanos) {
         for id in 0..self.buffer.slots.places() {
             let slot = &self.buffer.slots[id];
             if slot.unit != NONE && slot.state == SlotState::Reading {
-                if slot.stale {
-                    self.buffer.release(id);
-                } else {
-                    self.buffer.enqueue(id);
-                }
+                self.complete_slot(now, id);
             }
         }
         self.buffer.free = self.layout.buffer_slots - self.buffer.slots.len();
@@ -221,7 +217,7 @@ impl Ssd {
         self.blocks.erased(victim, self.is_slc(victim));
         self.counters.erases += 1;
         self.dies[die as usize].began.clear();
-        self.journal.moves = 0;
+        self.journal.entries = 0;
         self.refresh_ready(die);
         true
     }

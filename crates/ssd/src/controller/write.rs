@@ -113,6 +113,7 @@ impl Ssd {
             }
         }
         debug_assert_eq!(used, reserved);
+        self.journal.entries += usize::from(opcode == Opcode::WriteZeroes);
         if !fua {
             self.complete(now, id);
         } else if self.commands[id].left == 0 {
@@ -146,6 +147,7 @@ impl Ssd {
             base,
             state: SlotState::Reading,
             stale: false,
+            settled: false,
             older: older.unwrap_or(NONE),
             newer: NONE,
             epoch: self.buffer.epoch(),
@@ -176,15 +178,26 @@ impl Ssd {
 
     /// The rest of a slot's unit has been read.
     pub(super) fn slot_completed(&mut self, now: Nanos, id: u32) {
-        if self.buffer.slots[id].stale {
-            // Deallocated meanwhile, and settled then.
-            self.buffer.release(id);
-            self.grant_waiting(now);
-            return;
-        }
-        self.buffer.enqueue(id);
+        self.complete_slot(now, id);
         self.destage(now);
         self.arm_destage(now);
+        self.grant_waiting(now);
+    }
+
+    /// Queues a slot whose unit is whole, or gives it back if it is not needed:
+    /// deallocated meanwhile, or a newer version is on flash already.
+    pub(super) fn complete_slot(&mut self, now: Nanos, id: u32) {
+        let slot = &self.buffer.slots[id];
+        if !slot.stale {
+            self.buffer.enqueue(id);
+            return;
+        }
+        if !slot.settled {
+            self.buffer.unlink(id);
+            self.settle(now, id);
+            self.wake_flushes(now);
+        }
+        self.buffer.release(id);
     }
 
     /// The unit reads as zeroes from now on.
@@ -265,6 +278,7 @@ impl Ssd {
                 self.journal.settled.push(Part { sequence, nsid, range: inner, next: NONE });
             }
         }
+        self.journal.entries += 1;
         self.counters.deallocated_bytes += u64::from(end - skip) * u64::from(self.layout.unit_bytes);
         for unit in first + skip..first + end {
             self.unmap(now, unit);
