@@ -112,11 +112,12 @@ pub fn merge(shards: &[Store], out: &Store) -> Result<(), LabError> {
 
 /// Writes tables, fio files and the report.
 pub fn write_all(store: &Store, experiment: &Experiment, results: &[RunResult]) -> Result<Finished, LabError> {
-    let table = runs(results);
+    let hash = experiment.hash();
+    let table = runs(&hash, results);
     store.write_csv("runs.csv", &table)?;
     store.write_parquet("runs.parquet", &table)?;
-    store.write_parquet("latency.parquet", &latency(results))?;
-    let counters = counters(results);
+    store.write_parquet("latency.parquet", &latency(&hash, results))?;
+    let counters = counters(&hash, results);
     store.write_csv("counters.csv", &counters)?;
     store.write_parquet("counters.parquet", &counters)?;
     for run in results {

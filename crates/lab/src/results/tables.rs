@@ -1,4 +1,7 @@
 //! The tables of an experiment, from its finished runs.
+//!
+//! Every row names the spec after overrides (`spec_hash`), the run (`key`: hash
+//! of the point's settings, its inputs, the seed and the version), seed and version.
 
 use super::{Cell, Kind, Latency, RunResult, Table};
 
@@ -9,6 +12,7 @@ const PERCENTILES: [(&str, f64); 6] =
 /// The columns that say which run a row belongs to.
 fn identity_columns(runs: &[RunResult]) -> Vec<(String, Kind)> {
     let mut columns: Vec<(String, Kind)> = vec![
+        ("spec_hash".into(), Kind::Text),
         ("key".into(), Kind::Text),
         ("version".into(), Kind::Text),
         ("point".into(), Kind::Integer),
@@ -20,8 +24,9 @@ fn identity_columns(runs: &[RunResult]) -> Vec<(String, Kind)> {
     columns
 }
 
-fn identity_cells(run: &RunResult) -> Vec<Cell> {
+fn identity_cells(spec_hash: &str, run: &RunResult) -> Vec<Cell> {
     let mut cells = vec![
+        Cell::Text(spec_hash.to_owned()),
         Cell::Text(run.key.clone()),
         Cell::Text(env!("CARGO_PKG_VERSION").to_owned()),
         Cell::Integer(run.point as u64),
@@ -33,7 +38,7 @@ fn identity_cells(run: &RunResult) -> Vec<Cell> {
 }
 
 /// One row a run, job and direction.
-pub fn runs(runs: &[RunResult]) -> Table {
+pub fn runs(spec_hash: &str, runs: &[RunResult]) -> Table {
     let mut columns = identity_columns(runs);
     columns.extend([("job".into(), Kind::Text), ("direction".into(), Kind::Text)]);
     columns.extend(["ios", "bytes", "runtime_ns"].map(|name| (name.into(), Kind::Integer)));
@@ -47,7 +52,7 @@ pub fn runs(runs: &[RunResult]) -> Table {
     for run in runs {
         for job in &run.jobs {
             for direction in &job.directions {
-                let mut row = identity_cells(run);
+                let mut row = identity_cells(spec_hash, run);
                 row.extend([Cell::Text(job.name.clone()), Cell::Text(direction.direction.clone())]);
                 row.extend([direction.ios, direction.bytes, direction.runtime_ns].map(Cell::Integer));
                 row.extend([direction.iops(), direction.bytes_per_s()].map(Cell::Float));
@@ -76,7 +81,7 @@ fn latency_cells(latency: Option<&Latency>) -> Vec<Cell> {
 }
 
 /// One row a bin of each total-latency histogram.
-pub fn latency(runs: &[RunResult]) -> Table {
+pub fn latency(spec_hash: &str, runs: &[RunResult]) -> Table {
     let mut columns = identity_columns(runs);
     columns.extend([("job".into(), Kind::Text), ("direction".into(), Kind::Text)]);
     columns.extend(["latency_ns", "count"].map(|name| (name.into(), Kind::Integer)));
@@ -85,7 +90,7 @@ pub fn latency(runs: &[RunResult]) -> Table {
         for job in &run.jobs {
             for direction in &job.directions {
                 for (value_ns, count) in &direction.lat.bins {
-                    let mut row = identity_cells(run);
+                    let mut row = identity_cells(spec_hash, run);
                     row.extend([Cell::Text(job.name.clone()), Cell::Text(direction.direction.clone())]);
                     row.extend([Cell::Integer(*value_ns), Cell::Integer(*count)]);
                     table.push(row);
@@ -97,13 +102,13 @@ pub fn latency(runs: &[RunResult]) -> Table {
 }
 
 /// One row a counter of each run.
-pub fn counters(runs: &[RunResult]) -> Table {
+pub fn counters(spec_hash: &str, runs: &[RunResult]) -> Table {
     let mut columns = identity_columns(runs);
     columns.extend([("counter".into(), Kind::Text), ("value".into(), Kind::Integer)]);
     let mut table = Table::new(columns);
     for run in runs {
         for (name, value) in &run.counters {
-            let mut row = identity_cells(run);
+            let mut row = identity_cells(spec_hash, run);
             row.extend([Cell::Text(name.clone()), Cell::Integer(*value)]);
             table.push(row);
         }

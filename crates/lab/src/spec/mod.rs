@@ -359,3 +359,43 @@ fn sorted(value: &toml::Value) -> serde_json::Value {
         other => serde_json::json!(other),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// docs/experiments.md shows every part of a spec; it must stay one.
+    #[test]
+    fn the_documented_spec_parses() {
+        let page = include_str!("../../../../docs/experiments.md");
+        let text = page.split("```toml").nth(1).unwrap().split("```").next().unwrap();
+        let experiment = Experiment::parse("docs", "docs/experiments.md", text, Path::new(""), &[]).unwrap();
+        assert_eq!(experiment.points().unwrap().len(), 6);
+        crate::plan(&experiment).unwrap();
+    }
+
+    #[test]
+    fn the_hash_is_of_the_meaning() {
+        let spec = |text: &str| {
+            let text = format!("title = 't'\nworkload.fio = '[j]'\n{text}");
+            Experiment::parse("a", "a.toml", &text, Path::new(""), &[]).unwrap().hash()
+        };
+        let plain = spec("stack.device = 'x'\nrun.seed = 1\n");
+        assert_eq!(plain, spec("run = { seed = 1 } # the same\nstack = { device = 'x' }\n"));
+        assert_ne!(plain, spec("stack.device = 'x'\nrun.seed = 2\n"));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_text_is_an_answer(text in "[ -~\n]{0,200}") {
+            let _ = Experiment::parse("a", "a.toml", &text, Path::new(""), &[]);
+        }
+
+        #[test]
+        fn any_override_is_an_answer(text in "[ -~]{0,60}") {
+            if let Ok(change) = text.parse::<Override>() {
+                let _ = change.apply(&mut toml::Table::new());
+            }
+        }
+    }
+}
