@@ -39,6 +39,19 @@ fn a_trace_follows_requests_to_the_flash() {
 }
 
 #[test]
+fn the_report_tells_of_each_kind_of_request() {
+    let scratch = Scratch::new();
+    // The writes and syncs begin long after the recorder's first slice is full.
+    let later = "[later]\nstonewall\nrw=randwrite\nbs=4k\nsize=16m\nnumber_ios=200\nfsync=8\ndirect=1\n";
+    scratch.write("job.fio", format!("{JOB}{later}"));
+    scratch.plumb(&["run", "job.fio", "--out", "out"]).ok();
+    let report = std::fs::read_to_string(scratch.path("out/report.html")).unwrap();
+    for story in ["A read of median latency", "A write of median latency", "A flush of median latency"] {
+        assert!(report.contains(story), "no story: {story}");
+    }
+}
+
+#[test]
 fn a_sweep_prints_json_and_published_values() {
     let scratch = Scratch::new();
     let published =

@@ -4,6 +4,7 @@ mod convert;
 mod inputs;
 mod pool;
 mod simulate;
+mod stories;
 
 use std::sync::Arc;
 

@@ -12,15 +12,13 @@ use workload::{Host, IoCosts};
 
 use super::convert::{block_counters, played, replayed};
 use super::inputs::open_trace;
+use super::stories::{self, Stories};
 use super::{LabError, PlannedRun, WorkloadInput};
-use crate::results::{RunResult, StoryRecord};
+use crate::results::RunResult;
 use crate::spec::{Contents, value_text};
 
 /// Virtual time between looks at the stop flag and the progress.
 const SLICE: Nanos = Nanos::from_millis(5);
-
-/// Spans kept for the stories of a run: some hundred requests, taken from its start.
-const STORY_SPANS: usize = 8192;
 
 /// Runs to the end; `None` when `halted` said so on the way.
 pub(crate) fn simulate(
@@ -28,10 +26,14 @@ pub(crate) fn simulate(
     progress: &dyn Fn(f64),
     halted: &dyn Fn() -> bool,
 ) -> Result<Option<RunResult>, LabError> {
-    let recorder = Recorder::bounded(STORY_SPANS);
-    let Some(mut result) = play(run, &recorder, progress, halted)? else { return Ok(None) };
-    let (spans, _) = recorder.take();
-    result.stories = stories(&spans);
+    let recorder = Recorder::bounded(stories::SPANS);
+    let mut stories = Stories::default();
+    let mut slice = |fraction: f64, began: Nanos| {
+        progress(fraction);
+        stories.look(&recorder, began);
+    };
+    let Some(mut result) = play(run, &recorder, &mut slice, halted)? else { return Ok(None) };
+    result.stories = stories.take();
     Ok(Some(result))
 }
 
@@ -39,14 +41,16 @@ pub(crate) fn simulate(
 /// many were left out.
 pub(crate) fn simulate_recorded(run: &PlannedRun, capacity: usize) -> Result<(Vec<Span>, u64), LabError> {
     let recorder = Recorder::bounded(capacity);
-    play(run, &recorder, &|_| (), &|| false)?;
+    play(run, &recorder, &mut |_, _| (), &|| false)?;
     Ok(recorder.take())
 }
 
+/// Runs to the end; after each slice `slice` learns how far the run is (0 to 1)
+/// and when the slice began.
 fn play(
     run: &PlannedRun,
     recorder: &Recorder,
-    progress: &dyn Fn(f64),
+    slice: &mut dyn FnMut(f64, Nanos),
     halted: &dyn Fn() -> bool,
 ) -> Result<Option<RunResult>, LabError> {
     let spec = &run.point.spec;
@@ -59,9 +63,10 @@ fn play(
             if halted() {
                 return false;
             }
+            let began = deadline;
             deadline = (deadline + SLICE).min(limit);
             let unfinished = executor.run_tasks(deadline);
-            progress(fraction());
+            slice(fraction(), began);
             if unfinished == 0 || deadline == limit {
                 return true;
             }
@@ -132,22 +137,4 @@ fn build(run: &PlannedRun, executor: &Executor, recorder: &Recorder) -> Result<H
     queue.cpus = spec.stack.cpu.cores;
     let disk = BlockDevice::new(&sim, device, queue, recorder.clone());
     Ok(Host { sim, disk, cpus, costs, seed: run.seed, recorder: recorder.clone() })
-}
-
-/// A request of median length of each kind, and the longest.
-fn stories(spans: &[Span]) -> Vec<StoryRecord> {
-    let mut stories = Vec::new();
-    for (step, what) in [
-        (trace::Step::Read, "read"),
-        (trace::Step::Write, "write"),
-        (trace::Step::Flush, "flush"),
-        (trace::Step::Discard, "discard"),
-    ] {
-        if let Some(request) = trace::median_request(spans, step)
-            && let Some(path) = trace::follow(spans, request)
-        {
-            stories.push(StoryRecord { title: format!("A {what} of median latency"), path });
-        }
-    }
-    stories
 }

@@ -1,0 +1,53 @@
+//! The stories of a run: one typical request of each kind, and its way.
+
+use std::collections::BTreeSet;
+
+use trace::{Layer, Recorder, RequestId, Span, Step};
+use units::Nanos;
+
+use crate::results::StoryRecord;
+
+/// Spans kept from each slice of a run: some hundred requests.
+pub(super) const SPANS: usize = 8192;
+
+/// The kinds of request that have a story.
+const KINDS: [(Step, &str); 4] =
+    [(Step::Read, "read"), (Step::Write, "write"), (Step::Flush, "flush"), (Step::Discard, "discard")];
+
+/// Looks for the first request of each kind worth telling.
+#[derive(Default)]
+pub(super) struct Stories {
+    found: [Option<StoryRecord>; KINDS.len()],
+}
+
+impl Stories {
+    /// Takes what was recorded in the slice that began at `began`.
+    pub(super) fn look(&mut self, recorder: &Recorder, began: Nanos) {
+        let (mut spans, _) = recorder.take();
+        if self.found.iter().all(Option::is_some) {
+            return;
+        }
+        // A request that was under way at the slice's start lacks its beginning.
+        let early: BTreeSet<RequestId> =
+            spans.iter().filter(|span| is_whole(span) && span.start < began).map(|span| span.request).collect();
+        spans.retain(|span| !early.contains(&span.request));
+        for ((step, what), found) in KINDS.iter().zip(&mut self.found) {
+            if found.is_none()
+                && let Some(request) = trace::median_request(&spans, *step)
+                && let Some(path) = trace::follow(&spans, request)
+            {
+                *found = Some(StoryRecord { title: format!("A {what} of median latency"), path });
+            }
+        }
+    }
+
+    /// What was found, in the order of the kinds.
+    pub(super) fn take(self) -> Vec<StoryRecord> {
+        self.found.into_iter().flatten().collect()
+    }
+}
+
+/// Whether the span is a whole request as its job saw it.
+fn is_whole(span: &Span) -> bool {
+    span.track.layer() == Layer::Jobs && KINDS.iter().any(|(step, _)| *step == span.step)
+}
