@@ -4,6 +4,7 @@ use block::{HardwareQueueStatistics, Statistics};
 use stats::Histogram;
 use units::Nanos;
 use workload::fio::output::Header;
+use workload::fio::report::grouped;
 use workload::fio::{self, Direction, DirectionReport, JobReport};
 use workload::replay::ReplayReport;
 
@@ -21,7 +22,7 @@ pub(super) struct Played {
 /// Of fio jobs.
 pub(super) fn played(reports: &[JobReport], notes: &[String]) -> Played {
     Played {
-        jobs: reports.iter().map(job_result).collect(),
+        jobs: grouped(reports).iter().map(job_result).collect(),
         failures: reports.iter().flat_map(failures).collect(),
         notes: notes.to_vec(),
         text: fio::output::text(reports, notes, &Header::default()),
