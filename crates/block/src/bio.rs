@@ -41,7 +41,17 @@ bitflags::bitflags! {
         const META = 1 << 3;
         /// Never merge this bio with another.
         const NOMERGE = 1 << 4;
+        /// I/O priority class realtime (IOPRIO_CLASS_RT). Without this and
+        /// `IDLE_PRIORITY` the class is best effort.
+        const REALTIME = 1 << 5;
+        /// I/O priority class idle (IOPRIO_CLASS_IDLE).
+        const IDLE_PRIORITY = 1 << 6;
     }
+}
+
+impl BioFlags {
+    /// The flags that say the I/O priority class.
+    pub(crate) const PRIORITY: Self = Self::REALTIME.union(Self::IDLE_PRIORITY);
 }
 
 /// A block I/O.

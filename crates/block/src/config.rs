@@ -73,7 +73,8 @@ pub enum SchedulerKind {
     MqDeadline,
 }
 
-/// Tunables of mq-deadline, named as in `queue/iosched`.
+/// Tunables of mq-deadline, named as in `queue/iosched`. Of Linux's,
+/// `async_depth` is left out: its default is every tag, which limits nothing.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct MqDeadlineConfig {
@@ -87,6 +88,9 @@ pub struct MqDeadlineConfig {
     pub fifo_batch: u32,
     /// Whether a bio that ends where a request begins is looked for.
     pub front_merges: bool,
+    /// How long a request of a lower priority class may wait while a higher
+    /// one keeps the device busy.
+    pub prio_aging_expire: Nanos,
 }
 
 impl Default for MqDeadlineConfig {
@@ -97,6 +101,7 @@ impl Default for MqDeadlineConfig {
             writes_starved: 2,
             fifo_batch: 16,
             front_merges: true,
+            prio_aging_expire: Nanos::from_secs(10),
         }
     }
 }

@@ -225,6 +225,9 @@ impl Queue {
         let request = &mut self.pool.requests[rq];
         debug_assert!(request.live);
         request.live = false;
+        if request.counted {
+            self.scheduler.finished(request);
+        }
         let hctx = request.hctx;
         if self.scheduler_kind != SchedulerKind::None && request.kind != Kind::Flush {
             self.hctxs[usize::from(hctx)].scheduler_tags_used -= 1;

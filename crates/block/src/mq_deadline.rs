@@ -2,9 +2,11 @@
 //!
 //! Requests wait in two orders at once: by sector, and by expiry. Reads are
 //! preferred; a batch of up to `fifo_batch` requests follows sector order; a
-//! new batch starts from the oldest request if that one has expired. Linux
-//! keeps this state once for each I/O priority class; bios here carry no
-//! priority, so there is one class and `prio_aging_expire` has no meaning.
+//! new batch starts from the oldest request if that one has expired.
+//!
+//! The two orders exist once for each I/O priority class. A class waits while
+//! a more urgent one has requests, here or at the device, unless its own have
+//! waited for `prio_aging_expire`.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +15,7 @@ use units::Nanos;
 use crate::bio::BioOp;
 use crate::config::{MqDeadlineConfig, NoMerges};
 use crate::pool::{Attempt, Merge, Pool};
-use crate::request::{Direction, Kind, RequestList, Rq};
+use crate::request::{Direction, Kind, Priority, Request, RequestList, Rq};
 use crate::scheduler::{Position, Scheduler};
 
 /// A request in an order by sector: (sector, arrival in this order, request).
@@ -22,6 +24,19 @@ type BySector = BTreeSet<(u64, u64, Rq)>;
 /// State of mq-deadline, shared by all hardware queues.
 pub(crate) struct MqDeadline {
     config: MqDeadlineConfig,
+    /// By priority, most urgent first.
+    classes: [Class; Priority::ALL.len()],
+    last_direction: Direction,
+    batching: u32,
+    starved: u32,
+    /// The request that last took a merge (`q->last_merge`).
+    last_merge: Option<Rq>,
+    sequence: u64,
+}
+
+/// The requests of one priority class (`struct dd_per_prio`).
+#[derive(Default)]
+struct Class {
     /// For each direction: requests by expiry, and by first sector.
     fifo: [RequestList; 2],
     sorted: [BySector; 2],
@@ -32,23 +47,30 @@ pub(crate) struct MqDeadline {
     dispatch: RequestList,
     /// Where the last request of each direction began (`latest_pos`).
     latest_sector: [u64; 2],
-    last_direction: Direction,
-    batching: u32,
-    starved: u32,
-    /// The request that last took a merge (`q->last_merge`).
-    last_merge: Option<Rq>,
-    sequence: u64,
+    /// Requests inserted and not yet freed, those at the device among them (`dd_queued`).
+    queued: u32,
+}
+
+impl Class {
+    fn is_empty(&self) -> bool {
+        self.dispatch.is_empty() && self.fifo.iter().all(RequestList::is_empty)
+    }
+
+    /// The first request at or after `sector` (deadline_from_pos).
+    fn at_or_after(&self, direction: Direction, sector: u64) -> Option<Rq> {
+        self.sorted[direction as usize].range((sector, 0, 0)..).next().map(|(_, _, rq)| *rq)
+    }
+
+    fn next_sorted(&self, direction: Direction) -> Option<Rq> {
+        self.at_or_after(direction, self.latest_sector[direction as usize])
+    }
 }
 
 impl MqDeadline {
     pub(crate) fn new(config: MqDeadlineConfig) -> Self {
         Self {
             config,
-            fifo: Default::default(),
-            sorted: Default::default(),
-            ends: Default::default(),
-            dispatch: RequestList::default(),
-            latest_sector: [0; 2],
+            classes: Default::default(),
             last_direction: Direction::Read,
             batching: 0,
             starved: 0,
@@ -62,41 +84,36 @@ impl MqDeadline {
         let request = &mut pool.requests[rq];
         request.sort_sequence = self.sequence;
         let direction = request.direction() as usize;
-        self.sorted[direction].insert((request.sector, self.sequence, rq));
-        self.ends[direction].insert((request.end_sector(), self.sequence, rq));
+        let class = &mut self.classes[request.priority() as usize];
+        class.sorted[direction].insert((request.sector, self.sequence, rq));
+        class.ends[direction].insert((request.end_sector(), self.sequence, rq));
     }
 
     fn remove_sorted(&mut self, pool: &Pool, rq: Rq) {
         let request = &pool.requests[rq];
         let direction = request.direction() as usize;
-        let found = self.sorted[direction].remove(&(request.sector, request.sort_sequence, rq));
+        let class = &mut self.classes[request.priority() as usize];
+        let found = class.sorted[direction].remove(&(request.sector, request.sort_sequence, rq));
         debug_assert!(found);
-        let found = self.ends[direction].remove(&(request.end_sector(), request.sort_sequence, rq));
+        let found = class.ends[direction].remove(&(request.end_sector(), request.sort_sequence, rq));
         debug_assert!(found);
     }
 
     /// Takes a request out of both orders (deadline_remove_request).
     fn remove(&mut self, pool: &mut Pool, rq: Rq) {
         self.remove_sorted(pool, rq);
-        self.fifo[pool.requests[rq].direction() as usize].remove(&mut pool.requests, rq);
+        let (direction, priority) = (pool.requests[rq].direction(), pool.requests[rq].priority());
+        self.classes[priority as usize].fifo[direction as usize].remove(&mut pool.requests, rq);
         if self.last_merge == Some(rq) {
             self.last_merge = None;
         }
     }
 
     /// The newest mergeable request that ends at `sector` (elv_rqhash_find).
-    fn ending_at(&self, pool: &Pool, direction: Direction, sector: u64) -> Option<Rq> {
-        let ends = self.ends[direction as usize].range((sector, 0, 0)..(sector + 1, 0, 0));
-        ends.rev().map(|(_, _, rq)| *rq).find(|rq| pool.request_mergeable(*rq))
-    }
-
-    /// The first request at or after `sector` (deadline_from_pos).
-    fn at_or_after(&self, direction: Direction, sector: u64) -> Option<Rq> {
-        self.sorted[direction as usize].range((sector, 0, 0)..).next().map(|(_, _, rq)| *rq)
-    }
-
-    fn next_sorted(&self, direction: Direction) -> Option<Rq> {
-        self.at_or_after(direction, self.latest_sector[direction as usize])
+    fn ending_at(&self, pool: &Pool, priority: Priority, direction: Direction, sector: u64) -> Option<Rq> {
+        let ends = &self.classes[priority as usize].ends[direction as usize];
+        let there = ends.range((sector, 0, 0)..(sector + 1, 0, 0));
+        there.rev().map(|(_, _, rq)| *rq).find(|rq| pool.request_mergeable(*rq))
     }
 
     /// Finds the request a bio joins, and how (elv_merge).
@@ -111,7 +128,8 @@ impl MqDeadline {
         }
         let slot = &pool.bios[bio];
         let direction = if slot.op == BioOp::Read { Direction::Read } else { Direction::Write };
-        if let Some(rq) = self.ending_at(pool, direction, slot.sector)
+        let priority = Priority::of(slot.flags);
+        if let Some(rq) = self.ending_at(pool, priority, direction, slot.sector)
             && pool.merge_kind(rq, bio).is_some()
         {
             return Some(rq);
@@ -120,7 +138,7 @@ impl MqDeadline {
             return None;
         }
         let end = slot.end_sector();
-        let rq = self.at_or_after(direction, end)?;
+        let rq = self.classes[priority as usize].at_or_after(direction, end)?;
         (pool.requests[rq].sector == end && pool.merge_kind(rq, bio) == Some(Merge::Front)).then_some(rq)
     }
 
@@ -136,17 +154,18 @@ impl MqDeadline {
         }
         let sequence = pool.requests[rq].sort_sequence;
         let new_end = pool.requests[rq].end_sector();
-        self.ends[direction].remove(&(old_end, sequence, rq));
-        self.ends[direction].insert((new_end, sequence, rq));
-        let fifo = &mut self.fifo[direction];
+        let class = &mut self.classes[pool.requests[rq].priority() as usize];
+        class.ends[direction].remove(&(old_end, sequence, rq));
+        class.ends[direction].insert((new_end, sequence, rq));
+        let fifo = &mut class.fifo[direction];
         if pool.requests[next].expires_at < pool.requests[rq].expires_at {
             fifo.remove(&mut pool.requests, rq);
             fifo.insert_before(&mut pool.requests, next, rq);
             pool.requests[rq].expires_at = pool.requests[next].expires_at;
         }
         fifo.remove(&mut pool.requests, next);
-        self.sorted[direction].remove(&next_key);
-        self.ends[direction].remove(&next_end);
+        class.sorted[direction].remove(&next_key);
+        class.ends[direction].remove(&next_end);
         self.last_merge = Some(rq);
         freed.push(next);
         true
@@ -155,7 +174,7 @@ impl MqDeadline {
     /// The neighbour before or after a request in sector order.
     fn neighbour(&self, pool: &Pool, rq: Rq, after: bool) -> Option<Rq> {
         let request = &pool.requests[rq];
-        let sorted = &self.sorted[request.direction() as usize];
+        let sorted = &self.classes[request.priority() as usize].sorted[request.direction() as usize];
         let key = (request.sector, request.sort_sequence, rq);
         if after {
             sorted.range((std::ops::Bound::Excluded(key), std::ops::Bound::Unbounded)).next().map(|entry| entry.2)
@@ -164,14 +183,21 @@ impl MqDeadline {
         }
     }
 
-    /// Chooses a request by the rules above (__dd_dispatch_request).
-    fn choose(&mut self, pool: &Pool, now: Nanos) -> Option<Rq> {
-        if self.batching < self.config.fifo_batch
-            && let Some(rq) = self.next_sorted(self.last_direction)
-        {
-            return Some(rq);
+    /// Chooses a request of one class that began to wait by `latest_start`
+    /// (__dd_dispatch_request).
+    fn choose(&mut self, pool: &Pool, priority: Priority, now: Nanos, latest_start: Nanos) -> Option<Rq> {
+        let class = &self.classes[priority as usize];
+        let waited = |rq: Rq| pool.requests[rq].inserted_at <= latest_start;
+        if let Some(rq) = class.dispatch.first() {
+            return waited(rq).then_some(rq);
         }
-        let [reads, writes] = [Direction::Read, Direction::Write].map(|d| self.fifo[d as usize].first());
+        let next = class.next_sorted(self.last_direction);
+        if self.batching < self.config.fifo_batch
+            && let Some(rq) = next
+        {
+            return waited(rq).then_some(rq);
+        }
+        let [reads, writes] = [Direction::Read, Direction::Write].map(|d| class.fifo[d as usize].first());
         let direction = match (reads, writes) {
             (None, None) => return None,
             (Some(_), None) => Direction::Read,
@@ -185,29 +211,52 @@ impl MqDeadline {
         if direction == Direction::Write {
             self.starved = 0;
         }
-        let oldest = self.fifo[direction as usize].first()?;
+        let oldest = class.fifo[direction as usize].first()?;
         let expired = pool.requests[oldest].expires_at <= now;
-        let rq = if expired { oldest } else { self.next_sorted(direction).unwrap_or(oldest) };
+        let rq = if expired { oldest } else { class.next_sorted(direction).unwrap_or(oldest) };
         self.last_direction = direction;
         self.batching = 0;
-        Some(rq)
+        waited(rq).then_some(rq)
+    }
+
+    /// Chooses among the classes: first what has waited too long behind a more
+    /// urgent one, then the most urgent class that has any
+    /// (dd_dispatch_prio_aged_requests, dd_dispatch_request).
+    fn choose_class(&mut self, pool: &Pool, now: Nanos) -> Option<Rq> {
+        if self.classes.iter().filter(|class| class.queued > 0).count() > 1
+            && let Some(latest_start) = now.0.checked_sub(self.config.prio_aging_expire.0)
+        {
+            for priority in [Priority::BestEffort, Priority::Idle] {
+                if let Some(rq) = self.choose(pool, priority, now, Nanos(latest_start)) {
+                    return Some(rq);
+                }
+            }
+        }
+        let urgent = Priority::ALL.into_iter().find(|priority| self.classes[*priority as usize].queued > 0)?;
+        self.choose(pool, urgent, now, Nanos::MAX)
     }
 }
 
 impl Scheduler for MqDeadline {
     fn insert(&mut self, pool: &mut Pool, rq: Rq, position: Position, now: Nanos, freed: &mut Vec<Rq>) {
+        let request = &mut pool.requests[rq];
+        let (direction, priority) = (request.direction(), request.priority());
+        let class = &mut self.classes[priority as usize];
+        request.inserted_at = now;
+        if !std::mem::replace(&mut request.counted, true) {
+            class.queued += 1;
+        }
         if position == Position::Head {
-            self.dispatch.push_front(&mut pool.requests, rq);
+            class.dispatch.push_front(&mut pool.requests, rq);
             return;
         }
-        let direction = pool.requests[rq].direction();
         let expire = match direction {
             Direction::Read => self.config.read_expire,
             Direction::Write => self.config.write_expire,
         };
         pool.requests[rq].expires_at = now + expire;
         self.add_sorted(pool, rq);
-        self.fifo[direction as usize].push_back(&mut pool.requests, rq);
+        self.classes[priority as usize].fifo[direction as usize].push_back(&mut pool.requests, rq);
         // The newcomer may continue a request that waits, and that one another
         // (elv_attempt_insert_merge).
         if pool.nomerges == NoMerges::Never || !pool.request_mergeable(rq) {
@@ -220,7 +269,7 @@ impl Scheduler for MqDeadline {
         }
         let mut newcomer = rq;
         while pool.nomerges == NoMerges::All
-            && let Some(earlier) = self.ending_at(pool, direction, pool.requests[newcomer].sector)
+            && let Some(earlier) = self.ending_at(pool, priority, direction, pool.requests[newcomer].sector)
             && earlier != newcomer
             && self.join(pool, earlier, newcomer, freed)
         {
@@ -262,23 +311,29 @@ impl Scheduler for MqDeadline {
     }
 
     fn dispatch(&mut self, pool: &mut Pool, _hctx: u16, now: Nanos) -> Option<Rq> {
-        let rq = match self.dispatch.pop_front(&mut pool.requests) {
-            Some(rq) => rq,
-            None => {
-                let rq = self.choose(pool, now)?;
-                self.batching += 1;
-                self.remove(pool, rq);
-                rq
-            }
-        };
+        let rq = self.choose_class(pool, now)?;
+        let priority = pool.requests[rq].priority();
+        let class = &mut self.classes[priority as usize];
+        if class.dispatch.first() == Some(rq) {
+            class.dispatch.pop_front(&mut pool.requests);
+        } else {
+            self.batching += 1;
+            self.remove(pool, rq);
+        }
         let request = &pool.requests[rq];
         debug_assert!(request.kind != Kind::Flush, "a flush went through the scheduler");
-        self.latest_sector[request.direction() as usize] = request.sector;
+        self.classes[priority as usize].latest_sector[request.direction() as usize] = request.sector;
         Some(rq)
     }
 
+    fn finished(&mut self, request: &Request) {
+        let class = &mut self.classes[request.priority() as usize];
+        debug_assert!(class.queued > 0);
+        class.queued -= 1;
+    }
+
     fn has_work(&self, _hctx: u16) -> bool {
-        !self.dispatch.is_empty() || self.fifo.iter().any(|fifo| !fifo.is_empty())
+        self.classes.iter().any(|class| !class.is_empty())
     }
 
     fn clear(&mut self) {

@@ -136,6 +136,10 @@ impl Pool {
         if self.bios[request.first_bio].data.is_some() != bio.data.is_some() {
             return None;
         }
+        // And one priority (block/blk-merge.c, blk_rq_merge_ok).
+        if request.flags.symmetric_difference(bio.flags).intersects(BioFlags::PRIORITY) {
+            return None;
+        }
         if bio.op == BioOp::Discard && self.limits.max_discard_segments > 1 {
             Some(Merge::Discard)
         } else if request.end_sector() == bio.sector {
@@ -192,7 +196,8 @@ impl Pool {
         let adjacent = op == BioOp::Discard || a.end_sector() == b.sector;
         let same_data = self.bios[a.first_bio].data.is_some() == self.bios[b.first_bio].data.is_some();
         let (bytes, segments, first, last) = (b.bytes, b.segments, b.first_bio, b.last_bio);
-        if a.kind != b.kind || !adjacent || !same_data || !self.has_room(rq, op, bytes, segments) {
+        let same_priority = a.priority() == b.priority();
+        if a.kind != b.kind || !adjacent || !same_data || !same_priority || !self.has_room(rq, op, bytes, segments) {
             return false;
         }
         let started_at = a.started_at.min(b.started_at);

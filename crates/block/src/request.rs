@@ -42,8 +42,12 @@ pub(crate) struct Request {
     pub(crate) started_at: Nanos,
     pub(crate) dispatched_at: Nanos,
     pub(crate) expires_at: Nanos,
+    /// When the scheduler took it in.
+    pub(crate) inserted_at: Nanos,
     /// Tells requests at one sector apart in a sorted list.
     pub(crate) sort_sequence: u64,
+    /// The scheduler counts it among its priority class until it is freed.
+    pub(crate) counted: bool,
     previous: Rq,
     next: Rq,
 }
@@ -62,6 +66,28 @@ pub(crate) enum Kind {
 pub(crate) enum Direction {
     Read = 0,
     Write = 1,
+}
+
+/// I/O priority class, most urgent first (include/uapi/linux/ioprio.h).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Priority {
+    Realtime = 0,
+    BestEffort = 1,
+    Idle = 2,
+}
+
+impl Priority {
+    pub(crate) const ALL: [Self; 3] = [Self::Realtime, Self::BestEffort, Self::Idle];
+
+    pub(crate) fn of(flags: BioFlags) -> Self {
+        if flags.contains(BioFlags::REALTIME) {
+            Self::Realtime
+        } else if flags.contains(BioFlags::IDLE_PRIORITY) {
+            Self::Idle
+        } else {
+            Self::BestEffort
+        }
+    }
 }
 
 impl Request {
@@ -84,7 +110,9 @@ impl Request {
             started_at: now,
             dispatched_at: now,
             expires_at: Nanos::MAX,
+            inserted_at: now,
             sort_sequence: 0,
+            counted: false,
             previous: NIL,
             next: NIL,
         }
@@ -93,6 +121,10 @@ impl Request {
     /// One past the last sector.
     pub(crate) fn end_sector(&self) -> u64 {
         self.sector + self.bytes / Sector::BYTES
+    }
+
+    pub(crate) fn priority(&self) -> Priority {
+        Priority::of(self.flags)
     }
 
     pub(crate) fn direction(&self) -> Direction {

@@ -7,7 +7,7 @@
 use units::Nanos;
 
 use crate::pool::Pool;
-use crate::request::Rq;
+use crate::request::{Request, Rq};
 
 /// Where a request enters a scheduler.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,6 +32,11 @@ pub(crate) trait Scheduler {
     /// Gives out the next request for hardware queue `hctx`, or none. A
     /// scheduler whose state spans the queues may give one that belongs to another.
     fn dispatch(&mut self, pool: &mut Pool, hctx: u16, now: Nanos) -> Option<Rq>;
+
+    /// A request that was inserted is freed: it ended, or merged into another.
+    fn finished(&mut self, request: &Request) {
+        let _ = request;
+    }
 
     /// Whether `dispatch` might give something.
     fn has_work(&self, hctx: u16) -> bool;

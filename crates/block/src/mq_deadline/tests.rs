@@ -33,22 +33,25 @@ impl Bench {
     }
 
     fn bio(&mut self, op: BioOp, sector: u64, sectors: u64) -> u32 {
-        let bio = Bio {
-            op,
-            sector: Sector(sector),
-            bytes: sectors * 512,
-            flags: BioFlags::empty(),
-            data: None,
-            request: RequestId::default(),
-        };
+        self.bio_with(op, sector, sectors, BioFlags::empty())
+    }
+
+    fn bio_with(&mut self, op: BioOp, sector: u64, sectors: u64, flags: BioFlags) -> u32 {
+        let bio =
+            Bio { op, sector: Sector(sector), bytes: sectors * 512, flags, data: None, request: RequestId::default() };
         self.pool.bios.insert(BioSlot::new(bio, Nanos::ZERO))
     }
 
     fn insert(&mut self, op: BioOp, sector: u64, sectors: u64, now: Nanos) -> Rq {
-        let bio = self.bio(op, sector, sectors);
+        self.insert_with(op, sector, sectors, BioFlags::empty(), now)
+    }
+
+    fn insert_with(&mut self, op: BioOp, sector: u64, sectors: u64, flags: BioFlags, now: Nanos) -> Rq {
+        let bio = self.bio_with(op, sector, sectors, flags);
         let mut request = Request::new(Kind::Bio(op), 0, 0, now);
         (request.sector, request.bytes, request.segments) = (sector, sectors * 512, 1);
         (request.first_bio, request.last_bio) = (bio, bio);
+        request.flags = flags;
         let rq = self.pool.requests.insert(request);
         self.scheduler.insert(&mut self.pool, rq, Position::Tail, now, &mut self.freed);
         rq
@@ -64,6 +67,11 @@ impl Bench {
         let rq = self.scheduler.dispatch(&mut self.pool, 0, now)?;
         let request = &self.pool.requests[rq];
         Some((request.direction(), request.sector, request.bytes / 512))
+    }
+
+    /// Ends a request, as the queue does once it has left the device.
+    fn finish(&mut self, rq: Rq) {
+        self.scheduler.finished(&self.pool.requests[rq]);
     }
 
     fn sectors(&mut self, now: Nanos) -> Vec<u64> {
@@ -179,7 +187,8 @@ fn a_merged_request_moves_in_all_orders() {
     assert!(bench.merge(BioOp::Write, 108, 8));
     assert!(bench.merge(BioOp::Write, 84, 8));
     assert_eq!(bench.dispatch(NOW), Some((Direction::Write, 84, 32)));
-    assert!(bench.scheduler.sorted.iter().chain(&bench.scheduler.ends).all(|set| set.is_empty()));
+    let classes = bench.scheduler.classes.iter();
+    assert!(classes.flat_map(|class| class.sorted.iter().chain(&class.ends)).all(|set| set.is_empty()));
 }
 
 #[test]
@@ -274,4 +283,39 @@ fn a_scheduler_without_deadlines_is_seen() {
     };
     let expires = [Nanos::from_micros(500), Nanos::from_millis(2)];
     assert!((0..40).any(|seed| longest_overrun(config.clone(), expires, seed).is_err()));
+}
+
+#[test]
+fn an_urgent_class_goes_first_also_while_it_is_at_the_device() {
+    let mut bench = Bench::new(MqDeadlineConfig::default());
+    let idle = bench.insert_with(BioOp::Read, 10, 8, BioFlags::IDLE_PRIORITY, NOW);
+    let normal = bench.insert(BioOp::Read, 100, 8, NOW);
+    let urgent = bench.insert_with(BioOp::Write, 1000, 8, BioFlags::REALTIME, NOW);
+    for (rq, sector) in [(urgent, 1000), (normal, 100), (idle, 10)] {
+        assert_eq!(bench.sectors(NOW), [sector], "only the most urgent class goes");
+        assert_eq!(bench.sectors(NOW), [], "the next waits for its end");
+        bench.finish(rq);
+    }
+    assert!(!bench.scheduler.has_work(0));
+}
+
+#[test]
+fn a_class_that_has_waited_long_goes_all_the_same() {
+    let aging = Nanos::from_millis(5);
+    let mut bench = Bench::new(MqDeadlineConfig { prio_aging_expire: aging, ..MqDeadlineConfig::default() });
+    bench.insert_with(BioOp::Read, 10, 8, BioFlags::IDLE_PRIORITY, NOW);
+    bench.insert_with(BioOp::Read, 1000, 8, BioFlags::REALTIME, NOW);
+    assert_eq!(bench.sectors(Nanos(aging.0 - 1)), [1000]);
+    assert_eq!(bench.sectors(aging), [10]);
+}
+
+#[test]
+fn classes_do_not_merge() {
+    let mut bench = Bench::new(MqDeadlineConfig::default());
+    bench.insert_with(BioOp::Write, 100, 8, BioFlags::REALTIME, NOW);
+    assert!(!bench.merge(BioOp::Write, 108, 8), "a best-effort bio joined a realtime request");
+    bench.insert(BioOp::Write, 108, 8, NOW);
+    assert!(bench.freed.is_empty(), "requests of two classes were joined");
+    let more = bench.bio_with(BioOp::Write, 92, 8, BioFlags::REALTIME);
+    assert!(bench.scheduler.merge_bio(&mut bench.pool, 0, more, &mut bench.freed));
 }
