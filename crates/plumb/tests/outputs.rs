@@ -67,6 +67,26 @@ fn a_sweep_prints_json_and_published_values() {
 }
 
 #[test]
+fn a_realtime_job_goes_before_an_idle_one() {
+    let scratch = Scratch::new();
+    let job = "[urgent]\nprioclass=1\n[idle]\nprioclass=3\n";
+    let global =
+        "[global]\nrw=randread\nbs=4k\nsize=64m\niodepth=8\nioengine=libaio\ndirect=1\nruntime=1s\ntime_based\n";
+    scratch.write("job.fio", format!("{global}{job}"));
+    // One command at a time, and room for all in the scheduler: its order is all there is.
+    let room = ["--set", "stack.block.nr_requests=64"];
+    scratch.plumb(&[&["run", "job.fio", "--device", "microsd-evo-128gb", "--out", "out"][..], &room].concat()).ok();
+    let table = std::fs::read_to_string(scratch.path("out/runs.csv")).unwrap();
+    let header: Vec<_> = table.lines().next().unwrap().split(',').collect();
+    let column = |name: &str| header.iter().position(|column| *column == name).unwrap();
+    let ios = |job: &str| -> u64 {
+        let mut rows = table.lines().map(|line| line.split(',').collect::<Vec<_>>());
+        rows.find(|row| row[column("job")] == job).map_or(0, |row| row[column("ios")].parse().unwrap())
+    };
+    assert!(ios("urgent") > 1000 && ios("idle") * 20 < ios("urgent"), "{} urgent, {} idle", ios("urgent"), ios("idle"));
+}
+
+#[test]
 fn a_trace_is_replayed_by_timestamp() {
     let scratch = Scratch::new();
     // 1000 reads, one each millisecond.

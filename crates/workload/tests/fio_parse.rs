@@ -175,6 +175,7 @@ fn values(name: &'static str) -> BoxedStrategy<String> {
         "percentage_random" => listed((0_u8..=100).prop_map(|p| p.to_string()).boxed()).boxed(),
         "rwmixread" | "rwmixwrite" | "buffer_compress_percentage" => (0_u8..=100).prop_map(|p| p.to_string()).boxed(),
         "rate_process" => pick(&["linear", "poisson"]).boxed(),
+        "prioclass" => pick(&["0", "1", "2", "3"]).boxed(),
         "io_submit_mode" => pick(&["inline", "offload"]).boxed(),
         "startdelay" => (0_u32..99, 0_u32..99).prop_map(|(a, b)| format!("{a}ms-{b}")).boxed(),
         "thinktime" | "thinktime_spin" | "runtime" | "ramp_time" | "log_avg_msec" => {

@@ -13,8 +13,8 @@ pub use document::options_document;
 pub use error::{ParseError, ParseErrorKind, Span};
 pub use file::{Job, JobFile, Source};
 pub use options::{
-    BlockSizes, Contents, Distribution, Engine, EngineKind, Extent, Options, Pattern, RateProcess, Sequencer,
-    SubmitMode, SyncWrites, Unified, Verify, Zone,
+    BlockSizes, Contents, Distribution, Engine, EngineKind, Extent, Options, Pattern, PriorityClass, RateProcess,
+    Sequencer, SubmitMode, SyncWrites, Unified, Verify, Zone,
 };
 pub use table::{OptionSpec, Support, option_specs};
 pub use value::ValueError;

@@ -52,6 +52,8 @@ pub struct Options {
     pub iodepth_low: Option<u32>,
     /// `io_submit_mode`.
     pub submit_mode: SubmitMode,
+    /// `prioclass`.
+    pub priority_class: PriorityClass,
     /// `numjobs`.
     pub numjobs: u32,
     /// `rwmixread` in percent.
@@ -321,6 +323,17 @@ pub enum SubmitMode {
     Offload,
 }
 
+/// `prioclass`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PriorityClass {
+    /// 0 or 2: best effort.
+    BestEffort,
+    /// 1: realtime.
+    Realtime,
+    /// 3: idle.
+    Idle,
+}
+
 /// `sync`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SyncWrites {
@@ -403,6 +416,7 @@ impl Default for Options {
             complete_max: None,
             iodepth_low: None,
             submit_mode: SubmitMode::Inline,
+            priority_class: PriorityClass::BestEffort,
             numjobs: 1,
             read_percent: 50,
             distribution: PerDirection::from_fn(|_| Distribution::Uniform),

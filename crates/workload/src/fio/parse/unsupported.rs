@@ -127,8 +127,8 @@ pub(super) const GROUPS: &[Group] = &[
         why: "zoned devices are not modelled; use offset, size and rw=write:N",
     },
     Group {
-        names: &["nice", "prio", "prioclass", "cmdprio", "cmdprio_percentage", "cmdprio_class", "cmdprio_bssplit"],
-        why: "priorities are not modelled; remove it",
+        names: &["nice", "prio", "cmdprio", "cmdprio_percentage", "cmdprio_class", "cmdprio_bssplit"],
+        why: "of priorities only classes are modelled, for whole jobs; use prioclass",
     },
     Group {
         names: &[

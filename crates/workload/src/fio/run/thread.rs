@@ -21,7 +21,7 @@ use super::pace::Pace;
 use super::plan::Plan;
 use crate::Host;
 use crate::fio::generate::{Generator, Io};
-use crate::fio::parse::{EngineKind, Job, Options, SubmitMode, SyncWrites, Verify};
+use crate::fio::parse::{EngineKind, Job, Options, PriorityClass, SubmitMode, SyncWrites, Verify};
 use crate::fio::report::IoError;
 use crate::fio::{Direction, PerDirection};
 
@@ -334,7 +334,13 @@ impl Thread {
                 (BioOp::Write, flags, self.filler.as_mut().map(|filler| filler.fill(&io, number)))
             }
         };
-        Bio { op, sector: Sector(io.offset / Sector::BYTES), bytes: io.bytes, flags, data, request }
+        let priority = match self.job.options.priority_class {
+            PriorityClass::Realtime => BioFlags::REALTIME,
+            PriorityClass::BestEffort => BioFlags::empty(),
+            PriorityClass::Idle => BioFlags::IDLE_PRIORITY,
+        };
+        let sector = Sector(io.offset / Sector::BYTES);
+        Bio { op, sector, bytes: io.bytes, flags: flags | priority, data, request }
     }
 
     /// Runs a request's completion interrupt on the job's core (blk-mq completes

@@ -2,11 +2,17 @@
 
 use super::{OptionSpec, bit, flag, name_of, one_of, print_nonzero, typed, unless};
 use crate::fio::PerDirection;
-use crate::fio::parse::options::{Engine, RateProcess, SubmitMode, SyncWrites};
+use crate::fio::parse::options::{Engine, PriorityClass, RateProcess, SubmitMode, SyncWrites};
 use crate::fio::parse::value::{Parsed, Value, fail, print_directions};
 
 const RATE_PROCESS: &[(&str, RateProcess)] = &[("linear", RateProcess::Linear), ("poisson", RateProcess::Poisson)];
 
+const PRIORITY_CLASS: &[(&str, PriorityClass)] = &[
+    ("2", PriorityClass::BestEffort),
+    ("0", PriorityClass::BestEffort),
+    ("1", PriorityClass::Realtime),
+    ("3", PriorityClass::Idle),
+];
 const SUBMIT_MODE: &[(&str, SubmitMode)] = &[("inline", SubmitMode::Inline), ("offload", SubmitMode::Offload)];
 
 /// Deepest queue taken.
@@ -152,6 +158,17 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
             Ok(())
         },
         |o| unless(&o.submit_mode, &SubmitMode::Inline, |m| name_of(*m, SUBMIT_MODE)),
+    ),
+    typed(
+        "prioclass",
+        &[],
+        "0|1|2|3",
+        "I/O priority class: 1 realtime, 2 (or 0) best effort, 3 idle. The scheduler mq-deadline heeds it. Default: 2.",
+        |o, v| {
+            o.priority_class = one_of(v, PRIORITY_CLASS)?;
+            Ok(())
+        },
+        |o| unless(&o.priority_class, &PriorityClass::BestEffort, |c| name_of(*c, PRIORITY_CLASS)),
     ),
     typed(
         "rate",
