@@ -1,13 +1,13 @@
 //! The Network Block Device protocol, fixed newstyle (NBD `doc/proto.md`).
 //!
 //! ```no_run
-//! # fn device() -> Box<dyn ssd::Device> { unimplemented!() }
 //! use plumb_serve::Stop;
 //! use plumb_serve::nbd::{Listen, ServeOptions, Server};
 //!
 //! let listen: Listen = "unix:/run/plumb.sock".parse()?;
 //! let stop = Stop::new()?;
-//! let report = Server::bind(&listen)?.run(device(), &ServeOptions::default(), &stop)?;
+//! let device = ssd::NullDevice::new(1 << 20, 512, units::Nanos::from_micros(80));
+//! let report = Server::bind(&listen)?.run(Box::new(device), &ServeOptions::default(), &stop)?;
 //! println!("{report}");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
