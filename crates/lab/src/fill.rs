@@ -30,7 +30,8 @@ pub fn report_data(
         date: None,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         spec_hash: experiment.hash(),
-        command: Some(format!("plumb run {}.toml", experiment.name)),
+        // The spec stands below it in the report, and beside the report as a file.
+        command: Some("plumb run spec.toml".to_owned()),
         spec_text: toml::to_string(&experiment.document).unwrap_or_default(),
         overrides: Vec::new(),
         seeds,
