@@ -173,7 +173,7 @@ fn utilisation(run: &RunResult) -> Utilisation {
 
 fn counters(run: &RunResult) -> Vec<CounterGroup> {
     let mut groups: Vec<CounterGroup> = Vec::new();
-    for (prefix, title) in [("device.", "Device"), ("block.", "Block layer"), ("host.", "Host")] {
+    for (prefix, title) in [("device.", "Device"), ("block.", "Block layer")] {
         let counters: Vec<Counter> = run
             .counters
             .iter()
