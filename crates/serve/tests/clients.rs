@@ -98,7 +98,7 @@ fn fio(served: &Served, arguments: &[&str]) -> Option<()> {
         println!("skipped: this fio has no nbd engine");
         return None;
     }
-    let mut all = vec!["--name=t", "--ioengine=nbd", &uri];
+    let mut all = vec!["--name=t", "--ioengine=nbd", "--verify_state_save=0", &uri];
     all.extend(arguments);
     must("fio", &all).map(|_| ())
 }
