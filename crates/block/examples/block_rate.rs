@@ -41,6 +41,7 @@ fn rate(device: Box<dyn Device>, config: QueueConfig, op: BioOp, total: u64, dep
                 // Any cheap mixing will do: the addresses only have to miss each other.
                 state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
                 let bio = Bio {
+                    nsid: nvme::NamespaceId::FIRST,
                     op,
                     sector: Sector((state >> 20) % blocks * 8),
                     bytes: 4096,

@@ -1,6 +1,6 @@
 //! The unit of block I/O, after `struct bio` (include/linux/blk_types.h).
 
-use nvme::Status;
+use nvme::{NamespaceId, Status};
 use ssd::Payload;
 use trace::RequestId;
 use units::Nanos;
@@ -25,6 +25,26 @@ pub enum BioOp {
     Discard,
     /// Write zeroes.
     WriteZeroes,
+    /// Append to the zone that starts at the bio's sector; the result says where
+    /// (REQ_OP_ZONE_APPEND).
+    ZoneAppend,
+    /// Manage the zone that starts at the bio's sector; no data.
+    Zone(ZoneOp),
+}
+
+/// Zone management (REQ_OP_ZONE_*).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum ZoneOp {
+    /// Open explicitly (REQ_OP_ZONE_OPEN).
+    Open,
+    /// Close (REQ_OP_ZONE_CLOSE).
+    Close,
+    /// Finish (REQ_OP_ZONE_FINISH).
+    Finish,
+    /// Reset (REQ_OP_ZONE_RESET).
+    Reset,
+    /// Reset every zone; the sector is 0 (REQ_OP_ZONE_RESET_ALL).
+    ResetAll,
 }
 
 bitflags::bitflags! {
@@ -46,6 +66,9 @@ bitflags::bitflags! {
         const REALTIME = 1 << 5;
         /// I/O priority class idle (IOPRIO_CLASS_IDLE).
         const IDLE_PRIORITY = 1 << 6;
+        /// NVMe passthrough (`/dev/ngXnY`): no splitting, merging, zone write
+        /// plugging or scheduler (REQ_OP_DRV_IN, REQ_OP_DRV_OUT).
+        const PASSTHROUGH = 1 << 7;
     }
 }
 
@@ -57,6 +80,8 @@ impl BioFlags {
 /// A block I/O.
 #[derive(Debug)]
 pub struct Bio {
+    /// Which of the device's namespaces.
+    pub nsid: NamespaceId,
     /// What to do.
     pub op: BioOp,
     /// First sector.
@@ -76,6 +101,8 @@ pub struct Bio {
 pub struct BioResult {
     /// The first failure among its commands, or success.
     pub status: Status,
+    /// Where a zone append wrote: its first sector.
+    pub sector: Sector,
     /// A read's bytes, where the device keeps contents.
     pub data: Payload,
     /// When the last of its commands finished.

@@ -122,7 +122,7 @@ impl Queue {
         let count = match kind {
             Kind::Flush => &mut self.dispatched.flush,
             Kind::Bio(BioOp::Read) => &mut self.dispatched.read,
-            Kind::Bio(BioOp::Write) => &mut self.dispatched.write,
+            Kind::Bio(BioOp::Write | BioOp::ZoneAppend | BioOp::Zone(_)) => &mut self.dispatched.write,
             Kind::Bio(BioOp::Discard) => &mut self.dispatched.deallocate,
             Kind::Bio(BioOp::WriteZeroes) => &mut self.dispatched.write_zeroes,
         };

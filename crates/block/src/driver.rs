@@ -1,9 +1,9 @@
 //! From request to NVMe command (drivers/nvme/host/core.c, nvme_setup_cmd).
 
-use nvme::{Command, Lba, LbaRange, NamespaceId};
+use nvme::{Command, Lba, LbaRange, NamespaceId, ZoneSendAction};
 use ssd::Payload;
 
-use crate::bio::{BioFlags, BioOp, Sector};
+use crate::bio::{BioFlags, BioOp, Sector, ZoneOp};
 use crate::pool::Pool;
 use crate::request::{Kind, Request, Rq};
 use crate::slab::NIL;
@@ -28,6 +28,21 @@ pub(crate) fn command(pool: &Pool, rq: Rq, deallocate: bool) -> Command {
             // No NOUNMAP flag on bios: the device may deallocate if it can.
             deallocate,
         },
+        Kind::Bio(BioOp::ZoneAppend) => {
+            let LbaRange { start: zone, count: blocks } = range(pool, request.sector, request.bytes);
+            Command::ZoneAppend { nsid: NSID, zone, blocks, fua }
+        }
+        Kind::Bio(BioOp::Zone(op)) => {
+            let (action, all) = match op {
+                ZoneOp::Open => (ZoneSendAction::Open, false),
+                ZoneOp::Close => (ZoneSendAction::Close, false),
+                ZoneOp::Finish => (ZoneSendAction::Finish, false),
+                ZoneOp::Reset => (ZoneSendAction::Reset, false),
+                ZoneOp::ResetAll => (ZoneSendAction::Reset, true),
+            };
+            let start = range(pool, request.sector, request.bytes).start;
+            Command::ZoneManagementSend { nsid: NSID, start, action, all, zrwa: false }
+        }
         Kind::Bio(BioOp::Discard) => {
             // One range for each bio, adjacent or not (nvme_setup_discard).
             let ranges = bios(pool, request).map(|bio| range(pool, pool.bios[bio].sector, pool.bios[bio].bytes));

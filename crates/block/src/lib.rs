@@ -35,7 +35,7 @@ mod scheduler;
 mod slab;
 mod statistics;
 
-pub use bio::{Bio, BioFlags, BioOp, BioResult, Sector};
+pub use bio::{Bio, BioFlags, BioOp, BioResult, Sector, ZoneOp};
 pub use config::{MqDeadlineConfig, NoMerges, QueueConfig, SchedulerKind};
 pub use device::{BioFuture, BlockDevice};
 pub use limits::Limits;

@@ -74,6 +74,8 @@ impl Limits {
                 BioOp::Read | BioOp::Write => self.max_sectors,
                 BioOp::Discard => self.max_discard_sectors,
                 BioOp::WriteZeroes => self.max_write_zeroes_sectors,
+                BioOp::ZoneAppend => self.max_sectors,
+                BioOp::Zone(_) => 0,
             }
     }
 
@@ -83,7 +85,7 @@ impl Limits {
             BioOp::Read | BioOp::Write => {
                 u32::try_from(bytes.div_ceil(u64::from(self.segment_bytes))).unwrap_or(u32::MAX)
             }
-            BioOp::Discard | BioOp::WriteZeroes => 1,
+            BioOp::Discard | BioOp::WriteZeroes | BioOp::ZoneAppend | BioOp::Zone(_) => 1,
         }
     }
 
@@ -104,7 +106,7 @@ impl Limits {
                 let by_segments = u64::from(self.max_segments) * u64::from(self.segment_bytes);
                 self.max_bytes(op).min(by_segments - by_segments % block)
             }
-            BioOp::Discard | BioOp::WriteZeroes => self.max_bytes(op),
+            BioOp::Discard | BioOp::WriteZeroes | BioOp::ZoneAppend | BioOp::Zone(_) => self.max_bytes(op),
         };
         debug_assert!(cut >= block && cut.is_multiple_of(block));
         bytes.min(cut)

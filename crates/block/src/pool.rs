@@ -3,7 +3,7 @@
 
 use std::task::Waker;
 
-use nvme::Status;
+use nvme::{NamespaceId, Status};
 use ssd::Payload;
 use trace::RequestId;
 use units::Nanos;
@@ -19,6 +19,7 @@ const NOMERGE_FLAGS: BioFlags = BioFlags::NOMERGE.union(BioFlags::PREFLUSH).unio
 
 /// A bio in the queue.
 pub(crate) struct BioSlot {
+    pub(crate) nsid: NamespaceId,
     pub(crate) op: BioOp,
     pub(crate) flags: BioFlags,
     pub(crate) sector: u64,
@@ -45,6 +46,7 @@ pub(crate) struct BioSlot {
 impl BioSlot {
     pub(crate) fn new(bio: Bio, now: Nanos) -> Self {
         Self {
+            nsid: bio.nsid,
             op: bio.op,
             flags: bio.flags,
             sector: bio.sector.0,
@@ -222,5 +224,5 @@ impl Pool {
 
 /// Write zeroes never merge (rq_mergeable).
 fn op_mergeable(op: BioOp) -> bool {
-    !matches!(op, BioOp::WriteZeroes)
+    !matches!(op, BioOp::WriteZeroes | BioOp::ZoneAppend | BioOp::Zone(_))
 }

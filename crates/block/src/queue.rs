@@ -185,7 +185,8 @@ impl Queue {
     /// part keeps the flags; all but the last are too full to merge.
     fn split(&mut self, now: Nanos, cpu: u16, parent: u32, plug: &mut Option<&mut PlugList>) {
         let bio = &mut self.pool.bios[parent];
-        let (op, flags, sector, bytes, request) = (bio.op, bio.flags, bio.sector, bio.bytes, bio.request);
+        let (nsid, op, flags, sector) = (bio.nsid, bio.op, bio.flags, bio.sector);
+        let (bytes, request) = (bio.bytes, bio.request);
         let data = bio.data.take();
         // Held until every part is on its way, so that early failures do not end it.
         bio.outstanding = 1;
@@ -194,6 +195,7 @@ impl Queue {
             let part_bytes = self.pool.limits.split_bytes(op, bytes - offset);
             let last = offset + part_bytes == bytes;
             let part = Bio {
+                nsid,
                 op,
                 sector: Sector(sector + offset / Sector::BYTES),
                 bytes: part_bytes,
@@ -300,7 +302,12 @@ impl Queue {
     pub(crate) fn poll(&mut self, slot: u32, waker: &Waker) -> Option<BioResult> {
         let bio = &mut self.pool.bios[slot];
         if bio.is_done() {
-            let result = BioResult { status: bio.status, data: bio.data.take(), completed_at: bio.completed_at };
+            let result = BioResult {
+                status: bio.status,
+                sector: Sector(bio.sector),
+                data: bio.data.take(),
+                completed_at: bio.completed_at,
+            };
             self.pool.bios.release(slot);
             return Some(result);
         }

@@ -1,4 +1,6 @@
-//! Commands of the NVM command set, decoded.
+//! Commands of the NVM and Zoned Namespace command sets, decoded.
+
+use crate::{ZoneReceiveAction, ZoneReportFilter, ZoneSendAction};
 
 /// A logical block address, counted in the namespace's LBA format.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -39,7 +41,7 @@ impl LbaRange {
     }
 }
 
-/// An I/O command of the NVM command set.
+/// An I/O command of the NVM or the Zoned Namespace command set.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Command {
     /// Flush (NVM 3.2.3): commit the volatile write cache.
@@ -83,6 +85,46 @@ pub enum Command {
         /// Up to 256 ranges.
         ranges: Box<[LbaRange]>,
     },
+    /// Zone Append (ZNS 3.4.1): write at the zone's write pointer. The completion's
+    /// result is the first block written.
+    ZoneAppend {
+        /// Namespace.
+        nsid: NamespaceId,
+        /// First block of the zone (ZSLBA).
+        zone: Lba,
+        /// Blocks to write.
+        blocks: u32,
+        /// Force Unit Access.
+        fua: bool,
+    },
+    /// Zone Management Send (ZNS 3.4.3).
+    ZoneManagementSend {
+        /// Namespace.
+        nsid: NamespaceId,
+        /// First block of the zone; for `FlushZrwa`, the last block to commit.
+        start: Lba,
+        /// What to do.
+        action: ZoneSendAction,
+        /// Select All: every zone the action applies to; `start` is ignored.
+        all: bool,
+        /// Open with a Zone Random Write Area (ZRWAA).
+        zrwa: bool,
+    },
+    /// Zone Management Receive (ZNS 3.4.2). The completion's data is the report.
+    ZoneManagementReceive {
+        /// Namespace.
+        nsid: NamespaceId,
+        /// A block of the first zone reported.
+        start: Lba,
+        /// Plain or extended.
+        action: ZoneReceiveAction,
+        /// Which zones.
+        filter: ZoneReportFilter,
+        /// Partial Report: the count in the header is of the zones that fit.
+        partial: bool,
+        /// Size of the host's buffer.
+        bytes: u32,
+    },
 }
 
 impl Command {
@@ -93,7 +135,10 @@ impl Command {
             | Self::Read { nsid, .. }
             | Self::Write { nsid, .. }
             | Self::WriteZeroes { nsid, .. }
-            | Self::Deallocate { nsid, .. } => nsid,
+            | Self::Deallocate { nsid, .. }
+            | Self::ZoneAppend { nsid, .. }
+            | Self::ZoneManagementSend { nsid, .. }
+            | Self::ZoneManagementReceive { nsid, .. } => nsid,
         }
     }
 }

@@ -19,6 +19,7 @@ mod sgl;
 mod status;
 mod submission_entry;
 mod wire;
+mod zone;
 
 pub use command::{Command, CommandId, Lba, LbaRange, NamespaceId, QueueId};
 pub use completion_entry::{CompletionEntry, CompletionStatus};
@@ -31,3 +32,4 @@ pub use sgl::{SglDescriptor, SglDescriptorType};
 pub use status::{Status, StatusCodeType};
 pub use submission_entry::SubmissionEntry;
 pub use wire::EncodeError;
+pub use zone::{ZoneReceiveAction, ZoneReportFilter, ZoneSendAction, ZoneState};

@@ -113,6 +113,17 @@ statuses! {
     INVALID_PROTECTION_INFORMATION = 0x81, "Invalid Protection Information";
     WRITE_TO_READ_ONLY_RANGE = 0x82, "Attempted Write to Read Only Range";
     COMMAND_SIZE_LIMIT_EXCEEDED = 0x83, "Command Size Limit Exceeded";
+    // ZNS figure 20.
+    INVALID_ZONE_OPERATION_REQUEST = 0xb6, "Invalid Zone Operation Request";
+    ZRWA_RESOURCES_UNAVAILABLE = 0xb7, "ZRWA Resources Unavailable";
+    ZONE_BOUNDARY_ERROR = 0xb8, "Zone Boundary Error";
+    ZONE_IS_FULL = 0xb9, "Zone Is Full";
+    ZONE_IS_READ_ONLY = 0xba, "Zone Is Read Only";
+    ZONE_IS_OFFLINE = 0xbb, "Zone Is Offline";
+    ZONE_INVALID_WRITE = 0xbc, "Zone Invalid Write";
+    TOO_MANY_ACTIVE_ZONES = 0xbd, "Too Many Active Zones";
+    TOO_MANY_OPEN_ZONES = 0xbe, "Too Many Open Zones";
+    INVALID_ZONE_STATE_TRANSITION = 0xbf, "Invalid Zone State Transition";
     }
 
     // Base figure 98; NVM figure 19.

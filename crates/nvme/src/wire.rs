@@ -102,6 +102,9 @@ impl Command {
                 }
                 (IoOpcode::DatasetManagement, None, 0)
             }
+            Self::ZoneAppend { .. } | Self::ZoneManagementSend { .. } | Self::ZoneManagementReceive { .. } => {
+                unimplemented!("zoned commands on the wire")
+            }
         };
         entry.opc = opcode as u8;
         if let Some(&LbaRange { start, count }) = range {

@@ -46,5 +46,9 @@ pub(crate) fn check_command(identity: &Identity, command: &Command, data_bytes: 
             }
             if ranges.iter().all(inside) { Ok(()) } else { Err(Status::LBA_OUT_OF_RANGE) }
         }
+        // This checks devices without zones.
+        Command::ZoneAppend { .. } | Command::ZoneManagementSend { .. } | Command::ZoneManagementReceive { .. } => {
+            Err(Status::INVALID_OPCODE)
+        }
     }
 }

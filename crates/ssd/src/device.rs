@@ -31,7 +31,10 @@ pub struct Completion {
     pub cid: CommandId,
     /// How it ended.
     pub status: Status,
-    /// A read's data, where the device keeps contents.
+    /// Command specific result (dwords 0 and 1 of the completion entry): the first
+    /// block that a Zone Append wrote; 0 for other commands.
+    pub result: u64,
+    /// A read's data, where the device keeps contents, or a zone report.
     pub data: Payload,
     /// When it finished; never later than the `now` given to `advance`.
     pub at: Nanos,
@@ -62,6 +65,41 @@ pub struct Identity {
     pub rotational: bool,
     /// Whether reads return the bytes written.
     pub keeps_contents: bool,
+    /// The zones, on a zoned device: the same shape in every namespace.
+    pub zoned: Option<ZonedIdentity>,
+}
+
+/// The zones of a namespace (Identify Namespace and Controller, I/O Command Set
+/// specific; ZNS 4.1.5).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ZonedIdentity {
+    /// Zone size in logical blocks (ZSZE): the distance between zone starts.
+    pub zone_blocks: u64,
+    /// Writable blocks of each zone (ZCAP).
+    pub zone_capacity_blocks: u64,
+    /// Zones that may be open at once (MOR); `None`: no limit.
+    pub max_open: Option<u32>,
+    /// Zones that may be active, open or closed, at once (MAR); `None`: no limit.
+    pub max_active: Option<u32>,
+    /// Largest Zone Append in bytes (ZASL).
+    pub append_limit_bytes: u32,
+    /// Whether a read may cross into the next zone (OZCS.RAZB).
+    pub reads_across_zones: bool,
+    /// Size of a Zone Descriptor Extension in bytes (ZDES), 0 where there is none.
+    pub descriptor_extension_bytes: u32,
+    /// Zone Random Write Areas, where the device has them.
+    pub zrwa: Option<ZrwaIdentity>,
+}
+
+/// Zone Random Write Areas (ZNS 5.8).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ZrwaIdentity {
+    /// Size of one in logical blocks (ZRWAS).
+    pub size_blocks: u32,
+    /// Blocks a commit is a multiple of (ZRWAFG).
+    pub commit_granularity_blocks: u32,
+    /// How many zones may have one at once (NUMZRWA).
+    pub zones_max: u32,
 }
 
 /// A write that a power cut may or may not leave behind.

@@ -25,6 +25,8 @@ pub use card::{Card, CardConfig};
 pub use config::{ConfigError, SsdConfig};
 pub use contents::{Contents, MediaError, Store};
 pub use controller::Ssd;
-pub use device::{Completion, Device, Identity, Payload, PowerCut, Submission, VolatileWrite};
+pub use device::{
+    Completion, Device, Identity, Payload, PowerCut, Submission, VolatileWrite, ZonedIdentity, ZrwaIdentity,
+};
 pub use disk::{Disk, DiskConfig};
 pub use null::NullDevice;

@@ -33,6 +33,7 @@ impl NullDevice {
             supports_deallocate: true,
             rotational: false,
             keeps_contents: true,
+            zoned: None,
         };
         let store = match Store::new(&Contents::Memory, lba_bytes, &identity.namespace_blocks, false) {
             Ok(store) => store,
@@ -83,7 +84,7 @@ impl Device for NullDevice {
     fn submit(&mut self, now: Nanos, submission: Submission) {
         let (status, data) = self.execute(submission.command, submission.data);
         let (queue, cid) = (submission.queue, submission.cid);
-        self.outstanding.push_back(Completion { queue, cid, status, data, at: now + self.latency });
+        self.outstanding.push_back(Completion { queue, cid, status, result: 0, data, at: now + self.latency });
     }
 
     fn next_event(&self) -> Option<Nanos> {

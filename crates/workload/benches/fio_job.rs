@@ -44,6 +44,7 @@ impl Device for Timing {
             queue,
             cid,
             status: nvme::Status::SUCCESS,
+            result: 0,
             data: None,
             at: now + LATENCY,
         });
@@ -106,8 +107,19 @@ fn main() {
                 for number in 0..IOS / 32 {
                     let sector = Sector((number * 32 + task) * 8 * 7919 % (1 << 30));
                     let (op, flags) = (BioOp::Read, BioFlags::SYNC);
-                    disk.submit(0, Bio { op, sector, bytes: 4096, flags, data: None, request: RequestId(number) })
-                        .await;
+                    disk.submit(
+                        0,
+                        Bio {
+                            nsid: nvme::NamespaceId::FIRST,
+                            op,
+                            sector,
+                            bytes: 4096,
+                            flags,
+                            data: None,
+                            request: RequestId(number),
+                        },
+                    )
+                    .await;
                 }
             }));
         }

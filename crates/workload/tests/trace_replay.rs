@@ -67,6 +67,7 @@ impl Device for SingleServer {
             queue: submission.queue,
             cid: submission.cid,
             status: if bad { Status::UNRECOVERED_READ } else { Status::SUCCESS },
+            result: 0,
             data: None,
             at: self.busy_until,
         });

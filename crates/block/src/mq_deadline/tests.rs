@@ -37,8 +37,15 @@ impl Bench {
     }
 
     fn bio_with(&mut self, op: BioOp, sector: u64, sectors: u64, flags: BioFlags) -> u32 {
-        let bio =
-            Bio { op, sector: Sector(sector), bytes: sectors * 512, flags, data: None, request: RequestId::default() };
+        let bio = Bio {
+            nsid: nvme::NamespaceId::FIRST,
+            op,
+            sector: Sector(sector),
+            bytes: sectors * 512,
+            flags,
+            data: None,
+            request: RequestId::default(),
+        };
         self.pool.bios.insert(BioSlot::new(bio, Nanos::ZERO))
     }
 

@@ -61,6 +61,7 @@ impl CacheDevice {
             supports_deallocate: true,
             rotational: false,
             keeps_contents: true,
+            zoned: None,
         };
         let log = Rc::new(RefCell::new(Log::default()));
         let device = Self {
@@ -147,10 +148,13 @@ impl CacheDevice {
                         self.store(range, None, false);
                     }
                 }
+                Command::ZoneAppend { .. }
+                | Command::ZoneManagementSend { .. }
+                | Command::ZoneManagementReceive { .. } => panic!("this device has no zones"),
             }
         }
         self.completions += 1;
-        Completion { queue, cid, status, data: read, at }
+        Completion { queue, cid, status, result: 0, data: read, at }
     }
 }
 
@@ -166,6 +170,11 @@ pub fn text(command: &Command) -> String {
         Command::Deallocate { ranges, .. } => {
             format!("D {}", ranges.iter().map(range).collect::<Vec<_>>().join(" "))
         }
+        Command::ZoneAppend { zone, blocks, fua, .. } => format!("A {}+{blocks}{}", zone.0, flag(fua)),
+        Command::ZoneManagementSend { start, action, all, .. } => {
+            format!("M {action:?} {}", if *all { "all".to_owned() } else { start.0.to_string() })
+        }
+        Command::ZoneManagementReceive { start, .. } => format!("Q {}", start.0),
     }
 }
 
@@ -265,6 +274,7 @@ impl Bench {
 /// A bio over blocks, without data.
 pub fn bio(op: BioOp, block: u64, blocks: u64, flags: BioFlags) -> Bio {
     Bio {
+        nsid: nvme::NamespaceId::FIRST,
         op,
         sector: Sector(block * BLOCK / Sector::BYTES),
         bytes: blocks * BLOCK,

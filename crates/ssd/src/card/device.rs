@@ -69,6 +69,7 @@ impl Card {
             supports_deallocate: true,
             rotational: false,
             keeps_contents: store.keeps_contents(),
+            zoned: None,
         };
         Ok(Self {
             identity,
@@ -108,7 +109,7 @@ impl Card {
             let Submission { queue, cid, command, data, request } = submission;
             let start = self.clock;
             if let Err(status) = check_command(&self.identity, &command, data.as_ref().map(|data| data.len())) {
-                self.finished.push_back(Completion { queue, cid, status, data: None, at: start });
+                self.finished.push_back(Completion { queue, cid, status, result: 0, data: None, at: start });
                 continue;
             }
             let processed = start + self.config.controller.command_overhead;
@@ -116,7 +117,11 @@ impl Card {
             let first = self.store.last_sequence() + 1;
             let mut read = None;
             let end = match command {
-                Command::Flush { .. } => processed,
+                // The check let no zoned command through.
+                Command::Flush { .. }
+                | Command::ZoneAppend { .. }
+                | Command::ZoneManagementSend { .. }
+                | Command::ZoneManagementReceive { .. } => processed,
                 Command::Read { range, .. } => {
                     read = Some(range);
                     self.read(processed, self.bytes(range), request)
@@ -154,7 +159,14 @@ impl Card {
                 Err(_) => status = Status::UNRECOVERED_READ,
             }
         }
-        self.finished.push_back(Completion { queue: active.queue, cid: active.cid, status, data, at: active.end });
+        self.finished.push_back(Completion {
+            queue: active.queue,
+            cid: active.cid,
+            status,
+            result: 0,
+            data,
+            at: active.end,
+        });
     }
 
     /// Stripes leave the flash while earlier ones cross the bus.

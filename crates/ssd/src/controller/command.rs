@@ -14,6 +14,8 @@ pub(super) enum Opcode {
     Write,
     WriteZeroes,
     Deallocate,
+    /// A command of another command set: refused.
+    Foreign,
 }
 
 /// A command from submission to completion.
@@ -54,6 +56,9 @@ impl Cmd {
             Command::Write { range, fua, .. } => (Opcode::Write, range, fua, None),
             Command::WriteZeroes { range, fua, .. } => (Opcode::WriteZeroes, range, fua, None),
             Command::Deallocate { ranges, .. } => (Opcode::Deallocate, nothing, false, Some(ranges)),
+            Command::ZoneAppend { .. } | Command::ZoneManagementSend { .. } | Command::ZoneManagementReceive { .. } => {
+                (Opcode::Foreign, nothing, false, None)
+            }
         };
         let status = Status::SUCCESS;
         let since = Nanos::ZERO;

@@ -116,6 +116,7 @@ impl Ssd {
             supports_deallocate: true,
             rotational: false,
             keeps_contents: false,
+            zoned: None,
         };
         let store = match Store::new(&Contents::None, layout.lba_bytes, &layout.namespace_blocks, false) {
             Ok(store) => store,
@@ -201,6 +202,7 @@ impl Ssd {
             Opcode::Read => (controller.read, cmd.request),
             Opcode::Write | Opcode::WriteZeroes => (controller.write, cmd.request),
             Opcode::Deallocate => (controller.deallocate, cmd.request),
+            Opcode::Foreign => (Nanos::ZERO, cmd.request),
         };
         let mut arrival = now + self.config.link.submission_latency;
         if let Some(sleep) = &self.config.sleep
@@ -236,6 +238,7 @@ impl Ssd {
             Opcode::Write | Opcode::WriteZeroes => self.write(now, id),
             Opcode::Flush => self.flush(now, id),
             Opcode::Deallocate => self.deallocate(now, id),
+            Opcode::Foreign => unreachable!("`place` refuses foreign commands"),
         }
     }
 
@@ -253,6 +256,7 @@ impl Ssd {
         let outside = |range: &LbaRange| range.start.0.checked_add(range.count.into()).is_none_or(|end| end > blocks);
         match cmd.opcode {
             Opcode::Flush => return Status::SUCCESS,
+            Opcode::Foreign => return Status::INVALID_OPCODE,
             Opcode::Deallocate => {
                 return match &cmd.ranges {
                     Some(ranges) if ranges.len() > 256 => Status::INVALID_FIELD,
@@ -324,7 +328,7 @@ impl Ssd {
         self.commands.remove(id);
         self.counters.commands += 1;
         self.last_command = now;
-        completions.push(Completion { queue, cid, status, data, at: now });
+        completions.push(Completion { queue, cid, status, result: 0, data, at: now });
     }
 
     #[inline]

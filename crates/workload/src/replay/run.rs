@@ -197,7 +197,15 @@ fn issue(sim: &Handle, state: &Rc<RefCell<State>>, io: Io, permit: Permit) {
             // blkdev_issue_flush: an empty write with PREFLUSH.
             TraceOp::Sync | TraceOp::DataSync => (BioOp::Write, record.flags | BioFlags::PREFLUSH),
         };
-        let bio = Bio { op, sector: placed.sector, bytes: placed.bytes, flags, data: None, request };
+        let bio = Bio {
+            nsid: nvme::NamespaceId::FIRST,
+            op,
+            sector: placed.sector,
+            bytes: placed.bytes,
+            flags,
+            data: None,
+            request,
+        };
         let future = state.disk.submit(record.cpu.unwrap_or(0), bio);
         state.in_flight.enter(issued_at);
         let depth = u32::try_from(state.in_flight.in_flight()).unwrap_or(u32::MAX);

@@ -173,6 +173,7 @@ impl Disk {
             supports_deallocate: false,
             rotational: true,
             keeps_contents: store.keeps_contents(),
+            zoned: None,
         };
         Ok(Self {
             identity,
@@ -231,7 +232,7 @@ impl Disk {
     }
 
     fn finish(&mut self, queue: QueueId, cid: CommandId, status: Status, data: Payload) {
-        self.finished.push_back(Completion { queue, cid, status, data, at: self.clock });
+        self.finished.push_back(Completion { queue, cid, status, result: 0, data, at: self.clock });
     }
 
     /// Does everything due by `now`.

@@ -320,7 +320,15 @@ impl Thread {
     fn bio(&mut self, kind: Kind, request: RequestId) -> Bio {
         let Kind::Io(io, sequence) = kind else {
             let flags = BioFlags::PREFLUSH | BioFlags::SYNC;
-            return Bio { op: BioOp::Write, sector: Sector(0), bytes: 0, flags, data: None, request };
+            return Bio {
+                nsid: nvme::NamespaceId::FIRST,
+                op: BioOp::Write,
+                sector: Sector(0),
+                bytes: 0,
+                flags,
+                data: None,
+                request,
+            };
         };
         let (op, flags, data) = match io.direction {
             Direction::Read => (BioOp::Read, BioFlags::SYNC, None),
@@ -340,7 +348,7 @@ impl Thread {
             PriorityClass::Idle => BioFlags::IDLE_PRIORITY,
         };
         let sector = Sector(io.offset / Sector::BYTES);
-        Bio { op, sector, bytes: io.bytes, flags: flags | priority, data, request }
+        Bio { nsid: nvme::NamespaceId::FIRST, op, sector, bytes: io.bytes, flags: flags | priority, data, request }
     }
 
     /// Runs a request's completion interrupt on the job's core (blk-mq completes
