@@ -36,6 +36,12 @@ pub enum ServeError {
         /// The device's logical block size.
         lba_bytes: u32,
     },
+    /// NBD has no zones.
+    #[error("{model} is a zoned device, and NBD has no words for zones; choose one with a conventional namespace")]
+    Zoned {
+        /// The device's model name.
+        model: String,
+    },
     /// The device could not commit what it had on shutdown.
     #[error("the device failed its last flush ({status:?}); writes since the flush before it may be lost")]
     LastFlush {

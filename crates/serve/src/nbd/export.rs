@@ -33,6 +33,9 @@ pub(crate) struct Exports(Vec<Export>);
 
 impl Exports {
     pub(crate) fn of(identity: &Identity, read_only: bool, maximum_request_bytes: u32) -> Result<Self, ServeError> {
+        if identity.zoned.is_some() {
+            return Err(ServeError::Zoned { model: identity.model.clone() });
+        }
         let lba_bytes = identity.lba_bytes;
         if !lba_bytes.is_power_of_two() || lba_bytes > MAX_MINIMUM_BLOCK_BYTES {
             return Err(ServeError::BlockSize { lba_bytes });
@@ -70,5 +73,30 @@ impl Exports {
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Export> {
         self.0.iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ssd::{Device, NullDevice, ZonedIdentity};
+
+    use super::*;
+
+    #[test]
+    fn a_zoned_device_is_refused() {
+        let plain = NullDevice::new(1 << 20, 4096, units::Nanos(1));
+        let mut identity = plain.identity().clone();
+        assert_eq!(Exports::of(&identity, false, 1 << 20).unwrap().iter().count(), 1);
+        identity.zoned = Some(ZonedIdentity {
+            zone_blocks: 1 << 16,
+            zone_capacity_blocks: 1 << 16,
+            max_open: None,
+            max_active: None,
+            append_limit_bytes: 1 << 17,
+            reads_across_zones: true,
+            descriptor_extension_bytes: 0,
+            zrwa: None,
+        });
+        assert!(matches!(Exports::of(&identity, false, 1 << 20), Err(ServeError::Zoned { .. })));
     }
 }
