@@ -5,6 +5,7 @@
 pub mod adhoc;
 pub mod device;
 mod fill;
+pub mod interference;
 pub mod metric;
 pub mod outputs;
 pub mod report;
