@@ -1,6 +1,6 @@
 //! What every modelled device offers.
 
-use nvme::{Command, CommandId, Lba, NamespaceId, QueueId, Status};
+use nvme::{Command, CommandId, Lba, NamespaceId, QueueId, Status, ZoneState};
 use trace::{Recorder, RequestId};
 use units::Nanos;
 
@@ -102,6 +102,18 @@ pub struct ZrwaIdentity {
     pub zones_max: u32,
 }
 
+/// A zone as it is now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ZoneStatus {
+    /// Its state.
+    pub state: ZoneState,
+    /// Writable blocks (ZCAP).
+    pub capacity_blocks: u64,
+    /// Where the write pointer stands, in blocks from the zone's start; the
+    /// capacity where the zone is full.
+    pub written_blocks: u64,
+}
+
 /// A write that a power cut may or may not leave behind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolatileWrite {
@@ -144,6 +156,12 @@ pub trait Device {
     /// Does everything due at or before `now`, in time order, and appends what
     /// finished to `completions`.
     fn advance(&mut self, now: Nanos, completions: &mut Vec<Completion>);
+
+    /// The zones of a namespace as they are now, for a host that asks for a report
+    /// before the clock starts. Empty where the namespace has none.
+    fn zones(&self, _nsid: NamespaceId) -> Vec<ZoneStatus> {
+        Vec::new()
+    }
 
     /// Cuts the power at `now`: outstanding commands vanish, volatile state is
     /// lost, and the device is as after the next power-on with none of the

@@ -26,7 +26,7 @@ pub use config::{ConfigError, SsdConfig};
 pub use contents::{Contents, MediaError, Store};
 pub use controller::Ssd;
 pub use device::{
-    Completion, Device, Identity, Payload, PowerCut, Submission, VolatileWrite, ZonedIdentity, ZrwaIdentity,
+    Completion, Device, Identity, Payload, PowerCut, Submission, VolatileWrite, ZoneStatus, ZonedIdentity, ZrwaIdentity,
 };
 pub use disk::{Disk, DiskConfig};
 pub use null::NullDevice;
