@@ -2,12 +2,14 @@
 //!
 //! [`Command`] and [`Status`] are what Plumb's layers pass to each other; the
 //! wire structures beside them are what travels over a network. Section numbers
-//! refer to the NVM Express Base Specification 2.0c ("Base") and the NVM Command
-//! Set Specification 1.0c ("NVM"). Fields carry the specification's names in
+//! refer to the NVM Express Base Specification 2.0c ("Base"), the NVM Command
+//! Set Specification 1.0c ("NVM") and the Zoned Namespace Command Set
+//! Specification 1.1 ("ZNS"). Fields carry the specification's names in
 //! lower case; all integers on the wire are little-endian.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod changed_zone_list;
 mod command;
 mod completion_entry;
 mod dataset_management;
@@ -20,7 +22,9 @@ mod status;
 mod submission_entry;
 mod wire;
 mod zone;
+mod zone_report;
 
+pub use changed_zone_list::ChangedZoneList;
 pub use command::{Command, CommandId, Lba, LbaRange, NamespaceId, QueueId};
 pub use completion_entry::{CompletionEntry, CompletionStatus};
 pub use dataset_management::DatasetManagementRange;
@@ -33,3 +37,4 @@ pub use status::{Status, StatusCodeType};
 pub use submission_entry::SubmissionEntry;
 pub use wire::EncodeError;
 pub use zone::{ZoneReceiveAction, ZoneReportFilter, ZoneSendAction, ZoneState};
+pub use zone_report::{ZoneAttributes, ZoneDescriptor, ZoneReportHeader};

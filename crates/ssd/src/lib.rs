@@ -20,6 +20,7 @@ mod null;
 pub mod profile;
 mod slab;
 mod state;
+mod zoned;
 
 pub use card::{Card, CardConfig};
 pub use config::{ConfigError, SsdConfig};

@@ -1,0 +1,3 @@
+//! Zoned devices.
+
+pub(crate) mod zones;
