@@ -28,8 +28,12 @@ pub enum BioOp {
     /// Append to the zone that starts at the bio's sector; the result says where
     /// (REQ_OP_ZONE_APPEND).
     ZoneAppend,
-    /// Manage the zone that starts at the bio's sector; no data.
+    /// Manage the zone that starts at the bio's sector; no data, 0 bytes.
     Zone(ZoneOp),
+    /// Report the zones from the one the bio's sector lies in on, as many as fit
+    /// in the bio's bytes; the result's data is the report as the device gives it
+    /// (drivers/nvme/host/zns.c, nvme_ns_report_zones). Goes as passthrough.
+    ZoneReport,
 }
 
 /// Zone management (REQ_OP_ZONE_*).
@@ -67,8 +71,24 @@ bitflags::bitflags! {
         /// I/O priority class idle (IOPRIO_CLASS_IDLE).
         const IDLE_PRIORITY = 1 << 6;
         /// NVMe passthrough (`/dev/ngXnY`): no splitting, merging, zone write
-        /// plugging or scheduler (REQ_OP_DRV_IN, REQ_OP_DRV_OUT).
+        /// plugging or scheduler (REQ_OP_DRV_IN, REQ_OP_DRV_OUT). What exceeds
+        /// [`Limits::max_hw_sectors`](crate::Limits::max_hw_sectors) fails;
+        /// everything else is for the device to judge. A task's [`Plug`](crate::Plug)
+        /// holds it back like any other. An empty flush ignores this flag, and
+        /// PREFLUSH with data contradicts it.
         const PASSTHROUGH = 1 << 7;
+    }
+}
+
+impl BioOp {
+    /// Whether data goes to the device.
+    pub(crate) fn carries_data(self) -> bool {
+        matches!(self, Self::Write | Self::ZoneAppend)
+    }
+
+    /// Whether it only makes sense on zones.
+    pub(crate) fn is_zoned(self) -> bool {
+        matches!(self, Self::ZoneAppend | Self::Zone(_) | Self::ZoneReport)
     }
 }
 
@@ -86,11 +106,12 @@ pub struct Bio {
     pub op: BioOp,
     /// First sector.
     pub sector: Sector,
-    /// Length in bytes; a multiple of the logical block size, 0 for an empty flush.
+    /// Length in bytes; a multiple of the logical block size, 0 for an empty
+    /// flush and for zone management.
     pub bytes: u64,
     /// Modifiers.
     pub flags: BioFlags,
-    /// A write's bytes, or `None` in timing-only runs.
+    /// A write's or append's bytes, or `None` in timing-only runs.
     pub data: Payload,
     /// The request it serves, for the trace.
     pub request: RequestId,
@@ -101,9 +122,9 @@ pub struct Bio {
 pub struct BioResult {
     /// The first failure among its commands, or success.
     pub status: Status,
-    /// Where a zone append wrote: its first sector.
+    /// The bio's sector; for a zone append that succeeded, the first it wrote.
     pub sector: Sector,
-    /// A read's bytes, where the device keeps contents.
+    /// A read's bytes, where the device keeps contents, or a zone report.
     pub data: Payload,
     /// When the last of its commands finished.
     pub completed_at: Nanos,

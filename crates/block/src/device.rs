@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
+use nvme::NamespaceId;
 use sim::EventSource;
 use ssd::{Device, PowerCut};
 use trace::Recorder;
@@ -15,6 +16,7 @@ use crate::bio::{Bio, BioResult};
 use crate::config::QueueConfig;
 use crate::limits::Limits;
 use crate::plug::Plug;
+use crate::pool::place;
 use crate::queue::Queue;
 use crate::statistics::Statistics;
 
@@ -55,9 +57,19 @@ impl BlockDevice {
         Plug::new(self.clone(), cpu)
     }
 
-    /// What one request may hold, and the device's size.
+    /// What one request may hold, the size and the zones of the first namespace.
     pub fn limits(&self) -> Limits {
-        self.queue.borrow().pool.limits.clone()
+        self.queue.borrow().pool.limits[0].clone()
+    }
+
+    /// The same of any namespace, or `None` where the device has no such.
+    pub fn limits_of(&self, nsid: NamespaceId) -> Option<Limits> {
+        self.queue.borrow().pool.limits.get(place(nsid)).cloned()
+    }
+
+    /// Number of namespaces; their identifiers start at 1.
+    pub fn namespaces(&self) -> u32 {
+        self.queue.borrow().pool.limits.len() as u32
     }
 
     /// Number of hardware queues.
@@ -100,7 +112,7 @@ impl BlockDevice {
 
 impl EventSource for Queue {
     fn next_event(&self) -> Option<Nanos> {
-        self.device.next_event()
+        Queue::next_event(self)
     }
 
     fn advance(&mut self, now: Nanos) {

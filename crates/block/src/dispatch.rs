@@ -5,10 +5,11 @@ use ssd::{Completion, Payload, PowerCut, Submission};
 use trace::{RequestId, Span, Step, Track};
 use units::Nanos;
 
-use crate::bio::{BioFlags, BioOp};
+use crate::bio::{BioFlags, BioOp, Sector};
 use crate::config::SchedulerKind;
 use crate::driver;
 use crate::flush::Action;
+use crate::pool::place;
 use crate::queue::Queue;
 use crate::request::{Kind, NO_TAG, Request, Rq};
 use crate::scheduler::Position;
@@ -30,6 +31,12 @@ impl Queue {
     pub(crate) fn send(&mut self, now: Nanos, rq: Rq) {
         let request = &self.pool.requests[rq];
         let hctx = request.hctx;
+        if request.flags.contains(BioFlags::PASSTHROUGH) {
+            // blk_mq_insert_request: past the scheduler, behind what waits for the driver.
+            self.hctxs[usize::from(hctx)].dispatch.push_back(&mut self.pool.requests, rq);
+            self.run(now, hctx);
+            return;
+        }
         let sync = request.kind == Kind::Bio(BioOp::Read)
             || request.flags.intersects(BioFlags::SYNC | BioFlags::FUA | BioFlags::PREFLUSH);
         let queue = &self.hctxs[usize::from(hctx)];
@@ -55,7 +62,8 @@ impl Queue {
     /// Gives a request to the scheduler.
     pub(crate) fn insert(&mut self, now: Nanos, rq: Rq, position: Position) {
         self.scheduled += 1;
-        self.scheduler.insert(&mut self.pool, rq, position, now, &mut self.freed);
+        let scheduler = &mut self.schedulers[place(self.pool.requests[rq].nsid)];
+        scheduler.insert(&mut self.pool, rq, position, now, &mut self.freed);
         self.scheduled -= self.freed.len() as u32;
         self.release_freed();
     }
@@ -82,15 +90,35 @@ impl Queue {
             }
             self.hctxs[index].note_round(false);
         }
-        while self.scheduled > 0 && self.scheduler.has_work(hctx) {
-            let Some(rq) = self.scheduler.dispatch(&mut self.pool, hctx, now) else { return };
-            self.scheduled -= 1;
-            if self.issue(now, rq) == Issue::Busy {
-                self.requeue(rq);
-                return;
+        let namespaces = self.schedulers.len();
+        for turn in self.turn..self.turn + namespaces {
+            let namespace = turn % namespaces;
+            while self.scheduled > 0 && self.schedulers[namespace].has_work(hctx) {
+                self.scheduler_calls += 1;
+                let Some(rq) = self.schedulers[namespace].dispatch(&mut self.pool, hctx, now) else { break };
+                self.scheduled -= 1;
+                if self.issue(now, rq) == Issue::Busy {
+                    self.requeue(rq);
+                    // The tags are scarce: another namespace goes first next time.
+                    self.turn = (namespace + 1) % namespaces;
+                    return;
+                }
+                let owner = self.pool.requests[rq].hctx;
+                self.hctxs[usize::from(owner)].note_round(false);
             }
-            let owner = self.pool.requests[rq].hctx;
-            self.hctxs[usize::from(owner)].note_round(false);
+        }
+    }
+
+    /// Does what is due in the schedulers, and sends what they give since.
+    pub(crate) fn tick(&mut self, now: Nanos) {
+        let mut woken = false;
+        for scheduler in &mut self.schedulers {
+            woken |= scheduler.tick(now);
+        }
+        if woken {
+            for hctx in 0..self.hctxs.len() {
+                self.run(now, hctx as u16);
+            }
         }
     }
 
@@ -119,14 +147,10 @@ impl Queue {
         queue.outstanding += 1;
         queue.dispatched += 1;
         let (tag, kind) = (request.tag, request.kind);
-        let count = match kind {
-            Kind::Flush => &mut self.dispatched.flush,
-            Kind::Bio(BioOp::Read) => &mut self.dispatched.read,
-            Kind::Bio(BioOp::Write | BioOp::ZoneAppend | BioOp::Zone(_)) => &mut self.dispatched.write,
-            Kind::Bio(BioOp::Discard) => &mut self.dispatched.deallocate,
-            Kind::Bio(BioOp::WriteZeroes) => &mut self.dispatched.write_zeroes,
-        };
-        *count += 1;
+        *self.dispatched.of(match kind {
+            Kind::Flush => None,
+            Kind::Bio(op) => Some(op),
+        }) += 1;
         if self.recorder.is_on() {
             self.record_queued(now, rq);
         }
@@ -134,7 +158,7 @@ impl Queue {
             // Queue 0 is the admin queue.
             queue: QueueId(hctx + 1),
             cid: CommandId(tag),
-            command: driver::command(&self.pool, rq, self.pool.limits.max_discard_sectors > 0),
+            command: driver::command(&self.pool, rq),
             data: driver::take_data(&mut self.pool, rq),
             request: self.trace_id(rq),
         };
@@ -150,12 +174,30 @@ impl Queue {
             self.complete(now, completion);
         }
         self.completions = completions;
+        if self.has_timers() {
+            self.tick(now);
+        }
+    }
+
+    /// Whether the scheduler has a clock of its own.
+    pub(crate) fn has_timers(&self) -> bool {
+        false
+    }
+
+    /// When the device or a scheduler next has something to do, if ever.
+    pub(crate) fn next_event(&self) -> Option<Nanos> {
+        let device = self.device.next_event();
+        if !self.has_timers() {
+            return device;
+        }
+        let schedulers = self.schedulers.iter().filter_map(|scheduler| scheduler.next_event());
+        schedulers.chain(device).min()
     }
 
     /// Gives the device its turn if it is late, as it may be on the wall clock:
     /// commands must reach it in time order with its own events.
     pub(crate) fn catch_up(&mut self, now: Nanos) {
-        if self.device.next_event().is_some_and(|due| due < now) {
+        if self.next_event().is_some_and(|due| due < now) {
             self.advance(now);
         }
     }
@@ -170,8 +212,14 @@ impl Queue {
         });
         debug_assert!(owner.is_some(), "completion for no command: {completion:?}");
         let Some(rq) = owner else { return };
-        let Completion { status, data, at, .. } = completion;
+        let Completion { status, result, data, at, .. } = completion;
         let request = &self.pool.requests[rq];
+        let nsid = request.nsid;
+        if request.kind == Kind::Bio(BioOp::ZoneAppend) && status.is_success() {
+            // nvme_end_req: where the device put it.
+            let block_sectors = u64::from(self.pool.limits(nsid).logical_block_bytes) / Sector::BYTES;
+            self.pool.bios[request.first_bio].sector = result * block_sectors;
+        }
         self.time_at_device += at.since(request.dispatched_at);
         if self.recorder.is_on() {
             let track = Track::NvmeQueue(hctx + 1);
@@ -185,13 +233,16 @@ impl Queue {
                 if self.scheduler_kind != SchedulerKind::None {
                     self.put_driver_tag(rq);
                 }
-                let flush = &mut self.hctxs[usize::from(hctx)].flush;
+                let flush = &mut self.hctxs[usize::from(hctx)].flush[place(nsid)];
                 flush.data_done(rq, done, status, now, &mut self.actions);
                 self.run_flush_actions(now, hctx);
             }
             (_, None) => self.end_request(rq, status, data, at),
         }
         self.serve_waiters(now, hctx);
+        if !self.unplugged.is_empty() {
+            self.unplug_zones(now);
+        }
         if self.scheduled > 0 || !self.hctxs[usize::from(hctx)].dispatch.is_empty() {
             self.run(now, hctx);
         }
@@ -226,7 +277,12 @@ impl Queue {
         debug_assert!(request.live);
         request.live = false;
         if request.counted {
-            self.scheduler.finished(request);
+            self.schedulers[place(request.nsid)].finished(request);
+        }
+        if request.zone_plugged
+            && let Some(zones) = &self.pool.limits[place(request.nsid)].zoned
+        {
+            self.unplugged.push((request.nsid, zones.zone_of(Sector(request.sector)), request.ctx));
         }
         let hctx = request.hctx;
         if self.scheduler_kind != SchedulerKind::None && request.kind != Kind::Flush {
@@ -277,7 +333,7 @@ impl Queue {
     /// at the device meanwhile.
     fn send_flush(&mut self, now: Nanos, first: Rq) {
         let covered = &mut self.pool.requests[first];
-        let mut flush = Request::new(Kind::Flush, covered.ctx, covered.hctx, now);
+        let mut flush = Request::new(Kind::Flush, covered.nsid, covered.ctx, covered.hctx, now);
         flush.tag = std::mem::replace(&mut covered.tag, NO_TAG);
         (flush.first_bio, flush.last_bio) = (covered.first_bio, covered.first_bio);
         let hctx = usize::from(covered.hctx);
@@ -290,13 +346,13 @@ impl Queue {
     /// covered go on.
     fn complete_flush(&mut self, now: Nanos, rq: Rq, status: Status) {
         let flush = &mut self.pool.requests[rq];
-        let (hctx, first) = (flush.hctx, flush.flush_for);
+        let (nsid, hctx, first) = (flush.nsid, flush.hctx, flush.flush_for);
         if self.scheduler_kind == SchedulerKind::None {
             let tag = std::mem::replace(&mut flush.tag, NO_TAG);
             self.pool.requests[first].tag = tag;
         }
         self.release_request(rq);
-        self.hctxs[usize::from(hctx)].flush.flush_done(status, now, &mut self.actions);
+        self.hctxs[usize::from(hctx)].flush[place(nsid)].flush_done(status, now, &mut self.actions);
         self.run_flush_actions(now, hctx);
     }
 
@@ -309,12 +365,19 @@ impl Queue {
         for queue in &mut self.hctxs {
             queue.tags.clear();
             queue.dispatch = Default::default();
-            queue.flush.clear();
+            queue.flush.iter_mut().for_each(|flush| flush.clear());
             queue.outstanding = 0;
             queue.scheduler_tags_used = 0;
             queue.dispatch_busy = 0;
         }
-        self.scheduler.clear();
+        self.schedulers.iter_mut().for_each(|scheduler| scheduler.clear());
+        self.unplugged.clear();
+        for place in 0..self.zone_plugs.len() {
+            for zone in 0..self.zone_plugs[place].zones() {
+                self.fail_plugged(now, place, zone, Status::ABORTED_POWER_LOSS);
+            }
+            self.zone_plugs[place].clear();
+        }
         self.scheduled = 0;
         for rq in 0..self.pool.requests.places() {
             let request = &mut self.pool.requests[rq];
@@ -362,7 +425,7 @@ impl Queue {
                 track,
                 step: Step::Queued,
                 request: bio.request,
-                offset: bio.sector * crate::Sector::BYTES,
+                offset: bio.sector * Sector::BYTES,
                 bytes: u32::try_from(bio.bytes).unwrap_or(u32::MAX),
             });
         }
@@ -376,7 +439,7 @@ impl Queue {
             track,
             step,
             request: self.trace_id(rq),
-            offset: request.sector * crate::Sector::BYTES,
+            offset: request.sector * Sector::BYTES,
             bytes: u32::try_from(request.bytes).unwrap_or(u32::MAX),
         }
     }

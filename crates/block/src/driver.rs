@@ -1,37 +1,42 @@
 //! From request to NVMe command (drivers/nvme/host/core.c, nvme_setup_cmd).
 
-use nvme::{Command, Lba, LbaRange, NamespaceId, ZoneSendAction};
+use nvme::{Command, Lba, LbaRange, ZoneReceiveAction, ZoneReportFilter, ZoneSendAction};
 use ssd::Payload;
 
 use crate::bio::{BioFlags, BioOp, Sector, ZoneOp};
+use crate::limits::Limits;
 use crate::pool::Pool;
 use crate::request::{Kind, Request, Rq};
 use crate::slab::NIL;
 
-/// The namespace a block device drives.
-const NSID: NamespaceId = NamespaceId::FIRST;
-
 /// Builds a request's command.
-pub(crate) fn command(pool: &Pool, rq: Rq, deallocate: bool) -> Command {
+pub(crate) fn command(pool: &Pool, rq: Rq) -> Command {
     let request = &pool.requests[rq];
+    let nsid = request.nsid;
+    let limits = pool.limits(nsid);
+    let own = || range(limits, request.sector, request.bytes);
     let fua = request.flags.contains(BioFlags::FUA);
     match request.kind {
-        Kind::Flush => Command::Flush { nsid: NSID },
-        Kind::Bio(BioOp::Read) => Command::Read { nsid: NSID, range: range(pool, request.sector, request.bytes), fua },
-        Kind::Bio(BioOp::Write) => {
-            Command::Write { nsid: NSID, range: range(pool, request.sector, request.bytes), fua }
-        }
-        Kind::Bio(BioOp::WriteZeroes) => Command::WriteZeroes {
-            nsid: NSID,
-            range: range(pool, request.sector, request.bytes),
-            fua,
+        Kind::Flush => Command::Flush { nsid },
+        Kind::Bio(BioOp::Read) => Command::Read { nsid, range: own(), fua },
+        Kind::Bio(BioOp::Write) => Command::Write { nsid, range: own(), fua },
+        Kind::Bio(BioOp::WriteZeroes) => {
             // No NOUNMAP flag on bios: the device may deallocate if it can.
-            deallocate,
-        },
-        Kind::Bio(BioOp::ZoneAppend) => {
-            let LbaRange { start: zone, count: blocks } = range(pool, request.sector, request.bytes);
-            Command::ZoneAppend { nsid: NSID, zone, blocks, fua }
+            Command::WriteZeroes { nsid, range: own(), fua, deallocate: limits.max_discard_sectors > 0 }
         }
+        Kind::Bio(BioOp::ZoneAppend) => {
+            let LbaRange { start: zone, count: blocks } = own();
+            Command::ZoneAppend { nsid, zone, blocks, fua }
+        }
+        Kind::Bio(BioOp::ZoneReport) => Command::ZoneManagementReceive {
+            nsid,
+            start: range(limits, request.sector, 0).start,
+            action: ZoneReceiveAction::Report,
+            filter: ZoneReportFilter::All,
+            partial: true,
+            // At most the transfer limit, which is 8 MiB.
+            bytes: u32::try_from(request.bytes).unwrap_or(u32::MAX),
+        },
         Kind::Bio(BioOp::Zone(op)) => {
             let (action, all) = match op {
                 ZoneOp::Open => (ZoneSendAction::Open, false),
@@ -40,13 +45,12 @@ pub(crate) fn command(pool: &Pool, rq: Rq, deallocate: bool) -> Command {
                 ZoneOp::Reset => (ZoneSendAction::Reset, false),
                 ZoneOp::ResetAll => (ZoneSendAction::Reset, true),
             };
-            let start = range(pool, request.sector, request.bytes).start;
-            Command::ZoneManagementSend { nsid: NSID, start, action, all, zrwa: false }
+            Command::ZoneManagementSend { nsid, start: own().start, action, all, zrwa: false }
         }
         Kind::Bio(BioOp::Discard) => {
             // One range for each bio, adjacent or not (nvme_setup_discard).
-            let ranges = bios(pool, request).map(|bio| range(pool, pool.bios[bio].sector, pool.bios[bio].bytes));
-            Command::Deallocate { nsid: NSID, ranges: ranges.collect() }
+            let ranges = bios(pool, request).map(|bio| range(limits, pool.bios[bio].sector, pool.bios[bio].bytes));
+            Command::Deallocate { nsid, ranges: ranges.collect() }
         }
     }
 }
@@ -54,7 +58,7 @@ pub(crate) fn command(pool: &Pool, rq: Rq, deallocate: bool) -> Command {
 /// Takes a write's data out of its bios, as one piece.
 pub(crate) fn take_data(pool: &mut Pool, rq: Rq) -> Payload {
     let request = &pool.requests[rq];
-    if request.kind != Kind::Bio(BioOp::Write) {
+    if !matches!(request.kind, Kind::Bio(op) if op.carries_data()) {
         return None;
     }
     let (first, last, bytes) = (request.first_bio, request.last_bio, request.bytes);
@@ -80,8 +84,8 @@ pub(crate) fn bios<'a>(pool: &'a Pool, request: &Request) -> impl Iterator<Item 
 }
 
 /// A run of sectors in the namespace's logical blocks.
-fn range(pool: &Pool, sector: u64, bytes: u64) -> LbaRange {
-    let block_bytes = u64::from(pool.limits.logical_block_bytes);
+fn range(limits: &Limits, sector: u64, bytes: u64) -> LbaRange {
+    let block_bytes = u64::from(limits.logical_block_bytes);
     let byte = sector * Sector::BYTES;
     debug_assert!(byte.is_multiple_of(block_bytes) && bytes.is_multiple_of(block_bytes));
     // The limits keep every request below 2^32 blocks.

@@ -15,7 +15,8 @@ pub(crate) struct HardwareQueue {
     pub(crate) dispatch: RequestList,
     /// Decaying measure of how often the driver was busy (`dispatch_busy`).
     pub(crate) dispatch_busy: u32,
-    pub(crate) flush: FlushQueue,
+    /// The flush machine of each namespace.
+    pub(crate) flush: Vec<FlushQueue>,
     /// Scheduler tags in use and in all; both 0 without a scheduler.
     pub(crate) scheduler_tags_used: u32,
     pub(crate) scheduler_tags: u32,
@@ -175,7 +176,7 @@ mod tests {
             tags: Tags::new(1),
             dispatch: RequestList::default(),
             dispatch_busy: 0,
-            flush: FlushQueue::default(),
+            flush: Vec::new(),
             scheduler_tags_used: 0,
             scheduler_tags: 0,
             waiters: TagWaiters::new(0..1),

@@ -30,14 +30,17 @@ mod none;
 mod plug;
 mod pool;
 mod queue;
+mod report;
 mod request;
 mod scheduler;
 mod slab;
 mod statistics;
+mod zone_plug;
 
 pub use bio::{Bio, BioFlags, BioOp, BioResult, Sector, ZoneOp};
 pub use config::{MqDeadlineConfig, NoMerges, QueueConfig, SchedulerKind};
 pub use device::{BioFuture, BlockDevice};
-pub use limits::Limits;
+pub use limits::{Limits, ZoneLimits};
 pub use plug::Plug;
+pub use report::Zone;
 pub use statistics::{Dispatched, HardwareQueueStatistics, Statistics};

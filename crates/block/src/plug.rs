@@ -3,7 +3,7 @@
 
 use units::Nanos;
 
-use crate::bio::Bio;
+use crate::bio::{Bio, BioFlags};
 use crate::config::{NoMerges, SchedulerKind};
 use crate::device::{BioFuture, BlockDevice};
 use crate::queue::Queue;
@@ -104,6 +104,9 @@ impl Queue {
         while let Some(rq) = plug.requests.pop_front(&mut self.pool.requests) {
             if direct {
                 direct = self.issue_directly(now, rq);
+            } else if self.pool.requests[rq].flags.contains(BioFlags::PASSTHROUGH) {
+                let hctx = usize::from(self.pool.requests[rq].hctx);
+                self.hctxs[hctx].dispatch.push_back(&mut self.pool.requests, rq);
             } else {
                 self.insert(now, rq, Position::Tail);
             }

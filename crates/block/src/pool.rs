@@ -15,7 +15,8 @@ use crate::request::{Kind, Request, Rq};
 use crate::slab::{NIL, Slab};
 
 /// A bio that carries one of these never merges (`REQ_NOMERGE_FLAGS`).
-const NOMERGE_FLAGS: BioFlags = BioFlags::NOMERGE.union(BioFlags::PREFLUSH).union(BioFlags::FUA);
+const NOMERGE_FLAGS: BioFlags =
+    BioFlags::NOMERGE.union(BioFlags::PREFLUSH).union(BioFlags::FUA).union(BioFlags::PASSTHROUGH);
 
 /// A bio in the queue.
 pub(crate) struct BioSlot {
@@ -36,7 +37,7 @@ pub(crate) struct BioSlot {
     pub(crate) parent_offset: u64,
     /// Commands that must end before it does: itself, or the parts it was cut into.
     pub(crate) outstanding: u32,
-    /// The next bio of the same request, or of the same line for a tag.
+    /// The next bio of the same request, or of the same zone's write plug.
     pub(crate) next: u32,
     /// Nobody will ask for the result.
     pub(crate) detached: bool,
@@ -109,12 +110,23 @@ pub(crate) struct MergeCounts {
 pub(crate) struct Pool {
     pub(crate) bios: Slab<BioSlot>,
     pub(crate) requests: Slab<Request>,
-    pub(crate) limits: Limits,
+    /// Limits of each namespace; index 0 is namespace 1.
+    pub(crate) limits: Vec<Limits>,
     pub(crate) nomerges: NoMerges,
     pub(crate) merges: MergeCounts,
 }
 
+/// Place of a namespace in the lists that hold one entry for each.
+pub(crate) fn place(nsid: NamespaceId) -> usize {
+    (nsid.0 as usize).wrapping_sub(1)
+}
+
 impl Pool {
+    /// Limits of a namespace that exists.
+    pub(crate) fn limits(&self, nsid: NamespaceId) -> &Limits {
+        &self.limits[place(nsid)]
+    }
+
     /// Whether merges may be tried for a bio at all (bio_mergeable, QUEUE_FLAG_NOMERGES).
     pub(crate) fn bio_mergeable(&self, bio: u32) -> bool {
         let bio = &self.bios[bio];
@@ -131,7 +143,7 @@ impl Pool {
     /// How `bio` would join `rq` by op and address (blk_rq_merge_ok, blk_try_merge).
     pub(crate) fn merge_kind(&self, rq: Rq, bio: u32) -> Option<Merge> {
         let (request, bio) = (&self.requests[rq], &self.bios[bio]);
-        if request.kind != Kind::Bio(bio.op) || !self.request_mergeable(rq) {
+        if request.kind != Kind::Bio(bio.op) || request.nsid != bio.nsid || !self.request_mergeable(rq) {
             return None;
         }
         // One command carries either data or none.
@@ -142,11 +154,13 @@ impl Pool {
         if request.flags.symmetric_difference(bio.flags).intersects(BioFlags::PRIORITY) {
             return None;
         }
-        if bio.op == BioOp::Discard && self.limits.max_discard_segments > 1 {
+        if bio.op == BioOp::Discard && self.limits(bio.nsid).max_discard_segments > 1 {
             Some(Merge::Discard)
         } else if request.end_sector() == bio.sector {
             Some(Merge::Back)
-        } else if bio.end_sector() == request.sector {
+        } else if bio.end_sector() == request.sector && !request.zone_plugged {
+            // To the front of a zone's write fits only what came out of order:
+            // left to fail (block/blk-merge.c, bio_attempt_front_merge).
             Some(Merge::Front)
         } else {
             None
@@ -159,8 +173,8 @@ impl Pool {
         let Some(kind) = self.merge_kind(rq, bio) else { return Attempt::Unrelated };
         let slot = &self.bios[bio];
         let (op, sector, bytes) = (slot.op, slot.sector, slot.bytes);
-        let segments = self.limits.segments(op, bytes);
-        if !self.has_room(rq, op, bytes, segments) {
+        let segments = self.limits(slot.nsid).segments(op, bytes);
+        if !self.has_room(rq, op, sector, bytes, segments) {
             self.requests[rq].nomerge = true;
             return Attempt::Refused;
         }
@@ -187,6 +201,13 @@ impl Pool {
         Attempt::Merged(kind)
     }
 
+    /// Whether a bio that fits a request would not outgrow its limits.
+    pub(crate) fn has_room_for(&self, rq: Rq, bio: u32) -> bool {
+        let bio = &self.bios[bio];
+        let segments = self.limits(bio.nsid).segments(bio.op, bio.bytes);
+        self.has_room(rq, bio.op, bio.sector, bio.bytes, segments)
+    }
+
     /// Moves `next`'s bios behind `rq`'s if the two fit (attempt_merge); the
     /// caller frees `next`. A merged pair keeps the earlier start.
     pub(crate) fn merge_requests(&mut self, rq: Rq, next: Rq) -> bool {
@@ -195,11 +216,14 @@ impl Pool {
         }
         let (a, b) = (&self.requests[rq], &self.requests[next]);
         let Kind::Bio(op) = a.kind else { return false };
-        let adjacent = op == BioOp::Discard || a.end_sector() == b.sector;
+        let adjacent = a.nsid == b.nsid && (op == BioOp::Discard || a.end_sector() == b.sector);
         let same_data = self.bios[a.first_bio].data.is_some() == self.bios[b.first_bio].data.is_some();
-        let (bytes, segments, first, last) = (b.bytes, b.segments, b.first_bio, b.last_bio);
+        let (sector, bytes, segments, first, last) = (b.sector, b.bytes, b.segments, b.first_bio, b.last_bio);
         let same_priority = a.priority() == b.priority();
-        if a.kind != b.kind || !adjacent || !same_data || !same_priority || !self.has_room(rq, op, bytes, segments) {
+        if a.kind != b.kind || !adjacent || !same_data || !same_priority {
+            return false;
+        }
+        if !self.has_room(rq, op, sector, bytes, segments) {
             return false;
         }
         let started_at = a.started_at.min(b.started_at);
@@ -215,14 +239,18 @@ impl Pool {
         true
     }
 
-    fn has_room(&self, rq: Rq, op: BioOp, bytes: u64, segments: u32) -> bool {
+    /// Whether `bytes` at `sector` still go into a request.
+    fn has_room(&self, rq: Rq, op: BioOp, sector: u64, bytes: u64, segments: u32) -> bool {
         let request = &self.requests[rq];
-        request.bytes + bytes <= self.limits.max_bytes(op)
-            && request.segments + segments <= self.limits.max_segments(op)
+        let limits = self.limits(request.nsid);
+        let bytes = request.bytes + bytes;
+        bytes <= limits.max_bytes(op)
+            && request.segments + segments <= limits.max_segments(op)
+            && !limits.straddles(op, sector.min(request.sector), bytes)
     }
 }
 
-/// Write zeroes never merge (rq_mergeable).
+/// Write zeroes, appends and management never merge (rq_mergeable).
 fn op_mergeable(op: BioOp) -> bool {
-    !matches!(op, BioOp::WriteZeroes | BioOp::ZoneAppend | BioOp::Zone(_))
+    !matches!(op, BioOp::WriteZeroes | BioOp::ZoneAppend | BioOp::Zone(_) | BioOp::ZoneReport)
 }

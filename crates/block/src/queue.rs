@@ -2,12 +2,12 @@
 
 use std::task::Waker;
 
-use nvme::Status;
+use nvme::{NamespaceId, Status};
 use ssd::{Completion, Device};
 use trace::Recorder;
 use units::Nanos;
 
-use crate::bio::{Bio, BioFlags, BioOp, BioResult, Sector};
+use crate::bio::{Bio, BioFlags, BioOp, BioResult, Sector, ZoneOp};
 use crate::config::{QueueConfig, SchedulerKind};
 use crate::flush::{Action, FlushQueue, Steps};
 use crate::hctx::{HardwareQueue, TagWaiters, Tags, map_queues};
@@ -15,11 +15,12 @@ use crate::limits::Limits;
 use crate::mq_deadline::MqDeadline;
 use crate::none::SoftwareQueues;
 use crate::plug::PlugList;
-use crate::pool::{Attempt, BioSlot, Pool};
+use crate::pool::{Attempt, BioSlot, Pool, place};
 use crate::request::{Kind, NO_TAG, Request, RequestList, Rq};
 use crate::scheduler::Scheduler;
 use crate::slab::{NIL, Slab};
 use crate::statistics::{Dispatched, HardwareQueueStatistics, Statistics};
+use crate::zone_plug::ZonePlugs;
 
 /// Entries of the largest submission queue that Linux makes for itself, less
 /// the one that tells full from empty (drivers/nvme/host/pci.c, `io_queue_depth`).
@@ -33,10 +34,18 @@ pub(crate) struct Queue {
     pub(crate) hctxs: Vec<HardwareQueue>,
     /// Hardware queue of each CPU.
     pub(crate) map: Vec<u16>,
-    pub(crate) scheduler: Box<dyn Scheduler>,
+    /// A scheduler for each namespace, since each is a disk of its own; they
+    /// share the hardware queues and the tags.
+    pub(crate) schedulers: Vec<Box<dyn Scheduler>>,
     pub(crate) scheduler_kind: SchedulerKind,
-    /// Requests inside the scheduler.
+    /// Requests inside the schedulers.
     pub(crate) scheduled: u32,
+    /// The namespace whose scheduler is asked first next time.
+    pub(crate) turn: usize,
+    /// Zone write plugs of each namespace.
+    pub(crate) zone_plugs: Vec<ZonePlugs>,
+    /// Zones whose write has ended: (namespace, zone, CPU it ended on).
+    pub(crate) unplugged: Vec<(NamespaceId, u32, u16)>,
     pub(crate) device: Box<dyn Device>,
     /// Commands that one submission queue of the device holds.
     pub(crate) device_queue_depth: u32,
@@ -46,6 +55,8 @@ pub(crate) struct Queue {
     pub(crate) time_at_device: Nanos,
     bios: u64,
     splits: u64,
+    zone_plug_waits: u64,
+    pub(crate) scheduler_calls: u64,
     /// Power cuts so far; a plug from before one holds nothing any more.
     pub(crate) generation: u32,
     /// Power is off: bios fail.
@@ -59,7 +70,10 @@ pub(crate) struct Queue {
 impl Queue {
     pub(crate) fn new(device: Box<dyn Device>, config: &QueueConfig, recorder: Recorder) -> Self {
         let identity = device.identity();
-        let limits = Limits::new(identity, config);
+        let limits = |blocks: &u64| Limits::new(identity, *blocks, config);
+        // A device without a namespace is an empty disk.
+        let namespaces: &[u64] = if identity.namespace_blocks.is_empty() { &[0] } else { &identity.namespace_blocks };
+        let limits: Vec<_> = namespaces.iter().map(limits).collect();
         let cpus = config.cpus.get();
         let queues = config.nr_hw_queues.map_or(cpus, |queues| queues.get()).min(cpus).min(identity.queues.max(1));
         let device_queue_depth = u32::from(identity.queue_depth.max(1));
@@ -81,7 +95,7 @@ impl Queue {
             tags: Tags::new(depth),
             dispatch: RequestList::default(),
             dispatch_busy: 0,
-            flush: FlushQueue::default(),
+            flush: limits.iter().map(|_| FlushQueue::default()).collect(),
             scheduler_tags_used: 0,
             scheduler_tags,
             waiters: TagWaiters::new((0..cpus).filter(|cpu| map[usize::from(*cpu)] == index)),
@@ -91,10 +105,15 @@ impl Queue {
             tag_waits: 0,
         };
         let hctxs = (0..queues).map(hctx).collect();
-        let scheduler: Box<dyn Scheduler> = match scheduler_kind {
-            SchedulerKind::None => Box::new(SoftwareQueues::new(&map)),
-            SchedulerKind::MqDeadline => Box::new(MqDeadline::new(config.mq_deadline.clone())),
+        let scheduler = || -> Box<dyn Scheduler> {
+            match scheduler_kind {
+                SchedulerKind::None => Box::new(SoftwareQueues::new(&map)),
+                SchedulerKind::MqDeadline => Box::new(MqDeadline::new(config.mq_deadline.clone())),
+            }
         };
+        let zones = |limits: &Limits| limits.zoned.as_ref().map_or(0, |zones| zones.zones);
+        let schedulers = limits.iter().map(|_| scheduler()).collect();
+        let zone_plugs = limits.iter().map(|limits| ZonePlugs::new(zones(limits))).collect();
         let pool = Pool {
             bios: Slab::new(),
             requests: Slab::new(),
@@ -106,9 +125,12 @@ impl Queue {
             pool,
             hctxs,
             map,
-            scheduler,
+            schedulers,
             scheduler_kind,
             scheduled: 0,
+            turn: 0,
+            zone_plugs,
+            unplugged: Vec::new(),
             device,
             device_queue_depth,
             recorder,
@@ -117,6 +139,8 @@ impl Queue {
             time_at_device: Nanos::ZERO,
             bios: 0,
             splits: 0,
+            zone_plug_waits: 0,
+            scheduler_calls: 0,
             generation: 0,
             dead: false,
             completions: Vec::new(),
@@ -136,7 +160,19 @@ impl Queue {
             return slot;
         }
         let bio = &mut self.pool.bios[slot];
-        if !self.pool.limits.write_cache && bio.flags.intersects(BioFlags::PREFLUSH | BioFlags::FUA) {
+        let limits = &self.pool.limits[place(bio.nsid)];
+        if bio.op == BioOp::Write && bio.bytes == 0 {
+            // An empty flush is the same command either way.
+            bio.flags -= BioFlags::PASSTHROUGH;
+        }
+        if bio.op == BioOp::ZoneReport {
+            bio.flags |= BioFlags::PASSTHROUGH;
+        }
+        if bio.flags.contains(BioFlags::PASSTHROUGH) {
+            self.submit_part(now, cpu, slot, plug);
+            return slot;
+        }
+        if !limits.write_cache && bio.flags.intersects(BioFlags::PREFLUSH | BioFlags::FUA) {
             // Nothing to flush (submit_bio_noacct).
             bio.flags -= BioFlags::PREFLUSH | BioFlags::FUA;
             if bio.bytes == 0 {
@@ -144,8 +180,14 @@ impl Queue {
                 return slot;
             }
         }
-        let (op, bytes) = (bio.op, bio.bytes);
-        if self.pool.limits.split_bytes(op, bytes) == bytes {
+        let (nsid, op, sector, bytes) = (bio.nsid, bio.op, bio.sector, bio.bytes);
+        let whole = limits.split_bytes(op, sector, bytes) == bytes;
+        match op {
+            BioOp::Zone(ZoneOp::Reset | ZoneOp::Finish) => self.abort_plugged(now, nsid, Some(sector)),
+            BioOp::Zone(ZoneOp::ResetAll) => self.abort_plugged(now, nsid, None),
+            _ => {}
+        }
+        if whole {
             self.submit_part(now, cpu, slot, plug);
         } else {
             self.split(now, cpu, slot, &mut plug);
@@ -153,30 +195,49 @@ impl Queue {
         slot
     }
 
-    /// Whether a bio is one the device could take (submit_bio_noacct, bio_check_eod).
+    /// Whether a bio is one the device could take (submit_bio_noacct,
+    /// bio_check_eod, blk_check_zone_append).
     fn check(&self, bio: &Bio) -> Result<(), Status> {
-        let limits = &self.pool.limits;
         if self.dead {
             return Err(Status::ABORTED_POWER_LOSS);
         }
+        let limits = self.pool.limits.get(place(bio.nsid)).ok_or(Status::INVALID_NAMESPACE)?;
+        let op = bio.op;
+        if (op.is_zoned() && limits.zoned.is_none()) || (op == BioOp::Discard && limits.max_discard_sectors == 0) {
+            return Err(Status::INVALID_OPCODE);
+        }
         let block_bytes = u64::from(limits.logical_block_bytes);
         let flush = bio.flags.intersects(BioFlags::PREFLUSH | BioFlags::FUA);
-        let empty = bio.op == BioOp::Write && bio.flags.contains(BioFlags::PREFLUSH) && bio.bytes == 0;
+        let empty = op == BioOp::Write && bio.flags.contains(BioFlags::PREFLUSH) && bio.bytes == 0;
+        let management = matches!(op, BioOp::Zone(_));
+        let passthrough = bio.flags.contains(BioFlags::PASSTHROUGH) && !empty;
         let start_byte = bio.sector.0.checked_mul(Sector::BYTES).ok_or(Status::LBA_OUT_OF_RANGE)?;
-        let wrong = (flush && bio.op != BioOp::Write)
-            || (bio.bytes == 0 && !empty)
+        let wrong = (flush && !op.carries_data())
+            || (bio.bytes == 0) != (empty || management)
             || !start_byte.is_multiple_of(block_bytes)
-            || !bio.bytes.is_multiple_of(block_bytes)
-            || bio.data.as_ref().is_some_and(|data| bio.op != BioOp::Write || data.len() as u64 != bio.bytes);
+            || (!bio.bytes.is_multiple_of(block_bytes) && op != BioOp::ZoneReport)
+            || bio.data.as_ref().is_some_and(|data| !op.carries_data() || data.len() as u64 != bio.bytes)
+            || (passthrough && bio.flags.contains(BioFlags::PREFLUSH));
         if wrong {
             return Err(Status::INVALID_FIELD);
         }
+        if passthrough || op == BioOp::ZoneReport {
+            let most = limits.max_hw_sectors * Sector::BYTES;
+            return if op == BioOp::Discard || bio.bytes <= most { Ok(()) } else { Err(Status::INVALID_FIELD) };
+        }
         let end = start_byte.checked_add(bio.bytes).ok_or(Status::LBA_OUT_OF_RANGE)?;
-        if !empty && end > limits.capacity_sectors * Sector::BYTES {
+        let capacity_bytes = limits.capacity_sectors * Sector::BYTES;
+        if !empty && (end > capacity_bytes || start_byte >= capacity_bytes) {
             return Err(Status::LBA_OUT_OF_RANGE);
         }
-        if bio.op == BioOp::Discard && limits.max_discard_sectors == 0 {
-            return Err(Status::INVALID_OPCODE);
+        if let Some(zones) = &limits.zoned
+            && op.is_zoned()
+        {
+            let fits = bio.bytes <= limits.max_bytes(op) && limits.segments(op, bio.bytes) <= limits.max_segments(op);
+            let misplaced = op == BioOp::Zone(ZoneOp::ResetAll) && bio.sector != Sector(0);
+            if !zones.starts_at(bio.sector.0) || !fits || misplaced {
+                return Err(Status::INVALID_FIELD);
+            }
         }
         Ok(())
     }
@@ -192,12 +253,13 @@ impl Queue {
         bio.outstanding = 1;
         let mut offset = 0;
         while offset < bytes {
-            let part_bytes = self.pool.limits.split_bytes(op, bytes - offset);
+            let first = sector + offset / Sector::BYTES;
+            let part_bytes = self.pool.limits(nsid).split_bytes(op, first, bytes - offset);
             let last = offset + part_bytes == bytes;
             let part = Bio {
                 nsid,
                 op,
-                sector: Sector(sector + offset / Sector::BYTES),
+                sector: Sector(first),
                 bytes: part_bytes,
                 flags: if last { flags } else { flags | BioFlags::NOMERGE },
                 data: data.as_ref().map(|data| data[offset as usize..(offset + part_bytes) as usize].into()),
@@ -217,7 +279,7 @@ impl Queue {
 
     /// Merges a bio that fits one request into one that waits, or makes a
     /// request for it (blk_mq_submit_bio).
-    fn submit_part(&mut self, now: Nanos, cpu: u16, bio: u32, mut plug: Option<&mut PlugList>) {
+    fn submit_part(&mut self, now: Nanos, cpu: u16, bio: u32, plug: Option<&mut PlugList>) {
         if self.pool.bio_mergeable(bio) {
             // Only the request added last is looked at (blk_attempt_plug_merge).
             if let Some(last) = plug.as_ref().and_then(|plug| plug.requests.last())
@@ -225,12 +287,24 @@ impl Queue {
             {
                 return;
             }
-            if self.scheduled > 0 && self.scheduler.merge_bio(&mut self.pool, cpu, bio, &mut self.freed) {
+            let scheduler = &mut self.schedulers[place(self.pool.bios[bio].nsid)];
+            if self.scheduled > 0 && scheduler.merge_bio(&mut self.pool, cpu, bio, &mut self.freed) {
                 self.scheduled -= self.freed.len() as u32;
                 self.release_freed();
                 return;
             }
         }
+        if let Some((place, zone)) = self.plugged_zone(bio)
+            && !self.zone_plugs[place].admit(&mut self.pool.bios, zone, bio)
+        {
+            self.zone_plug_waits += 1;
+            return;
+        }
+        self.request(now, cpu, bio, plug);
+    }
+
+    /// Makes a request for a bio, or lets it wait for a tag.
+    fn request(&mut self, now: Nanos, cpu: u16, bio: u32, mut plug: Option<&mut PlugList>) {
         let hctx = self.map[usize::from(cpu)];
         if !self.has_request_tag(hctx)
             && let Some(plug) = plug.as_deref_mut()
@@ -248,6 +322,66 @@ impl Queue {
         self.make_request(now, cpu, hctx, bio, plug);
     }
 
+    /// The zone that a bio writes to, for zone write plugging: (place of the
+    /// namespace, zone). `None` where it is not plugged (blk_zone_plug_bio).
+    fn plugged_zone(&self, bio: u32) -> Option<(usize, u32)> {
+        let bio = &self.pool.bios[bio];
+        let zones = self.pool.limits(bio.nsid).zoned.as_ref()?;
+        let plugged = matches!(bio.op, BioOp::Write | BioOp::WriteZeroes)
+            && bio.bytes > 0
+            && !bio.flags.contains(BioFlags::PASSTHROUGH);
+        plugged.then(|| (place(bio.nsid), zones.zone_of(Sector(bio.sector))))
+    }
+
+    /// Sends the next write to each zone whose last one has ended, from the CPU
+    /// it ended on (blk_zone_wplug_bio_work).
+    pub(crate) fn unplug_zones(&mut self, now: Nanos) {
+        let mut unplugged = std::mem::take(&mut self.unplugged);
+        for (nsid, zone, cpu) in unplugged.drain(..) {
+            if let Some(bio) = self.zone_plugs[place(nsid)].unplug(&mut self.pool.bios, zone) {
+                self.request(now, cpu, bio, None);
+            }
+        }
+        debug_assert!(self.unplugged.is_empty(), "a write ended while it was made");
+        self.unplugged = unplugged;
+    }
+
+    /// Lets a zone's write take those in line along that continue it
+    /// (blk_zone_write_plug_init_request).
+    fn gather_plugged(&mut self, rq: Rq, (place, zone): (usize, u32)) {
+        while let Some(bio) = self.zone_plugs[place].first(zone)
+            && self.pool.bio_mergeable(bio)
+            && self.pool.merge_kind(rq, bio).is_some()
+            && self.pool.has_room_for(rq, bio)
+        {
+            self.zone_plugs[place].pop(&mut self.pool.bios, zone);
+            let attempt = self.pool.attempt_merge(rq, bio);
+            debug_assert!(matches!(attempt, Attempt::Merged(_)));
+        }
+    }
+
+    /// A zone reset or finish fails the writes in line for the zone, or for every
+    /// zone (blk_zone_wplug_handle_reset_or_finish, disk_zone_wplug_abort).
+    fn abort_plugged(&mut self, now: Nanos, nsid: NamespaceId, sector: Option<u64>) {
+        let zones = match (sector, &self.pool.limits(nsid).zoned) {
+            (Some(sector), Some(zones)) => {
+                let zone = zones.zone_of(Sector(sector));
+                zone..zone + 1
+            }
+            _ => 0..self.zone_plugs[place(nsid)].zones(),
+        };
+        for zone in zones {
+            self.fail_plugged(now, place(nsid), zone, Status::ABORT_REQUESTED);
+        }
+    }
+
+    /// Fails the writes in line for a zone.
+    pub(crate) fn fail_plugged(&mut self, now: Nanos, place: usize, zone: u32, status: Status) {
+        while let Some(bio) = self.zone_plugs[place].pop(&mut self.pool.bios, zone) {
+            self.complete_bio(bio, status, None, now);
+        }
+    }
+
     /// Whether a request could be made now: a scheduler tag is free, or without
     /// a scheduler a driver tag.
     pub(crate) fn has_request_tag(&self, hctx: u16) -> bool {
@@ -260,38 +394,44 @@ impl Queue {
 
     /// Makes a request for a bio and sends it on its way; a tag is free.
     pub(crate) fn make_request(&mut self, now: Nanos, cpu: u16, hctx: u16, bio: u32, plug: Option<&mut PlugList>) {
+        let zone = self.plugged_zone(bio);
         let slot = &self.pool.bios[bio];
-        let (op, flags, bytes) = (slot.op, slot.flags, slot.bytes);
-        let mut request = Request::new(Kind::Bio(op), cpu, hctx, now);
+        let (nsid, op, flags, bytes) = (slot.nsid, slot.op, slot.flags, slot.bytes);
+        let limits = self.pool.limits(nsid);
+        let mut request = Request::new(Kind::Bio(op), nsid, cpu, hctx, now);
         request.flags = flags;
         request.sector = slot.sector;
         request.bytes = bytes;
-        request.segments = self.pool.limits.segments(op, bytes);
+        request.segments = limits.segments(op, bytes);
+        request.zone_plugged = zone.is_some();
         (request.first_bio, request.last_bio) = (bio, bio);
         let queue = &mut self.hctxs[usize::from(hctx)];
         match self.scheduler_kind {
             SchedulerKind::None => request.tag = queue.tags.get().unwrap_or(NO_TAG),
             _ => queue.scheduler_tags_used += 1,
         }
-        if flags.intersects(BioFlags::PREFLUSH | BioFlags::FUA) {
+        if flags.intersects(BioFlags::PREFLUSH | BioFlags::FUA) && !flags.contains(BioFlags::PASSTHROUGH) {
             // blk_insert_flush: what the device needs no flag for is taken off.
-            let needed = Steps::needed(&self.pool.limits, flags, bytes);
+            let needed = Steps::needed(limits, flags, bytes);
             request.flags -= BioFlags::PREFLUSH;
-            if !self.pool.limits.fua {
+            if !limits.fua {
                 request.flags -= BioFlags::FUA;
             }
             if needed == Steps::DATA | Steps::POSTFLUSH {
                 // Data first: down the normal path, the flush follows.
-                request.sequence = Some(queue.flush.start_with_data());
+                request.sequence = Some(queue.flush[place(nsid)].start_with_data());
             } else if needed != Steps::DATA {
                 request.sequence = Some(Steps::empty());
                 let rq = self.pool.requests.insert(request);
-                self.hctxs[usize::from(hctx)].flush.start(rq, needed, now, &mut self.actions);
+                self.hctxs[usize::from(hctx)].flush[place(nsid)].start(rq, needed, now, &mut self.actions);
                 self.run_flush_actions(now, hctx);
                 return;
             }
         }
         let rq = self.pool.requests.insert(request);
+        if let Some(zone) = zone {
+            self.gather_plugged(rq, zone);
+        }
         match plug {
             Some(plug) => self.add_to_plug(now, plug, rq),
             None => self.send(now, rq),
@@ -361,6 +501,9 @@ impl Queue {
             splits: self.splits,
             requeues: hardware_queues.iter().map(|queue| queue.requeues).sum(),
             tag_waits: hardware_queues.iter().map(|queue| queue.tag_waits).sum(),
+            zone_plug_waits: self.zone_plug_waits,
+            scheduler_calls: self.scheduler_calls,
+            management_holds: self.schedulers.iter().map(|scheduler| scheduler.holds()).sum(),
             dispatched: self.dispatched,
             requests: self.pool.requests.live() as u32,
             in_flight: hardware_queues.iter().map(|queue| queue.in_flight).sum(),

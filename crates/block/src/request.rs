@@ -1,8 +1,9 @@
 //! Requests and the lists they wait on.
 
+use nvme::NamespaceId;
 use units::Nanos;
 
-use crate::bio::{BioFlags, BioOp, Sector};
+use crate::bio::{BioFlags, BioOp, Sector, ZoneOp};
 use crate::flush::Steps;
 use crate::slab::{NIL, Slab};
 
@@ -15,6 +16,7 @@ pub(crate) type Rq = u32;
 /// One command to be: a bio, or several merged (`struct request`).
 pub(crate) struct Request {
     pub(crate) kind: Kind,
+    pub(crate) nsid: NamespaceId,
     /// Modifiers, those of the first bio less what the flush machine strips.
     pub(crate) flags: BioFlags,
     /// First sector; a merged discard has its first range's.
@@ -32,6 +34,9 @@ pub(crate) struct Request {
     pub(crate) tag: u16,
     /// A merge was refused for size: never merge again (req_set_nomerge).
     pub(crate) nomerge: bool,
+    /// The only write of its zone between zone write plugging and the device
+    /// (RQF_ZONE_WRITE_PLUGGING).
+    pub(crate) zone_plugged: bool,
     /// Neither freed nor failed.
     pub(crate) live: bool,
     /// Steps of the flush sequence that are behind it, for a request in one.
@@ -46,8 +51,11 @@ pub(crate) struct Request {
     pub(crate) inserted_at: Nanos,
     /// Tells requests at one sector apart in a sorted list.
     pub(crate) sort_sequence: u64,
-    /// The scheduler counts it among its priority class until it is freed.
+    /// The scheduler wants to hear when it is freed.
     pub(crate) counted: bool,
+    /// Epochs for which ZINC held it back, and write units it counts as in flight.
+    pub(crate) holds: u32,
+    pub(crate) write_units: u64,
     previous: Rq,
     next: Rq,
 }
@@ -61,7 +69,8 @@ pub(crate) enum Kind {
     Flush,
 }
 
-/// Data direction, Linux's `rq_data_dir`: everything that is not a read is a write.
+/// Data direction, Linux's `rq_data_dir`: ops with an even number are reads.
+/// In Linux 6.12 opening and finishing a zone have one (include/linux/blk_types.h).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Direction {
     Read = 0,
@@ -91,9 +100,10 @@ impl Priority {
 }
 
 impl Request {
-    pub(crate) fn new(kind: Kind, ctx: u16, hctx: u16, now: Nanos) -> Self {
+    pub(crate) fn new(kind: Kind, nsid: NamespaceId, ctx: u16, hctx: u16, now: Nanos) -> Self {
         Self {
             kind,
+            nsid,
             flags: BioFlags::empty(),
             sector: 0,
             bytes: 0,
@@ -104,6 +114,7 @@ impl Request {
             hctx,
             tag: NO_TAG,
             nomerge: false,
+            zone_plugged: false,
             live: true,
             sequence: None,
             flush_for: NIL,
@@ -113,6 +124,8 @@ impl Request {
             inserted_at: now,
             sort_sequence: 0,
             counted: false,
+            holds: 0,
+            write_units: 0,
             previous: NIL,
             next: NIL,
         }
@@ -129,7 +142,7 @@ impl Request {
 
     pub(crate) fn direction(&self) -> Direction {
         match self.kind {
-            Kind::Bio(BioOp::Read) => Direction::Read,
+            Kind::Bio(BioOp::Read | BioOp::ZoneReport | BioOp::Zone(ZoneOp::Open | ZoneOp::Finish)) => Direction::Read,
             _ => Direction::Write,
         }
     }

@@ -33,13 +33,30 @@ pub(crate) trait Scheduler {
     /// scheduler whose state spans the queues may give one that belongs to another.
     fn dispatch(&mut self, pool: &mut Pool, hctx: u16, now: Nanos) -> Option<Rq>;
 
-    /// A request that was inserted is freed: it ended, or merged into another.
+    /// A request that was inserted, and marked `counted`, is freed: it ended, or
+    /// merged into another.
     fn finished(&mut self, request: &Request) {
         let _ = request;
     }
 
     /// Whether `dispatch` might give something.
     fn has_work(&self, hctx: u16) -> bool;
+
+    /// When `tick` next has something to do, if ever.
+    fn next_event(&self) -> Option<Nanos> {
+        None
+    }
+
+    /// Does what is due at or before `now`; whether `dispatch` may give more since.
+    fn tick(&mut self, now: Nanos) -> bool {
+        let _ = now;
+        false
+    }
+
+    /// Epochs for which management requests were held back, summed over them.
+    fn holds(&self) -> u64 {
+        0
+    }
 
     /// Forgets every request, as after a power cut.
     fn clear(&mut self);

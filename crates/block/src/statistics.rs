@@ -2,6 +2,8 @@
 
 use units::Nanos;
 
+use crate::bio::{BioOp, ZoneOp};
+
 /// Counters of a block device since it was made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
@@ -21,6 +23,12 @@ pub struct Statistics {
     pub requeues: u64,
     /// Bios that waited for a tag before they became a request.
     pub tag_waits: u64,
+    /// Writes that waited for an earlier one to the same zone (zone write plugging).
+    pub zone_plug_waits: u64,
+    /// Times a scheduler was asked for a request: its share of the host's work.
+    pub scheduler_calls: u64,
+    /// Epochs for which ZINC held management requests back, summed over them.
+    pub management_holds: u64,
     /// Commands sent, by opcode.
     pub dispatched: Dispatched,
     /// Requests that exist: queued or at the device.
@@ -65,6 +73,37 @@ pub struct Dispatched {
     pub write_zeroes: u64,
     /// Flush commands.
     pub flush: u64,
+    /// Zone Append commands.
+    pub zone_append: u64,
+    /// Zone Management Send commands that open.
+    pub zone_open: u64,
+    /// Zone Management Send commands that close.
+    pub zone_close: u64,
+    /// Zone Management Send commands that finish.
+    pub zone_finish: u64,
+    /// Zone Management Send commands that reset a zone, or all.
+    pub zone_reset: u64,
+    /// Zone Management Receive commands.
+    pub zone_report: u64,
+}
+
+impl Dispatched {
+    /// The counter of an op; `None` stands for a flush.
+    pub(crate) fn of(&mut self, op: Option<BioOp>) -> &mut u64 {
+        match op {
+            None => &mut self.flush,
+            Some(BioOp::Read) => &mut self.read,
+            Some(BioOp::Write) => &mut self.write,
+            Some(BioOp::Discard) => &mut self.deallocate,
+            Some(BioOp::WriteZeroes) => &mut self.write_zeroes,
+            Some(BioOp::ZoneAppend) => &mut self.zone_append,
+            Some(BioOp::Zone(ZoneOp::Open)) => &mut self.zone_open,
+            Some(BioOp::Zone(ZoneOp::Close)) => &mut self.zone_close,
+            Some(BioOp::Zone(ZoneOp::Finish)) => &mut self.zone_finish,
+            Some(BioOp::Zone(ZoneOp::Reset | ZoneOp::ResetAll)) => &mut self.zone_reset,
+            Some(BioOp::ZoneReport) => &mut self.zone_report,
+        }
+    }
 }
 
 /// Counters of one hardware queue.

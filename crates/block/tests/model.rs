@@ -245,9 +245,9 @@ fn check_limits(device: &BlockDevice, log: &RefCell<Log>) {
                 assert!(u64::from(range.count) * BLOCK <= limits.max_sectors * 512);
                 assert!(range.count <= limits.max_segments);
             }
-            Command::ZoneAppend { .. }
-            | Command::ZoneManagementSend { .. }
-            | Command::ZoneManagementReceive { .. } => panic!("this device has no zones"),
+            Command::ZoneAppend { .. } | Command::ZoneManagementSend { .. } | Command::ZoneManagementReceive { .. } => {
+                panic!("this device has no zones")
+            }
             Command::WriteZeroes { range, .. } => {
                 assert!(u64::from(range.count) * BLOCK <= limits.max_write_zeroes_sectors * 512);
             }

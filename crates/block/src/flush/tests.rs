@@ -182,6 +182,7 @@ fn drive(machine: &mut dyn Machine, seed: u64) {
         logical_block_bytes: 512,
         capacity_sectors: 1 << 20,
         max_sectors: 256,
+        max_hw_sectors: 256,
         max_segments: 128,
         segment_bytes: 4096,
         max_discard_sectors: 0,
@@ -190,6 +191,7 @@ fn drive(machine: &mut dyn Machine, seed: u64) {
         rotational: false,
         write_cache: true,
         fua: seed.is_multiple_of(2),
+        zoned: None,
     };
     let mut checker = Checker {
         machine,

@@ -21,11 +21,11 @@ struct Bench {
 impl Bench {
     fn new(config: MqDeadlineConfig) -> Self {
         let identity = ssd::NullDevice::new(1 << 30, 512, Nanos::ZERO);
-        let limits = Limits::new(ssd::Device::identity(&identity), &QueueConfig::default());
+        let limits = Limits::new(ssd::Device::identity(&identity), 1 << 30, &QueueConfig::default());
         let pool = Pool {
             bios: Slab::new(),
             requests: Slab::new(),
-            limits,
+            limits: vec![limits],
             nomerges: NoMerges::All,
             merges: Default::default(),
         };
@@ -55,7 +55,7 @@ impl Bench {
 
     fn insert_with(&mut self, op: BioOp, sector: u64, sectors: u64, flags: BioFlags, now: Nanos) -> Rq {
         let bio = self.bio_with(op, sector, sectors, flags);
-        let mut request = Request::new(Kind::Bio(op), 0, 0, now);
+        let mut request = Request::new(Kind::Bio(op), nvme::NamespaceId::FIRST, 0, 0, now);
         (request.sector, request.bytes, request.segments) = (sector, sectors * 512, 1);
         (request.first_bio, request.last_bio) = (bio, bio);
         request.flags = flags;

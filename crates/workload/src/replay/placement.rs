@@ -153,6 +153,7 @@ mod tests {
             logical_block_bytes,
             capacity_sectors: capacity_bytes / Sector::BYTES,
             max_sectors: 2560,
+            max_hw_sectors: 2560,
             max_segments: 128,
             segment_bytes: 4096,
             max_discard_sectors: 1 << 20,
@@ -161,6 +162,7 @@ mod tests {
             rotational: false,
             write_cache: true,
             fua: true,
+            zoned: None,
         }
     }
 
