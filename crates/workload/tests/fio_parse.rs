@@ -65,7 +65,30 @@ fn faults_name_their_place_and_the_mend() {
     for (text, place, says) in [
         ("[a]\nrw=read\n  iodepht=4", (3, 3), "unknown option `iodepht`; did you mean `iodepth`?"),
         ("[a]\nxyzzy=4", (2, 1), "unknown option `xyzzy`"),
-        ("[a]\nhipri", (2, 1), "fio's option `hipri` is not supported: engines are modelled"),
+        ("[a]\nnowait", (2, 1), "fio's option `nowait` is not supported: of the engines' own settings"),
+        ("[a]\nhipri", (2, 1), "sqthread_poll and hipri are options of io_uring"),
+        ("[a]\nzonemode=strided", (2, 10), "`strided` is not modelled"),
+        ("[a]\nzonesize=1m", (2, 1), "zonesize needs zonemode=zbd"),
+        ("[a]\nrw=write\nsize=10z", (3, 1), "a size in zones (`z`) needs zonemode=zbd"),
+        ("[a]\nsize=1.5z", (2, 6), "`1.5z` is not a number of zones"),
+        ("[a]\nrw=write\nioengine=io_uring\nfinish=1", (4, 1), "need zonemode=zbd"),
+        ("[a]\nrw=write\nzonemode=zbd\nfinish", (4, 1), "finish needs ioengine=io_uring"),
+        ("[a]\nrw=write\nzonemode=zbd\nioengine=io_uring\nsoftfinish", (5, 1), "add finish=1"),
+        ("[a]\nrw=read\nzonemode=zbd\nioengine=io_uring\nfinish", (5, 1), "finish follows a write"),
+        (
+            "[a]\nrw=write\nzonemode=zbd\nioengine=io_uring\nzone_append=1",
+            (5, 1),
+            "zone_append needs ioengine=io_uring_cmd",
+        ),
+        ("[a]\nrw=trimwrite\nzonemode=zbd", (3, 1), "a trim resets a whole zone"),
+        ("[a]\nrw=trim\nzonemode=zbd\nbsrange=1m-2m", (4, 1), "bsrange and bssplit do not apply"),
+        ("[a]\nzone_reset_frequency=2", (2, 22), "2 is out of range"),
+        ("[a]\nmax_open_zones=5000", (2, 16), "5000 is out of range"),
+        ("[a]\nioengine=io_uring_cmd\nfilename=/dev/nvme0n1", (3, 1), "write filename=/dev/ng0n1"),
+        ("[a]\nioengine=io_uring\nfilename=/dev/ng0n1", (3, 1), "takes passthrough commands alone"),
+        ("[a]\nioengine=io_uring_cmd\nfsync=1", (3, 1), "io_uring_cmd has no fsync"),
+        ("[a]\nioengine=external:/a/rados", (2, 10), "only spdk_nvme is modelled"),
+        ("[a]\nrw=write\nbs=2g", (3, 1), "must be at most 1g"),
         ("[a]\nbs=4q", (2, 4), "option `bs`: `4q` is not a size"),
         ("[a]\nrw = randred", (2, 6), "option `rw`: `randred` is not one of read, write"),
         ("[a]\niodepth", (2, 1), "option `iodepth` needs a value: write `iodepth=count`"),
@@ -144,7 +167,23 @@ fn values(name: &'static str) -> BoxedStrategy<String> {
     match name {
         "kb_base" => pick(&["1000", "1024"]).boxed(),
         "description" => "[a-z][a-z ]{0,20}[a-z]".boxed(),
-        "ioengine" => pick(&["psync", "libaio", "io_uring", "posixaio", "sync", "pvsync2"]).boxed(),
+        "ioengine" => pick(&[
+            "psync",
+            "libaio",
+            "io_uring",
+            "posixaio",
+            "sync",
+            "pvsync2",
+            "io_uring_cmd",
+            "spdk",
+            "external:/a/spdk_nvme",
+        ])
+        .boxed(),
+        "cmd_type" => Just("nvme".to_owned()).boxed(),
+        "zonemode" => pick(&["none", "zbd"]).boxed(),
+        "zonesize" | "zonecapacity" => size().boxed(),
+        "zoneskip" => prop_oneof![size(), (0_u8..9).prop_map(|zones| format!("{zones}z"))].boxed(),
+        "zone_reset_threshold" | "zone_reset_frequency" => pick(&["0", "0.25", "1", "1e-3"]).boxed(),
         "filename" => "/dev/[a-z]{1,8}".boxed(),
         "direct" | "nrfiles" => Just("1".to_owned()).boxed(),
         "buffered" => Just("0".to_owned()).boxed(),
@@ -156,7 +195,8 @@ fn values(name: &'static str) -> BoxedStrategy<String> {
         "bssplit" => listed(pick(&["4k/10:64k/50:32k/40", "4k/50:1k/:32k/", "8k/100", "4k/:8k/"]).boxed()).boxed(),
         "blockalign" => listed((1_u32..64).prop_map(|k| format!("{k}k")).boxed()).boxed(),
         "size" | "offset" | "offset_increment" | "io_size" => {
-            prop_oneof![size(), (1_u8..100).prop_map(|p| format!("{p}%"))].boxed()
+            prop_oneof![size(), (1_u8..100).prop_map(|p| format!("{p}%")), (1_u8..100).prop_map(|z| format!("{z}z"))]
+                .boxed()
         }
         "rate" | "rate_iops" => listed(size().boxed()).boxed(),
         "random_distribution" => listed(

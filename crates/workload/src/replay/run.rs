@@ -17,7 +17,7 @@ use units::Nanos;
 use super::placement::Placed;
 use super::{Pace, Placement, PlacementError, Record, ReplayCounts, ReplayReport, TraceError, TraceOp, TraceReader};
 use crate::Host;
-use crate::fio::report::{CpuUse, Depths, IoError, Series, Setup, Shortfall, ShortfallReason};
+use crate::fio::report::{CpuUse, Depths, IoError, Setup, Shortfall, ShortfallReason};
 use crate::fio::{Direction, DirectionReport, JobReport, Options, PerDirection};
 
 /// First interval of the throughput series; it doubles as the replay outgrows it.
@@ -226,22 +226,13 @@ fn issue(sim: &Handle, state: &Rc<RefCell<State>>, io: Io, permit: Permit) {
 impl State {
     fn new(host: &Host, setup: Setup) -> Self {
         let now = host.sim.now();
-        let direction = |_| DirectionReport {
-            bytes: 0,
-            ios: 0,
-            runtime: Nanos::ZERO,
-            slat: Histogram::new(),
-            clat: Histogram::new(),
-            lat: Histogram::new(),
-            series: Series::new(SERIES_INTERVAL),
-        };
         Self {
             disk: host.disk.clone(),
             recorder: host.recorder.clone(),
             setup,
             started_at: now,
             last_end: now,
-            directions: PerDirection::from_fn(direction),
+            directions: PerDirection::from_fn(|_| DirectionReport::new(SERIES_INTERVAL)),
             sync: Histogram::new(),
             depths: Depths::default(),
             lateness: Histogram::new(),
@@ -340,6 +331,9 @@ impl State {
             measured_from: self.started_at,
             finished_at: self.last_end,
             directions: self.directions.clone(),
+            finish: DirectionReport::new(SERIES_INTERVAL),
+            reset: DirectionReport::new(SERIES_INTERVAL),
+            reset_by_trim: 0,
             sync: self.sync.clone(),
             depths: self.depths,
             cpu: CpuUse::default(),

@@ -62,7 +62,7 @@ impl Skew {
                 let (mut first, mut up_to) = (0, 0);
                 let mut parts = Vec::new();
                 for zone in zones {
-                    let bytes = zone.extent.of(count * unit_bytes);
+                    let bytes = zone.extent.of(count * unit_bytes, 0);
                     let blocks = (bytes / unit_bytes).min(count - first);
                     // A zone too small for a block, or past the end, draws nothing.
                     if blocks > 0 {

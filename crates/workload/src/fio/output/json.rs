@@ -5,16 +5,16 @@ use stats::Histogram;
 
 use super::Header;
 use super::summary::{
-    LATENCY_BOUNDS, Samples, cpu_percent, errno, group_bytes_per_s, latency_table, percentiles, samples, sections,
-    share,
+    LATENCY_BOUNDS, cpu_percent, errno, group_bytes_per_s, latency_table, percentiles, sections, share,
 };
-use crate::fio::report::{DirectionReport, JobReport, grouped};
+use crate::fio::report::{DirectionReport, JobReport, Samples, grouped};
 
 /// The reports as `fio --output-format=json+` of version 3.33 writes them.
 ///
 /// Bandwidths and IOPS come from nanoseconds where fio divides by whole
-/// milliseconds. Zone resets, page faults and memory have no counterpart here:
-/// faults are 0. `disk_util` is left out, as fio does for devices it cannot ask.
+/// milliseconds. Finishes of zones, and resets other than trims, stand beside the
+/// directions under `finish` and `reset`, where there were any. Page faults and
+/// memory have no counterpart here: faults are 0. `disk_util` is left out, as fio does for devices it cannot ask.
 pub fn json_plus(reports: &[JobReport], header: &Header) -> String {
     let shown = grouped(reports);
     let global = reports.first().map(|report| options(&report.setup.global)).unwrap_or_default();
@@ -81,6 +81,7 @@ fn job(report: &JobReport, all: &[JobReport]) -> Value {
 /// What fio has no key for.
 fn own(report: &JobReport) -> Value {
     json!({
+        "zone_resets": report.zone_resets(),
         "started_ns": report.started_at.0,
         "measured_from_ns": report.measured_from.0,
         "finished_ns": report.finished_at.0,
@@ -97,7 +98,7 @@ fn own(report: &JobReport) -> Value {
 
 fn direction(report: &JobReport, figures: &DirectionReport, group_bytes_per_s: f64) -> Value {
     let [slat, clat, lat] = report.setup.percentiles_of;
-    let (bandwidth, iops) = samples(report, figures);
+    let (bandwidth, iops) = report.samples(figures);
     let bytes_per_s = figures.bytes_per_s();
     let of_group = 100.0 * bandwidth.mean * 1024.0 / group_bytes_per_s;
     let Samples { min: bw_min, max: bw_max, mean: bw_mean, stddev: bw_dev, count: bw_samples } = bandwidth;

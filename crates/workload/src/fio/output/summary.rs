@@ -6,8 +6,16 @@ use units::Nanos;
 use crate::fio::parse::Unified;
 use crate::fio::report::{DirectionReport, JobReport};
 
-/// The blocks of figures a job shows: `read`, `write`, `trim`, `mixed`.
+/// The blocks of figures a job shows: `read`, `write`, `trim`, or `mixed`; then
+/// `finish` and `reset`, where there were any.
 pub(super) fn sections(report: &JobReport) -> Vec<(&'static str, DirectionReport)> {
+    let mut sections = transfers(report);
+    let management = [("finish", &report.finish), ("reset", &report.reset)];
+    sections.extend(management.into_iter().filter(|(_, done)| done.ios > 0).map(|(name, done)| (name, done.clone())));
+    sections
+}
+
+fn transfers(report: &JobReport) -> Vec<(&'static str, DirectionReport)> {
     let apart = report.directions.iter().map(|(direction, figures)| (direction.name(), figures.clone()));
     let mixed = || {
         let mut all = report.directions.read.clone();
@@ -20,63 +28,6 @@ pub(super) fn sections(report: &JobReport) -> Vec<(&'static str, DirectionReport
         Unified::Mixed => vec![mixed()],
         Unified::Both => apart.chain([mixed()]).collect(),
     }
-}
-
-/// Statistics over the intervals of a series.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Samples {
-    pub min: u64,
-    pub max: u64,
-    pub mean: f64,
-    pub stddev: f64,
-    pub count: u64,
-}
-
-impl Samples {
-    fn of(values: &[f64]) -> Self {
-        let count = values.len() as u64;
-        if count == 0 {
-            return Self::default();
-        }
-        let mean = values.iter().sum::<f64>() / count as f64;
-        let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
-        let fold = |start: f64, pick: fn(f64, f64) -> f64| values.iter().copied().fold(start, pick);
-        Self {
-            min: fold(f64::INFINITY, f64::min) as u64,
-            max: fold(0.0, f64::max) as u64,
-            mean,
-            stddev: if count < 2 { 0.0 } else { (squares / (count - 1) as f64).sqrt() },
-            count,
-        }
-    }
-}
-
-/// fio's `bwavgtime`: the window over which it samples bandwidth and IOPS.
-const WINDOW: Nanos = Nanos::from_millis(500);
-
-/// KiB/s and IOPS over whole windows of the measured time: fio's 500 ms, or a
-/// tenth of a run that is shorter than ten of those.
-pub(super) fn samples(report: &JobReport, figures: &DirectionReport) -> (Samples, Samples) {
-    let interval = figures.series.interval();
-    let window = WINDOW.min(report.runtime() / 10);
-    let per_window = window.0.div_ceil(interval.0).max(1);
-    let first = report.measured_from.0.div_ceil(interval.0);
-    let windows = (report.finished_at.0 / interval.0).saturating_sub(first) / per_window;
-    let mut sums = vec![(0_u64, 0_u64); windows as usize];
-    for (start, value) in figures.series.iter() {
-        let index = (start.0 / interval.0).checked_sub(first).map(|index| index / per_window);
-        if let Some(sum) = index.and_then(|index| sums.get_mut(index as usize)) {
-            sum.0 += value.bytes;
-            sum.1 += value.ios;
-        }
-    }
-    if figures.ios == 0 {
-        sums.clear();
-    }
-    let per_s = 1.0 / (interval * per_window).as_secs_f64();
-    let (bandwidth, iops): (Vec<f64>, Vec<f64>) =
-        sums.into_iter().map(|(bytes, ios)| (bytes as f64 / 1024.0 * per_s, ios as f64 * per_s)).unzip();
-    (Samples::of(&bandwidth), Samples::of(&iops))
 }
 
 /// Bytes per second of all reports of a group, in one of their sections.

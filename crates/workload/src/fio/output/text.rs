@@ -8,7 +8,7 @@ use units::Nanos;
 use super::Header;
 use super::number::{Base, bandwidth, short, time_unit};
 use super::summary::{
-    LATENCY_BOUNDS, cpu_percent, errno, group_bytes_per_s, latency_table, percentiles, samples, sections, share,
+    LATENCY_BOUNDS, cpu_percent, errno, group_bytes_per_s, latency_table, percentiles, sections, share,
 };
 use crate::fio::report::{DirectionReport, JobReport, grouped};
 
@@ -125,7 +125,9 @@ fn write_direction(
     let bw = bandwidth(figures.bytes_per_s());
     let bytes = short(figures.bytes, Base::Binary, "B");
     let millis = whole_millis(figures.runtime);
-    writeln!(out, "  {name}: IOPS={iops}, BW={bw}({bytes}/{millis}msec)")?;
+    // fio's zbd_write_status, printed for writes whether there are zones or not.
+    let resets = if name == "write" { format!("; {} zone resets", report.zone_resets()) } else { String::new() };
+    writeln!(out, "  {name}: IOPS={iops}, BW={bw}({bytes}/{millis}msec){resets}")?;
     let kinds = [("slat", &figures.slat), ("clat", &figures.clat), ("lat", &figures.lat)];
     for (name, times) in kinds {
         if !times.is_empty() {
@@ -137,7 +139,7 @@ fn write_direction(
             write_percentiles(out, name, report, times)?;
         }
     }
-    let (bandwidth, iops) = samples(report, figures);
+    let (bandwidth, iops) = report.samples(figures);
     if bandwidth.count > 0 {
         // In MiB where fio would: above 10^5 KiB/s.
         let (unit, scale) = if bandwidth.min > 99_999 { ("MiB", 1024.0) } else { ("KiB", 1.0) };
@@ -229,7 +231,14 @@ fn write_groups(out: &mut String, reports: &[JobReport]) -> fmt::Result {
     for group in 0..=last.unwrap_or(0) {
         writeln!(out, "\nRun status group {group} (all jobs):")?;
         let threads: Vec<_> = reports.iter().filter(|report| report.group == group).map(sections).collect();
-        for (section, title) in [("read", "READ"), ("write", "WRITE"), ("trim", "TRIM"), ("mixed", "MIXED")] {
+        for (section, title) in [
+            ("read", "READ"),
+            ("write", "WRITE"),
+            ("trim", "TRIM"),
+            ("mixed", "MIXED"),
+            ("finish", "FINISH"),
+            ("reset", "RESET"),
+        ] {
             let figures: Vec<&DirectionReport> = threads
                 .iter()
                 .flatten()

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use super::conflict::conflict;
 use super::ini::{self, Line, Setting};
-use super::options::{EngineKind, Options, RateProcess, Verify};
+use super::options::{EngineKind, Options};
 use super::table::{Action, OptionSpec, find, option_specs};
 use super::value::Value;
 use super::{ParseError, ParseErrorKind, Span, unsupported};
@@ -99,7 +100,7 @@ impl JobFile {
             apply(&mut options, overrides.iter()).map_err(at("override"))?;
             if let Some(conflict) = conflict(&options) {
                 let span = section.own.last().or(globals.last()).map_or(Span::default(), |last| last.key_span);
-                let kind = ParseErrorKind::Conflict { job: section.name.clone(), conflict: conflict.to_owned() };
+                let kind = ParseErrorKind::Conflict { job: section.name.clone(), conflict };
                 return Err(in_file((span, kind)));
             }
             let given = section.own.iter().chain(&overrides).map(Setting::as_given).collect();
@@ -192,29 +193,6 @@ fn set(options: &mut Options, setting: &Setting) -> Result<(), (Span, ParseError
     let text = if flag && text.is_empty() { "1" } else { text };
     set(options, Value { text, kb_base: options.kb_base })
         .map_err(|error| (setting.value_span, ParseErrorKind::Value { option: setting.key.clone(), error }))
-}
-
-fn conflict(options: &Options) -> Option<&'static str> {
-    let rated = |rates: &crate::fio::PerDirection<u64>| rates.iter().any(|(_, rate)| *rate > 0);
-    if options.time_based && options.runtime.is_none() {
-        return Some("time_based needs a runtime");
-    }
-    if rated(&options.rate_bytes_per_s) && rated(&options.rate_iops) {
-        return Some("rate and rate_iops exclude each other; keep one");
-    }
-    if options.rate_process == RateProcess::Poisson && !rated(&options.rate_bytes_per_s) && !rated(&options.rate_iops) {
-        return Some("rate_process=poisson needs a rate or rate_iops");
-    }
-    if options.verify == Verify::Pattern && options.verify_pattern.is_empty() {
-        return Some("verify=pattern needs a verify_pattern");
-    }
-    if options.pattern.is_trim_write() && options.modifier.is_some() {
-        return Some("an offset modifier after trimwrite has no meaning; remove it");
-    }
-    if options.engine.kind == EngineKind::Synchronous && options.submit_mode == super::SubmitMode::Offload {
-        return Some("io_submit_mode=offload needs an asynchronous engine: write ioengine=io_uring");
-    }
-    None
 }
 
 fn notes(jobs: &[Job]) -> Vec<String> {

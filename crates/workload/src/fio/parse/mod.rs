@@ -1,5 +1,6 @@
 //! Job files as typed values.
 
+mod conflict;
 mod document;
 mod error;
 mod file;
@@ -14,7 +15,7 @@ pub use error::{ParseError, ParseErrorKind, Span};
 pub use file::{Job, JobFile, Source};
 pub use options::{
     BlockSizes, Contents, Distribution, Engine, EngineKind, Extent, Options, Pattern, PriorityClass, RateProcess,
-    Sequencer, SubmitMode, SyncWrites, Unified, Verify, Zone,
+    Sequencer, SubmitMode, SyncWrites, Unified, Verify, Zone, ZoneOptions,
 };
 pub use table::{OptionSpec, Support, option_specs};
 pub use value::ValueError;

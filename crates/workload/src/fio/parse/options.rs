@@ -128,8 +128,49 @@ pub struct Options {
     pub cpus_allowed: Vec<u32>,
     /// `cpus_allowed_policy=split`: each thread gets one CPU of the list.
     pub cpus_split: bool,
+    /// `sqthread_poll`: a kernel thread polls for submissions.
+    pub polled_submission: bool,
+    /// `hipri`: the job polls for completions.
+    pub polled_completion: bool,
+    /// `zonemode` and what belongs to it.
+    pub zones: ZoneOptions,
     /// `kb_base`: 1024 or 1000.
     pub kb_base: u64,
+}
+
+/// `zonemode` and what belongs to it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ZoneOptions {
+    /// `zonemode=zbd`.
+    pub zbd: bool,
+    /// `zonesize` in bytes.
+    pub size_bytes: Option<u64>,
+    /// `zonecapacity` in bytes.
+    pub capacity_bytes: Option<u64>,
+    /// `zoneskip`.
+    pub skip: Extent,
+    /// `read_beyond_wp`.
+    pub read_beyond_write_pointer: bool,
+    /// `max_open_zones`; 0 is the device's limit.
+    pub max_open: u32,
+    /// `job_max_open_zones`; 0 is no limit.
+    pub job_max_open: u32,
+    /// `ignore_zone_limits`.
+    pub ignore_limits: bool,
+    /// `zone_reset_threshold`, from 0 to 1.
+    pub reset_threshold: f64,
+    /// `zone_reset_frequency`: resets per write, from 0 to 1.
+    pub reset_frequency: f64,
+    /// `initial_zone_reset`.
+    pub initial_reset: bool,
+    /// `zone_append`.
+    pub append: bool,
+    /// `finish` in bytes; `None` is never.
+    pub finish_bytes: Option<u64>,
+    /// `softfinish`.
+    pub soft_finish: bool,
+    /// `softfinish_chunk` in sectors of 512 bytes.
+    pub soft_finish_chunk_sectors: u32,
 }
 
 /// `ioengine`: how a job reaches the kernel.
@@ -153,11 +194,15 @@ pub enum EngineKind {
     IoUring,
     /// One submission per I/O to helper threads; `fsync` is queued as any I/O.
     PosixAio,
+    /// As io_uring, with NVMe commands that pass the block layer by.
+    UringCommand,
+    /// A driver in the program itself: it polls, and never enters the kernel.
+    Spdk,
 }
 
 impl Engine {
     /// Every engine taken, by fio's names.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self { name: "psync", kind: EngineKind::Synchronous },
         Self { name: "sync", kind: EngineKind::Synchronous },
         Self { name: "vsync", kind: EngineKind::Synchronous },
@@ -166,7 +211,21 @@ impl Engine {
         Self { name: "libaio", kind: EngineKind::LinuxAio },
         Self { name: "io_uring", kind: EngineKind::IoUring },
         Self { name: "posixaio", kind: EngineKind::PosixAio },
+        Self { name: "io_uring_cmd", kind: EngineKind::UringCommand },
+        Self { name: "spdk", kind: EngineKind::Spdk },
     ];
+}
+
+impl EngineKind {
+    /// Whether NVMe commands go to the device without the block layer's rules.
+    pub fn is_passthrough(self) -> bool {
+        matches!(self, Self::UringCommand | Self::Spdk)
+    }
+
+    /// Whether it is one of the two that use io_uring.
+    pub fn is_uring(self) -> bool {
+        matches!(self, Self::IoUring | Self::UringCommand)
+    }
 }
 
 /// `rw`: which operations, in which order.
@@ -247,21 +306,25 @@ impl BlockSizes {
     }
 }
 
-/// A size in bytes or in parts of the device.
+/// A size in bytes, in parts of the device or in zones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
     /// Bytes.
     Bytes(u64),
     /// Percent of the device (of the region, for `io_size`).
     Percent(u8),
+    /// Zones.
+    Zones(u32),
 }
 
 impl Extent {
-    /// In bytes, where the whole is `whole` bytes.
-    pub fn of(self, whole: u64) -> u64 {
+    /// In bytes, where the whole is `whole` bytes and a zone, if there are any,
+    /// `zone_bytes`.
+    pub fn of(self, whole: u64, zone_bytes: u64) -> u64 {
         match self {
             Self::Bytes(bytes) => bytes,
             Self::Percent(percent) => (u128::from(whole) * u128::from(percent) / 100) as u64,
+            Self::Zones(zones) => u64::from(zones).saturating_mul(zone_bytes),
         }
     }
 }
@@ -463,7 +526,32 @@ impl Default for Options {
             unified: Unified::None,
             cpus_allowed: Vec::new(),
             cpus_split: false,
+            polled_submission: false,
+            polled_completion: false,
+            zones: ZoneOptions::default(),
             kb_base: 1024,
+        }
+    }
+}
+
+impl Default for ZoneOptions {
+    fn default() -> Self {
+        Self {
+            zbd: false,
+            size_bytes: None,
+            capacity_bytes: None,
+            skip: Extent::Bytes(0),
+            read_beyond_write_pointer: false,
+            max_open: 0,
+            job_max_open: 0,
+            ignore_limits: false,
+            reset_threshold: 0.0,
+            reset_frequency: 0.0,
+            initial_reset: false,
+            append: false,
+            finish_bytes: None,
+            soft_finish: false,
+            soft_finish_chunk_sectors: 1024,
         }
     }
 }
@@ -473,4 +561,36 @@ impl Options {
     pub fn depth(&self) -> u32 {
         if self.engine.kind == EngineKind::Synchronous { 1 } else { self.iodepth }
     }
+
+    /// The namespace that `filename` names: the number after the last `n` of
+    /// `/dev/nvme0n2` and `/dev/ng0n2` (a partition's `p1` left out), or `ns=2` of
+    /// an SPDK address; 1 for any other name.
+    pub fn namespace(&self) -> u32 {
+        let Some(name) = self.filename.as_deref() else { return 1 };
+        if self.engine.kind == EngineKind::Spdk {
+            let part = name.split_whitespace().find_map(|part| part.strip_prefix("ns="));
+            return part.and_then(|number| number.parse().ok()).unwrap_or(1);
+        }
+        self.device_node().map_or(1, |node| node.namespace)
+    }
+
+    /// `filename` as a node of the NVMe driver, if it is one.
+    pub(super) fn device_node(&self) -> Option<DeviceNode> {
+        let name = self.filename.as_deref()?.rsplit('/').next()?;
+        let (rest, generic) = match name.strip_prefix("nvme") {
+            Some(rest) => (rest, false),
+            None => (name.strip_prefix("ng")?, true),
+        };
+        let (controller, namespace) = rest.split_once('n')?;
+        let namespace = namespace.split('p').next()?;
+        controller.parse::<u32>().ok()?;
+        Some(DeviceNode { namespace: namespace.parse().ok()?, generic })
+    }
+}
+
+/// `/dev/nvmeXnY` or `/dev/ngXnY`.
+pub(super) struct DeviceNode {
+    pub namespace: u32,
+    /// The generic character device, which takes passthrough commands alone.
+    pub generic: bool,
 }

@@ -111,22 +111,6 @@ pub(super) const GROUPS: &[Group] = &[
     },
     Group { names: &["ioscheduler"], why: "the scheduler is part of the modelled stack; set it in the experiment" },
     Group {
-        names: &[
-            "zonemode",
-            "zonesize",
-            "zonerange",
-            "zoneskip",
-            "zonecapacity",
-            "read_beyond_wp",
-            "max_open_zones",
-            "job_max_open_zones",
-            "ignore_zone_limits",
-            "zone_reset_threshold",
-            "zone_reset_frequency",
-        ],
-        why: "zoned devices are not modelled; use offset, size and rw=write:N",
-    },
-    Group {
         names: &["nice", "prio", "cmdprio", "cmdprio_percentage", "cmdprio_class", "cmdprio_bssplit"],
         why: "of priorities only classes are modelled, for whole jobs; use prioclass",
     },
@@ -180,20 +164,8 @@ pub(super) const GROUPS: &[Group] = &[
         why: "a job ends at its first error, and the run says so",
     },
     Group {
-        names: &[
-            "hipri",
-            "hipri_percentage",
-            "sqthread_poll",
-            "sqthread_poll_cpu",
-            "nonvectored",
-            "uncached",
-            "nowait",
-            "userspace_reap",
-            "fixedbufs",
-            "registerfiles",
-            "force_async",
-        ],
-        why: "engines are modelled with their default settings: interrupts, one system call per submission",
+        names: &["hipri_percentage", "uncached", "nowait", "userspace_reap", "force_async"],
+        why: "of the engines' own settings sqthread_poll and hipri are modelled; use those, or none",
     },
 ];
 

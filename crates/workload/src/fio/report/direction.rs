@@ -100,6 +100,19 @@ pub struct DirectionReport {
 }
 
 impl DirectionReport {
+    /// Nothing yet, with a series of this first interval.
+    pub(crate) fn new(interval: Nanos) -> Self {
+        Self {
+            bytes: 0,
+            ios: 0,
+            runtime: Nanos::ZERO,
+            slat: Histogram::new(),
+            clat: Histogram::new(),
+            lat: Histogram::new(),
+            series: Series::new(interval),
+        }
+    }
+
     /// I/Os per second of runtime.
     pub fn iops(&self) -> f64 {
         per_second(self.ios, self.runtime)

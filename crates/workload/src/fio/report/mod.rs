@@ -4,6 +4,7 @@
 //! after the job's `ramp_time`. Bandwidths and IOPS are derived, never stored.
 
 mod direction;
+mod samples;
 mod series;
 
 use nvme::Status;
@@ -11,6 +12,7 @@ use stats::Histogram;
 use units::Nanos;
 
 pub use direction::{Direction, DirectionReport, PerDirection};
+pub use samples::Samples;
 pub use series::{Interval, Series};
 
 /// What one job (one of `numjobs` threads), or a `group_reporting` group of them, did.
@@ -34,6 +36,15 @@ pub struct JobReport {
     pub finished_at: Nanos,
     /// Reads, writes and trims.
     pub directions: PerDirection<DirectionReport>,
+    /// Zones finished because of `finish`: how many, the bytes padded, how long
+    /// each took. The bytes are also among the written, as the fork's are.
+    pub finish: DirectionReport,
+    /// Zones reset before they were written again, and by `initial_zone_reset`;
+    /// their bytes are those of the zones. What `rw=trim` resets stands under
+    /// trims.
+    pub reset: DirectionReport,
+    /// Trims that reset a zone: with zonemode=zbd, those of a zone with data.
+    pub reset_by_trim: u64,
     /// Latency of `fsync`, `fdatasync` and closing syncs.
     pub sync: Histogram,
     /// How many I/Os were in flight, were submitted and were reaped at once.
@@ -204,6 +215,11 @@ impl JobReport {
     /// Errors and mismatches kept in full; more are counted.
     pub const KEPT_ERRORS: usize = 16;
 
+    /// Zones the job reset, by trims or before it wrote them again.
+    pub fn zone_resets(&self) -> u64 {
+        self.reset.ios + self.reset_by_trim
+    }
+
     /// I/Os of all directions.
     pub fn ios(&self) -> u64 {
         self.directions.iter().map(|(_, direction)| direction.ios).sum()
@@ -235,6 +251,9 @@ impl JobReport {
         for (mine, (_, theirs)) in self.directions.iter_mut().zip(other.directions.iter()) {
             mine.merge(theirs);
         }
+        self.finish.merge(&other.finish);
+        self.reset.merge(&other.reset);
+        self.reset_by_trim += other.reset_by_trim;
         self.sync.merge(&other.sync);
         self.depths.merge(&other.depths);
         self.cpu.user += other.cpu.user;

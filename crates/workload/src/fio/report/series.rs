@@ -67,6 +67,11 @@ impl Series {
         value.lat_max_ns = value.lat_max_ns.max(lat.0);
     }
 
+    /// Records bytes that count for an I/O that has completed before.
+    pub(crate) fn record_bytes(&mut self, at: Nanos, bytes: u64) {
+        self.interval_of(at).bytes += bytes;
+    }
+
     #[inline]
     fn interval_of(&mut self, at: Nanos) -> &mut Interval {
         let mut index = at.0 / self.interval.0;

@@ -4,7 +4,7 @@ use stats::Histogram;
 use units::Nanos;
 
 use crate::fio::report::{
-    CpuUse, Depths, DirectionReport, IoError, JobReport, Mismatch, Series, ShortfallReason, VerifyReport,
+    CpuUse, Depths, DirectionReport, IoError, JobReport, Mismatch, ShortfallReason, VerifyReport,
 };
 use crate::fio::{Direction, PerDirection};
 
@@ -30,6 +30,9 @@ pub(super) struct Measured {
     pub measured_from: Nanos,
     pub finished_at: Nanos,
     pub directions: PerDirection<DirectionReport>,
+    pub finish: DirectionReport,
+    pub reset: DirectionReport,
+    pub reset_by_trim: u64,
     pub sync: Histogram,
     pub depths: Depths,
     pub cpu: CpuUse,
@@ -48,21 +51,16 @@ pub(super) struct Measured {
 
 impl Measured {
     pub fn new(log_interval: Option<Nanos>) -> Self {
-        let direction = |_| DirectionReport {
-            bytes: 0,
-            ios: 0,
-            runtime: Nanos::ZERO,
-            slat: Histogram::new(),
-            clat: Histogram::new(),
-            lat: Histogram::new(),
-            series: Series::new(log_interval.unwrap_or(FIRST_INTERVAL)),
-        };
+        let interval = log_interval.unwrap_or(FIRST_INTERVAL);
         Self {
             state: State::Waiting,
             started_at: Nanos::ZERO,
             measured_from: Nanos::ZERO,
             finished_at: Nanos::ZERO,
-            directions: PerDirection::from_fn(direction),
+            directions: PerDirection::from_fn(|_| DirectionReport::new(interval)),
+            finish: DirectionReport::new(interval),
+            reset: DirectionReport::new(interval),
+            reset_by_trim: 0,
             sync: Histogram::new(),
             depths: Depths::default(),
             cpu: CpuUse::default(),

@@ -167,7 +167,7 @@ impl Plan {
         // POSIX AIO has no call that submits several (aio_read(3) takes one).
         let batch = if options.engine.kind == EngineKind::PosixAio { 1 } else { batch };
         let complete_min = options.complete_min.min(depth);
-        let once = options.io_size.map_or(region.bytes, |size| size.of(region.bytes));
+        let once = options.io_size.map_or(region.bytes, |size| size.of(region.bytes, 0));
         let bounded_by_time = options.time_based;
         // A trimwrite moves every byte twice, and fio counts both.
         let factor = if pattern.is_trim_write() { 2 } else { 1 };
@@ -205,13 +205,13 @@ fn region(options: &Options, number: u32, machine: &Machine, smallest: u64, lba:
     let align = if options.offset_align_bytes > 0 { options.offset_align_bytes } else { smallest };
     let place = |extent: crate::fio::parse::Extent| match extent {
         crate::fio::parse::Extent::Bytes(bytes) => bytes,
-        percent => percent.of(device_bytes).checked_next_multiple_of(align.max(1)).unwrap_or(device_bytes),
+        percent => percent.of(device_bytes, 0).checked_next_multiple_of(align.max(1)).unwrap_or(device_bytes),
     };
     let increment = place(options.offset_increment).saturating_mul(u64::from(number));
     let start = place(options.offset).saturating_add(increment);
     let bytes = match options.size {
-        Some(size @ crate::fio::parse::Extent::Bytes(_)) => size.of(device_bytes),
-        Some(percent) => percent.of(device_bytes) / lba * lba,
+        Some(size @ crate::fio::parse::Extent::Bytes(_)) => size.of(device_bytes, 0),
+        Some(percent) => percent.of(device_bytes, 0) / lba * lba,
         None => device_bytes.saturating_sub(start),
     };
     let end = start.saturating_add(bytes);

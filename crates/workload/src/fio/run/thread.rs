@@ -523,7 +523,7 @@ impl Thread {
     async fn sync(&mut self) {
         self.count.last_was_sync = true;
         match self.options().engine.kind {
-            EngineKind::IoUring | EngineKind::PosixAio => {
+            EngineKind::IoUring | EngineKind::PosixAio | EngineKind::UringCommand | EngineKind::Spdk => {
                 let (request, decided_at) = (self.request(), self.now());
                 self.enqueue(Kind::Sync, request, decided_at).await;
             }

@@ -37,5 +37,14 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     without_effect("write_lat_log", &[], "The series is always kept, in the results."),
     without_effect("disk_util", &[], "Utilisation is always kept, in the results."),
     without_effect("significant_figures", &[], "Figures are printed with four."),
+    without_effect("zonerange", &[], "With zonemode=zbd fio ignores it."),
+    without_effect("sqthread_poll_cpu", &[], "The polling thread has a core of its own."),
+    without_effect(
+        "fixedbufs",
+        &[],
+        "What it saves belongs into the costs of the I/O path, which the experiment sets.",
+    ),
+    without_effect("registerfiles", &[], "As fixedbufs."),
+    without_effect("nonvectored", &[], "As fixedbufs."),
     without_effect("unit_base", &[], "Bandwidth is printed in bytes."),
 ];

@@ -41,10 +41,15 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
         "ioengine",
         &[],
         "name",
-        "psync, sync, vsync, pvsync and pvsync2 make one system call per I/O and force iodepth 1; libaio and io_uring submit batches; posixaio submits one by one. Default psync.",
+        "psync, sync, vsync, pvsync and pvsync2 make one system call per I/O and force iodepth 1; libaio and io_uring submit batches; posixaio submits one by one. io_uring_cmd sends NVMe commands past the block layer's merging, splitting and scheduler (filename=/dev/ng0n1). spdk (also external:PATH/spdk_nvme) does so from a driver in the program, which polls: no system call, no interrupt, the costs per I/O alone. Default psync.",
         |o, v| {
             let names = Engine::ALL.map(|engine| (engine.name, engine));
-            o.engine = one_of(v, &names)?;
+            let plugin = v.text.strip_prefix("external:").map(|path| path.rsplit('/').next());
+            o.engine = match plugin {
+                Some(Some("spdk_nvme")) => one_of(v.with("spdk"), &names)?,
+                Some(_) => return fail("of external engines only spdk_nvme is modelled: write ioengine=spdk"),
+                None => one_of(v, &names)?,
+            };
             Ok(())
         },
         |o| unless(&o.engine, &Engine::ALL[0], |engine| engine.name.to_owned()),
@@ -53,7 +58,7 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
         "filename",
         &[],
         "name",
-        "Kept for the report; every name means the modelled device. Several names separated by `:` are not supported.",
+        "Kept for the report; every name means the modelled device. /dev/nvme0n2 and /dev/ng0n2 (for spdk, `ns=2`) name its second namespace. Several names separated by `:` are not supported.",
         |o, v| {
             if v.text.replace("\\:", "").contains(':') {
                 return fail("several files are not supported; write one job per region, with offset and size");
@@ -288,6 +293,27 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
             Ok(())
         },
         |o| unless(&o.sync, &SyncWrites::None, |s| name_of(*s, SYNC)),
+    ),
+    typed("cmd_type", &[], "nvme", "Of io_uring_cmd: only nvme.", |_, v| one_of(v, &[("nvme", ())]), |_| None),
+    flag(
+        "sqthread_poll",
+        &[],
+        "A thread of the kernel with a core of its own takes submissions, one after the other: they cost the job nothing, and the job polls for completions. As in fio there is no slat.",
+        |o, v| {
+            o.polled_submission = v.boolean()?;
+            Ok(())
+        },
+        |o| bit(o.polled_submission),
+    ),
+    flag(
+        "hipri",
+        &[],
+        "The job polls the device for completions in the kernel: no interrupts, and it keeps its core.",
+        |o, v| {
+            o.polled_completion = v.boolean()?;
+            Ok(())
+        },
+        |o| bit(o.polled_completion),
     ),
     typed(
         "nrfiles",

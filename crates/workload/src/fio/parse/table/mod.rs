@@ -7,6 +7,7 @@ mod ignored;
 mod issue;
 mod job;
 mod pattern;
+mod zoned;
 
 use units::Nanos;
 
@@ -54,7 +55,9 @@ impl OptionSpec {
 
 /// Every supported option, in the order in which they are printed.
 pub fn option_specs() -> impl Iterator<Item = &'static OptionSpec> + Clone {
-    [job::OPTIONS, issue::OPTIONS, pattern::OPTIONS, data::OPTIONS, ignored::OPTIONS].into_iter().flatten()
+    [job::OPTIONS, issue::OPTIONS, pattern::OPTIONS, zoned::OPTIONS, data::OPTIONS, ignored::OPTIONS]
+        .into_iter()
+        .flatten()
 }
 
 pub(super) fn find(name: &str) -> Option<&'static OptionSpec> {

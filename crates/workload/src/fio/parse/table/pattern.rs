@@ -113,11 +113,8 @@ fn print_distribution(distribution: &Distribution) -> String {
             let parts: Vec<String> = zones
                 .iter()
                 .map(|zone| {
-                    let size = match zone.extent {
-                        Extent::Bytes(size) => size,
-                        Extent::Percent(percent) => u64::from(percent),
-                    };
-                    format!("{}/{size}", zone.access_percent)
+                    let size = print_extent(&zone.extent);
+                    format!("{}/{}", zone.access_percent, size.trim_end_matches('%'))
                 })
                 .collect();
             format!("{}:{}", if absolute { "zoned_abs" } else { "zoned" }, parts.join(":"))
@@ -172,24 +169,34 @@ fn print_blocks(options: &Options, kind: u8) -> Option<String> {
     (says_something && *blocks != Options::default().blocks).then_some(text)
 }
 
-fn extent(value: Value<'_>) -> Parsed<Extent> {
-    match value.text.strip_suffix('%') {
-        Some(percent) => Ok(Extent::Percent(value.with(percent).percent()?)),
+/// A size, a percentage, or a whole number of zones.
+pub(super) fn extent(value: Value<'_>) -> Parsed<Extent> {
+    if let Some(percent) = value.text.strip_suffix('%') {
+        return Ok(Extent::Percent(value.with(percent).percent()?));
+    }
+    match value.text.strip_suffix(['z', 'Z']) {
+        Some(zones) => match zones.parse() {
+            Ok(zones) => Ok(Extent::Zones(zones)),
+            Err(_) => {
+                fail(format!("`{}` is not a number of zones; write a whole number and z, such as 3z", value.text))
+            }
+        },
         None => value.size().map(Extent::Bytes),
     }
 }
 
 fn positive_extent(value: Value<'_>) -> Parsed<Extent> {
     match extent(value)? {
-        Extent::Bytes(0) | Extent::Percent(0) => fail("must be more than 0"),
+        Extent::Bytes(0) | Extent::Percent(0) | Extent::Zones(0) => fail("must be more than 0"),
         extent => Ok(extent),
     }
 }
 
-fn print_extent(extent: &Extent) -> String {
+pub(super) fn print_extent(extent: &Extent) -> String {
     match extent {
         Extent::Bytes(bytes) => bytes.to_string(),
         Extent::Percent(percent) => format!("{percent}%"),
+        Extent::Zones(zones) => format!("{zones}z"),
     }
 }
 
@@ -200,13 +207,14 @@ fn print_some_extent(extent: &Option<Extent>) -> Option<String> {
 fn block_size(value: Value<'_>) -> Parsed<u64> {
     match value.size()? {
         0 => fail("a block size must be more than 0"),
-        bytes if bytes > MAX_BLOCK_BYTES => fail("a block size must be at most 1g"),
+        bytes if bytes > MAX_BLOCK_BYTES => fail("a block size must be at most 64g"),
         bytes => Ok(bytes),
     }
 }
 
-/// Where a bound only keeps arithmetic from overflowing.
-const MAX_BLOCK_BYTES: u64 = 1 << 30;
+/// Room for a trim that resets the largest zone; a bound only keeps arithmetic
+/// from overflowing.
+const MAX_BLOCK_BYTES: u64 = 64 << 30;
 
 const SEQUENCER: &[(&str, Sequencer)] = &[("sequential", Sequencer::Sequential), ("identical", Sequencer::Identical)];
 
@@ -285,8 +293,8 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     typed(
         "size",
         &[],
-        "size|percent%",
-        "Length of the region the job uses, and the bytes it moves unless io_size says otherwise. Default: the rest of the device.",
+        "size|percent%|zonesz",
+        "Length of the region the job uses, and the bytes it moves unless io_size says otherwise. Default: the rest of the device. `10z` is ten zones, with zonemode=zbd; so in the next options.",
         |o, v| {
             o.size = Some(positive_extent(v)?);
             Ok(())
@@ -296,7 +304,7 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     typed(
         "offset",
         &[],
-        "size|percent%",
+        "size|percent%|zonesz",
         "Where the region begins. A percentage is of the device, aligned up to offset_align.",
         |o, v| {
             o.offset = extent(v)?;
@@ -307,7 +315,7 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     typed(
         "offset_increment",
         &[],
-        "size|percent%",
+        "size|percent%|zonesz",
         "Added to offset once for each earlier thread of the same numjobs.",
         |o, v| {
             o.offset_increment = extent(v)?;
@@ -329,7 +337,7 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     typed(
         "io_size",
         &["io_limit"],
-        "size|percent%",
+        "size|percent%|zonesz",
         "Bytes the job moves, going over the region again or stopping short of its end. Default: size.",
         |o, v| {
             o.io_size = Some(positive_extent(v)?);
