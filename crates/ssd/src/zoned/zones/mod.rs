@@ -13,6 +13,8 @@ mod report;
 mod resources;
 mod restart;
 mod table;
+#[cfg(test)]
+mod tests;
 mod zone;
 mod zrwa;
 

@@ -1,6 +1,6 @@
 //! Zone Management Receive: reports (ZNS 3.4.2).
 
-use nvme::{Lba, Status, ZoneDescriptor, ZoneReceiveAction, ZoneReportFilter, ZoneReportHeader};
+use nvme::{Lba, Status, ZoneAttributes, ZoneDescriptor, ZoneReceiveAction, ZoneReportFilter, ZoneReportHeader};
 
 use super::Zones;
 
@@ -8,7 +8,8 @@ impl Zones {
     /// Writes a report of the zones from the one that holds block `start` on into
     /// `out`, at most `bytes` long: the header (cut off where even that does not
     /// fit), then as many whole descriptors, each with its extension in an
-    /// extended report, as fit.
+    /// extended report, as fit. An extension
+    /// that was never set is reported as zeroes.
     ///
     /// # Errors
     ///
@@ -45,7 +46,11 @@ impl Zones {
             matching += 1;
             if matching <= room as u64 {
                 out.extend_from_slice(&self.descriptor(index).to_bytes());
-                out.extend_from_slice(&self.extensions[self.extension_bytes * index..][..extension_bytes]);
+                let end = out.len() + extension_bytes;
+                if attributes.contains(ZoneAttributes::EXTENSION_VALID) {
+                    out.extend_from_slice(&self.extensions[self.extension_bytes * index..][..extension_bytes]);
+                }
+                out.resize(end, 0);
             } else if partial {
                 break;
             }
