@@ -57,6 +57,7 @@ impl Zones {
             self.set_state(index, ZoneState::Closed);
         } else {
             self.release_zrwa(index);
+            self.zones[index as usize].attributes = ZoneAttributes::empty();
             self.set_state(index, ZoneState::Empty);
         }
     }
