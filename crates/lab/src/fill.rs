@@ -1,14 +1,17 @@
 //! From finished runs to what a report shows.
 
 use crate::metric::{Metric, sentence};
+use crate::outputs::Finished;
+use crate::quantity::{Effect, Place, Quantity, Values};
 use crate::report::{
-    ChannelUtilisation, Comparison, Counter, CounterGroup, DeviceData, DirectionData, Estimate, PointData, ReportData,
-    Severity, Story, SweepLine, SweepPlot, ThroughputSample, Unit, Utilisation, Warning,
+    ChannelUtilisation, Comparison, Counter, CounterGroup, DeviceData, DirectionData, EffectTable, Estimate,
+    HeatMapData, PointData, ReportData, Severity, Story, SweepLine, SweepPlot, ThroughputSample, Unit, Utilisation,
+    Warning,
 };
 use crate::results::{DirectionResult, Latency, RunResult};
 use crate::run::{Inputs, LabError};
-use crate::spec::{Experiment, Plot, Point, short_key, value_text};
-use crate::summary;
+use crate::spec::{Experiment, HeatMap, Plot, Point, Spec, short_key};
+use crate::summary::{self, PointSummary};
 
 const PERCENTILES: [f64; 6] = [50.0, 90.0, 95.0, 99.0, 99.9, 99.99];
 
@@ -17,9 +20,10 @@ pub fn report_data(
     experiment: &Experiment,
     points: &[Point],
     runs: &[RunResult],
-    comparisons: &[Comparison],
+    finished: &Finished,
 ) -> Result<ReportData, LabError> {
     let spec = &experiment.spec;
+    let values = Values::new(experiment, points, runs);
     let mut seeds: Vec<u64> = runs.iter().map(|run| run.seed).collect();
     seeds.sort_unstable();
     seeds.dedup();
@@ -38,8 +42,11 @@ pub fn report_data(
         devices: devices(experiment, points)?,
         warnings: warnings(runs),
         points: points.iter().filter_map(|point| point_data(point, runs)).collect(),
-        plots: spec.plot.iter().map(|plot| sweep_plot(plot, experiment, points, runs)).collect::<Result<_, _>>()?,
-        comparisons: comparisons.iter().map(in_base_units).collect::<Result<_, _>>()?,
+        plots: spec.plot.iter().map(|plot| sweep_plot(plot, experiment, values)).collect::<Result<_, _>>()?,
+        heat_maps: spec.heat_map.iter().map(|map| heat_map(map, experiment, values)).collect::<Result<_, _>>()?,
+        effects: effects(finished),
+        derived: finished.derived.iter().map(derived_value).collect(),
+        comparisons: finished.shown_comparisons.clone(),
         stories: stories(runs),
     })
 }
@@ -82,7 +89,7 @@ fn stories(runs: &[RunResult]) -> Vec<Story> {
 fn point_data(point: &Point, runs: &[RunResult]) -> Option<PointData> {
     let repeats: Vec<&RunResult> = runs.iter().filter(|run| run.point == point.index).collect();
     let first = *repeats.first()?;
-    let directions = ["read", "write", "trim", "sync"];
+    let directions = ["read", "write", "trim", "finish", "sync"];
     Some(PointData {
         parameters: first.parameters.iter().map(|(key, value)| (short_key(key).to_owned(), value.clone())).collect(),
         repeats: repeats.len() as u32,
@@ -152,6 +159,10 @@ fn utilisation(run: &RunResult) -> Utilisation {
     for (name, busy_ns) in &run.counters {
         let Some(part) = name.strip_suffix("_busy_ns") else { continue };
         let fraction = *busy_ns as f64 / run.elapsed_ns.max(1) as f64;
+        if let Some(core) = part.strip_prefix("cpu.core") {
+            parts.push((format!("CPU {core}"), fraction));
+            continue;
+        }
         let part = part.strip_prefix("device.").unwrap_or(part);
         let numbered = |kind: &str| part.strip_prefix(kind).is_some_and(|rest| rest.parse::<u32>().is_ok());
         if numbered("channel") {
@@ -173,7 +184,7 @@ fn utilisation(run: &RunResult) -> Utilisation {
 
 fn counters(run: &RunResult) -> Vec<CounterGroup> {
     let mut groups: Vec<CounterGroup> = Vec::new();
-    for (prefix, title) in [("device.", "Device"), ("block.", "Block layer")] {
+    for (prefix, title) in [("device.", "Device"), ("block.", "Block layer"), ("cpu.", "Processors")] {
         let counters: Vec<Counter> = run
             .counters
             .iter()
@@ -201,74 +212,117 @@ fn counter(name: &str, value: u64) -> Counter {
     Counter { name: sentence(name), value: value as f64, unit }
 }
 
-/// The same comparison in base units, in which the report chooses prefixes.
-fn in_base_units(row: &Comparison) -> Result<Comparison, LabError> {
-    let metric: Metric = row.metric.parse()?;
-    let (unit, base) = metric.unit();
-    Ok(Comparison {
-        metric: metric.label(),
-        unit,
-        published: row.published * base,
-        published_to: row.published_to.map(|to| to * base),
-        ours: row.ours.map(|ours| scaled(ours, base)),
-        ..row.clone()
-    })
+/// The same comparisons in base units, in which the report chooses prefixes.
+pub(crate) fn in_base_units(rows: &[Comparison], spec: &Spec) -> Result<Vec<Comparison>, LabError> {
+    let in_base = |row: &Comparison| {
+        let quantity = Quantity::parse(&row.metric, spec)?;
+        let (unit, base) = quantity.unit();
+        Ok(Comparison {
+            metric: quantity.label(),
+            unit,
+            published: row.published * base,
+            published_to: row.published_to.map(|to| to * base),
+            ours: row.ours.map(|ours| scaled(ours, base)),
+            ..row.clone()
+        })
+    };
+    rows.iter().map(in_base).collect()
 }
 
 fn scaled(estimate: Estimate, base: f64) -> Estimate {
     Estimate { value: estimate.value * base, half_width: estimate.half_width.map(|half| half * base) }
 }
 
-fn sweep_plot(
-    plot: &Plot,
-    experiment: &Experiment,
-    points: &[Point],
-    runs: &[RunResult],
-) -> Result<SweepPlot, LabError> {
-    let metric: Metric = plot.y.parse()?;
-    let (unit, base) = metric.unit();
-    let text_of = |point: &Point, key: &str| {
-        point.parameters.iter().find(|(swept, _)| swept == key).map(|(_, value)| value_text(value)).unwrap_or_default()
+/// What one stream costs the other, as the report shows it.
+fn effects(finished: &Finished) -> Option<EffectTable> {
+    let quantities: Vec<Quantity> = Effect::SHOWN.into_iter().map(Quantity::Interference).collect();
+    let in_base = |(quantity, estimate): (&Quantity, &Option<Estimate>)| {
+        estimate.map(|estimate| scaled(estimate, quantity.unit().1))
     };
-    let mut names: Vec<String> = Vec::new();
-    let mut series: Vec<String> = Vec::new();
-    for point in points {
-        let (x, line) =
-            (text_of(point, &plot.x), plot.series.as_ref().map(|key| text_of(point, key)).unwrap_or_default());
-        if !names.contains(&x) {
-            names.push(x);
-        }
-        if !series.contains(&line) {
-            series.push(line);
+    let row = |row: &PointSummary| {
+        let parameters = row.parameters.iter().map(|(key, value)| (short_key(key).to_owned(), value.clone()));
+        (parameters.collect(), quantities.iter().zip(&row.estimates).map(in_base).collect())
+    };
+    (!finished.interference.is_empty()).then(|| EffectTable {
+        columns: quantities.iter().map(|quantity| (quantity.label(), quantity.unit().0)).collect(),
+        rows: finished.interference.iter().map(row).collect(),
+    })
+}
+
+fn derived_value((quantity, estimate): &(Quantity, Option<Estimate>)) -> (String, Unit, Option<Estimate>) {
+    let (unit, base) = quantity.unit();
+    (quantity.label(), unit, estimate.map(|estimate| scaled(estimate, base)))
+}
+
+/// Every value of `names` once, in order.
+fn once<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let mut known: Vec<String> = Vec::new();
+    for name in names {
+        if known.iter().all(|known| known != name) {
+            known.push(name.to_owned());
         }
     }
+    known
+}
+
+fn heat_map(map: &HeatMap, experiment: &Experiment, values: Values<'_>) -> Result<HeatMapData, LabError> {
+    let quantity = Quantity::parse(&map.value, &experiment.spec)?;
+    let (unit, base) = quantity.unit();
+    let places = values.of(&quantity);
+    let names = |key: &str| once(places.iter().map(|place| place.parameter(key)));
+    let (x_names, y_names) = (names(&map.x), names(&map.y));
+    let by = map.by.as_deref().unwrap_or_default();
+    let panel = |name: &String| {
+        let cell = |x: &String, y: &String| {
+            let here = |place: &&Place| {
+                place.parameter(by) == name && place.parameter(&map.x) == x && place.parameter(&map.y) == y
+            };
+            places.iter().find(here)?.estimate.map(|estimate| estimate.value * base)
+        };
+        let row = |y: &String| x_names.iter().map(|x| cell(x, y)).collect();
+        (name.clone(), y_names.iter().map(row).collect())
+    };
+    Ok(HeatMapData {
+        title: if map.title.is_empty() { quantity.label() } else { map.title.clone() },
+        x_label: short_key(&map.x).to_owned(),
+        y_label: short_key(&map.y).to_owned(),
+        panels: names(by).iter().map(panel).collect(),
+        value_label: quantity.label(),
+        unit,
+        x_names,
+        y_names,
+    })
+}
+
+fn sweep_plot(plot: &Plot, experiment: &Experiment, values: Values<'_>) -> Result<SweepPlot, LabError> {
+    let quantity = Quantity::parse(&plot.y, &experiment.spec)?;
+    let (unit, base) = quantity.unit();
+    let places = values.of(&quantity);
+    let series_of = |place: &Place| plot.series.as_ref().map_or("", |key| place.parameter(key)).to_owned();
+    let names = once(places.iter().map(|place| place.parameter(&plot.x)));
+    let series: Vec<String> = places.iter().map(series_of).collect();
+    let series = once(series.iter().map(String::as_str));
     let sizes = names.iter().any(|name| name.parse::<f64>().is_err());
     let numbers: Option<Vec<f64>> = names.iter().map(|name| number(name)).collect();
-    let place = |name: &str| {
-        let index = names.iter().position(|known| known == name).unwrap_or(0);
+    let x_of = |place: &Place| {
+        let index = names.iter().position(|known| known == place.parameter(&plot.x)).unwrap_or(0);
         numbers.as_ref().map_or(index as f64, |numbers| numbers[index])
     };
     let line = |name: &String| {
-        let here = |point: &&Point| plot.series.as_ref().is_none_or(|key| text_of(point, key) == *name);
-        let points: Vec<&Point> = points.iter().filter(here).collect();
-        let estimate = |point: &Point| -> Option<(f64, Estimate)> {
-            let values = runs.iter().filter(|run| run.point == point.index).filter_map(|run| metric.value(run));
-            Some((place(&text_of(point, &plot.x)), scaled(summary::over_repeats(values)?, base)))
-        };
+        let here: Vec<&Place> = places.iter().filter(|place| series_of(place) == *name).collect();
         let published = experiment.spec.published.iter().filter(|row| row.metric == plot.y).filter_map(|row| {
-            let fits = |point: &&&Point| row.at.iter().all(|(key, value)| text_of(point, key) == value_text(value));
-            let point = points.iter().find(fits)?;
-            Some((place(&text_of(point, &plot.x)), row.value * base, row.to.unwrap_or(row.value) * base))
+            let place = here.iter().find(|place| place.is_at(&row.at))?;
+            Some((x_of(place), row.value * base, row.to.unwrap_or(row.value) * base))
         });
         SweepLine {
             name: name.clone(),
-            points: points.iter().filter_map(|point| estimate(point)).collect(),
             published: published.collect(),
+            points: here.iter().filter_map(|place| Some((x_of(place), scaled(place.estimate?, base)))).collect(),
         }
     };
     Ok(SweepPlot {
         title: if plot.title.is_empty() {
-            format!("{} by {}", metric.label(), short_key(&plot.x))
+            format!("{} by {}", quantity.label(), short_key(&plot.x))
         } else {
             plot.title.clone()
         },
@@ -277,7 +331,7 @@ fn sweep_plot(
         log_x: plot.log_x,
         lines: series.iter().map(line).collect(),
         x_names: if numbers.is_some() { Vec::new() } else { names },
-        y_label: metric.label(),
+        y_label: quantity.label(),
         y_unit: unit,
     })
 }

@@ -8,10 +8,11 @@ mod fill;
 pub mod interference;
 pub mod metric;
 pub mod outputs;
+pub mod quantity;
 pub mod report;
 pub mod results;
 mod run;
 pub mod spec;
 pub mod summary;
 
-pub use run::{LabError, Observer, PlannedRun, PoolOptions, PoolOutcome, Quiet, Shard, execute, plan};
+pub use run::{Batch, LabError, Observer, PlannedRun, PoolOptions, PoolOutcome, Quiet, Shard, execute, finished, plan};

@@ -4,9 +4,9 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::report::Unit;
-use crate::results::RunResult;
+use crate::results::{DirectionResult, RunResult};
 
-/// A number that a run yields, named `DIRECTION.STATISTIC` or `counter.NAME`.
+/// A number that a run yields, named `WHAT.STATISTIC` or `counter.NAME`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Metric {
     name: String,
@@ -15,14 +15,27 @@ pub struct Metric {
 
 #[derive(Clone, Debug, PartialEq)]
 enum Source {
-    Direction { direction: String, statistic: Statistic },
+    Work { work: Work, statistic: Statistic },
     WriteAmplification,
+    CoresBusy,
     Counter(String),
+}
+
+/// A part of what a run's jobs did: `write`, `job.NAME` or `job.NAME.write`.
+///
+/// A name that ends in `*` stands for every job that begins so.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Work {
+    job: Option<String>,
+    /// As results name it: a reset is a `trim`.
+    direction: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Statistic {
+    Count,
     Iops,
+    IopsMean,
     MibPerS,
     MbPerS,
     MeanUs,
@@ -30,46 +43,139 @@ enum Statistic {
     PercentileUs(f64),
 }
 
+/// Windows over which fio takes the samples whose mean is `iops_mean`.
+const SAMPLE_NS: u64 = 500_000_000;
+
+/// Directions by the names that specs may use, and by those of the results.
+const DIRECTIONS: [(&str, &str); 7] = [
+    ("read", "read"),
+    ("write", "write"),
+    ("append", "write"),
+    ("trim", "trim"),
+    ("reset", "trim"),
+    ("finish", "finish"),
+    ("sync", "sync"),
+];
+
 /// Why a name is not a metric.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "`{name}` is not a metric; write read|write|trim|sync, a dot, and iops|mib_per_s|mb_per_s|mean_us|max_us|p50_us|p99_us|p99.9_us \
-     (such as read.p99_us), or device.write_amplification, or counter.NAME"
+    "`{name}` is not a metric; write read|write|append|trim|reset|finish|sync, or job.NAME, or job.NAME.write, a dot, and \
+     iops|iops_mean|count|mib_per_s|mb_per_s|mean_us|max_us|p50_us|p99_us|p99.9_us (such as read.p99_us), or \
+     device.write_amplification, or cpu.cores_busy, or counter.NAME"
 )]
 pub struct MetricError {
     name: String,
+}
+
+impl MetricError {
+    pub(crate) fn new(name: &str) -> Self {
+        Self { name: name.to_owned() }
+    }
 }
 
 impl FromStr for Metric {
     type Err = MetricError;
 
     fn from_str(name: &str) -> Result<Self, MetricError> {
-        let fail = || MetricError { name: name.to_owned() };
-        let (head, tail) = name.split_once('.').ok_or_else(fail)?;
-        let source = match (head, tail) {
-            ("device", "write_amplification") => Source::WriteAmplification,
-            ("counter", counter) if !counter.is_empty() => Source::Counter(counter.to_owned()),
-            ("read" | "write" | "trim" | "sync", statistic) => {
-                let statistic = match statistic {
-                    "iops" => Statistic::Iops,
-                    "mib_per_s" => Statistic::MibPerS,
-                    "mb_per_s" => Statistic::MbPerS,
-                    "mean_us" => Statistic::MeanUs,
-                    "max_us" => Statistic::MaxUs,
-                    other => {
-                        let percent = other.strip_prefix('p').and_then(|rest| rest.strip_suffix("_us"));
-                        let percent: f64 = percent.and_then(|text| text.parse().ok()).ok_or_else(fail)?;
-                        if !(0.0..=100.0).contains(&percent) {
-                            return Err(fail());
-                        }
-                        Statistic::PercentileUs(percent)
-                    }
-                };
-                Source::Direction { direction: head.to_owned(), statistic }
-            }
-            _ => return Err(fail()),
+        let source = match name {
+            "device.write_amplification" => Some(Source::WriteAmplification),
+            "cpu.cores_busy" => Some(Source::CoresBusy),
+            _ => match name.strip_prefix("counter.") {
+                Some(counter) => (!counter.is_empty()).then(|| Source::Counter(counter.to_owned())),
+                None => work_statistic(name),
+            },
         };
+        let source = source.ok_or_else(|| MetricError::new(name))?;
         Ok(Self { name: name.to_owned(), source })
+    }
+}
+
+/// `WORK.STATISTIC`; a percentile's name may hold a dot of its own.
+fn work_statistic(name: &str) -> Option<Source> {
+    name.rmatch_indices('.').find_map(|(at, _)| {
+        let statistic = Statistic::named(&name[at + 1..])?;
+        Some(Source::Work { work: name[..at].parse().ok()?, statistic })
+    })
+}
+
+impl FromStr for Work {
+    type Err = MetricError;
+
+    fn from_str(text: &str) -> Result<Self, MetricError> {
+        let direction =
+            |name: &str| DIRECTIONS.iter().find(|(known, _)| *known == name).map(|(_, result)| (*result).to_owned());
+        let Some(rest) = text.strip_prefix("job.") else {
+            let direction = direction(text).ok_or_else(|| MetricError::new(text))?;
+            return Ok(Self { job: None, direction: Some(direction) });
+        };
+        let (job, direction) = match rest.rsplit_once('.').and_then(|(job, name)| Some((job, direction(name)?))) {
+            Some((job, direction)) => (job, Some(direction)),
+            None => (rest, None),
+        };
+        if job.is_empty() {
+            return Err(MetricError::new(text));
+        }
+        Ok(Self { job: Some(job.to_owned()), direction })
+    }
+}
+
+impl Work {
+    /// All of it in one run; `None` where the run has no such thing.
+    pub fn of(&self, run: &RunResult) -> Option<DirectionResult> {
+        let ours = |job: &str| match self.job.as_deref() {
+            None => true,
+            Some(name) => name.strip_suffix('*').map_or(job == name, |start| job.starts_with(start)),
+        };
+        let parts = run
+            .jobs
+            .iter()
+            .filter(|job| ours(&job.name))
+            .flat_map(|job| &job.directions)
+            .filter(|part| self.direction.as_ref().is_none_or(|direction| part.direction == *direction));
+        DirectionResult::together(parts)
+    }
+
+    fn words(&self) -> String {
+        let direction = match self.direction.as_deref() {
+            None => "",
+            Some(direction) => direction,
+        };
+        match &self.job {
+            None => direction.to_owned(),
+            Some(job) => format!("{} {direction}", job.trim_end_matches(['*', '-'])).trim().to_owned(),
+        }
+    }
+}
+
+impl Statistic {
+    fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "count" => Self::Count,
+            "iops" => Self::Iops,
+            "iops_mean" => Self::IopsMean,
+            "mib_per_s" => Self::MibPerS,
+            "mb_per_s" => Self::MbPerS,
+            "mean_us" => Self::MeanUs,
+            "max_us" => Self::MaxUs,
+            other => {
+                let percent: f64 = other.strip_prefix('p')?.strip_suffix("_us")?.parse().ok()?;
+                (0.0..=100.0).contains(&percent).then_some(Self::PercentileUs(percent))?
+            }
+        })
+    }
+
+    fn of(self, part: &DirectionResult) -> f64 {
+        match self {
+            Self::Count => part.ios as f64,
+            Self::Iops => part.iops(),
+            Self::IopsMean => part.series.iops_mean(SAMPLE_NS).unwrap_or_else(|| part.iops()),
+            Self::MibPerS => part.bytes_per_s() / f64::from(1 << 20),
+            Self::MbPerS => part.bytes_per_s() / 1e6,
+            Self::MeanUs => part.lat.mean_ns / 1e3,
+            Self::MaxUs => part.lat.max_ns as f64 / 1e3,
+            Self::PercentileUs(percent) => part.lat.percentile_ns(percent) as f64 / 1e3,
+        }
     }
 }
 
@@ -83,11 +189,12 @@ impl Metric {
     /// The metrics that apply to `runs`, most looked-at first.
     pub fn defaults(runs: &[RunResult]) -> Vec<Self> {
         let mut metrics = Vec::new();
-        for direction in ["read", "write", "trim", "sync"] {
+        for direction in ["read", "write", "trim", "finish", "sync"] {
             let present = runs.iter().flat_map(|run| &run.jobs).flat_map(|job| &job.directions);
             if present.into_iter().any(|part| part.direction == direction && part.ios > 0) {
                 let statistics: &[&str] = match direction {
                     "sync" => &["mean_us", "p99_us"],
+                    "finish" => &["iops", "mean_us", "p50_us", "p99_us"],
                     _ => &["iops", "mib_per_s", "mean_us", "p50_us", "p99_us", "p99.9_us"],
                 };
                 metrics.extend(statistics.iter().filter_map(|name| format!("{direction}.{name}").parse().ok()));
@@ -100,13 +207,15 @@ impl Metric {
     /// in microseconds is a time, and one is 1000 ns.
     pub fn unit(&self) -> (Unit, f64) {
         match &self.source {
-            Source::Direction { statistic, .. } => match statistic {
-                Statistic::Iops => (Unit::Iops, 1.0),
+            Source::Work { statistic, .. } => match statistic {
+                Statistic::Count => (Unit::Plain, 1.0),
+                Statistic::Iops | Statistic::IopsMean => (Unit::Iops, 1.0),
                 Statistic::MibPerS => (Unit::Bandwidth, f64::from(1 << 20)),
                 Statistic::MbPerS => (Unit::Bandwidth, 1e6),
                 Statistic::MeanUs | Statistic::MaxUs | Statistic::PercentileUs(_) => (Unit::Time, 1e3),
             },
             Source::WriteAmplification => (Unit::Factor, 1.0),
+            Source::CoresBusy => (Unit::Plain, 1.0),
             Source::Counter(name) if name.ends_with("_ns") => (Unit::Time, 1.0),
             Source::Counter(name) if name.ends_with("_bytes") => (Unit::Bytes, 1.0),
             Source::Counter(_) => (Unit::Plain, 1.0),
@@ -116,17 +225,19 @@ impl Metric {
     /// As a reader would say it: `Read p99 latency`.
     pub fn label(&self) -> String {
         match &self.source {
-            Source::Direction { direction, statistic } => {
+            Source::Work { work, statistic } => {
                 let what = match statistic {
-                    Statistic::Iops => "operations".to_owned(),
+                    Statistic::Count => "operations in all".to_owned(),
+                    Statistic::Iops | Statistic::IopsMean => "operations".to_owned(),
                     Statistic::MibPerS | Statistic::MbPerS => "bandwidth".to_owned(),
                     Statistic::MeanUs => "mean latency".to_owned(),
                     Statistic::MaxUs => "longest latency".to_owned(),
                     Statistic::PercentileUs(percent) => format!("p{percent} latency"),
                 };
-                sentence(&format!("{direction} {what}"))
+                sentence(&format!("{} {what}", work.words()))
             }
             Source::WriteAmplification => "Write amplification".to_owned(),
+            Source::CoresBusy => "Processor cores busy".to_owned(),
             Source::Counter(name) => sentence(name),
         }
     }
@@ -139,17 +250,15 @@ impl Metric {
                 let host = run.counter("device.host_written_bytes").filter(|bytes| *bytes > 0)?;
                 Some(run.counter("device.flash_written_bytes")? as f64 / host as f64)
             }
-            Source::Direction { direction, statistic } => {
-                let part = run.direction(direction)?;
-                Some(match statistic {
-                    Statistic::Iops => part.iops(),
-                    Statistic::MibPerS => part.bytes_per_s() / f64::from(1 << 20),
-                    Statistic::MbPerS => part.bytes_per_s() / 1e6,
-                    Statistic::MeanUs => part.lat.mean_ns / 1e3,
-                    Statistic::MaxUs => part.lat.max_ns as f64 / 1e3,
-                    Statistic::PercentileUs(percent) => part.lat.percentile_ns(*percent) as f64 / 1e3,
-                })
+            Source::CoresBusy => {
+                let busy = run
+                    .counters
+                    .iter()
+                    .filter(|(name, _)| name.strip_prefix("cpu.core").is_some_and(|rest| rest.ends_with("_busy_ns")));
+                let busy_ns: u64 = busy.map(|(_, value)| value).sum();
+                (run.elapsed_ns > 0).then(|| busy_ns as f64 / run.elapsed_ns as f64)
             }
+            Source::Work { work, statistic } => Some(statistic.of(&work.of(run)?)),
         }
     }
 }
@@ -169,11 +278,41 @@ mod tests {
 
     #[test]
     fn names() {
-        for good in ["read.iops", "sync.p99.9_us", "device.write_amplification", "counter.block.merges"] {
+        for good in [
+            "read.iops",
+            "sync.p99.9_us",
+            "device.write_amplification",
+            "counter.block.merges",
+            "finish.mean_us",
+            "job.victim.iops",
+            "job.victim-*.p99.9_us",
+            "job.a.b.reset.iops_mean",
+            "cpu.cores_busy",
+        ] {
             assert_eq!(good.parse::<Metric>().unwrap().to_string(), good);
         }
-        for bad in ["iops", "read.", "read.p101_us", "read.pxx_us", "counter.", "erase.iops"] {
+        for bad in
+            ["iops", "read.", "read.p101_us", "read.pxx_us", "counter.", "erase.iops", "job..iops", "job.iops", "cpu.x"]
+        {
             assert!(bad.parse::<Metric>().is_err(), "{bad} was accepted");
+        }
+    }
+
+    #[test]
+    fn jobs_by_name_and_direction() {
+        let work = |job: Option<&str>, direction: Option<&str>| Work {
+            job: job.map(str::to_owned),
+            direction: direction.map(str::to_owned),
+        };
+        for (text, want) in [
+            ("reset", work(None, Some("trim"))),
+            ("append", work(None, Some("write"))),
+            ("job.a", work(Some("a"), None)),
+            ("job.a.b", work(Some("a.b"), None)),
+            ("job.a.reset", work(Some("a"), Some("trim"))),
+            ("job.a*.read", work(Some("a*"), Some("read"))),
+        ] {
+            assert_eq!(text.parse::<Work>().unwrap(), want);
         }
     }
 }

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 
 use crate::metric::Metric;
-use crate::report::{self, Comparison};
+use crate::quantity::{Effect, Quantity, Values};
+use crate::report::{self, Comparison, Estimate};
 use crate::results::{ResultError, RunResult, Store, counters, latency, runs};
 use crate::run::{LabError, PlannedRun, plan, simulate_recorded};
 use crate::spec::Experiment;
@@ -26,12 +27,34 @@ pub struct Finished {
     pub metrics: Vec<Metric>,
     /// One row a point.
     pub points: Vec<PointSummary>,
-    /// Published values beside ours.
+    /// What one stream costs the other, where the spec asks; one estimate for
+    /// each of `Effect::SHOWN`.
+    pub interference: Vec<PointSummary>,
+    /// Values derived from others.
+    pub derived: Vec<(Quantity, Option<Estimate>)>,
+    /// Published values beside ours, in the units of their metrics' names.
     pub comparisons: Vec<Comparison>,
+    /// The same as pages show them.
+    pub shown_comparisons: Vec<Comparison>,
     /// The report.
     pub report: PathBuf,
-    /// All of it as JSON; fio's json+ when the experiment is a single fio run.
-    pub json: String,
+    /// All of it as JSON.
+    pub json: serde_json::Value,
+}
+
+impl Finished {
+    /// What `--json` prints: fio's json+ when the experiment is a single fio run.
+    pub fn json_text(&self, runs: &[RunResult]) -> String {
+        match runs {
+            [RunResult { fio_json: Some(fio), .. }] => fio.clone(),
+            _ => format!("{:#}", self.json),
+        }
+    }
+
+    /// How many published values are further away than the spec allows.
+    pub fn missed(&self) -> usize {
+        self.comparisons.iter().filter(|row| row.holds() == Some(false)).count()
+    }
 }
 
 /// Keeps the spec, so that reports and merges need nothing but the folder.
@@ -51,7 +74,7 @@ pub fn read(store: &Store) -> Result<(Experiment, Vec<RunResult>), LabError> {
     let mut found = Vec::with_capacity(planned.len());
     let mut missing = Vec::new();
     for run in &planned {
-        match store.get(&run.key)? {
+        match run.kept(store)? {
             Some(result) => found.push(result),
             None => missing.push(run.point.index),
         }
@@ -126,49 +149,62 @@ pub fn write_all(store: &Store, experiment: &Experiment, results: &[RunResult]) 
         }
     }
     let metrics = summary::metrics(experiment, results)?;
-    let points = experiment.points()?;
-    let comparisons = summary::comparisons(experiment, &points, results)?;
-    let data = crate::fill::report_data(experiment, &points, results, &comparisons)?;
-    let report = store.write("report.html", report::render(&data).as_bytes())?;
-    let points = summary::points(results, &metrics);
-    let json = match results {
-        [RunResult { fio_json: Some(fio), .. }] => fio.clone(),
-        _ => json_of(experiment, results, &metrics, &points, &comparisons),
+    let all = experiment.points()?;
+    let values = Values::new(experiment, &all, results);
+    let comparisons = summary::comparisons(experiment, values)?;
+    let mut finished = Finished {
+        points: summary::points(results, &metrics),
+        metrics,
+        interference: summary::interference(experiment, values),
+        derived: summary::derived(experiment, values)?,
+        shown_comparisons: crate::fill::in_base_units(&comparisons, &experiment.spec)?,
+        comparisons,
+        report: PathBuf::new(),
+        json: serde_json::Value::Null,
     };
-    Ok(Finished { metrics, points, comparisons, report, json })
+    let data = crate::fill::report_data(experiment, &all, results, &finished)?;
+    finished.report = store.write("report.html", report::render(&data).as_bytes())?;
+    finished.json = json_of(experiment, results, &finished);
+    Ok(finished)
 }
 
-fn json_of(
-    experiment: &Experiment,
-    results: &[RunResult],
-    metrics: &[Metric],
-    points: &[PointSummary],
-    comparisons: &[Comparison],
-) -> String {
-    let points: Vec<_> = points
-        .iter()
-        .map(|point| {
-            let parameters: serde_json::Map<_, _> =
-                point.parameters.iter().map(|(key, value)| (key.clone(), json!(value))).collect();
-            let values: serde_json::Map<_, _> = metrics
-                .iter()
-                .zip(&point.estimates)
-                .filter_map(|(metric, estimate)| estimate.map(|estimate| (metric.to_string(), json!(estimate))))
-                .collect();
-            json!({ "parameters": parameters, "metrics": values })
-        })
-        .collect();
+fn json_of(experiment: &Experiment, results: &[RunResult], finished: &Finished) -> serde_json::Value {
+    let rows = |rows: &[PointSummary], names: &[String]| -> Vec<serde_json::Value> {
+        rows.iter()
+            .map(|row| {
+                let parameters: serde_json::Map<_, _> =
+                    row.parameters.iter().map(|(key, value)| (key.clone(), json!(value))).collect();
+                let values: serde_json::Map<_, _> = names
+                    .iter()
+                    .zip(&row.estimates)
+                    .filter_map(|(name, estimate)| estimate.map(|estimate| (name.clone(), json!(estimate))))
+                    .collect();
+                json!({ "parameters": parameters, "metrics": values })
+            })
+            .collect()
+    };
+    let metrics: Vec<String> = finished.metrics.iter().map(ToString::to_string).collect();
     let failures: Vec<_> = results.iter().flat_map(|run| &run.failures).collect();
-    let whole = json!({
+    let mut whole = json!({
         "experiment": experiment.name,
         "title": experiment.spec.title,
         "hash": experiment.hash(),
         "version": env!("CARGO_PKG_VERSION"),
-        "points": points,
-        "published": comparisons,
+        "points": rows(&finished.points, &metrics),
+        "published": finished.comparisons,
         "failures": failures,
     });
-    format!("{whole:#}")
+    if !finished.interference.is_empty() {
+        let names: Vec<String> =
+            Effect::SHOWN.into_iter().map(|effect| Quantity::Interference(effect).to_string()).collect();
+        whole["interference"] = rows(&finished.interference, &names).into();
+    }
+    if !finished.derived.is_empty() {
+        let values: serde_json::Map<_, _> =
+            finished.derived.iter().map(|(name, value)| (name.to_string(), json!(value))).collect();
+        whole["derived"] = values.into();
+    }
+    whole
 }
 
 /// Runs the plan's first run once more with a recorder and keeps its spans.

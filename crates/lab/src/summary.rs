@@ -1,9 +1,10 @@
 //! Points over their repeats, and published values beside ours.
 
 use crate::metric::{Metric, MetricError};
+use crate::quantity::{Effect, Place, Quantity, Values};
 use crate::report::{Comparison, Estimate, Unit};
 use crate::results::RunResult;
-use crate::spec::{Experiment, Point, value_text};
+use crate::spec::{Derived, Experiment};
 
 /// A point with its estimates, in the order of the metrics asked for.
 #[derive(Clone, Debug, PartialEq)]
@@ -48,29 +49,19 @@ pub(crate) fn over_repeats(values: impl Iterator<Item = f64>) -> Option<Estimate
 }
 
 /// Every published value of the spec beside ours.
-pub fn comparisons(
-    experiment: &Experiment,
-    points: &[Point],
-    runs: &[RunResult],
-) -> Result<Vec<Comparison>, MetricError> {
+pub fn comparisons(experiment: &Experiment, values: Values<'_>) -> Result<Vec<Comparison>, MetricError> {
     let mut rows = Vec::new();
     for published in &experiment.spec.published {
-        let metric: Metric = published.metric.parse()?;
-        let matching = points.iter().filter(|point| {
-            published.at.iter().all(|(key, value)| {
-                point.parameters.iter().any(|(swept, at)| swept == key && value_text(at) == value_text(value))
-            })
-        });
-        for point in matching {
-            let repeats: Vec<_> = runs.iter().filter(|run| run.point == point.index).collect();
+        let quantity = Quantity::parse(&published.metric, &experiment.spec)?;
+        for place in values.at(&quantity, &published.at) {
             rows.push(Comparison {
                 metric: published.metric.clone(),
-                at: if point.parameters.is_empty() { String::new() } else { point.label() },
+                at: place.label(),
                 // The metric's name ends in the unit of these numbers.
                 unit: Unit::Plain,
                 published: published.value,
                 published_to: published.to,
-                ours: estimate(&metric, &repeats),
+                ours: place.estimate,
                 within: published.within,
                 source: published.source.clone(),
                 note: published.note.clone(),
@@ -78,4 +69,31 @@ pub fn comparisons(
         }
     }
     Ok(rows)
+}
+
+/// What one stream costs the other, one row a combination of the swept values
+/// that are not averaged over; estimates in the order of `Effect::SHOWN`.
+pub fn interference(experiment: &Experiment, values: Values<'_>) -> Vec<PointSummary> {
+    if experiment.spec.interference.is_none() {
+        return Vec::new();
+    }
+    let columns: Vec<Vec<Place>> =
+        Effect::SHOWN.into_iter().map(|effect| values.of(&Quantity::Interference(effect))).collect();
+    let rows = columns.first().map_or(&[][..], Vec::as_slice);
+    let row = |(index, place): (usize, &Place)| PointSummary {
+        parameters: place.parameters.clone(),
+        estimates: columns.iter().map(|column| column.get(index).and_then(|place| place.estimate)).collect(),
+    };
+    rows.iter().enumerate().map(row).collect()
+}
+
+/// The values that the spec derives from others, in its order.
+pub fn derived(experiment: &Experiment, values: Values<'_>) -> Result<Vec<(Quantity, Option<Estimate>)>, MetricError> {
+    let spec = &experiment.spec;
+    let value = |row: &Derived| {
+        let quantity = Quantity::parse(&format!("derived.{}", row.name), spec)?;
+        let estimate = values.of(&quantity).first().and_then(|place| place.estimate);
+        Ok((quantity, estimate))
+    };
+    spec.derived.iter().map(value).collect()
 }

@@ -38,6 +38,12 @@ pub struct ReportData {
     pub points: Vec<PointData>,
     /// Metrics against swept parameters.
     pub plots: Vec<SweepPlot>,
+    /// Values over two swept parameters.
+    pub heat_maps: Vec<HeatMapData>,
+    /// What one stream of commands costs another, where that was measured.
+    pub effects: Option<EffectTable>,
+    /// Values made of others: what, its unit, and ours where there is one.
+    pub derived: Vec<(String, Unit, Option<Estimate>)>,
     /// Published values beside ours.
     pub comparisons: Vec<Comparison>,
     /// The story of one request of each kind.
@@ -229,6 +235,40 @@ pub struct SweepLine {
     /// Published values of the same metric: (swept value, lower end, upper end).
     pub published: Vec<(f64, f64, f64)>,
 }
+
+/// A value over two swept parameters.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct HeatMapData {
+    /// Heading.
+    pub title: String,
+    /// Name of the parameter across.
+    pub x_label: String,
+    /// Its values.
+    pub x_names: Vec<String>,
+    /// Name of the parameter down.
+    pub y_label: String,
+    /// Its values, from the top.
+    pub y_names: Vec<String>,
+    /// What the cells show.
+    pub value_label: String,
+    /// Unit of the cells.
+    pub unit: Unit,
+    /// Maps side by side, under one scale: a name, which may be empty for the
+    /// only one, and rows of cells.
+    pub panels: Vec<(String, Vec<Vec<Option<f64>>>)>,
+}
+
+/// What one stream of commands costs another.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct EffectTable {
+    /// The measures: name and unit.
+    pub columns: Vec<(String, Unit)>,
+    /// Swept parameters that tell the rows apart, and a cell for each column.
+    pub rows: Vec<EffectRow>,
+}
+
+/// Swept parameters as text, and one estimate for each column.
+pub type EffectRow = (Vec<(String, String)>, Vec<Option<Estimate>>);
 
 /// A published or expected value beside ours.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]

@@ -8,7 +8,10 @@
 mod chart;
 mod data;
 mod downloads;
+mod effects;
+mod heat_map;
 mod html;
+mod index;
 mod latency;
 mod number;
 mod overview;
@@ -23,7 +26,9 @@ mod throughput;
 mod utilisation;
 
 pub use data::{
-    ChannelUtilisation, Comparison, Counter, CounterGroup, DeviceData, DirectionData, Estimate, PointData, ReportData,
-    Severity, Story, SweepLine, SweepPlot, ThroughputSample, Unit, Utilisation, Warning,
+    ChannelUtilisation, Comparison, Counter, CounterGroup, DeviceData, DirectionData, EffectRow, EffectTable, Estimate,
+    HeatMapData, PointData, ReportData, Severity, Story, SweepLine, SweepPlot, ThroughputSample, Unit, Utilisation,
+    Warning,
 };
-pub use page::render;
+pub use index::IndexEntry;
+pub use page::{render, render_index};

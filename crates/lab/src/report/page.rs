@@ -2,7 +2,9 @@
 
 use super::html::{Section, esc};
 use super::thin::{PICTURED_POINTS, thinned};
-use super::{ReportData, Severity, downloads, overview, points, published, story, sweep};
+use super::{
+    IndexEntry, ReportData, Severity, downloads, effects, heat_map, index, overview, points, published, story, sweep,
+};
 
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
@@ -14,25 +16,38 @@ pub fn render(data: &ReportData) -> String {
     let data = &thinned(data);
     let sections = sections(data);
     let title = if data.title.is_empty() { "Untitled experiment" } else { &data.title };
+    let links: Vec<(String, &str)> = sections.iter().map(|section| (section.id.to_owned(), section.heading)).collect();
+    let body = header(data, title) + &sections.iter().map(Section::html).collect::<String>();
+    document(title, &data.version, &links, &body)
+}
+
+/// A page over many experiments, each with its published values.
+pub fn render_index(title: &str, entries: &[IndexEntry]) -> String {
+    let version = env!("CARGO_PKG_VERSION");
+    let mut links: Vec<(String, &str)> = vec![("all".to_owned(), "All experiments")];
+    links.extend(entries.iter().enumerate().map(|(index, entry)| (format!("experiment-{index}"), entry.name.as_str())));
+    let body = format!("<header><h1>{}</h1></header>\n{}", esc(title), index::body(entries));
+    document(title, version, &links, &body)
+}
+
+/// A whole page: contents with `links` to (anchor, heading), then `body`.
+fn document(title: &str, version: &str, links: &[(String, &str)], body: &str) -> String {
     let mut out = format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n\
          <meta name=\"color-scheme\" content=\"light dark\"/>\n<meta name=\"generator\" content=\"plumb {}\"/>\n\
          <title>{}</title>\n<style>/*<![CDATA[*/\n{STYLE}/*]]>*/</style>\n</head>\n<body>\n",
-        esc(&data.version),
+        esc(version),
         esc(title)
     );
     out += "<nav aria-label=\"Contents\"><a class=\"home\" href=\"#top\">Contents</a><ol>";
-    for section in &sections {
-        out += &format!("<li><a href=\"#{}\">{}</a></li>", section.id, section.heading);
+    for (anchor, heading) in links {
+        out += &format!("<li><a href=\"#{anchor}\">{}</a></li>", esc(heading));
     }
     out +=
         "</ol><button id=\"theme\" type=\"button\" hidden=\"hidden\">Dark or light</button></nav>\n<main id=\"top\">\n";
-    out += &header(data, title);
-    for section in &sections {
-        out += &section.html();
-    }
-    out += &format!("<footer>Made by Plumb {}.</footer>\n</main>\n", esc(&data.version));
+    out += body;
+    out += &format!("<footer>Made by Plumb {}.</footer>\n</main>\n", esc(version));
     out + &format!("<script>//<![CDATA[\n{SCRIPT}//]]></script>\n</body>\n</html>\n")
 }
 
@@ -76,6 +91,7 @@ fn sections(data: &ReportData) -> Vec<Section> {
     let alone = data.points.len() == 1;
     let candidates = [
         ("summary", "Summary", summary(data)),
+        ("interference", "Interference", interference(data)),
         ("published", "Published beside ours", published::comparisons(&data.comparisons).unwrap_or_default()),
         ("sweep", "Across the sweep", data.plots.iter().filter_map(sweep::plot).collect()),
         ("together", "Points together", points::overlay(&data.points)),
@@ -86,6 +102,11 @@ fn sections(data: &ReportData) -> Vec<Section> {
     ];
     let filled = candidates.into_iter().filter(|(.., body)| !body.is_empty());
     filled.map(|(id, heading, body)| Section { id, heading, body }).collect()
+}
+
+fn interference(data: &ReportData) -> String {
+    let maps = data.heat_maps.iter().filter_map(heat_map::panels);
+    data.effects.iter().map(effects::table).chain(maps).chain(effects::derived(&data.derived)).collect()
 }
 
 fn summary(data: &ReportData) -> String {

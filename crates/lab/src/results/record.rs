@@ -21,8 +21,8 @@ pub struct RunResult {
     pub elapsed_ns: u64,
     /// One for each job, or group of jobs under `group_reporting`.
     pub jobs: Vec<JobResult>,
-    /// Counters of the device (`device.*`) and the block layer (`block.*`), in a
-    /// fixed order. Names end in their unit.
+    /// Counters of the device (`device.*`), the block layer (`block.*`) and the
+    /// processors (`cpu.*`), in a fixed order. Names end in their unit.
     pub counters: Vec<(String, u64)>,
     /// Requests that were asked for and not served, and errors: one line each.
     /// Empty on a run that did what was asked.
@@ -51,14 +51,14 @@ pub struct StoryRecord {
 pub struct JobResult {
     /// Its name.
     pub name: String,
-    /// Its directions, those without I/O left out: `read`, `write`, `trim`, `sync`.
+    /// Its directions, those without I/O left out: `read`, `write`, `trim`, `finish`, `sync`.
     pub directions: Vec<DirectionResult>,
 }
 
 /// What one job did in one direction.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DirectionResult {
-    /// `read`, `write`, `trim` or `sync`.
+    /// `read`, `write`, `trim` (a zone's reset), `finish` or `sync`.
     pub direction: String,
     /// Requests completed.
     pub ios: u64,
@@ -157,6 +157,27 @@ impl DirectionResult {
     pub fn bytes_per_s(&self) -> f64 {
         rate(self.bytes, self.runtime_ns)
     }
+
+    /// Several jobs' work taken together, under the first one's direction;
+    /// `None` without any.
+    pub fn together<'a>(parts: impl Iterator<Item = &'a Self>) -> Option<Self> {
+        let parts: Vec<_> = parts.collect();
+        let first = parts.first()?;
+        if parts.len() == 1 {
+            return Some((*first).clone());
+        }
+        Some(Self {
+            direction: first.direction.clone(),
+            ios: parts.iter().map(|part| part.ios).sum(),
+            bytes: parts.iter().map(|part| part.bytes).sum(),
+            // Jobs of a group run side by side: the group lasts as long as its longest.
+            runtime_ns: parts.iter().map(|part| part.runtime_ns).max().unwrap_or(0),
+            slat: merged_option(parts.iter().map(|part| part.slat.as_ref())),
+            clat: merged_option(parts.iter().map(|part| part.clat.as_ref())),
+            lat: Latency::merged(parts.iter().map(|part| &part.lat)),
+            series: Series::summed(parts.iter().map(|part| &part.series)),
+        })
+    }
 }
 
 fn rate(amount: u64, runtime_ns: u64) -> f64 {
@@ -171,23 +192,9 @@ impl RunResult {
 
     /// All jobs' work in one direction taken together.
     pub fn direction(&self, direction: &str) -> Option<DirectionResult> {
-        let parts: Vec<_> =
-            self.jobs.iter().flat_map(|job| &job.directions).filter(|part| part.direction == direction).collect();
-        let first = parts.first()?;
-        if parts.len() == 1 {
-            return Some((*first).clone());
-        }
-        Some(DirectionResult {
-            direction: direction.to_owned(),
-            ios: parts.iter().map(|part| part.ios).sum(),
-            bytes: parts.iter().map(|part| part.bytes).sum(),
-            // Jobs of a group run side by side: the group lasts as long as its longest.
-            runtime_ns: parts.iter().map(|part| part.runtime_ns).max().unwrap_or(0),
-            slat: merged_option(parts.iter().map(|part| part.slat.as_ref())),
-            clat: merged_option(parts.iter().map(|part| part.clat.as_ref())),
-            lat: Latency::merged(parts.iter().map(|part| &part.lat)),
-            series: Series::summed(parts.iter().map(|part| &part.series)),
-        })
+        DirectionResult::together(
+            self.jobs.iter().flat_map(|job| &job.directions).filter(|part| part.direction == direction),
+        )
     }
 }
 
@@ -197,6 +204,18 @@ fn merged_option<'a>(parts: impl Iterator<Item = Option<&'a Latency>>) -> Option
 }
 
 impl Series {
+    /// fio's `iops_mean`: the mean rate of samples of `window_ns`, those
+    /// without a completed request left out; `None` where the run is shorter
+    /// than two windows.
+    pub fn iops_mean(&self, window_ns: u64) -> Option<f64> {
+        let each = (window_ns / self.interval_ns.max(1)).max(1) as usize;
+        // What is left of the last window is no sample.
+        let samples: Vec<u64> =
+            self.ios.chunks_exact(each).map(|window| window.iter().sum()).filter(|ios| *ios > 0).collect();
+        let covered_s = (each as u64 * self.interval_ns) as f64 / 1e9;
+        (samples.len() > 1).then(|| samples.iter().sum::<u64>() as f64 / samples.len() as f64 / covered_s)
+    }
+
     /// Adds series up, on the coarsest of their intervals (each is a multiple
     /// of the finer ones: intervals only ever double).
     fn summed<'a>(parts: impl Iterator<Item = &'a Self> + Clone) -> Self {

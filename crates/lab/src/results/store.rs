@@ -84,21 +84,7 @@ impl Store {
     /// Keeps `bytes` as `name`: whole or not at all, whatever interrupts it.
     pub fn write(&self, name: &str, bytes: &[u8]) -> Result<PathBuf, ResultError> {
         let path = self.folder.join(name);
-        let fail = |source| ResultError::Write { path: path.clone(), source };
-        if let Some(parent) = path.parent() {
-            fs::create_dir_all(parent).map_err(fail)?;
-        }
-        let partial = path.with_extension(format!("partial-{}", std::process::id()));
-        let written = fs::File::create(&partial).and_then(|mut file| {
-            file.write_all(bytes)?;
-            file.sync_all()?;
-            fs::rename(&partial, &path)
-        });
-        if let Err(source) = written {
-            // A full disk must not stay full of our leftovers.
-            let _ = fs::remove_file(&partial);
-            return Err(fail(source));
-        }
+        write_whole(&path, bytes)?;
         Ok(path)
     }
 
@@ -154,6 +140,26 @@ impl Store {
         let path = self.folder.join(name);
         fs::read_to_string(&path).map_err(|source| ResultError::Read { path, source })
     }
+}
+
+/// Writes a file whole or not at all, whatever interrupts it, and the folders above it.
+pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), ResultError> {
+    let fail = |source| ResultError::Write { path: path.to_owned(), source };
+    if let Some(parent) = path.parent() {
+        fs::create_dir_all(parent).map_err(fail)?;
+    }
+    let partial = path.with_extension(format!("partial-{}", std::process::id()));
+    let written = fs::File::create(&partial).and_then(|mut file| {
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        fs::rename(&partial, path)
+    });
+    if let Err(source) = written {
+        // A full disk must not stay full of our leftovers.
+        let _ = fs::remove_file(&partial);
+        return Err(fail(source));
+    }
+    Ok(())
 }
 
 fn run_name(key: &str) -> String {

@@ -157,3 +157,11 @@ pub(super) fn block_counters(statistics: &Statistics) -> Vec<(String, u64)> {
     }
     counters
 }
+
+/// The processors' counters: `cpu.coreN_busy_ns` and totals.
+pub(super) fn cpu_counters(counters: &[(String, u64)]) -> impl Iterator<Item = (String, u64)> {
+    counters.iter().map(|(name, value)| {
+        let name = name.strip_prefix("cpu").map_or(name.clone(), |core| format!("core{core}"));
+        (format!("cpu.{name}"), *value)
+    })
+}

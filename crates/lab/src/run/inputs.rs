@@ -84,8 +84,20 @@ fn jobs(spec: &Spec, name: &str, text: &[u8], hasher: &mut blake3::Hasher) -> Re
         spec.workload.variables.iter().map(|(key, value)| (key.clone(), value_text(value))).collect();
     let overrides: Vec<String> =
         spec.workload.set.iter().map(|(key, value)| format!("{key}={}", value_text(value))).collect();
-    let jobs = JobFile::parse(&Source { name, text, variables: &variables, overrides: &overrides })
+    let mut jobs = JobFile::parse(&Source { name, text, variables: &variables, overrides: &overrides })
         .map_err(|error| LabError::Job(Box::new(error), String::from_utf8_lossy(text).into_owned()))?;
+    let wanted: Vec<&String> = spec.workload.sections.values().flatten().collect();
+    if let Some(absent) = wanted.iter().find(|name| jobs.jobs.iter().all(|job| job.name != ***name)) {
+        let known: Vec<&str> = jobs.jobs.iter().map(|job| job.name.as_str()).collect();
+        let message = format!(
+            "workload.sections names `{absent}`, which {name} does not have; write one of {}",
+            known.join(", ")
+        );
+        return Err(LabError::Unfit { message });
+    }
+    if !spec.workload.sections.is_empty() {
+        jobs.jobs.retain(|job| wanted.contains(&&job.name));
+    }
     hasher.update(b"fio").update(text);
     Ok(WorkloadInput::Fio(jobs))
 }

@@ -8,11 +8,12 @@ mod stories;
 
 use std::sync::Arc;
 
-use crate::results::ResultError;
+use crate::quantity::texts;
+use crate::results::{ResultError, RunResult, Store};
 use crate::spec::{Experiment, Point, SpecError};
 
 pub use inputs::{Inputs, WorkloadInput};
-pub use pool::{Observer, PoolOptions, PoolOutcome, Quiet, Shard, execute};
+pub use pool::{Batch, Observer, PoolOptions, PoolOutcome, Quiet, Shard, execute, finished};
 pub(crate) use simulate::{simulate, simulate_recorded};
 
 /// One run to do: a point under a seed.
@@ -28,6 +29,16 @@ pub struct PlannedRun {
     pub seed: u64,
     /// Names the result.
     pub key: String,
+}
+
+impl PlannedRun {
+    /// Its result, where `store` has it.
+    pub fn kept(&self, store: &Store) -> Result<Option<RunResult>, ResultError> {
+        let Some(result) = store.get(&self.key)? else { return Ok(None) };
+        // Points of the same settings share a result, and sweeps may grow.
+        let (point, repeat, parameters) = (self.point.index, self.repeat, texts(&self.point));
+        Ok(Some(RunResult { point, repeat, parameters, ..result }))
+    }
 }
 
 /// Why an experiment cannot be run.
@@ -81,7 +92,9 @@ impl LabError {
 /// checks all inputs, so that a fault shows before the first run.
 pub fn plan(experiment: &Experiment) -> Result<Vec<PlannedRun>, LabError> {
     let mut plan = Vec::new();
-    for point in experiment.points()? {
+    let points = experiment.points()?;
+    crate::quantity::check(experiment, &points)?;
+    for point in points {
         let inputs = Arc::new(Inputs::read(&point.spec, &experiment.folder)?);
         for repeat in 0..experiment.spec.run.repeats {
             let seed = experiment.spec.run.seed.wrapping_add(repeat.into());

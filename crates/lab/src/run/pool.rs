@@ -1,10 +1,11 @@
 //! Runs of a sweep over the machine's cores: in parallel, resumable, in shards.
 
+use std::collections::BTreeSet;
 use std::str::FromStr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use crate::results::{RunResult, Store};
+use crate::results::{ResultError, RunResult, Store};
 
 use super::{LabError, PlannedRun, simulate};
 
@@ -75,57 +76,101 @@ pub struct PoolOptions<'a> {
     pub stop: &'a AtomicBool,
 }
 
-/// What came of it.
-#[derive(Debug)]
+/// The runs of one experiment and the folder that keeps them.
+#[derive(Clone, Copy)]
+pub struct Batch<'a> {
+    /// The experiment's name, for the progress; empty where there is only one.
+    pub name: &'a str,
+    /// Its runs.
+    pub plan: &'a [PlannedRun],
+    /// Where they are kept.
+    pub store: &'a Store,
+}
+
+/// What came of one experiment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolOutcome {
-    /// The finished runs of this shard, in the plan's order.
-    pub runs: Vec<RunResult>,
+    /// Runs of this shard that are finished and kept.
+    pub finished: usize,
     /// How many of this shard's runs were not finished before the stop.
     pub unfinished: usize,
 }
 
-/// Does every run of the shard that the store does not hold yet.
-pub fn execute(plan: &[PlannedRun], store: &Store, options: PoolOptions<'_>) -> Result<PoolOutcome, LabError> {
-    let ours: Vec<(usize, &PlannedRun)> =
-        plan.iter().enumerate().filter(|(position, _)| options.shard.takes(*position)).collect();
-    let mut finished: Vec<Option<RunResult>> = Vec::with_capacity(ours.len());
-    for (_, run) in &ours {
-        finished.push(store.get(&run.key)?);
+/// A run that nobody has done yet.
+struct Missing<'a> {
+    batch: usize,
+    position: usize,
+    run: &'a PlannedRun,
+}
+
+/// Does every run of the shard that its store does not hold yet, the batches'
+/// runs in one queue. A fault ends the runs of its own batch only.
+pub fn execute(batches: &[Batch<'_>], options: PoolOptions<'_>) -> Vec<Result<PoolOutcome, LabError>> {
+    let mut outcomes: Vec<Result<PoolOutcome, LabError>> = Vec::with_capacity(batches.len());
+    let mut missing: Vec<Missing<'_>> = Vec::new();
+    let mut total = 0;
+    for (batch, work) in batches.iter().enumerate() {
+        let mut outcome = Ok(PoolOutcome { finished: 0, unfinished: 0 });
+        let mut wanted = BTreeSet::new();
+        for (_, run) in work.plan.iter().enumerate().filter(|(position, _)| options.shard.takes(*position)) {
+            match (work.store.get(&run.key), &mut outcome) {
+                (Ok(Some(_)), Ok(outcome)) => outcome.finished += 1,
+                // Two points of the same settings are one run.
+                (Ok(None), Ok(outcome)) if !wanted.insert(&run.key) => outcome.finished += 1,
+                (Ok(None), Ok(outcome)) => {
+                    outcome.unfinished += 1;
+                    missing.push(Missing { batch, position: total, run });
+                }
+                (Err(error), _) => outcome = Err(error.into()),
+                (Ok(_), Err(_)) => {}
+            }
+            total += 1;
+        }
+        outcomes.push(outcome);
     }
-    let missing: Vec<usize> = (0..ours.len()).filter(|slot| finished[*slot].is_none()).collect();
-    options.observer.begin(ours.len(), ours.len() - missing.len());
+    missing.retain(|item| outcomes[item.batch].is_ok());
+    options.observer.begin(total, total - missing.len());
 
     let next = AtomicUsize::new(0);
-    let failed = AtomicBool::new(false);
-    let slots = Mutex::new(finished);
-    let first_error = Mutex::new(None);
-    let halted = || options.stop.load(Ordering::Relaxed) || failed.load(Ordering::Relaxed);
+    let faulty: Vec<AtomicBool> = outcomes.iter().map(|outcome| AtomicBool::new(outcome.is_err())).collect();
+    let outcomes = Mutex::new(outcomes);
+    let settle = |batch: usize, settle: &mut dyn FnMut(&mut Result<PoolOutcome, LabError>)| {
+        settle(&mut outcomes.lock().unwrap_or_else(std::sync::PoisonError::into_inner)[batch]);
+    };
     let worker = || {
-        while !halted() {
-            let Some(slot) = missing.get(next.fetch_add(1, Ordering::Relaxed)) else { return };
-            let (position, run) = ours[*slot];
-            let label = run.point.label();
-            let progress = |fraction| options.observer.progress(position, &label, fraction);
-            let done = simulate(run, &progress, &halted).and_then(|result| {
-                if let Some(result) = &result {
-                    store.put(result)?;
-                }
-                Ok(result)
+        while let Some(item) = missing.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let (work, fault) = (&batches[item.batch], &faulty[item.batch]);
+            let halted = || options.stop.load(Ordering::Relaxed) || fault.load(Ordering::Relaxed);
+            if halted() {
+                continue;
+            }
+            let label = format!("{} {}", work.name, item.run.point.label());
+            let progress = |fraction| options.observer.progress(item.position, label.trim_start(), fraction);
+            let done = simulate(item.run, &progress, &halted).and_then(|result| {
+                let kept = result.map(|result| work.store.put(&result)).transpose()?;
+                Ok(kept.is_some())
             });
             match done {
-                Ok(Some(result)) => {
-                    if let Ok(mut slots) = slots.lock() {
-                        slots[*slot] = Some(result);
-                    }
-                    options.observer.end(position);
+                Ok(false) => {}
+                Ok(true) => {
+                    settle(item.batch, &mut |outcome| {
+                        if let Ok(outcome) = outcome {
+                            outcome.finished += 1;
+                            outcome.unfinished -= 1;
+                        }
+                    });
+                    options.observer.end(item.position);
                 }
-                Ok(None) => return,
                 Err(error) => {
-                    failed.store(true, Ordering::Relaxed);
-                    if let Ok(mut first) = first_error.lock() {
-                        first.get_or_insert(error);
-                    }
-                    return;
+                    fault.store(true, Ordering::Relaxed);
+                    let mut error = Some(error);
+                    settle(item.batch, &mut |outcome| {
+                        if outcome.is_ok()
+                            && let Some(error) = error.take()
+                        {
+                            *outcome = Err(error);
+                        }
+                    });
                 }
             }
         }
@@ -135,12 +180,13 @@ pub fn execute(plan: &[PlannedRun], store: &Store, options: PoolOptions<'_>) -> 
             scope.spawn(worker);
         }
     });
-    if let Some(error) = first_error.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner) {
-        return Err(error);
-    }
-    let slots = slots.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let unfinished = slots.iter().filter(|slot| slot.is_none()).count();
-    Ok(PoolOutcome { runs: slots.into_iter().flatten().collect(), unfinished })
+    outcomes.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// The finished runs of a shard, in the plan's order.
+pub fn finished(plan: &[PlannedRun], store: &Store, shard: Shard) -> Result<Vec<RunResult>, ResultError> {
+    let ours = plan.iter().enumerate().filter(|(position, _)| shard.takes(*position));
+    ours.filter_map(|(_, run)| run.kept(store).transpose()).collect()
 }
 
 #[cfg(test)]

@@ -10,12 +10,13 @@ use workload::fio::{self, parse::Verify};
 use workload::replay::Replay;
 use workload::{Host, IoCosts};
 
-use super::convert::{block_counters, played, replayed};
+use super::convert::{block_counters, cpu_counters, played, replayed};
 use super::inputs::open_trace;
 use super::stories::{self, Stories};
 use super::{LabError, PlannedRun, WorkloadInput};
+use crate::quantity::texts;
 use crate::results::RunResult;
-use crate::spec::{Contents, value_text};
+use crate::spec::Contents;
 
 /// Virtual time between looks at the stop flag and the progress.
 const SLICE: Nanos = Nanos::from_millis(5);
@@ -97,12 +98,13 @@ fn play(
     counters.extend(disk.device_counters().into_iter().map(|(name, value)| (format!("device.{name}"), value)));
     counters
         .extend(block_counters(&disk.statistics()).into_iter().map(|(name, value)| (format!("block.{name}"), value)));
+    counters.extend(cpu_counters(&host.cpus.counters()));
     Ok(Some(RunResult {
         key: run.key.clone(),
         point: run.point.index,
         repeat: run.repeat,
         seed: run.seed,
-        parameters: run.point.parameters.iter().map(|(key, value)| (key.clone(), value_text(value))).collect(),
+        parameters: texts(&run.point),
         device_model: disk.with_device(|device| device.identity().model.clone()),
         elapsed_ns: host.sim.now().0,
         jobs: played.jobs,

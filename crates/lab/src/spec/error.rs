@@ -61,6 +61,24 @@ pub enum SpecError {
         /// The key.
         key: String,
     },
+    /// A swept value that names no bundle.
+    #[error("[sweep] `{key}` has the value `{value}`, which [variants.{key}] does not have; write one of {known}")]
+    NoVariant {
+        /// The key.
+        key: String,
+        /// The value.
+        value: String,
+        /// The values there are.
+        known: String,
+    },
+    /// A value that cannot be shown for what it is asked of.
+    #[error("{place}: {message}")]
+    Unclear {
+        /// Where.
+        place: &'static str,
+        /// What is wrong, and the mend.
+        message: String,
+    },
     /// Too many points.
     #[error("the sweep has more than {limit} points; take values out or split the spec")]
     TooManyPoints {

@@ -4,6 +4,7 @@
 //! into that same document, so there is one way to say anything:
 //! `--set stack.device=optane-905p-960gb`, `"workload.set.iodepth" = [1, 32]`.
 
+mod derived;
 mod error;
 mod overrides;
 mod sweep;
@@ -15,6 +16,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use units::Nanos;
 
+pub use derived::{Derived, Form, HeatMap, Interference};
 pub use error::SpecError;
 pub use overrides::Override;
 pub use sweep::{Point, short_key, value_text};
@@ -42,12 +44,25 @@ pub struct Spec {
     /// Cartesian product, the last key varying fastest.
     #[serde(default)]
     pub sweep: toml::Table,
+    /// Named bundles of settings: for a swept key of this name, what each of
+    /// its values stands for.
+    #[serde(default)]
+    pub variants: BTreeMap<String, BTreeMap<String, toml::Table>>,
     /// Metrics to print; all that apply when empty.
     #[serde(default)]
     pub metrics: Vec<String>,
     /// Plots of one metric against one swept key.
     #[serde(default)]
     pub plot: Vec<Plot>,
+    /// Pictures of one value over two swept keys.
+    #[serde(default)]
+    pub heat_map: Vec<HeatMap>,
+    /// What one stream of commands costs another.
+    #[serde(default)]
+    pub interference: Option<Interference>,
+    /// Values made of two others.
+    #[serde(default)]
+    pub derived: Vec<Derived>,
     /// Published values, printed beside ours.
     #[serde(default)]
     pub published: Vec<Published>,
@@ -134,6 +149,11 @@ pub struct Workload {
     /// How to replay the trace.
     #[serde(default)]
     pub replay: Replay,
+    /// Which jobs of the file run, by name, as under fio's `--section`: lists
+    /// under labels, so that a sweep can vary one list and leave another. All,
+    /// when there is no list.
+    #[serde(default)]
+    pub sections: BTreeMap<String, Vec<String>>,
     /// fio options that win over the job file in every job.
     #[serde(default)]
     pub set: toml::Table,
@@ -314,20 +334,30 @@ impl Experiment {
         if self.spec.run.repeats == 0 {
             return Err(SpecError::NoRepeats);
         }
-        for published in &self.spec.published {
-            if let Some(key) = published.at.keys().find(|key| !self.spec.sweep.contains_key(*key)) {
-                return Err(SpecError::NotSwept { key: key.clone(), place: "[[published]] at" });
-            }
-        }
-        for plot in &self.spec.plot {
-            for key in std::iter::once(&plot.x).chain(&plot.series) {
-                if !self.spec.sweep.contains_key(key) {
-                    return Err(SpecError::NotSwept { key: key.clone(), place: "[[plot]]" });
-                }
-            }
-        }
+        self.check_keys()?;
         // Every point must type-check before the first one runs.
         self.points().map(drop)
+    }
+
+    /// Whether every key that plots, published values and the like use is swept.
+    fn check_keys(&self) -> Result<(), SpecError> {
+        let spec = &self.spec;
+        let mut used: Vec<(&'static str, &String)> = Vec::new();
+        used.extend(spec.published.iter().flat_map(|row| row.at.keys()).map(|key| ("[[published]] at", key)));
+        used.extend(
+            spec.plot.iter().flat_map(|plot| [&plot.x].into_iter().chain(&plot.series)).map(|key| ("[[plot]]", key)),
+        );
+        let maps = spec.heat_map.iter().flat_map(|map| [&map.x, &map.y].into_iter().chain(&map.by));
+        used.extend(maps.map(|key| ("[[heat_map]]", key)));
+        used.extend(
+            spec.derived.iter().flat_map(|row| row.at.keys().chain(row.to.keys())).map(|key| ("[[derived]]", key)),
+        );
+        let interference = spec.interference.iter().flat_map(|section| section.without.keys().chain(&section.over));
+        used.extend(interference.map(|key| ("[interference]", key)));
+        match used.into_iter().find(|(_, key)| !spec.sweep.contains_key(*key)) {
+            Some((place, key)) => Err(SpecError::NotSwept { key: key.clone(), place }),
+            None => Ok(()),
+        }
     }
 
     /// The points of the sweep, in order.

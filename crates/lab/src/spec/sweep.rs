@@ -3,9 +3,25 @@
 use toml::Value;
 
 use super::{Experiment, Override, Spec, SpecError, hash_document};
+use crate::device::leaves;
 
 /// More points than this is a mistake in a spec, not an experiment.
 const POINTS_MAX: usize = 100_000;
+
+/// What says how results are shown, and not what they are.
+const UNRELATED: [&str; 11] = [
+    "sweep",
+    "variants",
+    "published",
+    "plot",
+    "heat_map",
+    "interference",
+    "derived",
+    "metrics",
+    "title",
+    "description",
+    "source",
+];
 
 /// One point of a sweep.
 #[derive(Clone, Debug)]
@@ -75,11 +91,24 @@ pub(super) fn expand(experiment: &Experiment) -> Result<Vec<Point>, SpecError> {
 fn point(experiment: &Experiment, index: usize, parameters: Vec<(String, Value)>) -> Result<Point, SpecError> {
     let mut document = experiment.document.clone();
     // What does not change a point's own result must not change its key.
-    for unrelated in ["sweep", "published", "plot", "metrics", "title", "description", "source"] {
+    for unrelated in UNRELATED {
         document.remove(unrelated);
     }
     for (key, value) in &parameters {
-        Override::new(key, value.clone()).apply(&mut document)?;
+        match experiment.spec.variants.get(key) {
+            None => Override::new(key, value.clone()).apply(&mut document)?,
+            Some(variants) => {
+                let name = value_text(value);
+                let bundle = variants.get(&name).ok_or_else(|| SpecError::NoVariant {
+                    key: key.clone(),
+                    value: name,
+                    known: variants.keys().cloned().collect::<Vec<_>>().join(", "),
+                })?;
+                for (path, value) in leaves(bundle) {
+                    Override::new(&path, value).apply(&mut document)?;
+                }
+            }
+        }
     }
     let mut typed = document.clone();
     typed.insert("title".to_owned(), Value::String(experiment.spec.title.clone()));

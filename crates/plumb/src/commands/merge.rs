@@ -31,12 +31,11 @@ pub fn merge(arguments: &MergeArguments) -> Done {
     let (experiment, runs) = lab::outputs::read(&out)?;
     let finished = lab::outputs::write_all(&out, &experiment, &runs)?;
     if arguments.json {
-        println!("{}", finished.json);
+        println!("{}", finished.json_text(&runs));
     } else {
         run::print(&experiment, &finished, &runs);
         println!("\nresults  {}", out.folder().display());
         println!("report   {}", finished.report.display());
     }
-    let missed = finished.comparisons.iter().filter(|row| row.holds() == Some(false)).count();
-    Ok(run::verdict(&runs, missed))
+    Ok(run::verdict("", &runs, finished.missed()))
 }

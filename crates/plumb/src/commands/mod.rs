@@ -1,5 +1,6 @@
 //! One file a subcommand.
 
+pub mod folder;
 pub mod list;
 pub mod merge;
 pub mod report;

@@ -26,7 +26,7 @@ pub fn report(arguments: &ReportArguments) -> Done {
     let (experiment, runs) = lab::outputs::read(&store)?;
     let finished = lab::outputs::write_all(&store, &experiment, &runs)?;
     if arguments.json {
-        println!("{}", finished.json);
+        println!("{}", finished.json_text(&runs));
     } else {
         run::print(&experiment, &finished, &runs);
         println!("\nreport   {}", finished.report.display());

@@ -1,4 +1,4 @@
-//! `plumb run`: specs, job files and traces.
+//! `plumb run`: specs, folders of specs, job files and traces.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -6,11 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use clap::Args;
+use lab::quantity::Effect;
 use lab::results::Store;
 use lab::spec::{Experiment, Override};
-use lab::{PoolOptions, Shard};
+use lab::{Batch, PoolOptions, Shard};
 
-use super::{Done, EXIT_FAILED, EXIT_INTERRUPTED};
+use super::{Done, EXIT_FAILED, EXIT_INTERRUPTED, folder};
 use crate::failure::Failure;
 use crate::terminal::{Progress, number, print_table};
 
@@ -18,13 +19,14 @@ use crate::terminal::{Progress, number, print_table};
 #[derive(Args)]
 #[command(after_help = "Examples:
   plumb run experiments/quickstart.toml
+  plumb run experiments/zns
   plumb run job.fio --device optane-905p-960gb --json > fio.json
   plumb run job.fio --set workload.set.iodepth=8 --set stack.block.scheduler=mq-deadline
   plumb run msr.csv --device hdd-7200-1tb --set workload.replay.disk=0
   plumb run sweep.toml --shard $SLURM_ARRAY_TASK_ID/16 --out shard-$SLURM_ARRAY_TASK_ID")]
 pub struct RunArguments {
-    /// An experiment spec (.toml), a fio job file (.fio, .job, .ini) or a block trace
-    file: PathBuf,
+    /// An experiment spec (.toml), a folder of them, a fio job file (.fio, .job, .ini) or a block trace
+    pub(super) file: PathBuf,
     /// Device profile, built-in (`plumb list devices`) or a .toml file
     #[arg(long, value_name = "NAME|FILE")]
     device: Option<String>,
@@ -39,82 +41,107 @@ pub struct RunArguments {
     repeats: Option<u32>,
     /// Worker threads [default: one a core]; results do not depend on it
     #[arg(long)]
-    threads: Option<usize>,
+    pub(super) threads: Option<usize>,
     /// Do only every N-th run, from the I-th; put together by `plumb merge`
     #[arg(long, value_name = "I/N", default_value = "1/1")]
-    shard: Shard,
-    /// Results folder [default: results/NAME-HASH]
+    pub(super) shard: Shard,
+    /// Results folder [default: results/NAME-HASH]; of a folder of specs, where each has its own
     #[arg(long, value_name = "FOLDER")]
-    out: Option<PathBuf>,
+    pub(super) out: Option<PathBuf>,
     /// Forget earlier results instead of resuming
     #[arg(long)]
-    fresh: bool,
+    pub(super) fresh: bool,
     /// Also write the first run's trace: trace.perfetto (ui.perfetto.dev) and trace.tsv
     #[arg(long)]
-    trace: bool,
+    pub(super) trace: bool,
     /// Print results as JSON (fio's json+ for a fio job)
     #[arg(long)]
-    json: bool,
+    pub(super) json: bool,
     /// No progress bar
     #[arg(long, short)]
-    quiet: bool,
+    pub(super) quiet: bool,
 }
 
 /// Runs, keeps, prints.
 pub fn run(arguments: RunArguments) -> Done {
-    let experiment = load(&arguments)?;
+    if arguments.file.is_dir() {
+        return folder::run(&arguments);
+    }
+    let experiment = load(&arguments, &arguments.file)?;
     let plan = lab::plan(&experiment)?;
-    let folder =
-        arguments.out.clone().unwrap_or_else(|| format!("results/{}-{}", experiment.name, experiment.hash()).into());
-    let store = Store::create(&folder)?;
-    if arguments.fresh {
-        store.clear()?;
+    let folder = arguments.out.clone().unwrap_or_else(|| Path::new("results").join(folder_name(&experiment)));
+    let store = open(&folder, &experiment, arguments.fresh)?;
+    let outcomes = execute(&arguments, &[Batch { name: "", plan: &plan, store: &store }])?;
+    for outcome in outcomes {
+        let outcome = outcome?;
+        if outcome.unfinished > 0 {
+            eprintln!(
+                "interrupted: {} of {} runs are done and kept in {}; the same command goes on from there",
+                outcome.finished,
+                outcome.finished + outcome.unfinished,
+                folder.display()
+            );
+            return Ok(ExitCode::from(EXIT_INTERRUPTED));
+        }
     }
-    lab::outputs::write_spec(&store, &experiment)?;
-    let stop = stop_on_signals()?;
-    let progress = Progress::new(arguments.quiet || arguments.json);
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let threads = arguments.threads.unwrap_or(cores);
-    let options = PoolOptions { threads, shard: arguments.shard, observer: &progress, stop: &stop };
-    let outcome = lab::execute(&plan, &store, options);
-    progress.clear();
-    let outcome = outcome?;
-    if outcome.unfinished > 0 {
-        eprintln!(
-            "interrupted: {} of {} runs are done and kept in {}; the same command goes on from there",
-            outcome.runs.len(),
-            outcome.runs.len() + outcome.unfinished,
-            folder.display()
-        );
-        return Ok(ExitCode::from(EXIT_INTERRUPTED));
-    }
+    let runs = lab::finished(&plan, &store, arguments.shard)?;
     if arguments.shard.is_part() {
         println!(
             "{} runs of this shard are in {}; when all shards are done: plumb merge FOLDER... --out FOLDER",
-            outcome.runs.len(),
+            runs.len(),
             folder.display()
         );
-        return Ok(verdict(&outcome.runs, 0));
+        return Ok(verdict("", &runs, 0));
     }
     if arguments.trace {
         lab::outputs::write_trace(&store, &plan)?;
     }
-    let finished = lab::outputs::write_all(&store, &experiment, &outcome.runs)?;
+    let finished = lab::outputs::write_all(&store, &experiment, &runs)?;
     if arguments.json {
-        println!("{}", finished.json);
+        println!("{}", finished.json_text(&runs));
     } else {
-        print(&experiment, &finished, &outcome.runs);
+        print(&experiment, &finished, &runs);
         println!("\nresults  {}", store.folder().display());
         println!("report   {}", finished.report.display());
         if arguments.trace {
             println!("trace    {}", store.folder().join("trace.perfetto").display());
         }
     }
-    let missed = finished.comparisons.iter().filter(|row| row.holds() == Some(false)).count();
-    Ok(verdict(&outcome.runs, missed))
+    Ok(verdict("", &runs, finished.missed()))
 }
 
-fn load(arguments: &RunArguments) -> Result<Experiment, Failure> {
+/// What an experiment's results folder is called.
+pub(super) fn folder_name(experiment: &Experiment) -> String {
+    format!("{}-{}", experiment.name, experiment.hash())
+}
+
+/// The results folder, with the spec in it.
+pub(super) fn open(folder: &Path, experiment: &Experiment, fresh: bool) -> Result<Store, Failure> {
+    let store = Store::create(folder)?;
+    if fresh {
+        store.clear()?;
+    }
+    lab::outputs::write_spec(&store, experiment)?;
+    Ok(store)
+}
+
+/// Does the runs, with progress on the terminal, until they are done or a signal comes.
+pub(super) fn execute(
+    arguments: &RunArguments,
+    batches: &[Batch<'_>],
+) -> Result<Vec<Result<lab::PoolOutcome, lab::LabError>>, Failure> {
+    let stop = stop_on_signals()?;
+    let progress = Progress::new(arguments.quiet || arguments.json);
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = arguments.threads.unwrap_or(cores);
+    let options = PoolOptions { threads, shard: arguments.shard, observer: &progress, stop: &stop };
+    let outcomes = lab::execute(batches, options);
+    progress.clear();
+    Ok(outcomes)
+}
+
+/// The experiment of `file`, with the command line's changes.
+pub(super) fn load(arguments: &RunArguments, file: &Path) -> Result<Experiment, Failure> {
     let mut overrides = Vec::new();
     if let Some(device) = &arguments.device {
         overrides.push(Override::new("stack.device", device.clone().into()));
@@ -127,7 +154,6 @@ fn load(arguments: &RunArguments) -> Result<Experiment, Failure> {
         overrides.push(Override::new("run.repeats", i64::from(repeats).into()));
     }
     overrides.extend(arguments.set.iter().cloned());
-    let file: &Path = &arguments.file;
     if file.extension().is_some_and(|extension| extension == "toml") {
         return Ok(Experiment::load(file, &overrides)?);
     }
@@ -158,39 +184,60 @@ pub fn print(experiment: &Experiment, finished: &lab::outputs::Finished, runs: &
     let swept: Vec<String> = experiment.spec.sweep.keys().map(|key| lab::spec::short_key(key).to_owned()).collect();
     let mut header: Vec<String> = swept;
     header.extend(finished.metrics.iter().map(ToString::to_string));
-    let rows: Vec<Vec<String>> = finished
-        .points
-        .iter()
-        .map(|point| {
-            let mut row: Vec<String> = point.parameters.iter().map(|(_, value)| value.clone()).collect();
-            row.extend(point.estimates.iter().map(|estimate| estimate.map_or(String::new(), estimate_text)));
-            row
-        })
-        .collect();
+    let rows: Vec<Vec<String>> = finished.points.iter().map(cells).collect();
     println!();
     print_table(&header.iter().map(String::as_str).collect::<Vec<_>>(), &rows);
+    if !finished.interference.is_empty() {
+        println!("\nInterference");
+        let keys =
+            finished.interference.iter().flat_map(|row| &row.parameters).map(|(key, _)| lab::spec::short_key(key));
+        let mut header: Vec<String> = Vec::new();
+        for key in keys {
+            if header.iter().all(|known| known != key) {
+                header.push(key.to_owned());
+            }
+        }
+        header.extend(Effect::SHOWN.map(|effect| effect.name().to_owned()));
+        let rows: Vec<Vec<String>> = finished.interference.iter().map(cells).collect();
+        print_table(&header.iter().map(String::as_str).collect::<Vec<_>>(), &rows);
+    }
+    if !finished.derived.is_empty() {
+        println!("\nDerived values");
+        let rows: Vec<Vec<String>> = finished
+            .derived
+            .iter()
+            .map(|(quantity, value)| vec![quantity.to_string(), value.map_or("-".to_owned(), estimate_text)])
+            .collect();
+        print_table(&["value", "ours"], &rows);
+    }
     if !finished.comparisons.is_empty() {
         println!("\nPublished values beside ours");
-        let rows: Vec<Vec<String>> = finished
-            .comparisons
-            .iter()
-            .map(|row| {
-                let published = match row.published_to {
-                    Some(to) => format!("{}..{}", number(row.published), number(to)),
-                    None => number(row.published),
-                };
-                let away = row.difference().map_or("-".to_owned(), |away| format!("{:+.1}%", away * 100.0));
-                let ours = row.ours.map_or("-".to_owned(), estimate_text);
-                let verdict = if row.holds() == Some(false) { "MISSED" } else { "" };
-                let at = if row.at.is_empty() { "-".to_owned() } else { row.at.clone() };
-                vec![at, row.metric.clone(), published, ours, away, verdict.to_owned(), row.source.clone()]
-            })
-            .collect();
+        let rows: Vec<Vec<String>> = finished.comparisons.iter().map(comparison_cells).collect();
         print_table(&["at", "metric", "published", "ours", "away", "", "source"], &rows);
         for row in finished.comparisons.iter().filter(|row| !row.note.is_empty()) {
             println!("  {} {}: {}", row.metric, row.at, row.note);
         }
     }
+}
+
+/// A row's parameters, then its estimates.
+fn cells(row: &lab::summary::PointSummary) -> Vec<String> {
+    let mut cells: Vec<String> = row.parameters.iter().map(|(_, value)| value.clone()).collect();
+    cells.extend(row.estimates.iter().map(|estimate| estimate.map_or(String::new(), estimate_text)));
+    cells
+}
+
+/// A published value beside ours, without its note.
+fn comparison_cells(row: &lab::report::Comparison) -> Vec<String> {
+    let published = match row.published_to {
+        Some(to) => format!("{}..{}", number(row.published), number(to)),
+        None => number(row.published),
+    };
+    let away = row.difference().map_or("-".to_owned(), |away| format!("{:+.1}%", away * 100.0));
+    let ours = row.ours.map_or("-".to_owned(), estimate_text);
+    let verdict = if row.holds() == Some(false) { "MISSED" } else { "" };
+    let at = if row.at.is_empty() { "-".to_owned() } else { row.at.clone() };
+    vec![at, row.metric.clone(), published, ours, away, verdict.to_owned(), row.source.clone()]
 }
 
 fn estimate_text(estimate: lab::report::Estimate) -> String {
@@ -200,15 +247,17 @@ fn estimate_text(estimate: lab::report::Estimate) -> String {
     }
 }
 
-/// Says what went wrong, if anything did; the exit status.
-pub fn verdict(runs: &[lab::results::RunResult], missed: usize) -> ExitCode {
+/// Says what went wrong in the experiment `name` (empty for the only one), if
+/// anything did; the exit status.
+pub fn verdict(name: &str, runs: &[lab::results::RunResult], missed: usize) -> ExitCode {
+    let name = if name.is_empty() { String::new() } else { format!("{name}: ") };
     for run in runs {
         for failure in &run.failures {
-            eprintln!("FAILED: point {} repeat {}: {failure}", run.point, run.repeat);
+            eprintln!("FAILED: {name}point {} repeat {}: {failure}", run.point, run.repeat);
         }
     }
     if missed > 0 {
-        eprintln!("MISSED: {missed} published values are further away than the spec's `within` allows");
+        eprintln!("MISSED: {name}{missed} published values are further away than the spec's `within` allows");
     }
     if missed > 0 || runs.iter().any(|run| !run.failures.is_empty()) {
         return ExitCode::from(EXIT_FAILED);
