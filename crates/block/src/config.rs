@@ -18,6 +18,9 @@ pub struct QueueConfig {
     pub scheduler: Option<SchedulerKind>,
     /// Tunables of mq-deadline, for when it is the scheduler.
     pub mq_deadline: MqDeadlineConfig,
+    /// Tunables of ZINC, for when it or `zinc-lifo` is the scheduler; what it does
+    /// not hold back follows `mq_deadline`.
+    pub zinc: ZincConfig,
     /// CPUs that submit; the CPU number given to a submission counts modulo this.
     pub cpus: NonZeroU16,
     /// Hardware queues; by default one for each CPU, as many as the device has
@@ -51,6 +54,7 @@ impl Default for QueueConfig {
         Self {
             scheduler: None,
             mq_deadline: MqDeadlineConfig::default(),
+            zinc: ZincConfig::default(),
             cpus: NonZeroU16::MIN,
             nr_hw_queues: None,
             queue_depth: None,
@@ -71,6 +75,68 @@ pub enum SchedulerKind {
     None,
     /// Deadlines and sorted batches (block/mq-deadline.c).
     MqDeadline,
+    /// mq-deadline with zone resets and finishes held back while the host writes
+    /// (ConfZNS++, SYSTOR 2024). Without zones there are none, and it is mq-deadline.
+    Zinc,
+    /// ZINC as its kernel module was published: the youngest request first, and
+    /// nearly everything but reads and writes held back as a reset.
+    ZincLifo,
+}
+
+impl SchedulerKind {
+    /// Whether it has a clock of its own.
+    pub(crate) fn has_timer(self) -> bool {
+        matches!(self, Self::Zinc | Self::ZincLifo)
+    }
+}
+
+/// Tunables of ZINC, named as in `queue/iosched` of its kernel module, where
+/// those of resets and finishes begin with `reset_` and `finish_`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ZincConfig {
+    /// For zone resets.
+    pub reset: ZincClassConfig,
+    /// For zone finishes.
+    pub finish: ZincClassConfig,
+}
+
+/// Tunables of ZINC for one class of management requests. A write unit is 8 KiB.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ZincClassConfig {
+    /// Time from one look at the waiting requests to the next. (The module's is a
+    /// multiple of 4 ms on a kernel with HZ=250.)
+    #[serde(deserialize_with = "interval")]
+    pub epoch_interval: Nanos,
+    /// Once more write units than this were dispatched since the last request of
+    /// the class, the next may go.
+    pub command_tokens: u64,
+    /// While fewer write units than this are in flight, nothing is held back
+    /// (`minimum_concurrency_treshold`).
+    pub minimum_concurrency: u64,
+    /// Epochs for which a request may be held back.
+    pub maximum_epoch_holds: u32,
+}
+
+impl Default for ZincClassConfig {
+    fn default() -> Self {
+        Self {
+            epoch_interval: Nanos::from_millis(64),
+            command_tokens: 2000,
+            minimum_concurrency: 3,
+            maximum_epoch_holds: 3,
+        }
+    }
+}
+
+/// A time that is not zero.
+fn interval<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Nanos, D::Error> {
+    let interval = Nanos::deserialize(deserializer)?;
+    if interval == Nanos::ZERO {
+        return Err(serde::de::Error::custom("an epoch of no length never ends; write a time such as \"64ms\""));
+    }
+    Ok(interval)
 }
 
 /// Tunables of mq-deadline, named as in `queue/iosched`. Of Linux's,
@@ -155,6 +221,11 @@ mod tests {
         assert_eq!(config.nomerges, NoMerges::OneHit);
         assert_eq!(config.mq_deadline.read_expire, Nanos::from_millis(100));
         assert_eq!(config.mq_deadline.fifo_batch, 16);
+        let zinc = "scheduler = \"zinc-lifo\"\n[zinc.reset]\nepoch_interval = \"32ms\"\ncommand_tokens = 20000\n";
+        let zinc: QueueConfig = toml::from_str(zinc).unwrap();
+        assert_eq!(zinc.scheduler, Some(SchedulerKind::ZincLifo));
+        assert_eq!((zinc.zinc.reset.epoch_interval, zinc.zinc.reset.command_tokens), (Nanos::from_millis(32), 20_000));
+        assert_eq!(zinc.zinc.finish, ZincClassConfig::default());
         assert_eq!(toml::from_str::<QueueConfig>(&toml::to_string(&config).unwrap()).unwrap(), config);
     }
 
@@ -166,6 +237,8 @@ mod tests {
             ("schedular = \"none\"", "schedular"),
             ("scheduler = \"bfq\"", "mq-deadline"),
             ("[mq_deadline]\nread_expire = 500", "string"),
+            ("[zinc.reset]\nepoch_interval = \"0ms\"", "64ms"),
+            ("[zinc.resets]\n", "resets"),
         ] {
             let error = toml::from_str::<QueueConfig>(text).unwrap_err().to_string();
             assert!(error.contains(word), "{text:?} gave {error:?}");

@@ -174,20 +174,15 @@ impl Queue {
             self.complete(now, completion);
         }
         self.completions = completions;
-        if self.has_timers() {
+        if self.scheduler_kind.has_timer() {
             self.tick(now);
         }
-    }
-
-    /// Whether the scheduler has a clock of its own.
-    pub(crate) fn has_timers(&self) -> bool {
-        false
     }
 
     /// When the device or a scheduler next has something to do, if ever.
     pub(crate) fn next_event(&self) -> Option<Nanos> {
         let device = self.device.next_event();
-        if !self.has_timers() {
+        if !self.scheduler_kind.has_timer() {
             return device;
         }
         let schedulers = self.schedulers.iter().filter_map(|scheduler| scheduler.next_event());

@@ -11,7 +11,7 @@
 //!    (`hctx`), waiting in line otherwise.
 //! 2. A request with PREFLUSH or FUA that the device cannot honour alone goes
 //!    through `flush`; one submitted through a [`Plug`] is held back; any other
-//!    goes to the scheduler (`scheduler`: `none`, `mq_deadline`) or straight on.
+//!    goes to the scheduler (`scheduler`: `none`, `mq_deadline`, `zinc`) or straight on.
 //! 3. `dispatch` gives it to the device as a command (`driver`), and ends its
 //!    bios when the command does.
 
@@ -33,12 +33,15 @@ mod queue;
 mod report;
 mod request;
 mod scheduler;
+#[cfg(test)]
+mod scheduler_bench;
 mod slab;
 mod statistics;
+mod zinc;
 mod zone_plug;
 
 pub use bio::{Bio, BioFlags, BioOp, BioResult, Sector, ZoneOp};
-pub use config::{MqDeadlineConfig, NoMerges, QueueConfig, SchedulerKind};
+pub use config::{MqDeadlineConfig, NoMerges, QueueConfig, SchedulerKind, ZincClassConfig, ZincConfig};
 pub use device::{BioFuture, BlockDevice};
 pub use limits::{Limits, ZoneLimits};
 pub use plug::Plug;

@@ -20,6 +20,7 @@ use crate::request::{Kind, NO_TAG, Request, RequestList, Rq};
 use crate::scheduler::Scheduler;
 use crate::slab::{NIL, Slab};
 use crate::statistics::{Dispatched, HardwareQueueStatistics, Statistics};
+use crate::zinc::{Variant, Zinc};
 use crate::zone_plug::ZonePlugs;
 
 /// Entries of the largest submission queue that Linux makes for itself, less
@@ -105,10 +106,13 @@ impl Queue {
             tag_waits: 0,
         };
         let hctxs = (0..queues).map(hctx).collect();
+        let zinc = |variant| Zinc::new(variant, &config.zinc, config.mq_deadline.clone());
         let scheduler = || -> Box<dyn Scheduler> {
             match scheduler_kind {
                 SchedulerKind::None => Box::new(SoftwareQueues::new(&map)),
                 SchedulerKind::MqDeadline => Box::new(MqDeadline::new(config.mq_deadline.clone())),
+                SchedulerKind::Zinc => Box::new(zinc(Variant::Described)),
+                SchedulerKind::ZincLifo => Box::new(zinc(Variant::Published)),
             }
         };
         let zones = |limits: &Limits| limits.zoned.as_ref().map_or(0, |zones| zones.zones);

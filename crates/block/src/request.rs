@@ -185,6 +185,12 @@ impl RequestList {
         (previous != NIL).then_some(previous)
     }
 
+    /// The request after `rq`, for a walk from the head.
+    pub(crate) fn after(requests: &Slab<Request>, rq: Rq) -> Option<Rq> {
+        let next = requests[rq].next;
+        (next != NIL).then_some(next)
+    }
+
     pub(crate) fn push_back(&mut self, requests: &mut Slab<Request>, rq: Rq) {
         self.link(requests, self.tail, rq, NIL);
     }

@@ -1,96 +1,20 @@
 //! mq-deadline by itself: order, merges, and the bound on waiting.
 
 use rand::RngExt;
-use trace::RequestId;
 
 use super::*;
-use crate::bio::{Bio, BioFlags, Sector};
-use crate::config::QueueConfig;
-use crate::limits::Limits;
-use crate::pool::BioSlot;
-use crate::request::Request;
-use crate::slab::Slab;
+use crate::bio::BioFlags;
+use crate::scheduler_bench::Bench;
 
-/// A scheduler with a pool, and short names for what tests do.
-struct Bench {
-    scheduler: MqDeadline,
-    pool: Pool,
-    freed: Vec<Rq>,
-}
-
-impl Bench {
-    fn new(config: MqDeadlineConfig) -> Self {
-        let identity = ssd::NullDevice::new(1 << 30, 512, Nanos::ZERO);
-        let limits = Limits::new(ssd::Device::identity(&identity), 1 << 30, &QueueConfig::default());
-        let pool = Pool {
-            bios: Slab::new(),
-            requests: Slab::new(),
-            limits: vec![limits],
-            nomerges: NoMerges::All,
-            merges: Default::default(),
-        };
-        Self { scheduler: MqDeadline::new(config), pool, freed: Vec::new() }
-    }
-
-    fn bio(&mut self, op: BioOp, sector: u64, sectors: u64) -> u32 {
-        self.bio_with(op, sector, sectors, BioFlags::empty())
-    }
-
-    fn bio_with(&mut self, op: BioOp, sector: u64, sectors: u64, flags: BioFlags) -> u32 {
-        let bio = Bio {
-            nsid: nvme::NamespaceId::FIRST,
-            op,
-            sector: Sector(sector),
-            bytes: sectors * 512,
-            flags,
-            data: None,
-            request: RequestId::default(),
-        };
-        self.pool.bios.insert(BioSlot::new(bio, Nanos::ZERO))
-    }
-
-    fn insert(&mut self, op: BioOp, sector: u64, sectors: u64, now: Nanos) -> Rq {
-        self.insert_with(op, sector, sectors, BioFlags::empty(), now)
-    }
-
-    fn insert_with(&mut self, op: BioOp, sector: u64, sectors: u64, flags: BioFlags, now: Nanos) -> Rq {
-        let bio = self.bio_with(op, sector, sectors, flags);
-        let mut request = Request::new(Kind::Bio(op), nvme::NamespaceId::FIRST, 0, 0, now);
-        (request.sector, request.bytes, request.segments) = (sector, sectors * 512, 1);
-        (request.first_bio, request.last_bio) = (bio, bio);
-        request.flags = flags;
-        let rq = self.pool.requests.insert(request);
-        self.scheduler.insert(&mut self.pool, rq, Position::Tail, now, &mut self.freed);
-        rq
-    }
-
-    fn merge(&mut self, op: BioOp, sector: u64, sectors: u64) -> bool {
-        let bio = self.bio(op, sector, sectors);
-        self.scheduler.merge_bio(&mut self.pool, 0, bio, &mut self.freed)
-    }
-
-    /// Dispatches one request: (direction, sector, sectors).
-    fn dispatch(&mut self, now: Nanos) -> Option<(Direction, u64, u64)> {
-        let rq = self.scheduler.dispatch(&mut self.pool, 0, now)?;
-        let request = &self.pool.requests[rq];
-        Some((request.direction(), request.sector, request.bytes / 512))
-    }
-
-    /// Ends a request, as the queue does once it has left the device.
-    fn finish(&mut self, rq: Rq) {
-        self.scheduler.finished(&self.pool.requests[rq]);
-    }
-
-    fn sectors(&mut self, now: Nanos) -> Vec<u64> {
-        std::iter::from_fn(|| self.dispatch(now)).map(|(_, sector, _)| sector).collect()
-    }
+fn bench(config: MqDeadlineConfig) -> Bench<MqDeadline> {
+    Bench::new(MqDeadline::new(config))
 }
 
 const NOW: Nanos = Nanos::ZERO;
 
 #[test]
 fn a_batch_follows_sector_order_from_the_oldest() {
-    let mut bench = Bench::new(MqDeadlineConfig::default());
+    let mut bench = bench(MqDeadlineConfig::default());
     for sector in [500, 100, 900, 300, 700] {
         bench.insert(BioOp::Read, sector, 8, NOW);
     }
@@ -106,7 +30,7 @@ fn a_batch_follows_sector_order_from_the_oldest() {
 #[test]
 fn reads_go_first_until_writes_are_starved() {
     let config = MqDeadlineConfig { fifo_batch: 2, ..Default::default() };
-    let mut bench = Bench::new(config);
+    let mut bench = bench(config);
     for index in 0..8 {
         bench.insert(BioOp::Write, 10_000 + index * 100, 8, NOW);
         bench.insert(BioOp::Read, index * 100, 8, NOW);
@@ -122,7 +46,7 @@ fn reads_go_first_until_writes_are_starved() {
 #[test]
 fn an_expired_request_starts_the_next_batch() {
     let config = MqDeadlineConfig { fifo_batch: 1, ..Default::default() };
-    let mut bench = Bench::new(config);
+    let mut bench = bench(config);
     bench.insert(BioOp::Read, 5000, 8, NOW);
     assert_eq!(bench.dispatch(NOW).unwrap().1, 5000);
     bench.insert(BioOp::Read, 100, 8, NOW);
@@ -134,7 +58,7 @@ fn an_expired_request_starts_the_next_batch() {
 
 #[test]
 fn bios_join_waiting_requests() {
-    let mut bench = Bench::new(MqDeadlineConfig::default());
+    let mut bench = bench(MqDeadlineConfig::default());
     bench.insert(BioOp::Write, 100, 8, NOW);
     bench.insert(BioOp::Write, 200, 8, NOW);
     assert!(bench.merge(BioOp::Write, 108, 8), "back");
@@ -151,7 +75,7 @@ fn bios_join_waiting_requests() {
 
 #[test]
 fn front_merges_and_look_ups_can_be_turned_off() {
-    let mut bench = Bench::new(MqDeadlineConfig { front_merges: false, ..Default::default() });
+    let mut bench = bench(MqDeadlineConfig { front_merges: false, ..Default::default() });
     bench.insert(BioOp::Write, 100, 8, NOW);
     bench.scheduler.last_merge = None;
     assert!(!bench.merge(BioOp::Write, 92, 8));
@@ -164,7 +88,7 @@ fn front_merges_and_look_ups_can_be_turned_off() {
 
 #[test]
 fn inserted_requests_join_and_keep_the_earlier_deadline() {
-    let mut bench = Bench::new(MqDeadlineConfig::default());
+    let mut bench = bench(MqDeadlineConfig::default());
     let late = bench.insert(BioOp::Write, 108, 8, Nanos::from_millis(1));
     bench.insert(BioOp::Write, 500, 8, Nanos::from_millis(2));
     // It continues 108+8 and would expire earlier.
@@ -176,7 +100,7 @@ fn inserted_requests_join_and_keep_the_earlier_deadline() {
 
 #[test]
 fn a_joined_request_takes_the_place_of_the_older() {
-    let mut bench = Bench::new(MqDeadlineConfig { fifo_batch: 0, ..Default::default() });
+    let mut bench = bench(MqDeadlineConfig { fifo_batch: 0, ..Default::default() });
     for (sector, millis) in [(116, 0), (50, 1), (100, 2)] {
         bench.insert(BioOp::Read, sector, 8, Nanos::from_millis(millis));
     }
@@ -187,7 +111,7 @@ fn a_joined_request_takes_the_place_of_the_older() {
 
 #[test]
 fn a_merged_request_moves_in_all_orders() {
-    let mut bench = Bench::new(MqDeadlineConfig::default());
+    let mut bench = bench(MqDeadlineConfig::default());
     bench.insert(BioOp::Write, 100, 8, NOW);
     assert!(bench.merge(BioOp::Write, 92, 8));
     // Back merges look for the end, front merges for the new start.
@@ -200,7 +124,7 @@ fn a_merged_request_moves_in_all_orders() {
 
 #[test]
 fn a_full_request_takes_no_more() {
-    let mut bench = Bench::new(MqDeadlineConfig::default());
+    let mut bench = bench(MqDeadlineConfig::default());
     bench.insert(BioOp::Write, 0, 2040, NOW);
     assert!(!bench.merge(BioOp::Write, 2040, 16), "2056 sectors are over the device's 2048");
     assert!(!bench.merge(BioOp::Write, 2040, 8), "a request that was refused once is left alone");
@@ -213,7 +137,7 @@ fn longest_overrun(config: MqDeadlineConfig, expires: [Nanos; 2], seed: u64) -> 
     let batch = u64::from(config.fifo_batch.max(1));
     let starved = u64::from(config.writes_starved);
     let mut rng = sim::rng::stream(seed, "deadline");
-    let mut bench = Bench::new(config);
+    let mut bench = bench(config);
     bench.pool.nomerges = NoMerges::Never;
     struct Waiting {
         rq: Rq,
@@ -294,7 +218,7 @@ fn a_scheduler_without_deadlines_is_seen() {
 
 #[test]
 fn an_urgent_class_goes_first_also_while_it_is_at_the_device() {
-    let mut bench = Bench::new(MqDeadlineConfig::default());
+    let mut bench = bench(MqDeadlineConfig::default());
     let idle = bench.insert_with(BioOp::Read, 10, 8, BioFlags::IDLE_PRIORITY, NOW);
     let normal = bench.insert(BioOp::Read, 100, 8, NOW);
     let urgent = bench.insert_with(BioOp::Write, 1000, 8, BioFlags::REALTIME, NOW);
@@ -309,7 +233,7 @@ fn an_urgent_class_goes_first_also_while_it_is_at_the_device() {
 #[test]
 fn a_class_that_has_waited_long_goes_all_the_same() {
     let aging = Nanos::from_millis(5);
-    let mut bench = Bench::new(MqDeadlineConfig { prio_aging_expire: aging, ..MqDeadlineConfig::default() });
+    let mut bench = bench(MqDeadlineConfig { prio_aging_expire: aging, ..MqDeadlineConfig::default() });
     bench.insert_with(BioOp::Read, 10, 8, BioFlags::IDLE_PRIORITY, NOW);
     bench.insert_with(BioOp::Read, 1000, 8, BioFlags::REALTIME, NOW);
     assert_eq!(bench.sectors(Nanos(aging.0 - 1)), [1000]);
@@ -318,7 +242,7 @@ fn a_class_that_has_waited_long_goes_all_the_same() {
 
 #[test]
 fn classes_do_not_merge() {
-    let mut bench = Bench::new(MqDeadlineConfig::default());
+    let mut bench = bench(MqDeadlineConfig::default());
     bench.insert_with(BioOp::Write, 100, 8, BioFlags::REALTIME, NOW);
     assert!(!bench.merge(BioOp::Write, 108, 8), "a best-effort bio joined a realtime request");
     bench.insert(BioOp::Write, 108, 8, NOW);
