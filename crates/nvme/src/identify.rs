@@ -19,6 +19,32 @@ pub enum FactsError {
         /// The limit.
         max_transfer_bytes: u32,
     },
+    /// ZASL counts 4 KiB pages as a power of two, and 0 means "as MDTS".
+    #[error(
+        "a Zone Append limit of {append_limit_bytes} bytes cannot be expressed as ZASL; give a power of two of at least 8 KiB"
+    )]
+    AppendLimit {
+        /// The limit.
+        append_limit_bytes: u32,
+    },
+    /// MAR and MOR are zero-based, and the active zones include the open ones.
+    #[error(
+        "at most {max_open:?} open and {max_active:?} active zones cannot be expressed as MOR and MAR; give at least 1 of each, no fewer active than open, or none for no limit"
+    )]
+    ZoneLimits {
+        /// Open zones.
+        max_open: Option<u32>,
+        /// Active zones.
+        max_active: Option<u32>,
+    },
+    /// ZDES counts 64-byte units in 8 bits.
+    #[error(
+        "Zone Descriptor Extensions of {bytes} bytes cannot be expressed as ZDES; give a multiple of 64 of at most 16320"
+    )]
+    DescriptorExtension {
+        /// Size of one.
+        bytes: u32,
+    },
     /// LBADS is a power of two of at least 512 bytes.
     #[error("logical blocks of {lba_bytes} bytes cannot be expressed as LBADS; give a power of two of at least 512")]
     LbaBytes {
@@ -53,6 +79,10 @@ pub enum Cns {
     CommandSetNamespace = 0x05,
     /// I/O Command Set specific Identify Controller data structure.
     CommandSetController = 0x06,
+    /// Active Namespace ID list of one I/O Command Set.
+    CommandSetActiveNamespaceList = 0x07,
+    /// Identify I/O Command Set data structure.
+    CommandSet = 0x1c,
 }
 
 impl Cns {
@@ -65,6 +95,8 @@ impl Cns {
             0x03 => Self::NamespaceIdentificationDescriptors,
             0x05 => Self::CommandSetNamespace,
             0x06 => Self::CommandSetController,
+            0x07 => Self::CommandSetActiveNamespaceList,
+            0x1c => Self::CommandSet,
             _ => return None,
         })
     }

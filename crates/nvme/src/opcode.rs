@@ -1,4 +1,5 @@
-//! Opcodes of the Admin Command Set and of the NVM Command Set.
+//! Opcodes of the Admin Command Set, and of the NVM and Zoned Namespace Command
+//! Sets.
 
 use crate::Status;
 
@@ -109,7 +110,8 @@ opcodes! {
 }
 
 opcodes! {
-    /// I/O commands of the NVM Command Set (NVM figure 21).
+    /// I/O commands of the NVM Command Set (NVM figure 21) and of the Zoned
+    /// Namespace Command Set (ZNS figure 12).
     IoOpcode {
         /// Flush.
         Flush = 0x00,
@@ -137,6 +139,12 @@ opcodes! {
         ReservationRelease = 0x15,
         /// Copy.
         Copy = 0x19,
+        /// Zone Management Send.
+        ZoneManagementSend = 0x79,
+        /// Zone Management Receive.
+        ZoneManagementReceive = 0x7a,
+        /// Zone Append.
+        ZoneAppend = 0x7d,
     }
 }
 
@@ -174,6 +182,9 @@ mod tests {
             (IoOpcode::Read, 0b10),
             (IoOpcode::WriteZeroes, 0b00),
             (IoOpcode::DatasetManagement, 0b01),
+            (IoOpcode::ZoneManagementSend, 0b01),
+            (IoOpcode::ZoneManagementReceive, 0b10),
+            (IoOpcode::ZoneAppend, 0b01),
         ] {
             assert_eq!(opcode as u8 & 0b11, direction);
         }

@@ -2,7 +2,10 @@
 
 use zerocopy::{FromBytes, IntoBytes};
 
-use crate::{Command, CommandId, DatasetManagementRange, IoOpcode, Lba, LbaRange, Status, SubmissionEntry};
+use crate::{
+    Command, CommandId, DatasetManagementRange, IoOpcode, Lba, LbaRange, Status, SubmissionEntry, ZoneReceiveAction,
+    ZoneReportFilter, ZoneSendAction,
+};
 
 /// Number of Logical Blocks (NLB): 16 bits, zero-based.
 const MAX_BLOCKS: u32 = 1 << 16;
@@ -15,6 +18,16 @@ const FUA: u32 = 1 << 30;
 const DEAC: u32 = 1 << 25;
 /// CDW11 of Dataset Management: Attribute - Deallocate (NVM figure 43).
 const AD: u32 = 1 << 2;
+/// CDW13 of Zone Management Send: Select All (ZNS figure 39).
+const SELECT_ALL: u32 = 1 << 8;
+/// CDW13 of Zone Management Send: ZRWA Allocation, a bit of the Zone Send Action
+/// Specific Option of Open Zone (TP 4076).
+const ZRWAA: u32 = 1 << 9;
+/// CDW13 of Zone Management Receive: Partial Report (ZNS figure 34).
+const PARTIAL_REPORT: u32 = 1 << 16;
+/// NUMD of Zone Management Receive counts dwords, zero-based, in 32 bits; the
+/// buffers here are at most 4 GiB less one dword.
+const MAX_REPORT_BYTES: u32 = !3;
 
 /// A command that no submission queue entry can express.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -31,6 +44,12 @@ pub enum EncodeError {
         /// The ranges of the command.
         count: usize,
     },
+    /// NUMD counts dwords.
+    #[error("a zone report of {bytes} bytes cannot be encoded; give a buffer of a multiple of 4 bytes, at least 4")]
+    ReportBytes {
+        /// Size of the buffer.
+        bytes: u32,
+    },
 }
 
 impl Command {
@@ -45,7 +64,8 @@ impl Command {
     ///
     /// The status a controller completes the command with: an opcode this
     /// crate's [`Command`] has no form for, a fused command, the reserved PSDT
-    /// value, or ranges that were not all transferred.
+    /// value, ranges that were not all transferred, or a reserved Zone Send
+    /// Action, Zone Receive Action or report filter.
     pub fn decode(entry: &SubmissionEntry, data: &[u8]) -> Result<Self, Status> {
         if entry.fuse() != 0 || entry.psdt() == 0b11 {
             return Err(Status::INVALID_FIELD);
@@ -68,6 +88,28 @@ impl Command {
                     .map_err(|_| Status::DATA_TRANSFER_ERROR)?;
                 Ok(Self::Deallocate { nsid, ranges: ranges.iter().map(|range| LbaRange::from(*range)).collect() })
             }
+            IoOpcode::ZoneAppend => Ok(Self::ZoneAppend { nsid, zone: range.start, blocks: range.count, fua }),
+            IoOpcode::ZoneManagementSend => {
+                let cdw13 = entry.cdw13.get();
+                Ok(Self::ZoneManagementSend {
+                    nsid,
+                    start: range.start,
+                    action: ZoneSendAction::from_code(cdw13 as u8).ok_or(Status::INVALID_FIELD)?,
+                    all: cdw13 & SELECT_ALL != 0,
+                    zrwa: cdw13 & ZRWAA != 0,
+                })
+            }
+            IoOpcode::ZoneManagementReceive => {
+                let cdw13 = entry.cdw13.get();
+                Ok(Self::ZoneManagementReceive {
+                    nsid,
+                    start: range.start,
+                    action: ZoneReceiveAction::from_code(cdw13 as u8).ok_or(Status::INVALID_FIELD)?,
+                    filter: ZoneReportFilter::from_code((cdw13 >> 8) as u8).ok_or(Status::INVALID_FIELD)?,
+                    partial: cdw13 & PARTIAL_REPORT != 0,
+                    bytes: cdw12.saturating_add(1).saturating_mul(4) & MAX_REPORT_BYTES,
+                })
+            }
             _ => Err(Status::INVALID_OPCODE),
         }
     }
@@ -84,11 +126,11 @@ impl Command {
         let mut data = Vec::new();
         let (opcode, range, flags) = match self {
             Self::Flush { .. } => (IoOpcode::Flush, None, 0),
-            Self::Read { range, fua, .. } => (IoOpcode::Read, Some(range), if *fua { FUA } else { 0 }),
-            Self::Write { range, fua, .. } => (IoOpcode::Write, Some(range), if *fua { FUA } else { 0 }),
+            Self::Read { range, fua, .. } => (IoOpcode::Read, Some(*range), if *fua { FUA } else { 0 }),
+            Self::Write { range, fua, .. } => (IoOpcode::Write, Some(*range), if *fua { FUA } else { 0 }),
             Self::WriteZeroes { range, fua, deallocate, .. } => {
                 let flags = if *fua { FUA } else { 0 } | if *deallocate { DEAC } else { 0 };
-                (IoOpcode::WriteZeroes, Some(range), flags)
+                (IoOpcode::WriteZeroes, Some(*range), flags)
             }
             Self::Deallocate { ranges, .. } => {
                 let count = ranges.len();
@@ -102,12 +144,29 @@ impl Command {
                 }
                 (IoOpcode::DatasetManagement, None, 0)
             }
-            Self::ZoneAppend { .. } | Self::ZoneManagementSend { .. } | Self::ZoneManagementReceive { .. } => {
-                unimplemented!("zoned commands on the wire")
+            Self::ZoneAppend { zone, blocks, fua, .. } => {
+                let range = LbaRange { start: *zone, count: *blocks };
+                (IoOpcode::ZoneAppend, Some(range), if *fua { FUA } else { 0 })
+            }
+            Self::ZoneManagementSend { start, action, all, zrwa, .. } => {
+                entry.set_slba(start.0);
+                let flags = if *all { SELECT_ALL } else { 0 } | if *zrwa { ZRWAA } else { 0 };
+                entry.cdw13 = (*action as u32 | flags).into();
+                (IoOpcode::ZoneManagementSend, None, 0)
+            }
+            Self::ZoneManagementReceive { start, action, filter, partial, bytes, .. } => {
+                if *bytes == 0 || !bytes.is_multiple_of(4) {
+                    return Err(EncodeError::ReportBytes { bytes: *bytes });
+                }
+                entry.set_slba(start.0);
+                entry.cdw12 = (bytes / 4 - 1).into();
+                let flags = if *partial { PARTIAL_REPORT } else { 0 };
+                entry.cdw13 = (*action as u32 | (*filter as u32) << 8 | flags).into();
+                (IoOpcode::ZoneManagementReceive, None, 0)
             }
         };
         entry.opc = opcode as u8;
-        if let Some(&LbaRange { start, count }) = range {
+        if let Some(LbaRange { start, count }) = range {
             if !(1..=MAX_BLOCKS).contains(&count) {
                 return Err(EncodeError::Blocks { count });
             }

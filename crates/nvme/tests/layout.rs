@@ -7,8 +7,10 @@ use std::mem::offset_of;
 use std::process::Command;
 
 use plumb_nvme::{
-    CompletionEntry, DatasetManagementRange, IdentifyController, IdentifyNamespace, LbaFormat, PowerStateDescriptor,
-    SglDescriptor, SubmissionEntry,
+    ChangedZoneList, Cns, CommandSet, CompletionEntry, DatasetManagementRange, IdentifyCommandSet, IdentifyController,
+    IdentifyNamespace, IdentifyZonedController, IdentifyZonedNamespace, IoOpcode, LbaFormat, NamespaceDescriptors,
+    PowerStateDescriptor, SglDescriptor, Status, SubmissionEntry, ZoneAttributes, ZoneDescriptor, ZoneFormat,
+    ZoneReceiveAction, ZoneReportFilter, ZoneReportHeader, ZoneSendAction, ZoneState,
 };
 
 /// A field: its name in libnvme, our offset, and its first byte in the
@@ -68,16 +70,109 @@ const NAMESPACE: &[Field] = fields!(IdentifyNamespace:
 /// NVM figure 98.
 const LBA_FORMAT: &[Field] = fields!(LbaFormat: ms = 0, lbads as "ds" = 2, rp = 3);
 
+/// ZNS figure 37.
+const ZONE_DESCRIPTOR: &[Field] =
+    fields!(ZoneDescriptor: zt = 0, zs = 1, za = 2, zai = 3, zcap = 8, zslba = 16, wp = 24);
+
+/// ZNS figure 35.
+const ZONE_REPORT: &[Field] = fields!(ZoneReportHeader: nr_zones = 0);
+
+/// ZNS figure 46.
+const CHANGED_ZONES: &[Field] = fields!(ChangedZoneList: nrzid = 0, zid = 8);
+
+/// ZNS figure 48 and TP 4076.
+const ZONED_NAMESPACE: &[Field] = fields!(IdentifyZonedNamespace:
+    zoc = 0, ozcs = 2, mar = 4, mor = 8, rrl = 12, frl = 16, rrl1 = 20, rrl2 = 24, rrl3 = 28, frl1 = 32, frl2 = 36,
+    frl3 = 40, numzrwa = 44, zrwafg = 48, zrwasz = 50, zrwacap = 52, lbafe = 2816, vs = 3840);
+
+/// ZNS figure 49.
+const ZONE_FORMAT: &[Field] = fields!(ZoneFormat: zsze = 0, zdes = 8);
+
+/// ZNS figure 50.
+const ZONED_CONTROLLER: &[Field] = fields!(IdentifyZonedController: zasl = 0);
+
+/// Base figure 281.
+const NAMESPACE_DESCRIPTOR: &[Field] = fields!(NamespaceDescriptors: nidt = 0, nidl = 1, nid = 4);
+
+/// Base 5.17.2.21.
+const COMMAND_SETS: &[Field] = fields!(IdentifyCommandSet: iocsc as "iocsc" = 0);
+
 #[test]
 fn offsets_are_the_specifications() {
-    for fields in
-        [SUBMISSION_ENTRY, COMPLETION_ENTRY, SGL_DESCRIPTOR, DSM_RANGE, CONTROLLER, POWER_STATE, NAMESPACE, LBA_FORMAT]
-    {
+    for fields in [
+        SUBMISSION_ENTRY,
+        COMPLETION_ENTRY,
+        SGL_DESCRIPTOR,
+        DSM_RANGE,
+        CONTROLLER,
+        POWER_STATE,
+        NAMESPACE,
+        LBA_FORMAT,
+        ZONE_DESCRIPTOR,
+        ZONE_REPORT,
+        CHANGED_ZONES,
+        ZONED_NAMESPACE,
+        ZONE_FORMAT,
+        ZONED_CONTROLLER,
+        NAMESPACE_DESCRIPTOR,
+        COMMAND_SETS,
+    ] {
         for (name, ours, byte) in fields {
             assert_eq!(ours, byte, "{name}");
         }
     }
 }
+
+/// Codes of the Zoned Namespace Command Set, by libnvme's names.
+const CODES: &[(&str, u8)] = &[
+    ("nvme_zns_cmd_mgmt_send", IoOpcode::ZoneManagementSend as u8),
+    ("nvme_zns_cmd_mgmt_recv", IoOpcode::ZoneManagementReceive as u8),
+    ("nvme_zns_cmd_append", IoOpcode::ZoneAppend as u8),
+    ("NVME_ZNS_ZSA_CLOSE", ZoneSendAction::Close as u8),
+    ("NVME_ZNS_ZSA_FINISH", ZoneSendAction::Finish as u8),
+    ("NVME_ZNS_ZSA_OPEN", ZoneSendAction::Open as u8),
+    ("NVME_ZNS_ZSA_RESET", ZoneSendAction::Reset as u8),
+    ("NVME_ZNS_ZSA_OFFLINE", ZoneSendAction::Offline as u8),
+    ("NVME_ZNS_ZSA_SET_DESC_EXT", ZoneSendAction::SetDescriptorExtension as u8),
+    ("NVME_ZNS_ZSA_ZRWA_FLUSH", ZoneSendAction::FlushZrwa as u8),
+    ("NVME_ZNS_ZRA_REPORT_ZONES", ZoneReceiveAction::Report as u8),
+    ("NVME_ZNS_ZRA_EXTENDED_REPORT_ZONES", ZoneReceiveAction::ExtendedReport as u8),
+    ("NVME_ZNS_ZRAS_REPORT_ALL", ZoneReportFilter::All as u8),
+    ("NVME_ZNS_ZRAS_REPORT_EMPTY", ZoneReportFilter::Empty as u8),
+    ("NVME_ZNS_ZRAS_REPORT_IMPL_OPENED", ZoneReportFilter::ImplicitlyOpened as u8),
+    ("NVME_ZNS_ZRAS_REPORT_EXPL_OPENED", ZoneReportFilter::ExplicitlyOpened as u8),
+    ("NVME_ZNS_ZRAS_REPORT_CLOSED", ZoneReportFilter::Closed as u8),
+    ("NVME_ZNS_ZRAS_REPORT_FULL", ZoneReportFilter::Full as u8),
+    ("NVME_ZNS_ZRAS_REPORT_READ_ONLY", ZoneReportFilter::ReadOnly as u8),
+    ("NVME_ZNS_ZRAS_REPORT_OFFLINE", ZoneReportFilter::Offline as u8),
+    ("NVME_ZNS_ZS_EMPTY", ZoneState::Empty as u8),
+    ("NVME_ZNS_ZS_IMPL_OPEN", ZoneState::ImplicitlyOpened as u8),
+    ("NVME_ZNS_ZS_EXPL_OPEN", ZoneState::ExplicitlyOpened as u8),
+    ("NVME_ZNS_ZS_CLOSED", ZoneState::Closed as u8),
+    ("NVME_ZNS_ZS_READ_ONLY", ZoneState::ReadOnly as u8),
+    ("NVME_ZNS_ZS_FULL", ZoneState::Full as u8),
+    ("NVME_ZNS_ZS_OFFLINE", ZoneState::Offline as u8),
+    ("NVME_ZNS_ZA_ZFC", ZoneAttributes::FINISHED_BY_CONTROLLER.bits()),
+    ("NVME_ZNS_ZA_FZR", ZoneAttributes::FINISH_RECOMMENDED.bits()),
+    ("NVME_ZNS_ZA_RZR", ZoneAttributes::RESET_RECOMMENDED.bits()),
+    ("NVME_ZNS_ZA_ZRWAV", ZoneAttributes::ZRWA_VALID.bits()),
+    ("NVME_ZNS_ZA_ZDEV", ZoneAttributes::EXTENSION_VALID.bits()),
+    ("NVME_SC_ZNS_INVALID_OP_REQUEST", Status::INVALID_ZONE_OPERATION_REQUEST.code),
+    ("NVME_SC_ZNS_ZRWA_RESOURCES_UNAVAILABLE", Status::ZRWA_RESOURCES_UNAVAILABLE.code),
+    ("NVME_SC_ZNS_BOUNDARY_ERROR", Status::ZONE_BOUNDARY_ERROR.code),
+    ("NVME_SC_ZNS_FULL", Status::ZONE_IS_FULL.code),
+    ("NVME_SC_ZNS_READ_ONLY", Status::ZONE_IS_READ_ONLY.code),
+    ("NVME_SC_ZNS_OFFLINE", Status::ZONE_IS_OFFLINE.code),
+    ("NVME_SC_ZNS_INVALID_WRITE", Status::ZONE_INVALID_WRITE.code),
+    ("NVME_SC_ZNS_TOO_MANY_ACTIVE", Status::TOO_MANY_ACTIVE_ZONES.code),
+    ("NVME_SC_ZNS_TOO_MANY_OPENS", Status::TOO_MANY_OPEN_ZONES.code),
+    ("NVME_SC_ZNS_INVAL_TRANSITION", Status::INVALID_ZONE_STATE_TRANSITION.code),
+    ("NVME_LOG_LID_ZNS_CHANGED_ZONES", ChangedZoneList::LOG_IDENTIFIER),
+    ("NVME_CSI_ZNS", CommandSet::Zoned as u8),
+    ("NVME_IDENTIFY_CNS_CSI_NS", Cns::CommandSetNamespace as u8),
+    ("NVME_IDENTIFY_CNS_CSI_CTRL", Cns::CommandSetController as u8),
+    ("NVME_IDENTIFY_CNS_COMMAND_SET_STRUCTURE", Cns::CommandSet as u8),
+];
 
 /// The same tables against structures that others wrote.
 #[test]
@@ -91,12 +186,24 @@ fn offsets_are_libnvmes() {
         ("nvme_id_ns", NAMESPACE),
         ("nvme_lbaf", LBA_FORMAT),
         ("nvme_dsm_range", DSM_RANGE),
+        ("nvme_zns_desc", ZONE_DESCRIPTOR),
+        ("nvme_zone_report", ZONE_REPORT),
+        ("nvme_zns_changed_zone_log", CHANGED_ZONES),
+        ("nvme_zns_id_ns", ZONED_NAMESPACE),
+        ("nvme_zns_lbafe", ZONE_FORMAT),
+        ("nvme_zns_id_ctrl", ZONED_CONTROLLER),
+        ("nvme_ns_id_desc", NAMESPACE_DESCRIPTOR),
+        ("nvme_id_iocs", COMMAND_SETS),
     ] {
         // libnvme keeps LBSTM, of a later structure, where 1.0c has `vs` begin.
         for (name, ours, _) in fields.iter().filter(|field| structure != "nvme_id_ns" || field.0 != "vs") {
             writeln!(program, "printf(\"{structure} {name} %zu\\n\", offsetof(struct {structure}, {name}));").unwrap();
             writeln!(expected, "{structure} {name} {ours}").unwrap();
         }
+    }
+    for (theirs, ours) in CODES {
+        writeln!(program, "printf(\"{theirs} %d\\n\", (int){theirs});").unwrap();
+        writeln!(expected, "{theirs} {ours}").unwrap();
     }
     program.push_str("return 0; }\n");
 

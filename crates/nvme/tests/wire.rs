@@ -2,12 +2,15 @@
 #![allow(clippy::unwrap_used)]
 
 use plumb_nvme::{
-    Cns, Command, CommandId, CompletionEntry, CompletionStatus, ControllerFacts, EncodeError, FactsError,
-    IdentifyController, IdentifyNamespace, Lba, LbaRange, NamespaceFacts, NamespaceId, NamespaceList, Oncs, QueueId,
-    SglDescriptor, SglDescriptorType, Status, SubmissionEntry,
+    ChangedZoneList, Cns, Command, CommandId, CommandSet, CompletionEntry, CompletionStatus, ControllerFacts,
+    EncodeError, FactsError, IdentifyCommandSet, IdentifyController, IdentifyNamespace, IdentifyZonedController,
+    IdentifyZonedNamespace, Lba, LbaRange, NamespaceDescriptors, NamespaceFacts, NamespaceId, NamespaceList, Oncs,
+    QueueId, SglDescriptor, SglDescriptorType, Status, SubmissionEntry, ZoneAttributes, ZoneDescriptor,
+    ZoneReceiveAction, ZoneReportFilter, ZoneReportHeader, ZoneSendAction, ZoneState, ZonedFacts, ZrwaFacts,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
+use proptest::sample::select;
 use zerocopy::{FromBytes, IntoBytes};
 
 fn range() -> impl Strategy<Value = LbaRange> {
@@ -25,6 +28,37 @@ fn command() -> impl Strategy<Value = Command> {
             .prop_map(|(nsid, range, fua, deallocate)| Command::WriteZeroes { nsid, range, fua, deallocate }),
         (nsid(), vec(any_range, 1..=256))
             .prop_map(|(nsid, ranges)| Command::Deallocate { nsid, ranges: ranges.into() }),
+        (nsid(), range(), any::<bool>()).prop_map(|(nsid, range, fua)| Command::ZoneAppend {
+            nsid,
+            zone: range.start,
+            blocks: range.count,
+            fua
+        }),
+        (nsid(), any::<u64>(), select(ZoneSendAction::ALL), any::<bool>(), any::<bool>()).prop_map(
+            |(nsid, start, action, all, zrwa)| Command::ZoneManagementSend {
+                nsid,
+                start: Lba(start),
+                action,
+                all,
+                zrwa
+            }
+        ),
+        (
+            nsid(),
+            any::<u64>(),
+            select(ZoneReceiveAction::ALL),
+            select(ZoneReportFilter::ALL),
+            any::<bool>(),
+            1..1_u32 << 30
+        )
+            .prop_map(|(nsid, start, action, filter, partial, dwords)| Command::ZoneManagementReceive {
+                nsid,
+                start: Lba(start),
+                action,
+                filter,
+                partial,
+                bytes: dwords * 4,
+            }),
     ]
 }
 
@@ -50,7 +84,7 @@ proptest! {
 
     /// No bytes make decoding panic, and what decodes encodes to the same.
     #[test]
-    fn any_submission_entry(bytes in prop::array::uniform32(any::<u8>()), opcode in 0..0x20u8, data in vec(any::<u8>(), 0..5000)) {
+    fn any_submission_entry(bytes in prop::array::uniform32(any::<u8>()), opcode in prop_oneof![0..0x20u8, 0x78..0x80u8], data in vec(any::<u8>(), 0..5000)) {
         let mut entry = SubmissionEntry::default();
         entry.as_mut_bytes()[32..].copy_from_slice(&bytes);
         entry.as_mut_bytes()[..32].copy_from_slice(&bytes);
@@ -73,6 +107,12 @@ proptest! {
         let namespace = IdentifyNamespace::read_from_bytes(&bytes).unwrap();
         let _ = (namespace.format(), namespace.lba_bytes());
         let _ = NamespaceList::read_from_bytes(&bytes).unwrap().iter().count();
+        let zoned = IdentifyZonedNamespace::read_from_bytes(&bytes).unwrap();
+        let _ = (zoned.max_open(), zoned.max_active(), zoned.reads_across_zones(), zoned.zrwa());
+        let _ = IdentifyZonedController::read_from_bytes(&bytes).unwrap().append_limit_bytes();
+        let _ = ChangedZoneList::read_from_bytes(&bytes).unwrap().zones().map(Iterator::count);
+        let descriptor = ZoneDescriptor::read_from_bytes(&bytes[..64]).unwrap();
+        let _ = (descriptor.state(), descriptor.attributes());
         prop_assert_eq!(controller.as_bytes(), &bytes[..]);
         prop_assert_eq!(namespace.as_bytes(), &bytes[..]);
     }
@@ -207,4 +247,116 @@ fn facts_without_a_form() {
     };
     assert_eq!(IdentifyNamespace::of(&namespace), Err(FactsError::LbaBytes { lba_bytes: 520 }));
     assert_eq!(Cns::from_cdw10(1), Some(Cns::Controller));
+}
+
+/// ZNS figures 25 to 28, 32 to 34, 38 and 39, by hand.
+#[test]
+fn zoned_commands_byte_by_byte() {
+    let nsid = NamespaceId(3);
+    let encoded = |command: Command| {
+        let (entry, data) = command.encode(CommandId(1)).unwrap();
+        assert!(data.is_empty());
+        (entry.opc, [entry.cdw10, entry.cdw11, entry.cdw12, entry.cdw13].map(|dword| dword.get()))
+    };
+    let append = Command::ZoneAppend { nsid, zone: Lba(0x2_0008_0000), blocks: 2, fua: true };
+    assert_eq!(encoded(append), (0x7d, [0x0008_0000, 2, 0x4000_0001, 0]));
+    let send = |action, all, zrwa| Command::ZoneManagementSend { nsid, start: Lba(0x80000), action, all, zrwa };
+    assert_eq!(encoded(send(ZoneSendAction::Reset, true, false)), (0x79, [0x80000, 0, 0, 0x104]));
+    assert_eq!(encoded(send(ZoneSendAction::Open, false, true)), (0x79, [0x80000, 0, 0, 0x203]));
+    let receive = Command::ZoneManagementReceive {
+        nsid,
+        start: Lba(0x80000),
+        action: ZoneReceiveAction::ExtendedReport,
+        filter: ZoneReportFilter::Full,
+        partial: true,
+        bytes: 4096,
+    };
+    assert_eq!(encoded(receive), (0x7a, [0x80000, 0, 1023, 0x1_0501]));
+
+    let decoded = |opc, cdw13: u32| {
+        Command::decode(&SubmissionEntry { opc, cdw13: cdw13.into(), ..SubmissionEntry::default() }, &[])
+    };
+    for reserved in [0x00, 0x06, 0x0f, 0x12, 0xff] {
+        assert_eq!(decoded(0x79, reserved), Err(Status::INVALID_FIELD));
+    }
+    for reserved in [0x02, 0x0800, 0x0a00, 0xff00] {
+        assert_eq!(decoded(0x7a, reserved), Err(Status::INVALID_FIELD));
+    }
+    for bytes in [0, 2, 4095] {
+        let report = Command::ZoneManagementReceive {
+            nsid,
+            start: Lba(0),
+            action: ZoneReceiveAction::Report,
+            filter: ZoneReportFilter::All,
+            partial: false,
+            bytes,
+        };
+        assert_eq!(report.encode(CommandId(0)).unwrap_err(), EncodeError::ReportBytes { bytes });
+    }
+}
+
+/// Of a WD ZN540, and by the byte numbers of ZNS figures 48 to 50.
+#[test]
+fn zoned_namespaces_say_what_they_are() {
+    let facts = ZonedFacts {
+        zone_blocks: 524_288,
+        max_open: Some(14),
+        max_active: Some(14),
+        reads_across_zones: true,
+        descriptor_extension_bytes: 128,
+        zrwa: Some(ZrwaFacts { size_blocks: 256, commit_granularity_blocks: 4, zones_max: 12 }),
+    };
+    let id = IdentifyZonedNamespace::of(&facts).unwrap();
+    let bytes = id.as_bytes();
+    assert_eq!(bytes[..12], [0, 0, 3, 0, 13, 0, 0, 0, 13, 0, 0, 0]);
+    assert_eq!(bytes[44..53], [11, 0, 0, 0, 4, 0, 0, 1, 1]);
+    assert_eq!(bytes[2816..2825], [0, 0, 8, 0, 0, 0, 0, 0, 2]);
+    assert_eq!((id.max_open(), id.max_active(), id.reads_across_zones()), (Some(14), Some(14), true));
+    assert_eq!(id.zrwa(), facts.zrwa);
+
+    let free = ZonedFacts { max_open: None, max_active: None, reads_across_zones: false, zrwa: None, ..facts };
+    let id = IdentifyZonedNamespace::of(&free).unwrap();
+    assert_eq!(id.as_bytes()[2..12], [0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]);
+    assert_eq!((id.max_open(), id.max_active(), id.zrwa()), (None, None, None));
+
+    for (max_open, max_active) in [(Some(0), None), (Some(3), Some(2)), (None, Some(2)), (Some(1), Some(0))] {
+        let error = IdentifyZonedNamespace::of(&ZonedFacts { max_open, max_active, ..facts }).unwrap_err();
+        assert_eq!(error, FactsError::ZoneLimits { max_open, max_active });
+    }
+    for bytes in [1, 65, 16_384] {
+        let error = IdentifyZonedNamespace::of(&ZonedFacts { descriptor_extension_bytes: bytes, ..facts });
+        assert_eq!(error, Err(FactsError::DescriptorExtension { bytes }));
+    }
+    let id = IdentifyZonedController::of(Some(128 << 10)).unwrap();
+    assert_eq!((id.zasl, id.append_limit_bytes()), (5, Some(128 << 10)));
+    assert_eq!(IdentifyZonedController::of(None).unwrap().append_limit_bytes(), None);
+    for append_limit_bytes in [0, 4096, 12_288] {
+        let error = IdentifyZonedController::of(Some(append_limit_bytes)).unwrap_err();
+        assert_eq!(error, FactsError::AppendLimit { append_limit_bytes });
+    }
+    assert_eq!(IdentifyCommandSet::of(&[CommandSet::Nvm, CommandSet::Zoned]).as_bytes()[..2], [0b101, 0]);
+    assert_eq!(NamespaceDescriptors::of(CommandSet::Zoned).as_bytes()[..6], [4, 1, 0, 0, 2, 0]);
+}
+
+/// ZNS figures 35, 37 and 46.
+#[test]
+fn reports_byte_by_byte() {
+    assert_eq!(ZoneReportHeader::new(0x0102).to_bytes()[..9], [2, 1, 0, 0, 0, 0, 0, 0, 0]);
+    let attributes = ZoneAttributes::EXTENSION_VALID | ZoneAttributes::RESET_RECOMMENDED;
+    let descriptor = ZoneDescriptor::new(ZoneState::Closed, attributes, 7, Lba(16), Some(Lba(18)));
+    let mut expected = [0; 64];
+    expected[..4].copy_from_slice(&[2, 0x40, 0x84, 0]);
+    (expected[8], expected[16], expected[24]) = (7, 16, 18);
+    assert_eq!(descriptor.to_bytes(), expected);
+    assert_eq!((descriptor.state(), descriptor.attributes()), (Some(ZoneState::Closed), attributes));
+    let full = ZoneDescriptor::new(ZoneState::Full, ZoneAttributes::empty(), 7, Lba(16), None);
+    assert_eq!(full.to_bytes()[24..32], [0xff; 8]);
+
+    let list = ChangedZoneList::of([Lba(16), Lba(48)]);
+    assert_eq!(list.as_bytes()[..24], [2, 0, 0, 0, 0, 0, 0, 0, 16, 0, 0, 0, 0, 0, 0, 0, 48, 0, 0, 0, 0, 0, 0, 0]);
+    assert_eq!(list.zones().unwrap().collect::<Vec<_>>(), [Lba(16), Lba(48)]);
+    assert_eq!(ChangedZoneList::of((0..511).map(Lba)).zones().unwrap().count(), 511);
+    let overflown = ChangedZoneList::of((0..512).map(Lba));
+    assert_eq!(overflown.as_bytes()[..10], [0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 0]);
+    assert!(overflown.zones().is_none());
 }
