@@ -37,6 +37,8 @@ enum Command {
     Merge(commands::merge::MergeArguments),
     /// Hold device profiles against their public figures
     Validate(commands::validate::ValidateArguments),
+    /// Ask questions of zoned devices
+    Zns(commands::zns::ZnsArguments),
     /// Serve a modelled device on the wall clock
     Serve(commands::serve::ServeArguments),
 }
@@ -49,6 +51,7 @@ fn main() -> ExitCode {
         Command::Report(arguments) => commands::report::report(&arguments),
         Command::Merge(arguments) => commands::merge::merge(&arguments),
         Command::Validate(arguments) => commands::validate::validate(&arguments),
+        Command::Zns(arguments) => commands::zns::zns(&arguments),
         Command::Serve(arguments) => commands::serve::serve(arguments),
     };
     match done {

@@ -217,7 +217,11 @@ impl Stream {
             ios: parts.iter().map(|part| part.ios).sum(),
             runtime_s: parts.iter().map(|part| part.runtime_s).fold(0.0, f64::max),
             iops_mean: parts.iter().map(|part| part.iops_mean).sum(),
-            load: if first.load.starts_with("1x") { first.load.replacen('1', &parts.len().to_string(), 1) } else { first.load.clone() },
+            load: if first.load.starts_with("1x") {
+                first.load.replacen('1', &parts.len().to_string(), 1)
+            } else {
+                first.load.clone()
+            },
             lat: Times::pooled(parts.iter().map(|part| &part.lat)),
             clat: Times::pooled(parts.iter().map(|part| &part.clat)),
         })

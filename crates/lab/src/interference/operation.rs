@@ -57,6 +57,9 @@ impl FromStr for Operation {
     type Err = UnknownOperation;
 
     fn from_str(text: &str) -> Result<Self, UnknownOperation> {
-        Self::ALL.into_iter().find(|operation| operation.name() == text).ok_or_else(|| UnknownOperation(text.to_owned()))
+        Self::ALL
+            .into_iter()
+            .find(|operation| operation.name() == text)
+            .ok_or_else(|| UnknownOperation(text.to_owned()))
     }
 }

@@ -7,6 +7,7 @@ pub mod report;
 pub mod run;
 pub mod serve;
 pub mod validate;
+pub mod zns;
 
 use std::process::ExitCode;
 

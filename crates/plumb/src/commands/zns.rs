@@ -109,10 +109,7 @@ fn print(found: &Interference) {
             ]
         })
         .collect();
-    print_table(
-        &["load", "I0", "I1", "P95_0", "P95_1", "term", "signed", "tail", "lost/op", "stall/op"],
-        &rows,
-    );
+    print_table(&["load", "I0", "I1", "P95_0", "P95_1", "term", "signed", "tail", "lost/op", "stall/op"], &rows);
     println!("\nZ         {:.9}  (alpha {}, beta {})", found.z.mean, found.weights.alpha(), found.weights.beta());
     println!("signed    {:+.9}  (above 0: the victim lost)", found.signed.mean);
     match &found.tail {
