@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::marker::PhantomData;
 
 use units::Nanos;
 
@@ -28,6 +29,21 @@ pub(crate) enum Event {
     Fold,
 }
 
+/// What a device's events are. Their codes fit four bits.
+pub(crate) trait EventKind: Copy + 'static {
+    /// Every kind; the position of each is its code.
+    const KINDS: &'static [Self];
+    /// Its position in `KINDS`.
+    fn code(self) -> u8;
+}
+
+impl EventKind for Event {
+    const KINDS: &'static [Self] = &KINDS;
+    fn code(self) -> u8 {
+        self as u8
+    }
+}
+
 const KINDS: [Event; 9] = [
     Event::ArrayEnd,
     Event::ReadOut,
@@ -44,20 +60,26 @@ const ID_BITS: u32 = 26;
 const KIND_BITS: u32 = 4;
 
 /// Events in order of (time, order of scheduling).
-#[derive(Default)]
-pub(crate) struct Events {
+pub(crate) struct Events<K = Event> {
     /// Time in the upper half; scheduling order, kind and identifier in the lower.
     heap: BinaryHeap<Reverse<u128>>,
     scheduled: u64,
+    kinds: PhantomData<K>,
 }
 
-impl Events {
+impl<K> Default for Events<K> {
+    fn default() -> Self {
+        Self { heap: BinaryHeap::new(), scheduled: 0, kinds: PhantomData }
+    }
+}
+
+impl<K: EventKind> Events<K> {
     /// Schedules `event` for the item `id` at `at`.
     #[inline]
-    pub fn push(&mut self, at: Nanos, event: Event, id: u32) {
+    pub fn push(&mut self, at: Nanos, event: K, id: u32) {
         debug_assert!(id < 1 << ID_BITS);
         self.scheduled += 1;
-        let low = self.scheduled << (ID_BITS + KIND_BITS) | (event as u64) << ID_BITS | u64::from(id);
+        let low = self.scheduled << (ID_BITS + KIND_BITS) | u64::from(event.code()) << ID_BITS | u64::from(id);
         self.heap.push(Reverse(u128::from(at.0) << 64 | u128::from(low)));
     }
 
@@ -69,7 +91,7 @@ impl Events {
 
     /// Takes the next event if it is due at or before `now`.
     #[inline]
-    pub fn pop_due(&mut self, now: Nanos) -> Option<(Nanos, Event, u32)> {
+    pub fn pop_due(&mut self, now: Nanos) -> Option<(Nanos, K, u32)> {
         let top = self.heap.peek_mut()?;
         let key = top.0;
         let at = Nanos((key >> 64) as u64);
@@ -79,7 +101,7 @@ impl Events {
         std::collections::binary_heap::PeekMut::pop(top);
         let id = key as u32 & ((1 << ID_BITS) - 1);
         let kind = (key as u64 >> ID_BITS) as usize & ((1 << KIND_BITS) - 1);
-        Some((at, KINDS[kind], id))
+        Some((at, K::KINDS[kind], id))
     }
 
     /// Forgets everything scheduled.
@@ -94,7 +116,7 @@ mod tests {
 
     #[test]
     fn time_first_then_order_of_scheduling() {
-        let mut events = Events::default();
+        let mut events = Events::<Event>::default();
         for (kind, id) in KINDS.iter().zip(0..) {
             events.push(Nanos(7), *kind, id);
         }

@@ -20,7 +20,7 @@ mod null;
 pub mod profile;
 mod slab;
 mod state;
-mod zoned;
+pub mod zoned;
 
 pub use card::{Card, CardConfig};
 pub use config::{ConfigError, SsdConfig};
@@ -31,3 +31,4 @@ pub use device::{
 };
 pub use disk::{Disk, DiskConfig};
 pub use null::NullDevice;
+pub use zoned::{Zoned, ZonedConfig};

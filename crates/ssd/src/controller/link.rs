@@ -5,7 +5,7 @@ use units::Nanos;
 use crate::config::{Duplex, Link};
 
 /// When each direction is next free.
-pub(super) struct HostLink {
+pub(crate) struct HostLink {
     free_at: [Nanos; 2],
     /// Which of `free_at` each direction uses.
     lanes: [usize; 2],
@@ -14,7 +14,7 @@ pub(super) struct HostLink {
 
 /// Which way data goes.
 #[derive(Clone, Copy)]
-pub(super) enum Direction {
+pub(crate) enum Direction {
     ToDevice = 0,
     ToHost = 1,
 }

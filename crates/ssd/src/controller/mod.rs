@@ -12,7 +12,7 @@ mod command;
 mod destage;
 mod dies;
 mod journal;
-mod link;
+pub(crate) mod link;
 mod power;
 mod read;
 mod report;

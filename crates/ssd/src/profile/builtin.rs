@@ -10,4 +10,6 @@ pub(super) const PROFILES: &[(&str, &str)] = &[
     ("intel-s3500-480gb", include_str!("../../../../devices/intel-s3500-480gb.toml")),
     ("hdd-7200-1tb", include_str!("../../../../devices/hdd-7200-1tb.toml")),
     ("microsd-evo-128gb", include_str!("../../../../devices/microsd-evo-128gb.toml")),
+    ("wd-zn540", include_str!("../../../../devices/wd-zn540.toml")),
+    ("confznspp", include_str!("../../../../devices/confznspp.toml")),
 ];

@@ -1,6 +1,6 @@
 //! Device profiles: a device described in one TOML file.
 //!
-//! A profile names its `kind` (`ssd`, `disk` or `card`), gives that kind's
+//! A profile names its `kind` (`ssd`, `zoned`, `disk` or `card`), gives that kind's
 //! parameters, the public source of each in `[sources]`, and in `[[expect]]`
 //! the published figures that must come out when the device is measured. The
 //! parameters are physical; the figures are never inputs.
@@ -13,7 +13,8 @@ use serde::Deserialize;
 use crate::card::{CardConfig, CardError};
 use crate::config::{ConfigError, Initial, SsdConfig};
 use crate::disk::{DiskConfig, DiskError};
-use crate::{Card, Contents, Device, Disk, MediaError, Ssd, Store};
+use crate::zoned::ZonedError;
+use crate::{Card, Contents, Device, Disk, MediaError, Ssd, Store, Zoned, ZonedConfig};
 
 mod builtin;
 mod document;
@@ -49,6 +50,8 @@ pub struct Profile {
 pub enum DeviceConfig {
     /// A flash SSD.
     Ssd(Box<SsdConfig>),
+    /// A zoned SSD.
+    Zoned(Box<ZonedConfig>),
     /// A rotating disk.
     Disk(Box<DiskConfig>),
     /// A flash card.
@@ -62,7 +65,8 @@ pub struct BuildOptions {
     pub contents: Contents,
     /// Whether power cuts will be asked for though no contents are kept.
     pub power_cuts: bool,
-    /// Key of the layout of initially overwritten data; absent: the profile's.
+    /// Key of the layout of initially overwritten data, or of a zoned device's
+    /// service times; absent: the profile's.
     pub seed: Option<u64>,
     /// The state at the start, in place of the profile's; only an SSD has one.
     pub initial: Option<Initial>,
@@ -100,6 +104,9 @@ pub enum ProfileError {
     /// An SSD that the run's options make impossible.
     #[error(transparent)]
     Ssd(#[from] ConfigError),
+    /// A zoned SSD that does not pass its check.
+    #[error(transparent)]
+    Zoned(#[from] ZonedError),
     /// A disk that does not pass its check.
     #[error(transparent)]
     Disk(#[from] DiskError),
@@ -135,6 +142,7 @@ fn hint(nearest: &Option<String>) -> String {
 #[serde(rename_all = "kebab-case")]
 enum Kind {
     Ssd,
+    Zoned,
     Disk,
     Card,
 }
@@ -185,7 +193,7 @@ impl Profile {
             document.take("name")?.ok_or_else(|| document.about("", missing("name", "the name that runs will use")))?;
         let kind: Kind = document
             .take("kind")?
-            .ok_or_else(|| document.about("", missing("kind", "kind = \"ssd\", \"disk\" or \"card\"")))?;
+            .ok_or_else(|| document.about("", missing("kind", "kind = \"ssd\", \"zoned\", \"disk\" or \"card\"")))?;
         let description = document.take("description")?.unwrap_or_default();
         let mut sources = BTreeMap::new();
         flatten(&document.take::<toml::Table>("sources")?.unwrap_or_default(), "", &mut sources).map_err(|key| {
@@ -202,11 +210,13 @@ impl Profile {
             .collect();
         let config = match kind {
             Kind::Ssd => DeviceConfig::Ssd(document.rest()?),
+            Kind::Zoned => DeviceConfig::Zoned(document.rest()?),
             Kind::Disk => DeviceConfig::Disk(document.rest()?),
             Kind::Card => DeviceConfig::Card(document.rest()?),
         };
         match &config {
             DeviceConfig::Ssd(config) => config.check().map_err(|error| document.about_quoted(error.to_string()))?,
+            DeviceConfig::Zoned(config) => config.check().map_err(|error| document.about_quoted(error.to_string()))?,
             DeviceConfig::Disk(config) => config.check().map_err(|error| document.about_quoted(error.to_string()))?,
             DeviceConfig::Card(config) => config.check().map_err(|error| document.about_quoted(error.to_string()))?,
         }
@@ -225,6 +235,7 @@ impl Profile {
     pub fn model(&self) -> &str {
         match &self.config {
             DeviceConfig::Ssd(config) => &config.model,
+            DeviceConfig::Zoned(config) => &config.model,
             DeviceConfig::Disk(config) => &config.model,
             DeviceConfig::Card(config) => &config.model,
         }
@@ -263,6 +274,15 @@ impl Profile {
                 let mut ssd = Ssd::new(&config)?;
                 ssd.keep_contents(&options.contents, options.power_cuts)?;
                 Box::new(ssd)
+            }
+            DeviceConfig::Zoned(config) => {
+                let mut config = config.as_ref().clone();
+                if let Some(seed) = options.seed {
+                    config.controller.seed = seed;
+                }
+                let mut device = Zoned::new(&config)?;
+                device.keep_contents(&options.contents, options.power_cuts)?;
+                Box::new(device)
             }
             DeviceConfig::Disk(config) => Box::new(Disk::new(config, store(config.lba, Disk::blocks(config))?)?),
             DeviceConfig::Card(config) => Box::new(Card::new(config, store(config.lba, Card::blocks(config))?)?),

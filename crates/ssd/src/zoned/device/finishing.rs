@@ -1,0 +1,141 @@
+//! Finishes: padding in the foreground, in turn with writers, or none.
+
+use units::Nanos;
+
+use super::Zoned;
+use super::command::Finishing;
+use crate::slab::NONE;
+use crate::zoned::Event;
+use crate::zoned::finish::FinishPlan;
+
+impl Zoned {
+    /// Executes the finish of a zone that held `written_blocks`, of which flash and
+    /// buffer have those up to `placed_blocks`; `id` waits for it.
+    pub(super) fn finish_zone(&mut self, now: Nanos, id: u32, zone: u32, written_blocks: u64, placed_blocks: u64) {
+        self.counters.zone_finishes += 1;
+        if written_blocks == 0 {
+            // Nothing to pad after; without a buffer the emulator counts one transfer.
+            if !self.is_buffered() {
+                let array = self.striping.array(zone, 0);
+                let (_, end) = self.flash.transfer(array, now, self.layout.page_bytes);
+                let cmd = &mut self.commands[id];
+                cmd.ready = cmd.ready.max(end);
+            }
+            return;
+        }
+        let plan = self.finish_policy.plan();
+        let base = match plan {
+            FinishPlan::Share { base } => base,
+            FinishPlan::Pad { .. } | FinishPlan::Note => Nanos::ZERO,
+        };
+        let left_bytes = (self.layout.capacity_blocks - placed_blocks) * self.layout.lba_bytes;
+        self.hold(id);
+        let due = now + base;
+        self.zones[zone as usize].finishing = Some(Finishing { command: id, plan, left_bytes, due, begun: false });
+        self.events.push(due, Event::Pad, zone);
+    }
+
+    /// A zone's finish takes its next step.
+    pub(super) fn pad(&mut self, now: Nanos, zone: u32) {
+        let flash = &mut self.zones[zone as usize];
+        let Some(finishing) = &mut flash.finishing else { return };
+        if finishing.due != now {
+            return;
+        }
+        finishing.begun = true;
+        match finishing.plan {
+            FinishPlan::Share { .. } => {
+                // What is in the buffer goes first, then padding, both in `fill_waiting`.
+                if flash.unit == NONE {
+                    self.stand_in_line(zone);
+                    self.serve_line(now);
+                } else {
+                    self.fill_waiting(now, zone);
+                }
+            }
+            FinishPlan::Pad { .. } | FinishPlan::Note if !flash.waiting.is_empty() => finishing.begun = false,
+            FinishPlan::Pad { step_bytes } => self.pad_step(now, zone, step_bytes),
+            FinishPlan::Note => {
+                self.pad_open_unit(now, zone);
+                if let Some(finishing) = &mut self.zones[zone as usize].finishing {
+                    finishing.left_bytes = 0;
+                }
+            }
+        }
+        self.finish_if_padded(now, zone);
+    }
+
+    /// Puts padding into the unit that a zone has, and whether it took any. A finish
+    /// that waited for the zone's writes to be in the buffer goes on.
+    pub(super) fn pad_unit(&mut self, now: Nanos, zone: u32) -> bool {
+        let Some(finishing) = &mut self.zones[zone as usize].finishing else { return false };
+        match finishing.plan {
+            FinishPlan::Share { .. } if finishing.begun && finishing.left_bytes > 0 => {
+                let left = finishing.left_bytes;
+                let taken = self.fill_unit(now, zone, left, left, now);
+                if let Some(finishing) = &mut self.zones[zone as usize].finishing {
+                    finishing.left_bytes -= taken;
+                }
+                true
+            }
+            FinishPlan::Share { .. } => false,
+            FinishPlan::Pad { .. } | FinishPlan::Note => {
+                if !finishing.begun && finishing.due < now {
+                    finishing.due = now;
+                    self.events.push(now, Event::Pad, zone);
+                }
+                false
+            }
+        }
+    }
+
+    /// Pads in the foreground: `step_bytes` at most, and comes again when they
+    /// are programmed.
+    fn pad_step(&mut self, now: Nanos, zone: u32, step_bytes: u64) {
+        self.pad_open_unit(now, zone);
+        let capacity = self.layout.capacity_blocks * self.layout.lba_bytes;
+        let unit = self.layout.program_bytes;
+        let first = self.zones[zone as usize].placed_bytes;
+        let Some(finishing) = self.zones[zone as usize].finishing else { return };
+        let request = self.commands[finishing.command].request;
+        let mut end = now;
+        let mut at = first;
+        while at < capacity && at - first < step_bytes {
+            self.place(zone, at);
+            end = end.max(self.program_unit(zone, at, now, request));
+            at += unit;
+        }
+        self.counters.padded_bytes += at - first;
+        let flash = &mut self.zones[zone as usize];
+        flash.placed_bytes = at;
+        if let Some(finishing) = &mut flash.finishing {
+            finishing.left_bytes = capacity - first;
+            if first < capacity {
+                finishing.due = end;
+                self.events.push(end, Event::Pad, zone);
+            }
+        }
+    }
+
+    /// Fills a zone's open unit up with padding and sends it to its array.
+    fn pad_open_unit(&mut self, now: Nanos, zone: u32) {
+        let id = self.zones[zone as usize].unit;
+        if id != NONE {
+            let room = self.layout.program_bytes - u64::from(self.buffer[id].filled);
+            self.fill_unit(now, zone, room, room, now);
+        }
+    }
+
+    /// Ends a finish whose padding is done and on flash.
+    pub(super) fn finish_if_padded(&mut self, now: Nanos, zone: u32) {
+        let flash = &mut self.zones[zone as usize];
+        if let Some(finishing) = flash.finishing
+            && finishing.begun
+            && finishing.left_bytes == 0
+            && flash.in_flight == 0
+        {
+            flash.finishing = None;
+            self.release(now, finishing.command);
+        }
+    }
+}

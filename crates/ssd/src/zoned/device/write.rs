@@ -1,0 +1,377 @@
+//! Writes and appends: into the buffer, or straight to flash.
+
+use std::ops::Range;
+
+use nvme::{Command, Lba, LbaRange, Status};
+use trace::{Step, Track};
+use units::Nanos;
+
+use super::{Pending, Zoned};
+use crate::controller::link::Direction;
+use crate::slab::NONE;
+use crate::zoned::config::{AppendTiming, StripeOrder};
+use crate::zoned::flash::{Job, JobKind};
+use crate::zoned::mapping::UNMAPPED;
+use crate::zoned::zones::Written;
+
+impl Zoned {
+    pub(super) fn write(&mut self, now: Nanos, id: u32, namespace: usize, range: LbaRange) {
+        if let Err(status) = self.check_write(id, range.count) {
+            return self.fail(now, id, status);
+        }
+        match self.namespaces[namespace].write(range) {
+            Ok(written) => self.accept(now, id, namespace, range, written),
+            Err(status) => self.fail(now, id, status),
+        }
+    }
+
+    pub(super) fn append(&mut self, now: Nanos, id: u32, namespace: usize, zone: Lba, blocks: u32) {
+        if let Err(status) = self.check_write(id, blocks) {
+            return self.fail(now, id, status);
+        }
+        match self.namespaces[namespace].append(zone, blocks) {
+            Ok((start, written)) => {
+                self.counters.zone_appends += 1;
+                self.commands[id].result = start.0;
+                #[cfg(test)]
+                if self.mutant == Some(crate::zoned::mutant::Mutant::AppendReturnsWrongLba) {
+                    self.commands[id].result += 1;
+                }
+                self.accept(now, id, namespace, LbaRange { start, count: blocks }, written);
+            }
+            Err(status) => self.fail(now, id, status),
+        }
+    }
+
+    /// Whether a write's size and data are in order.
+    fn check_write(&self, id: u32, blocks: u32) -> Result<(), Status> {
+        let cmd = &self.commands[id];
+        let bytes = u64::from(blocks) * self.layout.lba_bytes;
+        if matches!(cmd.command, Command::WriteZeroes { .. }) {
+            return Ok(());
+        }
+        if bytes > u64::from(self.identity.max_transfer_bytes) {
+            return Err(Status::INVALID_FIELD);
+        }
+        if cmd.data.as_ref().is_some_and(|data| data.len() as u64 != bytes) {
+            return Err(Status::INVALID_FIELD);
+        }
+        Ok(())
+    }
+
+    /// A write that the zone has taken.
+    fn accept(&mut self, now: Nanos, id: u32, namespace: usize, range: LbaRange, written: Written) {
+        let zone = self.zone_of(namespace, written.zone);
+        let bytes = u64::from(range.count) * self.layout.lba_bytes;
+        self.counters.host_written_bytes += bytes;
+        self.counters.zone_opens += u64::from(written.opened);
+        let controller = &self.config.controller;
+        let cmd = &self.commands[id];
+        let (mut delay, opening, over_link) = match cmd.command {
+            Command::ZoneAppend { .. } => (controller.append.delay, controller.implicit_open_append, bytes),
+            Command::WriteZeroes { .. } => (controller.write.delay, controller.implicit_open_write, 0),
+            _ => (controller.write.delay, controller.implicit_open_write, bytes),
+        };
+        if written.opened {
+            delay += opening;
+        }
+        let request = cmd.request;
+        let there = match over_link {
+            0 => now,
+            bytes => self.transfer(now, Direction::ToDevice, bytes, request).1,
+        };
+        self.commands[id].range = range;
+        if self.tracking {
+            self.keep(id, namespace, zone, written.zone, range);
+        }
+        let ready = there + delay;
+        if written.committed.is_empty() {
+            // Into a ZRWA: it stays in the buffer.
+            return self.complete(ready, id);
+        }
+        self.map(ready, zone);
+        if self.is_buffered() {
+            let bytes = (written.committed.end - written.committed.start) * self.layout.lba_bytes;
+            self.admit(now, id, zone, bytes, ready);
+        } else {
+            let end = self.program_now(id, zone, written.committed, ready);
+            self.complete(end, id);
+        }
+    }
+
+    /// Gives a write's data to the store.
+    fn keep(&mut self, id: u32, namespace: usize, zone: u32, index: u32, range: LbaRange) {
+        let nsid = self.commands[id].command.nsid();
+        let data = self.commands[id].data.take();
+        if self.survives_power_cut() {
+            if self.store.write_durable(nsid, range, data).is_err() {
+                self.counters.media_errors += 1;
+                self.commands[id].status = Status::WRITE_FAULT;
+            }
+            return;
+        }
+        let sequence = self.store.write_volatile(nsid, range, data);
+        let start = range.start.0 - u64::from(index) * self.layout.zone_blocks;
+        let end = start + u64::from(range.count);
+        debug_assert!(namespace < self.namespaces.len());
+        self.pending[zone as usize].push_back(Pending { sequence, start, end });
+    }
+
+    /// Sees to it that a zone has erased flash. What it must wait for is booked.
+    pub(super) fn map(&mut self, now: Nanos, zone: u32) {
+        let mut physical = self.zones[zone as usize].physical;
+        if physical == UNMAPPED {
+            physical = self.mapping.take();
+            self.zones[zone as usize].physical = physical;
+        }
+        if self.physical[physical as usize].dirty_rows > 0 {
+            self.pay_erase(now, physical);
+        }
+    }
+
+    /// The array that holds byte `at` of a zone.
+    pub(super) fn array_of(&self, zone: u32, at: u64) -> u32 {
+        let flash = &self.zones[zone as usize];
+        // A zone has fewer than 2^32 blocks, so fewer stripe units.
+        let unit = (at / self.layout.stripe_bytes) as u32;
+        let unit = match self.config.stripe.order {
+            StripeOrder::LeastBusy => flash.placement[unit as usize].into(),
+            StripeOrder::ChannelFirst | StripeOrder::WayFirst => unit,
+        };
+        self.striping.array(flash.physical, unit)
+    }
+
+    /// Programs blocks of a zone without a buffer: every program unit touched is
+    /// transferred, then programmed, whole; when the last is done.
+    fn program_now(&mut self, id: u32, zone: u32, blocks: Range<u64>, ready: Nanos) -> Nanos {
+        let request = self.commands[id].request;
+        let append = matches!(self.commands[id].command, Command::ZoneAppend { .. });
+        let at_start = append && self.config.management.append == AppendTiming::AtZoneStart;
+        let (lba_bytes, unit) = (self.layout.lba_bytes, self.layout.program_bytes);
+        let first = blocks.start * lba_bytes / unit;
+        let last = (blocks.end * lba_bytes).div_ceil(unit);
+        let mut end = ready;
+        for index in first..last {
+            let place = if at_start { (index - first) * unit } else { index * unit };
+            end = end.max(self.program_unit(zone, place, ready, request));
+        }
+        let flash = &mut self.zones[zone as usize];
+        flash.placed_bytes = flash.placed_bytes.max(last * unit);
+        flash.durable_blocks = blocks.end;
+        end
+    }
+
+    /// Transfers and programs the unit at byte `at` of a zone in the foreground:
+    /// its end.
+    pub(super) fn program_unit(&mut self, zone: u32, at: u64, ready: Nanos, request: trace::RequestId) -> Nanos {
+        let unit = self.layout.program_bytes;
+        let array = self.array_of(zone, at);
+        let (start, there) = self.flash.transfer(array, ready, unit);
+        self.flash.record_transfer(array, start, there, request, unit as u32);
+        let (start, end) = self.flash.book(array, there, self.config.cell.program, true);
+        self.flash.record_array(array, start, end, Step::FlashProgram, request, unit as u32);
+        self.counters.flash_programmed_bytes += unit;
+        end
+    }
+
+    /// Brings `bytes` that follow in a zone into the buffer; the command completes
+    /// when all are there.
+    pub(super) fn admit(&mut self, now: Nanos, id: u32, zone: u32, bytes: u64, ready: Nanos) {
+        let left =
+            if self.zones[zone as usize].waiting.is_empty() { self.fill(now, zone, bytes, ready) } else { bytes };
+        if left == 0 {
+            return self.admitted(ready, id, zone);
+        }
+        self.counters.stalls += 1;
+        let cmd = &mut self.commands[id];
+        (cmd.unbuffered, cmd.ready, cmd.since) = (left, ready, now);
+        self.zones[zone as usize].waiting.push_back(&mut self.commands, id);
+        self.stand_in_line(zone);
+    }
+
+    pub(super) fn stand_in_line(&mut self, zone: u32) {
+        let flash = &mut self.zones[zone as usize];
+        if !flash.in_line {
+            flash.in_line = true;
+            self.buffer.wait(zone);
+        }
+    }
+
+    /// Puts up to `bytes` into units that the zone has or can have at once; what is
+    /// left.
+    fn fill(&mut self, now: Nanos, zone: u32, bytes: u64, ready: Nanos) -> u64 {
+        let mut left = bytes;
+        while left > 0 {
+            let flash = &mut self.zones[zone as usize];
+            if flash.unit == NONE {
+                let index = (flash.placed_bytes / self.layout.program_bytes) as u32;
+                match self.buffer.take(zone, flash.generation, index) {
+                    Some(unit) => flash.unit = unit,
+                    None => break,
+                }
+            }
+            left -= self.fill_unit(now, zone, left, 0, ready);
+        }
+        left
+    }
+
+    /// Puts up to `bytes`, of which `padding`, into the unit that the zone has; how
+    /// many. A full unit goes to its array.
+    pub(super) fn fill_unit(&mut self, now: Nanos, zone: u32, bytes: u64, padding: u64, ready: Nanos) -> u64 {
+        let id = self.zones[zone as usize].unit;
+        let unit = &mut self.buffer[id];
+        let taken = bytes.min(self.layout.program_bytes - u64::from(unit.filled));
+        unit.filled += taken as u32;
+        unit.padding += taken.min(padding) as u32;
+        unit.ready = unit.ready.max(ready);
+        if u64::from(unit.filled) == self.layout.program_bytes {
+            self.send_unit(now, zone);
+        }
+        taken
+    }
+
+    /// Sends a zone's full unit to its array.
+    fn send_unit(&mut self, now: Nanos, zone: u32) {
+        let at = self.zones[zone as usize].placed_bytes;
+        self.place(zone, at);
+        let array = self.array_of(zone, at);
+        let bytes = self.layout.program_bytes;
+        let flash = &mut self.zones[zone as usize];
+        let id = std::mem::replace(&mut flash.unit, NONE);
+        flash.placed_bytes += bytes;
+        flash.in_flight += 1;
+        let unit = &self.buffer[id];
+        self.counters.flash_programmed_bytes += bytes;
+        self.counters.padded_bytes += u64::from(unit.padding);
+        let job = Job::new(JobKind::Program, id, self.config.cell.program, unit.ready, bytes as u32);
+        self.flash.enqueue(array, now, job, &mut self.events);
+    }
+
+    /// Chooses the array of the stripe unit that begins at byte `at` of a zone, where
+    /// the order leaves a choice.
+    pub(super) fn place(&mut self, zone: u32, at: u64) {
+        if self.config.stripe.order == StripeOrder::LeastBusy && at.is_multiple_of(self.layout.stripe_bytes) {
+            self.place_least_busy(zone, (at / self.layout.stripe_bytes) as usize);
+        }
+    }
+
+    fn place_least_busy(&mut self, zone: u32, unit: usize) {
+        let arrays = self.layout.zone_arrays();
+        let capacity = self.layout.capacity_blocks * self.layout.lba_bytes / self.layout.stripe_bytes;
+        let most = capacity / u64::from(arrays);
+        let flash = &mut self.zones[zone as usize];
+        if flash.placement.is_empty() {
+            flash.placement = vec![0; capacity as usize].into_boxed_slice();
+            flash.units_on = vec![0; arrays as usize].into_boxed_slice();
+        }
+        let previous = unit.checked_sub(1).map_or(arrays - 1, |previous| flash.placement[previous].into());
+        let mut best = None;
+        for turn in 1..=arrays {
+            let candidate = (previous + turn) % arrays;
+            if u64::from(flash.units_on[candidate as usize]) >= most {
+                continue;
+            }
+            let load = self.flash.pending(self.striping.array(flash.physical, candidate));
+            if best.is_none_or(|(least, _)| load < least) {
+                best = Some((load, candidate));
+                if load == 0 {
+                    break;
+                }
+            }
+        }
+        debug_assert!(best.is_some(), "a zone's units are as many as its arrays hold");
+        let (_, chosen) = best.unwrap_or((0, previous));
+        flash.placement[unit] = chosen as u16;
+        flash.units_on[chosen as usize] += 1;
+    }
+
+    /// A command's data is in the buffer.
+    pub(super) fn admitted(&mut self, at: Nanos, id: u32, zone: u32) {
+        if self.commands[id].left > 0 {
+            // A commit of a ZRWA by command.
+            return self.release(at, id);
+        }
+        let fua = matches!(
+            self.commands[id].command,
+            Command::Write { fua: true, .. }
+                | Command::WriteZeroes { fua: true, .. }
+                | Command::ZoneAppend { fua: true, .. }
+        );
+        if fua && !self.survives_power_cut() {
+            return self.make_durable(at, id, zone);
+        }
+        self.complete(at, id);
+    }
+
+    /// Units came free: they go to the zones in line.
+    pub(super) fn serve_line(&mut self, now: Nanos) {
+        while let Some(zone) = self.buffer.next_waiting() {
+            let flash = &mut self.zones[zone as usize];
+            flash.in_line = false;
+            let wanted = !flash.waiting.is_empty() || flash.finishing.is_some_and(|finishing| finishing.begun);
+            if !wanted {
+                continue;
+            }
+            if flash.unit == NONE {
+                let index = (flash.placed_bytes / self.layout.program_bytes) as u32;
+                match self.buffer.lend(zone, flash.generation, index) {
+                    Some(unit) => flash.unit = unit,
+                    None => unreachable!("the line moves only while a unit is free"),
+                }
+            }
+            self.fill_waiting(now, zone);
+        }
+    }
+
+    /// Fills the unit that a zone has with what waits for it, then padding.
+    pub(super) fn fill_waiting(&mut self, now: Nanos, zone: u32) {
+        while self.zones[zone as usize].unit != NONE {
+            let Some(id) = self.zones[zone as usize].waiting.front() else {
+                if !self.pad_unit(now, zone) {
+                    return;
+                }
+                continue;
+            };
+            let (left, ready, since) = (self.commands[id].unbuffered, self.commands[id].ready, self.commands[id].since);
+            let taken = self.fill_unit(now, zone, left, 0, ready.max(now));
+            self.commands[id].unbuffered -= taken;
+            if taken == left {
+                self.zones[zone as usize].waiting.pop_front(&mut self.commands);
+                self.counters.buffer_wait += now.since(since);
+                let request = self.commands[id].request;
+                self.record(since, now, Track::Buffer, Step::BufferWait, request, 0);
+                self.admitted(ready.max(now), id, zone);
+            }
+        }
+        let flash = &self.zones[zone as usize];
+        let wanted = flash.finishing.is_some_and(|finishing| finishing.begun && finishing.left_bytes > 0);
+        if wanted || !flash.waiting.is_empty() {
+            self.stand_in_line(zone);
+        }
+    }
+
+    /// An array's job may be over.
+    pub(super) fn array_end(&mut self, now: Nanos, array: u32) {
+        let Some(job) = self.flash.ended(array, now, &mut self.events) else { return };
+        match job.kind {
+            JobKind::Erase => self.erase_done(now, job.owner),
+            JobKind::Save => self.saved(now, &job),
+            JobKind::Program => self.unit_done(now, job.owner),
+        }
+        if self.flash.is_drained() {
+            self.programs_drained(now);
+        }
+    }
+
+    fn unit_done(&mut self, now: Nanos, id: u32) {
+        let unit = self.buffer[id];
+        self.buffer.give_back(id);
+        let flash = &mut self.zones[unit.zone as usize];
+        if flash.generation == unit.generation {
+            flash.in_flight -= 1;
+            self.unit_durable(now, unit.zone, unit.index);
+            self.finish_if_padded(now, unit.zone);
+        }
+        self.serve_line(now);
+    }
+}

@@ -1,0 +1,23 @@
+//! Deliberate defects, so that tests can show that they would be noticed.
+
+/// One defect.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Mutant {
+    /// A reset leaves the data of the zone's last written block behind.
+    ResetForgetsBlock,
+    /// A finish leaves the write pointer where it was.
+    FinishLeavesWritePointer,
+    /// An append completes with the block after the one it wrote.
+    AppendReturnsWrongLba,
+    /// One zone more than the limit can be open.
+    OneOpenZoneTooMany,
+}
+
+impl Mutant {
+    pub const ALL: [Self; 4] = [
+        Self::ResetForgetsBlock,
+        Self::FinishLeavesWritePointer,
+        Self::AppendReturnsWrongLba,
+        Self::OneOpenZoneTooMany,
+    ];
+}
