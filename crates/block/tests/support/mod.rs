@@ -12,6 +12,8 @@ use ssd::{Completion, Device, Identity, Payload, PowerCut, Submission, VolatileW
 use trace::{Recorder, RequestId};
 use units::Nanos;
 
+pub mod zoned;
+
 /// Bytes of a logical block of the test device.
 pub const BLOCK: u64 = 4096;
 
@@ -255,20 +257,24 @@ impl Bench {
         std::mem::take(&mut self.log.borrow_mut().commands).iter().map(|entry| text(&entry.2)).collect()
     }
 
-    /// Runs until nothing is left, and gives the results of `bios` in order.
     pub fn wait(&mut self, bios: Vec<BioFuture>) -> Vec<BioResult> {
-        let handle = self.executor.handle();
-        let results = Rc::new(RefCell::new(Vec::new()));
-        let sink = results.clone();
-        drop(handle.spawn(async move {
-            for bio in bios {
-                let result = bio.await;
-                sink.borrow_mut().push(result);
-            }
-        }));
-        self.executor.run();
-        results.take()
+        wait(&mut self.executor, bios)
     }
+}
+
+/// Runs until nothing is left, and gives the results of `bios` in order.
+pub fn wait(executor: &mut Executor, bios: Vec<BioFuture>) -> Vec<BioResult> {
+    let handle = executor.handle();
+    let results = Rc::new(RefCell::new(Vec::new()));
+    let sink = results.clone();
+    drop(handle.spawn(async move {
+        for bio in bios {
+            let result = bio.await;
+            sink.borrow_mut().push(result);
+        }
+    }));
+    executor.run();
+    results.take()
 }
 
 /// A bio over blocks, without data.
