@@ -5,7 +5,7 @@
 mod common;
 
 use common::{free_host, null, parse, run, run_on};
-use plumb_workload::fio::report::ShortfallReason;
+use plumb_workload::fio::report::{Operation, ShortfallReason};
 use plumb_workload::fio::{Direction, start};
 use units::Nanos;
 
@@ -301,7 +301,7 @@ fn an_error_ends_the_job_loudly() {
     let shortfall = report.shortfall.as_ref().unwrap();
     assert_eq!((shortfall.asked_bytes, shortfall.served_bytes), (Some(1 << 20), 10 * 4096));
     assert_eq!(report.errors[0].offset, 10 * 4096);
-    assert_eq!(report.errors[0].direction, Some(Direction::Write));
+    assert_eq!(report.errors[0].operation, Operation::Write);
     assert!(
         shortfall.to_string().contains("served 40960 of 1048576 bytes: write of 4096 bytes at offset 40960 failed")
     );

@@ -124,6 +124,12 @@ impl Thread {
         Compute::new(self, request, span)
     }
 
+    /// What entering and leaving the kernel once takes, for a thread that polls
+    /// and so never gives up its core.
+    pub fn syscall_cost(&self) -> Nanos {
+        self.syscall
+    }
+
     /// Enters and leaves the kernel once.
     pub fn syscall(&self) -> Compute<'_> {
         self.compute(self.syscall)

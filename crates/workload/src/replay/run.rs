@@ -17,7 +17,7 @@ use units::Nanos;
 use super::placement::Placed;
 use super::{Pace, Placement, PlacementError, Record, ReplayCounts, ReplayReport, TraceError, TraceOp, TraceReader};
 use crate::Host;
-use crate::fio::report::{CpuUse, Depths, IoError, Setup, Shortfall, ShortfallReason};
+use crate::fio::report::{CpuUse, Depths, IoError, Operation, Setup, Shortfall, ShortfallReason};
 use crate::fio::{Direction, DirectionReport, JobReport, Options, PerDirection};
 
 /// First interval of the throughput series; it doubles as the replay outgrows it.
@@ -290,7 +290,8 @@ impl State {
         if !status.is_success() {
             self.error_count += 1;
             if self.errors.len() < JobReport::KEPT_ERRORS {
-                self.errors.push(IoError { direction, offset, bytes: placed.bytes, status, at: now });
+                let operation = direction.map_or(Operation::Sync, Operation::from);
+                self.errors.push(IoError { operation, offset, bytes: placed.bytes, status, at: now });
             }
             return;
         }

@@ -118,6 +118,28 @@ impl Generator {
         Some(io)
     }
 
+    /// Where a sequential job's next I/O of a direction begins on the device;
+    /// `None` where the job is random.
+    pub fn position(&self, direction: Direction) -> Option<u64> {
+        self.offsets.position(direction).map(|position| self.region.start + position)
+    }
+
+    /// Lets a sequential job's next I/O of a direction begin at a byte of the device.
+    pub fn go_to(&mut self, direction: Direction, offset: u64) {
+        self.offsets.go_to(direction, offset.saturating_sub(self.region.start));
+    }
+
+    /// Notes that the last I/O drawn was put in another place: a sequential job
+    /// goes on from there.
+    pub fn placed(&mut self, drawn: &Io, placed: &Io) {
+        if let Some(position) = self.position(drawn.direction)
+            && drawn != placed
+        {
+            let moved = position + placed.offset + placed.bytes;
+            self.go_to(drawn.direction, moved.saturating_sub(drawn.offset + drawn.bytes));
+        }
+    }
+
     /// Begins another pass over the region, in a new order where it is random.
     pub fn restart(&mut self) {
         self.offsets.restart();

@@ -131,6 +131,21 @@ impl Offsets {
         }
     }
 
+    /// Where the direction's next I/O begins, if they are sequential.
+    pub fn position(&self, direction: Direction) -> Option<u64> {
+        match &self.kind {
+            Kind::Sequential(sequential) => Some(sequential.position[direction]),
+            _ => None,
+        }
+    }
+
+    /// Moves the direction's next I/O, if they are sequential.
+    pub fn go_to(&mut self, direction: Direction, position: u64) {
+        if let Kind::Sequential(sequential) = &mut self.kind {
+            sequential.position[direction] = position;
+        }
+    }
+
     /// Begins another pass.
     pub fn restart(&mut self) {
         match &mut self.kind {

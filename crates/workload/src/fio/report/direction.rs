@@ -30,6 +30,47 @@ impl Direction {
     }
 }
 
+/// What a program asks of a device.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Operation {
+    /// A read.
+    Read,
+    /// A write.
+    Write,
+    /// A discard; with zonemode=zbd, the reset of a zone.
+    Trim,
+    /// An fsync, an fdatasync, or a closing sync.
+    Sync,
+    /// The reset of a zone that is to be written again.
+    Reset,
+    /// The finish of a zone.
+    Finish,
+}
+
+impl Operation {
+    /// Its name in messages.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Trim => "trim",
+            Self::Sync => "sync",
+            Self::Reset => "zone reset",
+            Self::Finish => "zone finish",
+        }
+    }
+}
+
+impl From<Direction> for Operation {
+    fn from(direction: Direction) -> Self {
+        match direction {
+            Direction::Read => Self::Read,
+            Direction::Write => Self::Write,
+            Direction::Trim => Self::Trim,
+        }
+    }
+}
+
 /// One value for each direction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PerDirection<T> {

@@ -11,7 +11,7 @@ use nvme::Status;
 use stats::Histogram;
 use units::Nanos;
 
-pub use direction::{Direction, DirectionReport, PerDirection};
+pub use direction::{Direction, DirectionReport, Operation, PerDirection};
 pub use samples::Samples;
 pub use series::{Interval, Series};
 
@@ -137,8 +137,8 @@ pub struct Mismatch {
 /// An I/O that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IoError {
-    /// What was asked; `None` for a sync.
-    pub direction: Option<Direction>,
+    /// What was asked.
+    pub operation: Operation,
     /// First byte on the device.
     pub offset: u64,
     /// Length in bytes.
@@ -195,7 +195,7 @@ impl std::fmt::Display for Shortfall {
 
 impl std::fmt::Display for IoError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let what = self.direction.map_or("sync", Direction::name);
+        let what = self.operation.name();
         let Status { code_type, code } = self.status;
         write!(
             f,

@@ -2,6 +2,7 @@
 
 use sim::rng::Rng;
 
+use super::ledger::Stamp;
 use crate::fio::generate::Io;
 use crate::fio::parse::{Contents, Verify};
 use crate::fio::report::Mismatch;
@@ -104,12 +105,12 @@ fn write_header(verify: Verify, buffer: &mut [u8], io: &Io, sequence: u64) {
     }
 }
 
-/// Checks a block read back. `sequence` is the write it must hold, where known.
+/// Checks a block read back. `stamp` is what its header must say, where known.
 pub(super) fn check(
     verify: Verify,
     pattern: &[u8],
     io: &Io,
-    sequence: Option<u64>,
+    stamp: Option<Stamp>,
     data: Option<&[u8]>,
 ) -> Result<(), Mismatch> {
     let wrong = |reason: String| Err(Mismatch { offset: io.offset, bytes: io.bytes, reason });
@@ -136,10 +137,10 @@ pub(super) fn check(
     if magic != MAGIC {
         return wrong(format!("bad magic header {magic:#018x}: never written under verify, or lost"));
     }
-    if offset != io.offset || bytes != io.bytes {
+    if offset != stamp.map_or(io.offset, |stamp| stamp.offset) || bytes != io.bytes {
         return wrong(format!("it holds the block of {bytes} bytes meant for offset {offset}"));
     }
-    if let Some(sequence) = sequence.filter(|sequence| *sequence != found) {
+    if let Some(Stamp { sequence, .. }) = stamp.filter(|stamp| stamp.sequence != found) {
         return wrong(format!("it holds write {found} of the job, not the latest, {sequence}"));
     }
     let computed = checksum(verify, body);
@@ -211,20 +212,21 @@ mod tests {
     #[test]
     fn every_damage_is_found() {
         let io = Io { direction: Direction::Write, offset: 8192, bytes: 4096 };
+        let stamp = |sequence| Some(Stamp { offset: 8192, sequence });
         let options = Options::default();
         for verify in [Verify::Crc32c, Verify::Crc64] {
             let mut filler = Filler::new(&options.contents, verify, &[], 4096, sim::rng::stream(1, "fill"));
             let block = filler.fill(&io, 7);
-            assert_eq!(check(verify, &[], &io, Some(7), Some(&block)), Ok(()));
+            assert_eq!(check(verify, &[], &io, stamp(7), Some(&block)), Ok(()));
             for at in (0..4096).step_by(17) {
                 let mut damaged = block.clone();
                 damaged[at] ^= 0x20;
-                assert!(check(verify, &[], &io, Some(7), Some(&damaged)).is_err(), "byte {at}");
+                assert!(check(verify, &[], &io, stamp(7), Some(&damaged)).is_err(), "byte {at}");
             }
             let elsewhere = Io { offset: 4096, ..io };
-            assert!(check(verify, &[], &elsewhere, Some(7), Some(&block)).is_err());
-            assert!(check(verify, &[], &io, Some(8), Some(&block)).is_err());
-            assert!(check(verify, &[], &io, Some(7), None).is_err());
+            assert!(check(verify, &[], &elsewhere, Some(Stamp { offset: 4096, sequence: 7 }), Some(&block)).is_err());
+            assert!(check(verify, &[], &io, stamp(8), Some(&block)).is_err());
+            assert!(check(verify, &[], &io, stamp(7), None).is_err());
         }
     }
 

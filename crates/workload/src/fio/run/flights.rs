@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
+use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 
@@ -10,6 +11,8 @@ use block::{BioFuture, BioResult};
 use trace::RequestId;
 use units::Nanos;
 
+use super::ledger::Stamp;
+use super::transport::Handed;
 use crate::fio::generate::Io;
 
 /// What an I/O in flight is.
@@ -17,6 +20,8 @@ use crate::fio::generate::Io;
 pub(super) enum Kind {
     /// A read, write or trim; a write's number in the ledger, where one is kept.
     Io(Io, Option<u64>),
+    /// A read that verifies a block whose header must say this.
+    Verify(Io, Stamp),
     /// An asynchronous fsync.
     Sync,
 }
@@ -30,6 +35,26 @@ pub(super) struct Flight {
     pub decided_at: Nanos,
     /// When the kernel had it.
     pub issued_at: Nanos,
+    /// The zone locked for it.
+    pub zone: Option<u32>,
+}
+
+/// Where the completion comes from.
+pub(super) enum OnItsWay {
+    /// The block layer has it.
+    Submitted(BioFuture),
+    /// The submission thread was given it.
+    Handed(Rc<Handed>),
+}
+
+impl OnItsWay {
+    #[inline]
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<BioResult> {
+        match self {
+            Self::Submitted(future) => Pin::new(future).poll(cx),
+            Self::Handed(handed) => Pin::new(&mut &**handed).poll(cx),
+        }
+    }
 }
 
 /// Up to `depth` I/Os whose completions wake one task. Each place has its own
@@ -46,7 +71,7 @@ pub(super) struct Flights {
 
 struct Place {
     waker: Waker,
-    flight: Option<(Flight, BioFuture)>,
+    flight: Option<(Flight, OnItsWay)>,
 }
 
 /// What the wakers of a set reach. A `Waker` must be `Send`, hence the locks;
@@ -112,7 +137,7 @@ impl Flights {
     }
 
     /// Takes an I/O in; there must be room.
-    pub fn add(&mut self, flight: Flight, future: BioFuture) {
+    pub fn add(&mut self, flight: Flight, future: OnItsWay) {
         let Some(index) = self.free.pop() else { unreachable!("more I/Os in flight than the depth") };
         self.in_flight += 1;
         self.places[index as usize].flight = Some((flight, future));
@@ -132,7 +157,7 @@ impl Flights {
     fn poll_place(&mut self, index: u32) {
         let place = &mut self.places[index as usize];
         let Some((flight, future)) = &mut place.flight else { return };
-        if let Poll::Ready(result) = Pin::new(future).poll(&mut Context::from_waker(&place.waker)) {
+        if let Poll::Ready(result) = future.poll(&mut Context::from_waker(&place.waker)) {
             self.done.push_back((*flight, result));
             place.flight = None;
             self.free.push(index);

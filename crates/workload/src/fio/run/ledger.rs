@@ -13,10 +13,22 @@ pub(super) struct Ledger {
     sequence: u64,
 }
 
+/// What the header of a block says of its write.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Stamp {
+    /// Where it was meant to go: for an append, the write pointer as the job
+    /// knew it.
+    pub offset: u64,
+    /// Its number among the job's writes.
+    pub sequence: u64,
+}
+
 #[derive(Clone, Copy)]
 struct Piece {
     bytes: u64,
     sequence: u64,
+    /// The offset that its header names.
+    stamped: u64,
     in_flight: bool,
     /// It overlapped a write still in flight: which of them the device took
     /// last is anyone's guess.
@@ -28,9 +40,22 @@ impl Ledger {
     pub fn issue(&mut self, io: &Io) -> u64 {
         let ambiguous = self.forget(io);
         self.sequence += 1;
-        let piece = Piece { bytes: io.bytes, sequence: self.sequence, in_flight: true, ambiguous };
+        let piece = Piece { bytes: io.bytes, sequence: self.sequence, stamped: io.offset, in_flight: true, ambiguous };
         self.pieces.insert(io.offset, piece);
         self.sequence
+    }
+
+    /// Numbers an append: where it goes is known when it has completed.
+    pub fn issue_append(&mut self) -> u64 {
+        self.sequence += 1;
+        self.sequence
+    }
+
+    /// Notes that an append issued for the place of `io` has gone to `offset`.
+    pub fn complete_append(&mut self, io: &Io, offset: u64, sequence: u64) {
+        self.forget(&Io { offset, ..*io });
+        let piece = Piece { bytes: io.bytes, sequence, stamped: io.offset, in_flight: false, ambiguous: false };
+        self.pieces.insert(offset, piece);
     }
 
     /// Forgets what a write or trim covers; whether some of it was in flight.
@@ -53,11 +78,14 @@ impl Ledger {
         }
     }
 
-    /// The blocks to read back, by offset, each with its write's number.
-    pub fn certain(&self) -> Vec<(Io, u64)> {
+    /// The blocks to read back, by offset, each with what its header says.
+    pub fn certain(&self) -> Vec<(Io, Stamp)> {
         let certain = self.pieces.iter().filter(|(_, piece)| !piece.ambiguous && !piece.in_flight);
         certain
-            .map(|(offset, p)| (Io { direction: Direction::Read, offset: *offset, bytes: p.bytes }, p.sequence))
+            .map(|(offset, piece)| {
+                let io = Io { direction: Direction::Read, offset: *offset, bytes: piece.bytes };
+                (io, Stamp { offset: piece.stamped, sequence: piece.sequence })
+            })
             .collect()
     }
 }
@@ -82,7 +110,8 @@ mod tests {
         put(16384, 4096);
         put(4096, 4096);
         put(16384, 4096);
-        let held: Vec<(u64, u64, u64)> = ledger.certain().iter().map(|(io, n)| (io.offset, io.bytes, *n)).collect();
+        let held: Vec<(u64, u64, u64)> =
+            ledger.certain().iter().map(|(io, n)| (io.offset, io.bytes, n.sequence)).collect();
         assert_eq!(held, [(4096, 4096, 3), (16384, 4096, 4)]);
     }
 

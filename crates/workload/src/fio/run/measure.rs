@@ -111,6 +111,32 @@ impl Measured {
         }
     }
 
+    /// Counts a zone reset before it is written again.
+    pub fn zone_reset(&mut self, bytes: u64, began_at: Nanos, now: Nanos) {
+        if now >= self.measured_from {
+            managed(&mut self.reset, bytes, began_at, now, self.phase_from);
+        }
+    }
+
+    /// Counts a trim that was one of a zone, with data in it or without.
+    pub fn trim_reset(&mut self, held_data: bool, now: Nanos) {
+        self.reset_by_trim += u64::from(held_data && now >= self.measured_from);
+    }
+
+    /// Counts a zone finished; the bytes padded are also bytes written.
+    pub fn zone_finished(&mut self, padded: u64, began_at: Nanos, now: Nanos) {
+        self.moved_bytes += padded;
+        self.finished_at = now;
+        if now < self.measured_from {
+            return;
+        }
+        managed(&mut self.finish, padded, began_at, now, self.phase_from);
+        let writes = &mut self.directions.write;
+        writes.bytes += padded;
+        writes.runtime = self.earlier.write + now.since(self.phase_from);
+        writes.series.record_bytes(now, padded);
+    }
+
     pub fn failed(&mut self, error: IoError) {
         self.finished_at = error.at;
         self.error_count += 1;
@@ -130,6 +156,17 @@ impl Measured {
             verify.note(mismatch);
         }
     }
+}
+
+/// Counts a zone management operation.
+fn managed(report: &mut DirectionReport, bytes: u64, began_at: Nanos, now: Nanos, phase_from: Nanos) {
+    let lat = now.since(began_at);
+    report.bytes += bytes;
+    report.ios += 1;
+    report.runtime = now.since(phase_from);
+    report.clat.record(lat);
+    report.lat.record(lat);
+    report.series.record(now, bytes, lat);
 }
 
 /// The moments of an I/O.

@@ -7,9 +7,13 @@ mod contents;
 mod flights;
 mod ledger;
 mod measure;
+mod namespaces;
 mod pace;
 mod plan;
+mod start_error;
 mod thread;
+mod transport;
+mod zones;
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -19,12 +23,13 @@ use sim::sync::Notify;
 use units::Nanos;
 
 pub use measure::State;
-pub use plan::StartError;
+pub use start_error::StartError;
 
 use crate::Host;
 use crate::fio::report::{JobReport, Setup, Shortfall, ShortfallReason};
 use crate::fio::{Job, JobFile, PerDirection};
 use measure::Measured;
+use namespaces::Namespaces;
 use plan::{Machine, Plan};
 use thread::Thread;
 
@@ -60,13 +65,8 @@ pub struct Progress {
 /// # Errors
 /// When a job asks for what the host does not have. Nothing was started then.
 pub fn start(host: &Host, file: &JobFile) -> Result<Run, StartError> {
-    let identity_keeps_contents = host.disk.with_device(|device| device.identity().keeps_contents);
-    let machine = Machine {
-        limits: host.disk.limits(),
-        keeps_contents: identity_keeps_contents,
-        cores: host.cpus.cores(),
-        seed: host.seed,
-    };
+    let keeps_contents = host.disk.with_device(|device| device.identity().keeps_contents);
+    let mut namespaces = Namespaces::new(host);
     let mut threads = Vec::new();
     // Where each thread's stonewall stands: it waits for all before that one.
     let mut walls = Vec::new();
@@ -79,9 +79,13 @@ pub fn start(host: &Host, file: &JobFile) -> Result<Run, StartError> {
         if options.stonewall {
             wall = threads.len();
         }
+        let (nsid, limits, zones) = namespaces.of(job)?;
+        let machine =
+            Machine { nsid, limits, zones: zones.as_ref(), keeps_contents, cores: host.cpus.cores(), seed: host.seed };
         let job = Rc::new(job.clone());
         for number in 0..options.numjobs {
             let plan = Plan::new(&job, number, &machine)?;
+            namespaces.admit(&job, &plan, threads.len() as u32, wall)?;
             let measured = Rc::new(RefCell::new(Measured::new(options.log_interval)));
             threads.push(Started { job: job.clone(), group, plan, measured });
             walls.push(wall);
@@ -95,7 +99,7 @@ pub fn start(host: &Host, file: &JobFile) -> Result<Run, StartError> {
             &started.job,
             started.plan.clone(),
             index as u32,
-            machine.keeps_contents,
+            keeps_contents,
             started.measured.clone(),
         );
         let (low, high) = started.job.options.start_delay;

@@ -1,95 +1,24 @@
 //! A job's options, resolved against the device it runs on.
 
+use std::rc::Rc;
+
 use block::Limits;
+use nvme::NamespaceId;
 use units::Nanos;
 
+use super::start_error::StartError;
+use super::zones::{ZonePlan, Zones};
 use crate::fio::generate::Region;
-use crate::fio::parse::{EngineKind, Job, Options, Verify};
+use crate::fio::parse::{EngineKind, Extent, Job, Options, Verify};
 use crate::fio::{Direction, PerDirection};
 
-/// Why a job cannot start on this host.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum StartError {
-    /// A region that the device does not have.
-    #[error(
-        "job `{job}`: bytes {start} to {end} are asked for, but the device has {device_bytes}: \
-         lower size, offset, offset_increment or numjobs"
-    )]
-    OutsideDevice {
-        /// The job.
-        job: String,
-        /// First byte asked for.
-        start: u64,
-        /// One past the last byte asked for.
-        end: u64,
-        /// The device's size.
-        device_bytes: u64,
-    },
-    /// A block that is longer than the region.
-    #[error(
-        "job `{job}`: a block of {block_bytes} bytes does not fit the region of {region_bytes}: lower bs or raise size"
-    )]
-    BlockOutgrowsRegion {
-        /// The job.
-        job: String,
-        /// The smallest block.
-        block_bytes: u64,
-        /// The region's length.
-        region_bytes: u64,
-    },
-    /// A length or offset that direct I/O does not take.
-    #[error(
-        "job `{job}`: {what} {bytes} is not a multiple of the device's logical block of {logical_block_bytes} bytes"
-    )]
-    Misaligned {
-        /// The job.
-        job: String,
-        /// The option.
-        what: &'static str,
-        /// Its value in bytes.
-        bytes: u64,
-        /// The device's logical block.
-        logical_block_bytes: u32,
-    },
-    /// Verification on a device that keeps no contents.
-    #[error("job `{job}`: verify needs a device that keeps contents; set its contents to memory, or write verify=null")]
-    NoContents {
-        /// The job.
-        job: String,
-    },
-    /// Trims on a device without deallocation.
-    #[error("job `{job}`: rw={pattern} trims, but the device does not support deallocation")]
-    NoTrim {
-        /// The job.
-        job: String,
-        /// Its pattern.
-        pattern: &'static str,
-    },
-    /// A CPU that the host does not have.
-    #[error("job `{job}`: cpus_allowed names CPU {cpu}, but the host has {cores}")]
-    NoSuchCpu {
-        /// The job.
-        job: String,
-        /// The CPU.
-        cpu: u32,
-        /// The host's cores.
-        cores: u16,
-    },
-    /// A CPU list that the CPU model has no word for.
-    #[error(
-        "job `{job}`: cpus_allowed must name one CPU or all of them; \
-         to spread threads over some, add cpus_allowed_policy=split"
-    )]
-    SharedCpus {
-        /// The job.
-        job: String,
-    },
-}
-
 /// What one thread of a job does.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct Plan {
+    pub nsid: NamespaceId,
     pub region: Region,
+    /// Under `zonemode=zbd`.
+    pub zones: Option<ZonePlan>,
     /// Bytes to issue; `None` where only time or the number of I/Os bounds them.
     pub target_bytes: Option<u64>,
     pub target_ios: Option<u64>,
@@ -115,8 +44,11 @@ pub(super) struct Plan {
 }
 
 /// What a plan depends on besides the job.
-pub(super) struct Machine {
+pub(super) struct Machine<'a> {
+    pub nsid: NamespaceId,
     pub limits: Limits,
+    /// The zones of the job, under `zonemode=zbd`.
+    pub zones: Option<&'a Rc<Zones>>,
     pub keeps_contents: bool,
     pub cores: u16,
     pub seed: u64,
@@ -124,7 +56,7 @@ pub(super) struct Machine {
 
 impl Plan {
     /// The plan of thread `number` of `numjobs`.
-    pub fn new(job: &Job, number: u32, machine: &Machine) -> Result<Self, StartError> {
+    pub fn new(job: &Job, number: u32, machine: &Machine<'_>) -> Result<Self, StartError> {
         let options = &job.options;
         let name = || job.name.clone();
         let lba = machine.limits.logical_block_bytes;
@@ -139,10 +71,15 @@ impl Plan {
             })
             .collect();
         let smallest = used.iter().map(|direction| options.blocks[*direction].min()).min().unwrap_or(4096);
-        let region = region(options, number, machine, smallest, u64::from(lba)).map_err(|(start, end)| {
+        let mut region = region(options, number, machine, smallest, u64::from(lba)).map_err(|(start, end)| {
             let device_bytes = machine.limits.capacity_sectors * block::Sector::BYTES;
             StartError::OutsideDevice { job: name(), start, end, device_bytes }
         })?;
+        let asked_bytes = region.bytes;
+        let zones = match machine.zones {
+            Some(zones) => Some(zone_plan(job, zones, machine, &mut region)?),
+            None => None,
+        };
         if used.iter().any(|direction| options.blocks[*direction].min() > region.bytes) {
             return Err(StartError::BlockOutgrowsRegion {
                 job: name(),
@@ -159,7 +96,7 @@ impl Plan {
         if checks_contents && !machine.keeps_contents {
             return Err(StartError::NoContents { job: name() });
         }
-        if pattern.trims && machine.limits.max_discard_sectors == 0 {
+        if pattern.trims && zones.is_none() && machine.limits.max_discard_sectors == 0 {
             return Err(StartError::NoTrim { job: name(), pattern: pattern.name });
         }
         let depth = options.depth();
@@ -167,14 +104,26 @@ impl Plan {
         // POSIX AIO has no call that submits several (aio_read(3) takes one).
         let batch = if options.engine.kind == EngineKind::PosixAio { 1 } else { batch };
         let complete_min = options.complete_min.min(depth);
-        let once = options.io_size.map_or(region.bytes, |size| size.of(region.bytes, 0));
+        let zone_bytes = zones.as_ref().map_or(0, |plan| plan.zones.zone_bytes());
+        let once = options.io_size.map_or(asked_bytes, |size| size.of(asked_bytes, zone_bytes));
         let bounded_by_time = options.time_based;
         // A trimwrite moves every byte twice, and fio counts both.
         let factor = if pattern.is_trim_write() { 2 } else { 1 };
         let pass_bytes = once.saturating_mul(factor);
         let total = pass_bytes.saturating_mul(u64::from(options.loops));
         let repeats = bounded_by_time || options.io_size.is_some();
+        if options.engine.kind.is_passthrough() {
+            let limit = machine.limits.max_hw_sectors * block::Sector::BYTES;
+            let longest = used.iter().filter(|direction| **direction != Direction::Trim);
+            let longest = longest.map(|direction| options.blocks[*direction].max()).max().unwrap_or(0);
+            if longest > limit {
+                let must = format!("one passthrough command takes at most {limit}: lower bs");
+                return Err(StartError::BlockLength { job: name(), option: "bs", given: longest, must });
+            }
+        }
         Ok(Self {
+            nsid: machine.nsid,
+            zones,
             region,
             target_bytes: (!bounded_by_time).then_some(total),
             target_ios: options.number_ios,
@@ -200,22 +149,94 @@ impl Plan {
 }
 
 /// The region of a thread, or the bytes that lie outside the device.
-fn region(options: &Options, number: u32, machine: &Machine, smallest: u64, lba: u64) -> Result<Region, (u64, u64)> {
+fn region(
+    options: &Options,
+    number: u32,
+    machine: &Machine<'_>,
+    smallest: u64,
+    lba: u64,
+) -> Result<Region, (u64, u64)> {
     let device_bytes = machine.limits.capacity_sectors * block::Sector::BYTES;
+    let zone_bytes = machine.zones.map_or(0, |zones| zones.zone_bytes());
     let align = if options.offset_align_bytes > 0 { options.offset_align_bytes } else { smallest };
-    let place = |extent: crate::fio::parse::Extent| match extent {
-        crate::fio::parse::Extent::Bytes(bytes) => bytes,
-        percent => percent.of(device_bytes, 0).checked_next_multiple_of(align.max(1)).unwrap_or(device_bytes),
+    let place = |extent: Extent| match extent {
+        Extent::Percent(_) => extent.of(device_bytes, 0).checked_next_multiple_of(align.max(1)).unwrap_or(device_bytes),
+        extent => extent.of(device_bytes, zone_bytes),
     };
     let increment = place(options.offset_increment).saturating_mul(u64::from(number));
     let start = place(options.offset).saturating_add(increment);
     let bytes = match options.size {
-        Some(size @ crate::fio::parse::Extent::Bytes(_)) => size.of(device_bytes, 0),
-        Some(percent) => percent.of(device_bytes, 0) / lba * lba,
+        Some(percent @ Extent::Percent(_)) => percent.of(device_bytes, 0) / lba * lba,
+        Some(size) => size.of(device_bytes, zone_bytes),
         None => device_bytes.saturating_sub(start),
     };
     let end = start.saturating_add(bytes);
     if bytes == 0 || end > device_bytes { Err((start, end)) } else { Ok(Region { start, bytes }) }
+}
+
+/// Fits a region to zones (fio zbd.c, zbd_verify_sizes: up to the next zone, and
+/// down to one, unless the job only reads), and checks what zones ask of a job.
+fn zone_plan(job: &Job, zones: &Rc<Zones>, machine: &Machine<'_>, region: &mut Region) -> Result<ZonePlan, StartError> {
+    let options = &job.options;
+    let name = || job.name.clone();
+    let zone_bytes = zones.zone_bytes();
+    let wrong = |option, given, must: String| Err(StartError::BlockLength { job: name(), option, given, must });
+    let (start, end) = (region.start, region.start + region.bytes);
+    let index = |offset: u64| u32::try_from(offset / zone_bytes).unwrap_or(u32::MAX).min(zones.count());
+    let pattern = options.pattern;
+    let range = if pattern.writes || pattern.trims {
+        index(start.next_multiple_of(zone_bytes))..index(end)
+    } else {
+        // The last zone counts as soon as the region reaches into it.
+        index(start)..index(end.next_multiple_of(zone_bytes))
+    };
+    if range.is_empty() {
+        return Err(StartError::NoWholeZone { job: name(), start, end, zone_bytes });
+    }
+    if pattern.writes || pattern.trims {
+        let start = u64::from(range.start) * zone_bytes;
+        *region = Region { start, bytes: u64::from(range.end) * zone_bytes - start };
+    }
+    if pattern.trims && options.blocks.trim.max() != zone_bytes {
+        return wrong("bs", options.blocks.trim.max(), format!("a trim resets a zone: write bs={zone_bytes}"));
+    }
+    let capacity_bytes = zones.capacity_bytes(&range);
+    if pattern.writes && options.blocks.write.min() > capacity_bytes {
+        return wrong("bs", options.blocks.write.min(), format!("a zone takes {capacity_bytes}: lower it"));
+    }
+    let skip_bytes = options.zones.skip.of(0, zone_bytes);
+    if skip_bytes % zone_bytes != 0 {
+        return wrong("zoneskip", skip_bytes, format!("it must be a multiple of the zone size, {zone_bytes}"));
+    }
+    if options.zones.append {
+        let limits = machine.limits.zoned.as_ref();
+        let Some(limits) = limits.filter(|_| zones.are_real()) else {
+            return Err(StartError::ImaginedZones { job: name(), option: "zone_append" });
+        };
+        let limit = limits.max_append_sectors * block::Sector::BYTES;
+        if pattern.writes && options.blocks.write.max() > limit {
+            return wrong("bs", options.blocks.write.max(), format!("an append takes at most {limit}: lower it"));
+        }
+    }
+    if options.zones.finish_bytes.is_some() {
+        if !zones.are_real() {
+            return Err(StartError::ImaginedZones { job: name(), option: "finish" });
+        }
+        let chunk = u64::from(options.zones.soft_finish_chunk_sectors) * block::Sector::BYTES;
+        let lba = u64::from(machine.limits.logical_block_bytes);
+        let limit = machine.limits.max_hw_sectors * block::Sector::BYTES;
+        if options.zones.soft_finish && !chunk.is_multiple_of(lba) {
+            return wrong("softfinish_chunk", chunk, format!("it must be a multiple of the logical block, {lba}"));
+        }
+        if options.zones.soft_finish && options.engine.kind.is_passthrough() && chunk > limit {
+            return wrong(
+                "softfinish_chunk",
+                chunk,
+                format!("one passthrough command takes at most {limit}: lower it"),
+            );
+        }
+    }
+    Ok(ZonePlan { zones: zones.clone(), range, skip_bytes })
 }
 
 /// Every length and alignment a job uses, with the option that gives it.

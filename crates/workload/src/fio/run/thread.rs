@@ -9,7 +9,7 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
 
-use block::{Bio, BioFlags, BioOp, BioResult, Sector};
+use block::BioResult;
 use trace::{RequestId, Span, Step, Track};
 use units::Nanos;
 
@@ -19,42 +19,47 @@ use super::ledger::Ledger;
 use super::measure::{Measured, State, Times};
 use super::pace::Pace;
 use super::plan::Plan;
+use super::transport::{Path, Polls, Queued};
+use super::zones::Placed;
 use crate::Host;
 use crate::fio::generate::{Generator, Io};
-use crate::fio::parse::{EngineKind, Job, Options, PriorityClass, SubmitMode, SyncWrites, Verify};
-use crate::fio::report::IoError;
+use crate::fio::parse::{EngineKind, Job, Options, SubmitMode, Verify};
+use crate::fio::report::{IoError, Operation};
 use crate::fio::{Direction, PerDirection};
 
-/// Submissions of more than this many I/Os are plugged (fs/aio.c,
-/// `AIO_PLUG_THRESHOLD`; io_uring/io_uring.h, `IO_PLUG_THRESHOLD`).
-const PLUG_THRESHOLD: usize = 2;
-
 pub(super) struct Thread {
-    host: Host,
-    job: Rc<Job>,
-    plan: Plan,
+    pub(super) host: Host,
+    pub(super) job: Rc<Job>,
+    pub(super) plan: Plan,
     /// Its number among all threads of the run.
-    index: u32,
-    cpu: sim::cpu::Thread,
-    generator: Generator,
-    pace: Pace,
-    flights: Flights,
+    pub(super) index: u32,
+    pub(super) cpu: sim::cpu::Thread,
+    pub(super) path: Path,
+    pub(super) generator: Generator,
+    pub(super) pace: Pace,
+    pub(super) flights: Flights,
     /// Decided on, not yet submitted.
-    queued: Vec<(Kind, RequestId, Nanos)>,
+    pub(super) queued: Vec<Queued>,
     /// Reaped, not yet accounted for; empty between reapings.
-    reaped: Vec<(Flight, BioResult)>,
-    filler: Option<Filler>,
-    ledger: Option<Ledger>,
-    measured: Rc<RefCell<Measured>>,
-    count: Count,
-    requests: u64,
+    pub(super) reaped: Vec<(Flight, BioResult)>,
+    pub(super) filler: Option<Filler>,
+    pub(super) ledger: Option<Ledger>,
+    pub(super) measured: Rc<RefCell<Measured>>,
+    pub(super) count: Count,
+    pub(super) requests: u64,
     spun: Nanos,
+    /// Zones to finish, each still locked for the write that says so.
+    pub(super) to_finish: Vec<u32>,
+    /// Under `zoneskip`, where the zones now read or written begin.
+    pub(super) skip_from: u64,
+    /// Whether its zones hold something to read.
+    has_data: bool,
 }
 
 /// What was issued since measuring began.
 #[derive(Default)]
-struct Count {
-    bytes: u64,
+pub(super) struct Count {
+    pub(super) bytes: u64,
     ios: u64,
     writes: u64,
     last_was_sync: bool,
@@ -76,13 +81,16 @@ impl Thread {
         let blocks = PerDirection::from_fn(|direction| options.blocks[direction].min());
         let pace = Pace::new(options.rate_process, plan.rate_bytes_per_s, blocks, stream("rate"));
         let writes = options.pattern.writes;
-        let longest = options.blocks.iter().map(|(_, sizes)| sizes.max()).max().unwrap_or(0).min(plan.region.bytes);
+        let longest = options.blocks.write.max().min(plan.region.bytes);
         let filler = (keeps_contents && writes).then(|| {
             Filler::new(&options.contents, options.verify, &options.verify_pattern, longest, stream("contents"))
         });
         let ledger = (writes && options.do_verify && options.verify != Verify::None).then(Ledger::default);
+        let cpu = host.cpus.thread(format!("{}/{index}", job.name), plan.core);
         Self {
-            cpu: host.cpus.thread(format!("{}/{index}", job.name), plan.core),
+            path: Path::new(options, &host.sim, &host.disk, cpu.core(), host.costs.submit),
+            cpu,
+            skip_from: plan.region.start,
             flights: Flights::new(plan.depth),
             queued: Vec::with_capacity(plan.batch as usize),
             reaped: Vec::new(),
@@ -98,19 +106,24 @@ impl Thread {
             count: Count::default(),
             requests: 0,
             spun: Nanos::ZERO,
+            to_finish: Vec::new(),
+            has_data: false,
         }
     }
 
-    fn options(&self) -> &Options {
+    pub(super) fn options(&self) -> &Options {
         &self.job.options
     }
 
-    fn now(&self) -> Nanos {
+    pub(super) fn now(&self) -> Nanos {
         self.host.sim.now()
     }
 
     /// Does everything the job asks for.
     pub async fn run(mut self) {
+        if self.options().zones.initial_reset || self.verifies_zones() {
+            self.reset_region().await;
+        }
         let started_at = self.now();
         let measured_from = started_at + self.options().ramp_time;
         {
@@ -138,8 +151,13 @@ impl Thread {
         }
         let usage = self.cpu.usage();
         let mut measured = self.measured.borrow_mut();
-        measured.cpu.user = self.spun;
-        measured.cpu.system = usage.busy.since(self.spun);
+        // A thread that polls keeps its core all the time.
+        let elapsed = self.host.sim.now().since(started_at);
+        (measured.cpu.user, measured.cpu.system) = match self.path.polls() {
+            None => (self.spun, usage.busy.since(self.spun)),
+            Some(Polls::Kernel) => (self.spun, elapsed.since(self.spun)),
+            Some(Polls::Program) => (elapsed, Nanos::ZERO),
+        };
         measured.cpu.context_switches = usage.voluntary_switches + usage.involuntary_switches;
         measured.state = State::Finished;
     }
@@ -174,32 +192,61 @@ impl Thread {
             }
             let again = self.plan.repeats || ramping || pass < self.plan.passes;
             let pass_is_over = self.plan.pass_bytes.is_some_and(|bytes| pass_bytes >= bytes);
-            let next = if pass_is_over { None } else { self.generator.next(direction) };
-            let io = match next {
-                Some(io) => io,
-                None if again => {
-                    pass += 1;
-                    pass_bytes = 0;
-                    self.generator.restart();
-                    let direction = self.generator.direction();
-                    let Some(io) = self.generator.next(direction) else { return };
-                    io
+            let placed = if pass_is_over { None } else { self.next(direction).await };
+            let Some(Placed { io, zone }) = placed else {
+                // A pass without a single I/O would be followed by others like it.
+                if !again || pass_bytes == 0 || self.has_failed() {
+                    return;
                 }
-                None => return,
+                pass += 1;
+                pass_bytes = 0;
+                self.generator.restart();
+                if self.verifies_zones() {
+                    self.drain().await;
+                    self.reset_region().await;
+                }
+                continue;
             };
             pass_bytes += io.bytes;
-            self.issue(io).await;
+            self.issue(io, zone).await;
             self.make_room().await;
             self.think(deadline).await;
         }
     }
 
-    fn has_failed(&self) -> bool {
+    /// The next I/O in its place, its direction turned into a write where there is
+    /// nothing to read yet (fio zbd.c, zbd_adjust_ddir).
+    async fn next(&mut self, direction: Direction) -> Option<Placed> {
+        let mut direction = direction;
+        if let Some(plan) = &self.plan.zones {
+            let pattern = self.job.options.pattern;
+            let reads = direction == Direction::Read && !self.options().zones.read_beyond_write_pointer;
+            if reads && pattern.writes && !self.has_data {
+                self.has_data = plan.zones.hold_data(&plan.range);
+                if !self.has_data {
+                    direction = Direction::Write;
+                }
+            }
+            self.skip_zones(direction);
+        }
+        let drawn = self.generator.next(direction)?;
+        let placed = self.place(drawn).await?;
+        self.generator.placed(&drawn, &placed.io);
+        Some(placed)
+    }
+
+    /// Whether the job's zones are emptied before each pass.
+    fn verifies_zones(&self) -> bool {
+        let options = self.options();
+        self.plan.zones.is_some() && options.pattern.writes && options.verify != Verify::None
+    }
+
+    pub(super) fn has_failed(&self) -> bool {
         self.measured.borrow().failure.is_some()
     }
 
     /// I/Os decided on and not yet reaped.
-    fn outstanding(&self) -> u32 {
+    pub(super) fn outstanding(&self) -> u32 {
         self.flights.len() + self.queued.len() as u32
     }
 
@@ -224,12 +271,12 @@ impl Thread {
         }
     }
 
-    fn request(&mut self) -> RequestId {
+    pub(super) fn request(&mut self) -> RequestId {
         self.requests += 1;
         RequestId((u64::from(self.index) + 1) << 40 | self.requests)
     }
 
-    async fn issue(&mut self, io: Io) {
+    async fn issue(&mut self, io: Io, zone: Option<u32>) {
         let decided_at = self.now();
         let request = self.request();
         self.count.bytes += io.bytes;
@@ -238,7 +285,9 @@ impl Thread {
         self.count.since_think += 1;
         self.pace.issued(io.direction, io.bytes);
         let mut sequence = None;
+        let appends = self.appends_to(zone).is_some();
         match (io.direction, &mut self.ledger) {
+            (Direction::Write, Some(ledger)) if appends => sequence = Some(ledger.issue_append()),
             (Direction::Write, Some(ledger)) => sequence = Some(ledger.issue(&io)),
             (Direction::Trim, Some(ledger)) => {
                 ledger.forget(&io);
@@ -246,198 +295,85 @@ impl Thread {
             _ => {}
         }
         self.count.writes += u64::from(io.direction == Direction::Write);
-        self.enqueue(Kind::Io(io, sequence), request, decided_at).await;
+        self.enqueue(Queued { kind: Kind::Io(io, sequence), request, decided_at, zone }).await;
     }
 
-    /// Submits an I/O, now or with its batch.
-    async fn enqueue(&mut self, kind: Kind, request: RequestId, decided_at: Nanos) {
-        let is_trim = matches!(kind, Kind::Io(Io { direction: Direction::Trim, .. }, _));
-        self.measured.borrow_mut().depths.issued(self.outstanding() + 1);
-        // A trim is an ioctl (BLKDISCARD) with every engine: it blocks.
-        if is_trim || self.options().engine.kind == EngineKind::Synchronous {
-            self.submit().await;
-            self.do_and_wait(kind, request, decided_at).await;
-            return;
-        }
-        self.queued.push((kind, request, decided_at));
-        if self.queued.len() >= self.plan.batch as usize {
-            self.submit().await;
-        }
-    }
-
-    /// One system call that submits what is queued.
-    async fn submit(&mut self) {
-        let Some((_, first, _)) = self.queued.first().copied() else { return };
-        let count = self.queued.len();
-        self.cpu.syscall_for(first, self.host.costs.submit * count as u64).await;
-        let (core, issued_at) = (self.cpu.core(), self.now());
-        let mut plug = (count > PLUG_THRESHOLD).then(|| self.host.disk.plug(core));
-        let mut queued = std::mem::take(&mut self.queued);
-        for (kind, request, decided_at) in queued.drain(..) {
-            let bio = self.bio(kind, request);
-            let future = match &mut plug {
-                Some(plug) => plug.submit(bio),
-                None => self.host.disk.submit(core, bio),
-            };
-            self.flights.add(Flight { kind, request, decided_at, issued_at }, future);
-        }
-        drop(plug);
-        self.queued = queued;
-        let mut measured = self.measured.borrow_mut();
-        measured.depths.submitted(count as u32);
-        measured.in_flight = self.flights.len();
-    }
-
-    /// One I/O that the job blocks for.
-    async fn do_and_wait(&mut self, kind: Kind, request: RequestId, decided_at: Nanos) {
-        self.cpu.compute_for(request, self.host.costs.submit).await;
-        let issued_at = self.now();
-        self.measured.borrow_mut().in_flight += 1;
-        let bio = self.bio(kind, request);
-        let result = self.host.disk.submit(self.cpu.core(), bio).await;
-        let syncs_itself = self.options().sync != SyncWrites::None
-            && matches!(kind, Kind::Io(Io { direction: Direction::Write, .. }, _));
-        // A synchronous write to a block device opened with O_SYNC or O_DSYNC
-        // also flushes once it is done (block/fops.c, blkdev_write_iter, calls
-        // generic_write_sync); an asynchronous one is only FUA.
-        let result = if syncs_itself && result.status.is_success() {
-            let flush = self.bio(Kind::Sync, request);
-            self.host.disk.submit(self.cpu.core(), flush).await
+    /// Notes how an I/O ended.
+    pub(super) fn account(&mut self, flight: Flight, result: BioResult, synchronous: bool) {
+        let now = self.now();
+        let success = result.status.is_success();
+        let (operation, offset, bytes) = match flight.kind {
+            Kind::Io(io, _) | Kind::Verify(io, _) => (io.direction.into(), io.offset, io.bytes),
+            Kind::Sync => (Operation::Sync, 0, 0),
+        };
+        self.record_span(operation, flight.request, flight.decided_at, offset, bytes);
+        if success {
+            self.account_success(flight, result, synchronous);
         } else {
-            result
-        };
-        self.host.sim.sleep_until(self.interrupt(request)).await;
-        self.cpu.syscall_for(request, Nanos::ZERO).await;
-        {
-            let mut measured = self.measured.borrow_mut();
-            measured.in_flight -= 1;
-            measured.depths.submitted(1);
-            measured.depths.completed(1);
+            let error = IoError { operation, offset, bytes, status: result.status, at: now };
+            self.measured.borrow_mut().failed(error);
         }
-        self.account(Flight { kind, request, decided_at, issued_at }, result, true);
+        if let (Kind::Io(io, _), Some(zone)) = (flight.kind, flight.zone) {
+            self.leave_zone(&io, zone, success);
+        }
     }
 
-    fn bio(&mut self, kind: Kind, request: RequestId) -> Bio {
-        let Kind::Io(io, sequence) = kind else {
-            let flags = BioFlags::PREFLUSH | BioFlags::SYNC;
-            return Bio {
-                nsid: nvme::NamespaceId::FIRST,
-                op: BioOp::Write,
-                sector: Sector(0),
-                bytes: 0,
-                flags,
-                data: None,
-                request,
-            };
-        };
-        let (op, flags, data) = match io.direction {
-            Direction::Read => (BioOp::Read, BioFlags::SYNC, None),
-            Direction::Trim => (BioOp::Discard, BioFlags::SYNC, None),
-            Direction::Write => {
-                // REQ_SYNC | REQ_IDLE for direct writes, REQ_FUA with O_DSYNC
-                // (block/fops.c, dio_bio_write_op).
-                let fua = self.job.options.sync != SyncWrites::None;
-                let flags = BioFlags::SYNC | if fua { BioFlags::FUA } else { BioFlags::empty() };
-                let number = sequence.unwrap_or(self.requests);
-                (BioOp::Write, flags, self.filler.as_mut().map(|filler| filler.fill(&io, number)))
+    fn account_success(&mut self, flight: Flight, result: BioResult, synchronous: bool) {
+        let now = self.now();
+        let appended = self.appends_to(flight.zone).is_some();
+        let mut measured = self.measured.borrow_mut();
+        let io = match flight.kind {
+            Kind::Io(io, _) | Kind::Verify(io, _) => io,
+            Kind::Sync => {
+                measured.synced(flight.decided_at, now);
+                return;
             }
         };
-        let priority = match self.job.options.priority_class {
-            PriorityClass::Realtime => BioFlags::REALTIME,
-            PriorityClass::BestEffort => BioFlags::empty(),
-            PriorityClass::Idle => BioFlags::IDLE_PRIORITY,
-        };
-        let sector = Sector(io.offset / Sector::BYTES);
-        Bio { nsid: nvme::NamespaceId::FIRST, op, sector, bytes: io.bytes, flags: flags | priority, data, request }
-    }
-
-    /// Runs a request's completion interrupt on the job's core (blk-mq completes
-    /// where it was submitted); gives the time at which the handler returns.
-    fn interrupt(&self, request: RequestId) -> Nanos {
-        self.host.cpus.interrupt_for(request, self.cpu.core(), self.host.costs.complete)
-    }
-
-    /// Reaps from `min` to `max` I/Os (at most those in flight).
-    async fn reap(&mut self, min: u32, max: u32) {
-        let had_to_wait = self.flights.completed(min.max(1)) < min;
-        self.flights.wait_for(min).await;
-        let count = self.flights.completed(max).min(max);
-        let mut reaped = std::mem::take(&mut self.reaped);
-        let mut handled_at = self.now();
-        for _ in 0..count {
-            let Some((flight, result)) = self.flights.reap() else { break };
-            handled_at = self.interrupt(flight.request);
-            reaped.push((flight, result));
-        }
-        // A job that slept wakes from the interrupt; one that did not only loses
-        // the interrupt's time, which its next computation on the core pays.
-        if had_to_wait {
-            self.host.sim.sleep_until(handled_at).await;
-        }
-        // io_uring's completions lie in shared memory: a call is made only to wait.
-        if had_to_wait || self.options().engine.kind != EngineKind::IoUring {
-            self.cpu.syscall().await;
-        }
-        {
-            let mut measured = self.measured.borrow_mut();
-            measured.depths.completed(count);
-            measured.in_flight = self.flights.len();
-        }
-        for (flight, result) in reaped.drain(..) {
-            self.account(flight, result, false);
-        }
-        self.reaped = reaped;
-    }
-
-    fn account(&mut self, flight: Flight, result: BioResult, synchronous: bool) {
-        let now = self.now();
-        let mut measured = self.measured.borrow_mut();
-        let (direction, offset, bytes) = match flight.kind {
-            Kind::Io(io, _) => (Some(io.direction), io.offset, io.bytes),
-            Kind::Sync => (None, 0, 0),
-        };
-        if self.host.recorder.is_on() {
-            let step = match direction {
-                Some(Direction::Read) => Step::Read,
-                Some(Direction::Write) => Step::Write,
-                Some(Direction::Trim) => Step::Discard,
-                None => Step::Flush,
-            };
-            let track = Track::Job(u16::try_from(self.index).unwrap_or(u16::MAX));
-            let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
-            let span = Span { start: flight.decided_at, end: now, track, step, request: flight.request, offset, bytes };
-            self.host.recorder.record(span);
-        }
-        if !result.status.is_success() {
-            measured.failed(IoError { direction, offset, bytes, status: result.status, at: now });
-            return;
-        }
-        let Kind::Io(io, sequence) = flight.kind else {
-            measured.synced(flight.decided_at, now);
-            return;
-        };
-        // A trim or write of a synchronous call has no submission latency;
-        // neither has a trim with an asynchronous engine.
+        // A trim or write of a synchronous call has no submission latency, neither
+        // has a trim with an asynchronous engine, nor anything under sqthread_poll
+        // (fio engines/io_uring.c sets disable_slat).
+        let synchronous = synchronous || matches!(self.path, Path::SubmissionThread { .. });
         let times = Times { decided_at: flight.decided_at, issued_at: flight.issued_at, reaped_at: now, synchronous };
         measured.completed(io.direction, io.bytes, times);
-        match io.direction {
-            Direction::Write => {
-                if let (Some(ledger), Some(sequence)) = (&mut self.ledger, sequence) {
-                    ledger.complete(&io, sequence);
+        let options = &self.job.options;
+        let judge = |stamp| {
+            let data = result.data.as_deref();
+            contents::check(options.verify, &options.verify_pattern, &io, stamp, data)
+        };
+        match (flight.kind, io.direction) {
+            (Kind::Verify(_, stamp), _) => measured.verified(judge(Some(stamp)), options.verify_fatal),
+            // Reads of a mixed phase race with its writes and are not judged.
+            (_, Direction::Read) if options.verify != Verify::None && !options.pattern.writes => {
+                measured.verified(judge(None), options.verify_fatal);
+            }
+            (Kind::Io(_, Some(sequence)), Direction::Write) => {
+                if let Some(ledger) = &mut self.ledger {
+                    if appended {
+                        ledger.complete_append(&io, result.sector.0 * block::Sector::BYTES, sequence);
+                    } else {
+                        ledger.complete(&io, sequence);
+                    }
                 }
             }
-            Direction::Read => {
-                let options = &self.job.options;
-                // Reads of a mixed phase race with its writes and are not judged.
-                let judged = options.verify != Verify::None && (sequence.is_some() || !options.pattern.writes);
-                if judged {
-                    let data = result.data.as_deref();
-                    let outcome = contents::check(options.verify, &options.verify_pattern, &io, sequence, data);
-                    measured.verified(outcome, options.verify_fatal);
-                }
-            }
-            Direction::Trim => {}
+            _ => {}
         }
+    }
+
+    /// Records an operation from its decision to now.
+    pub(super) fn record_span(&self, operation: Operation, request: RequestId, start: Nanos, offset: u64, bytes: u64) {
+        if !self.host.recorder.is_on() {
+            return;
+        }
+        let step = match operation {
+            Operation::Read => Step::Read,
+            Operation::Write => Step::Write,
+            Operation::Trim | Operation::Reset => Step::Discard,
+            Operation::Finish => Step::Write,
+            Operation::Sync => Step::Flush,
+        };
+        let track = Track::Job(u16::try_from(self.index).unwrap_or(u16::MAX));
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        self.host.recorder.record(Span { start, end: self.now(), track, step, request, offset, bytes });
     }
 
     /// Reaps while the queue is full, or looks for completions where the job polls.
@@ -454,10 +390,17 @@ impl Thread {
         } else if min == 0 && self.flights.len() > 0 {
             self.reap(0, max).await;
         }
+        self.finish_zones().await;
+    }
+
+    /// Submits and reaps everything, and finishes the zones that are due then.
+    pub(super) async fn drain(&mut self) {
+        self.quiesce().await;
+        self.finish_zones().await;
     }
 
     /// Submits and reaps everything.
-    async fn drain(&mut self) {
+    pub(super) async fn quiesce(&mut self) {
         self.submit().await;
         while self.flights.len() > 0 {
             self.reap(1, self.plan.complete_max).await;
@@ -493,6 +436,7 @@ impl Thread {
                 return;
             }
             self.reap(1, u32::MAX).await;
+            self.finish_zones().await;
         }
     }
 
@@ -525,7 +469,7 @@ impl Thread {
         match self.options().engine.kind {
             EngineKind::IoUring | EngineKind::PosixAio | EngineKind::UringCommand | EngineKind::Spdk => {
                 let (request, decided_at) = (self.request(), self.now());
-                self.enqueue(Kind::Sync, request, decided_at).await;
+                self.enqueue(Queued { kind: Kind::Sync, request, decided_at, zone: None }).await;
             }
             EngineKind::Synchronous | EngineKind::LinuxAio => {
                 self.submit().await;
@@ -536,7 +480,7 @@ impl Thread {
 
     async fn sync_and_wait(&mut self) {
         let (request, decided_at) = (self.request(), self.now());
-        self.do_and_wait(Kind::Sync, request, decided_at).await;
+        self.do_and_wait(Queued { kind: Kind::Sync, request, decided_at, zone: None }).await;
     }
 
     /// Reads back and checks what the job wrote.
@@ -544,12 +488,12 @@ impl Thread {
         let Some(ledger) = self.ledger.take() else { return };
         let now = self.now();
         self.measured.borrow_mut().begin_phase(now);
-        for (io, sequence) in ledger.certain() {
+        for (io, stamp) in ledger.certain() {
             if self.has_failed() {
                 break;
             }
             let (request, decided_at) = (self.request(), self.now());
-            self.enqueue(Kind::Io(io, Some(sequence)), request, decided_at).await;
+            self.enqueue(Queued { kind: Kind::Verify(io, stamp), request, decided_at, zone: None }).await;
             self.make_room().await;
         }
         self.drain().await;
