@@ -89,7 +89,7 @@ fn stories(runs: &[RunResult]) -> Vec<Story> {
 fn point_data(point: &Point, runs: &[RunResult]) -> Option<PointData> {
     let repeats: Vec<&RunResult> = runs.iter().filter(|run| run.point == point.index).collect();
     let first = *repeats.first()?;
-    let directions = ["read", "write", "trim", "finish", "sync"];
+    let directions = ["read", "write", "trim", "reset", "finish", "sync"];
     Some(PointData {
         parameters: first.parameters.iter().map(|(key, value)| (short_key(key).to_owned(), value.clone())).collect(),
         repeats: repeats.len() as u32,

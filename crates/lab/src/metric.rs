@@ -27,7 +27,7 @@ enum Source {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Work {
     job: Option<String>,
-    /// As results name it: a reset is a `trim`.
+    /// One of `DIRECTIONS`.
     direction: Option<String>,
 }
 
@@ -43,18 +43,16 @@ enum Statistic {
     PercentileUs(f64),
 }
 
-/// Windows over which fio takes the samples whose mean is `iops_mean`.
-const SAMPLE_NS: u64 = 500_000_000;
-
-/// Directions by the names that specs may use, and by those of the results.
-const DIRECTIONS: [(&str, &str); 7] = [
-    ("read", "read"),
-    ("write", "write"),
-    ("append", "write"),
-    ("trim", "trim"),
-    ("reset", "trim"),
-    ("finish", "finish"),
-    ("sync", "sync"),
+/// Directions by the names that specs may use, and by those of the results: an
+/// append is a write, and a zone is reset by a trim or before it is written again.
+const DIRECTIONS: [(&str, &[&str]); 7] = [
+    ("read", &["read"]),
+    ("write", &["write"]),
+    ("append", &["write"]),
+    ("trim", &["trim"]),
+    ("reset", &["trim", "reset"]),
+    ("finish", &["finish"]),
+    ("sync", &["sync"]),
 ];
 
 /// Why a name is not a metric.
@@ -104,7 +102,7 @@ impl FromStr for Work {
 
     fn from_str(text: &str) -> Result<Self, MetricError> {
         let direction =
-            |name: &str| DIRECTIONS.iter().find(|(known, _)| *known == name).map(|(_, result)| (*result).to_owned());
+            |name: &str| DIRECTIONS.iter().find(|(known, _)| *known == name).map(|(known, _)| (*known).to_owned());
         let Some(rest) = text.strip_prefix("job.") else {
             let direction = direction(text).ok_or_else(|| MetricError::new(text))?;
             return Ok(Self { job: None, direction: Some(direction) });
@@ -127,20 +125,19 @@ impl Work {
             None => true,
             Some(name) => name.strip_suffix('*').map_or(job == name, |start| job.starts_with(start)),
         };
+        let named = self.direction.as_deref();
+        let (_, wanted) = DIRECTIONS.iter().find(|(known, _)| Some(*known) == named).copied().unwrap_or_default();
         let parts = run
             .jobs
             .iter()
             .filter(|job| ours(&job.name))
             .flat_map(|job| &job.directions)
-            .filter(|part| self.direction.as_ref().is_none_or(|direction| part.direction == *direction));
+            .filter(|part| named.is_none() || wanted.contains(&part.direction.as_str()));
         DirectionResult::together(parts)
     }
 
     fn words(&self) -> String {
-        let direction = match self.direction.as_deref() {
-            None => "",
-            Some(direction) => direction,
-        };
+        let direction = self.direction.as_deref().unwrap_or_default();
         match &self.job {
             None => direction.to_owned(),
             Some(job) => format!("{} {direction}", job.trim_end_matches(['*', '-'])).trim().to_owned(),
@@ -169,7 +166,7 @@ impl Statistic {
         match self {
             Self::Count => part.ios as f64,
             Self::Iops => part.iops(),
-            Self::IopsMean => part.series.iops_mean(SAMPLE_NS).unwrap_or_else(|| part.iops()),
+            Self::IopsMean => part.iops_mean,
             Self::MibPerS => part.bytes_per_s() / f64::from(1 << 20),
             Self::MbPerS => part.bytes_per_s() / 1e6,
             Self::MeanUs => part.lat.mean_ns / 1e3,
@@ -189,7 +186,7 @@ impl Metric {
     /// The metrics that apply to `runs`, most looked-at first.
     pub fn defaults(runs: &[RunResult]) -> Vec<Self> {
         let mut metrics = Vec::new();
-        for direction in ["read", "write", "trim", "finish", "sync"] {
+        for direction in ["read", "write", "trim", "reset", "finish", "sync"] {
             let present = runs.iter().flat_map(|run| &run.jobs).flat_map(|job| &job.directions);
             if present.into_iter().any(|part| part.direction == direction && part.ios > 0) {
                 let statistics: &[&str] = match direction {
@@ -305,11 +302,11 @@ mod tests {
             direction: direction.map(str::to_owned),
         };
         for (text, want) in [
-            ("reset", work(None, Some("trim"))),
-            ("append", work(None, Some("write"))),
+            ("reset", work(None, Some("reset"))),
+            ("append", work(None, Some("append"))),
             ("job.a", work(Some("a"), None)),
             ("job.a.b", work(Some("a.b"), None)),
-            ("job.a.reset", work(Some("a"), Some("trim"))),
+            ("job.a.reset", work(Some("a"), Some("reset"))),
             ("job.a*.read", work(Some("a*"), Some("read"))),
         ] {
             assert_eq!(text.parse::<Work>().unwrap(), want);

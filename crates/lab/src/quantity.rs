@@ -124,11 +124,14 @@ pub struct Pair {
     base: Quantity,
 }
 
+/// Swept keys and their values as text.
+type Parameters = Vec<(String, String)>;
+
 /// A quantity at one combination of swept values.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Place {
     /// Swept keys and their values as text, those averaged over left out.
-    pub parameters: Vec<(String, String)>,
+    pub parameters: Parameters,
     /// Its value there; `None` where no run yields it.
     pub estimate: Option<Estimate>,
 }
@@ -256,7 +259,7 @@ impl<'a> Values<'a> {
                 section.without.get(key).is_none_or(|without| value_text(without) == value_text(value))
             })
         };
-        let mut groups: Vec<(Vec<(String, String)>, Vec<&Point>)> = Vec::new();
+        let mut groups: Vec<(Parameters, Vec<&Point>)> = Vec::new();
         for point in self.points.iter().filter(|point| !is_without(point)) {
             let mut place = texts(point);
             place.retain(|(key, _)| !section.over.contains(key));
@@ -317,7 +320,7 @@ fn victim_of(part: &DirectionResult) -> Victim {
 }
 
 /// A point's swept keys and their values as text.
-pub(crate) fn texts(point: &Point) -> Vec<(String, String)> {
+pub(crate) fn texts(point: &Point) -> Parameters {
     point.parameters.iter().map(|(key, value)| (key.clone(), value_text(value))).collect()
 }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use plumb_lab::results::{RunResult, Store};
 use plumb_lab::spec::Experiment;
-use plumb_lab::{PoolOptions, Quiet, Shard, execute, plan};
+use plumb_lab::{Batch, PoolOptions, Quiet, Shard, execute, finished, plan};
 
 /// Runs a spec whose host takes no time, so that a request is in the block
 /// layer exactly as long as its job waits for it.
@@ -22,7 +22,11 @@ fn run(sweep: &str, fio: &str) -> Vec<RunResult> {
     let store = Store::create(folder.path()).unwrap();
     let stop = AtomicBool::new(false);
     let options = PoolOptions { threads: 1, shard: Shard::WHOLE, observer: &Quiet, stop: &stop };
-    execute(&plan(&experiment).unwrap(), &store, options).unwrap().runs
+    let plan = plan(&experiment).unwrap();
+    for outcome in execute(&[Batch { name: "", plan: &plan, store: &store }], options) {
+        assert_eq!(outcome.unwrap().unfinished, 0);
+    }
+    finished(&plan, &store, Shard::WHOLE).unwrap()
 }
 
 #[test]

@@ -99,8 +99,9 @@ pub(super) fn coloured(directions: &[DirectionData]) -> impl Iterator<Item = (us
             "read" => 0,
             "write" => 1,
             "sync" => 2,
-            "trim" => 3,
-            _ => 4 + index % 4,
+            "trim" | "reset" => 3,
+            "finish" => 4,
+            _ => 5 + index % 3,
         };
         (colour, direction)
     })

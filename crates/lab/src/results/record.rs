@@ -51,14 +51,16 @@ pub struct StoryRecord {
 pub struct JobResult {
     /// Its name.
     pub name: String,
-    /// Its directions, those without I/O left out: `read`, `write`, `trim`, `finish`, `sync`.
+    /// Its directions, those without I/O left out: `read`, `write`, `trim`, `reset`, `finish`,
+    /// `sync`.
     pub directions: Vec<DirectionResult>,
 }
 
 /// What one job did in one direction.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DirectionResult {
-    /// `read`, `write`, `trim` (a zone's reset), `finish` or `sync`.
+    /// `read`, `write`, `trim`, `reset` (of a zone before it is written again),
+    /// `finish` or `sync`.
     pub direction: String,
     /// Requests completed.
     pub ios: u64,
@@ -66,6 +68,8 @@ pub struct DirectionResult {
     pub bytes: u64,
     /// Time the direction ran.
     pub runtime_ns: u64,
+    /// fio's `iops_mean`: the mean of its samples, empty ones left out.
+    pub iops_mean: f64,
     /// Submission latency; absent where the engine has none.
     pub slat: Option<Latency>,
     /// Completion latency.
@@ -172,6 +176,7 @@ impl DirectionResult {
             bytes: parts.iter().map(|part| part.bytes).sum(),
             // Jobs of a group run side by side: the group lasts as long as its longest.
             runtime_ns: parts.iter().map(|part| part.runtime_ns).max().unwrap_or(0),
+            iops_mean: parts.iter().map(|part| part.iops_mean).sum(),
             slat: merged_option(parts.iter().map(|part| part.slat.as_ref())),
             clat: merged_option(parts.iter().map(|part| part.clat.as_ref())),
             lat: Latency::merged(parts.iter().map(|part| &part.lat)),
@@ -204,18 +209,6 @@ fn merged_option<'a>(parts: impl Iterator<Item = Option<&'a Latency>>) -> Option
 }
 
 impl Series {
-    /// fio's `iops_mean`: the mean rate of samples of `window_ns`, those
-    /// without a completed request left out; `None` where the run is shorter
-    /// than two windows.
-    pub fn iops_mean(&self, window_ns: u64) -> Option<f64> {
-        let each = (window_ns / self.interval_ns.max(1)).max(1) as usize;
-        // What is left of the last window is no sample.
-        let samples: Vec<u64> =
-            self.ios.chunks_exact(each).map(|window| window.iter().sum()).filter(|ios| *ios > 0).collect();
-        let covered_s = (each as u64 * self.interval_ns) as f64 / 1e9;
-        (samples.len() > 1).then(|| samples.iter().sum::<u64>() as f64 / samples.len() as f64 / covered_s)
-    }
-
     /// Adds series up, on the coarsest of their intervals (each is a multiple
     /// of the finer ones: intervals only ever double).
     fn summed<'a>(parts: impl Iterator<Item = &'a Self> + Clone) -> Self {

@@ -42,7 +42,7 @@ pub fn runs(spec_hash: &str, runs: &[RunResult]) -> Table {
     let mut columns = identity_columns(runs);
     columns.extend([("job".into(), Kind::Text), ("direction".into(), Kind::Text)]);
     columns.extend(["ios", "bytes", "runtime_ns"].map(|name| (name.into(), Kind::Integer)));
-    columns.extend(["iops", "bytes_per_s"].map(|name| (name.into(), Kind::Float)));
+    columns.extend(["iops", "iops_mean", "bytes_per_s"].map(|name| (name.into(), Kind::Float)));
     for part in ["slat", "clat", "lat"] {
         columns.extend(["mean_ns", "stddev_ns"].map(|name| (format!("{part}_{name}"), Kind::Float)));
         columns.extend(["min_ns", "max_ns"].map(|name| (format!("{part}_{name}"), Kind::Integer)));
@@ -55,7 +55,7 @@ pub fn runs(spec_hash: &str, runs: &[RunResult]) -> Table {
                 let mut row = identity_cells(spec_hash, run);
                 row.extend([Cell::Text(job.name.clone()), Cell::Text(direction.direction.clone())]);
                 row.extend([direction.ios, direction.bytes, direction.runtime_ns].map(Cell::Integer));
-                row.extend([direction.iops(), direction.bytes_per_s()].map(Cell::Float));
+                row.extend([direction.iops(), direction.iops_mean, direction.bytes_per_s()].map(Cell::Float));
                 for part in [direction.slat.as_ref(), direction.clat.as_ref(), Some(&direction.lat)] {
                     row.extend(latency_cells(part));
                 }

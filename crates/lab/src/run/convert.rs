@@ -5,7 +5,7 @@ use stats::Histogram;
 use units::Nanos;
 use workload::fio::output::Header;
 use workload::fio::report::grouped;
-use workload::fio::{self, Direction, DirectionReport, JobReport};
+use workload::fio::{self, DirectionReport, JobReport};
 use workload::replay::ReplayReport;
 
 use crate::results::{DirectionResult, JobResult, Latency, Series};
@@ -61,14 +61,20 @@ fn job_result(report: &JobReport) -> JobResult {
         .directions
         .iter()
         .filter(|(_, part)| part.ios > 0)
-        .map(|(direction, part)| direction_result(direction, part, report.setup.synchronous))
+        .map(|(direction, part)| direction_result(direction.name(), part, report))
         .collect();
+    // What zonemode=zbd did between the job's own requests.
+    let between = [("reset", &report.reset), ("finish", &report.finish)];
+    directions.extend(
+        between.iter().filter(|(_, part)| part.ios > 0).map(|(name, part)| direction_result(name, part, report)),
+    );
     if !report.sync.is_empty() {
         directions.push(DirectionResult {
             direction: "sync".to_owned(),
             ios: report.sync.count(),
             bytes: 0,
             runtime_ns: report.runtime().0,
+            iops_mean: 0.0,
             slat: None,
             clat: None,
             lat: latency(&report.sync),
@@ -78,13 +84,14 @@ fn job_result(report: &JobReport) -> JobResult {
     JobResult { name: report.name.clone(), directions }
 }
 
-fn direction_result(direction: Direction, part: &DirectionReport, synchronous: bool) -> DirectionResult {
+fn direction_result(direction: &str, part: &DirectionReport, report: &JobReport) -> DirectionResult {
     DirectionResult {
-        direction: direction.name().to_owned(),
+        direction: direction.to_owned(),
         ios: part.ios,
         bytes: part.bytes,
         runtime_ns: part.runtime.0,
-        slat: (!synchronous).then(|| latency(&part.slat)),
+        iops_mean: report.samples(part).1.mean,
+        slat: (!report.setup.synchronous && !part.slat.is_empty()).then(|| latency(&part.slat)),
         clat: Some(latency(&part.clat)),
         lat: latency(&part.lat),
         series: Series {
