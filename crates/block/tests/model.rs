@@ -68,7 +68,7 @@ fn actions() -> impl Strategy<Value = Vec<Action>> {
 }
 
 fn configs() -> impl Strategy<Value = QueueConfig> {
-    let scheduler = prop_oneof![Just(SchedulerKind::None), Just(SchedulerKind::MqDeadline)];
+    let scheduler = prop_oneof![Just(SchedulerKind::None), Just(SchedulerKind::MqDeadline), Just(SchedulerKind::Zinc)];
     let nomerges = prop_oneof![4 => Just(NoMerges::All), 1 => Just(NoMerges::OneHit), 1 => Just(NoMerges::Never)];
     (scheduler, nomerges, 1..5_u16, 1..4_u16, 1..80_u16, 2..40_u16, 1..8_u32, 1..9_u16).prop_map(
         |(scheduler, nomerges, cpus, hw, depth, requests, max_blocks, segments)| QueueConfig {

@@ -92,6 +92,10 @@ impl ZonedDevice {
         (device, log)
     }
 
+    pub fn identity_mut(&mut self) -> &mut Identity {
+        &mut self.identity
+    }
+
     fn store(&mut self, nsid: NamespaceId, start: u64, data: Option<&[u8]>) {
         for (index, block) in data.into_iter().flat_map(|data| data.chunks_exact(BLOCK as usize)).enumerate() {
             self.contents.insert((nsid.0, start + index as u64), block.into());
