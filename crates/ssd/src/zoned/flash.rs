@@ -47,7 +47,13 @@ pub(super) struct Job {
     pub serial: u32,
     start: Nanos,
     end: Nanos,
+    /// Since when, or from when on, it is at work.
+    works_from: Nanos,
+    /// Whether it was at work before `works_from`.
+    begun: bool,
     interruptions: u32,
+    /// `Flash::mark` when it began.
+    mark: u32,
 }
 
 impl Job {
@@ -62,7 +68,20 @@ impl Job {
             serial: 0,
             start: Nanos::ZERO,
             end: Nanos::ZERO,
+            works_from: Nanos::ZERO,
+            begun: false,
             interruptions: 0,
+            mark: 0,
+        }
+    }
+
+    /// Something else has the array up to `at`.
+    fn continue_from(&mut self, at: Nanos) {
+        let delay = at.since(self.works_from);
+        self.works_from += delay;
+        self.end += delay;
+        if !self.begun {
+            self.start += delay;
         }
     }
 }
@@ -100,7 +119,15 @@ pub(super) struct Flash {
     /// Whether no program may begin.
     gated: bool,
     programs_running: u32,
+    /// Programs under way that began before the last `mark`, and what tells them.
+    marked_running: u32,
+    mark: u32,
     suspends: u64,
+    program: Nanos,
+    padding_program: Nanos,
+    /// Largest deviation of a program's time, in 1/65536 of it.
+    variation: u64,
+    random: u64,
     recorder: Recorder,
 }
 
@@ -125,7 +152,13 @@ impl Flash {
             planes: layout.planes,
             gated: false,
             programs_running: 0,
+            marked_running: 0,
+            mark: 0,
             suspends: 0,
+            program: config.cell.program,
+            padding_program: config.cell.padding_program.unwrap_or(config.cell.program),
+            variation: (config.cell.variation * 65536.0) as u64,
+            random: config.controller.seed.wrapping_mul(0xd134_2543_de82_ef95) | 1,
             recorder: Recorder::default(),
         }
     }
@@ -139,36 +172,63 @@ impl Flash {
     pub fn book(&mut self, array: u32, at: Nanos, duration: Nanos, preempt: bool) -> (Nanos, Nanos) {
         let state = &mut self.arrays[array as usize];
         let mut start = at.max(state.free_at);
-        if state.job != NONE {
+        if state.job != NONE && start < self.jobs[state.job].end {
             let job = &mut self.jobs[state.job];
-            if start < job.end {
-                let suspend =
-                    self.suspend.as_ref().filter(|suspend| preempt && job.interruptions < suspend.max_per_operation);
-                match suspend {
-                    None => start = job.end,
-                    Some(suspend) => {
-                        job.interruptions += 1;
-                        if start < job.start {
-                            // It has not begun: it begins later.
-                            let delay = (start + duration).since(job.start);
-                            job.start += delay;
-                            job.end += delay;
-                        } else if start > at {
-                            // It is suspended already, for work booked before.
-                            job.end += duration;
-                        } else {
-                            start += suspend.suspend;
-                            job.end += suspend.suspend + duration + suspend.resume;
-                            self.suspends += 1;
-                        }
+            match &self.suspend {
+                Some(suspend) if preempt && job.interruptions < suspend.max_per_operation => {
+                    job.interruptions += 1;
+                    if job.works_from <= start {
+                        self.suspends += 1;
+                        let stopped = start;
+                        start += suspend.suspend;
+                        job.begun = true;
+                        job.end += start.since(stopped);
+                        job.works_from = start;
                     }
+                    let resume = if job.begun { suspend.resume } else { Nanos::ZERO };
+                    job.continue_from(start + duration + resume);
                 }
+                _ => start = job.end,
             }
         }
         let end = start + duration;
         state.free_at = end;
         state.busy += duration;
         (start, end)
+    }
+
+    /// Keeps an array from doing anything else until `until`: its page register
+    /// holds data of the read booked last.
+    pub fn hold(&mut self, array: u32, until: Nanos) {
+        let state = &mut self.arrays[array as usize];
+        if until <= state.free_at {
+            return;
+        }
+        state.free_at = until;
+        if state.job != NONE
+            && let Some(suspend) = &self.suspend
+        {
+            let job = &mut self.jobs[state.job];
+            if until < job.end {
+                let resume = if job.begun { suspend.resume } else { Nanos::ZERO };
+                job.continue_from(until + resume);
+            }
+        }
+    }
+
+    /// What a program takes: its time varies.
+    pub fn program_time(&mut self, padding: bool) -> Nanos {
+        let mean = if padding { self.padding_program } else { self.program };
+        if self.variation == 0 {
+            return mean;
+        }
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        let random = self.random.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 48;
+        // Uniform in mean x (1 - variation, 1 + variation), in 1/65536.
+        let factor = 65536 - self.variation + ((2 * self.variation * random) >> 16);
+        Nanos((u128::from(mean.0) * u128::from(factor) >> 16) as u64)
     }
 
     /// Books a transfer on an array's channel, not before `at`: start and end.
@@ -240,6 +300,8 @@ impl Flash {
         let job = &mut self.jobs[id];
         job.start = at.max(state.free_at);
         job.end = job.start + array_time;
+        job.works_from = job.start;
+        job.mark = self.mark;
         self.programs_running += u32::from(program);
         events.push(job.end, Event::ArrayEnd, array);
     }
@@ -261,6 +323,7 @@ impl Flash {
             JobKind::Program | JobKind::Save => {
                 state.pending -= 1;
                 self.programs_running -= 1;
+                self.marked_running -= u32::from(job.mark != self.mark);
                 Step::FlashProgram
             }
         };
@@ -274,9 +337,16 @@ impl Flash {
         self.gated = true;
     }
 
-    /// Whether no program is under way.
+    /// Marks the programs under way, all earlier marked ones having ended.
+    pub fn mark_running(&mut self) {
+        debug_assert_eq!(self.marked_running, 0);
+        self.mark = self.mark.wrapping_add(1);
+        self.marked_running = self.programs_running;
+    }
+
+    /// Whether the programs marked last have ended.
     pub fn is_drained(&self) -> bool {
-        self.programs_running == 0
+        self.marked_running == 0
     }
 
     /// Lets programs begin again.
@@ -299,6 +369,7 @@ impl Flash {
         self.jobs.clear();
         self.gated = false;
         self.programs_running = 0;
+        self.marked_running = 0;
     }
 
     fn channel_of(&self, array: u32) -> u32 {

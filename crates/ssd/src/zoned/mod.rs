@@ -15,8 +15,13 @@ mod flash;
 mod mapping;
 #[cfg(test)]
 mod mutant;
+#[cfg(test)]
+mod naive;
 mod reset;
+mod sharing;
 mod stripe;
+#[cfg(test)]
+mod verify;
 pub(crate) mod zones;
 
 pub use config::{ZonedConfig, ZonedError};
@@ -25,7 +30,9 @@ pub use device::Zoned;
 /// What happens; the identifier beside it says to which item.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Event {
-    /// A command is processed.
+    /// A command reaches the processors.
+    Arrived,
+    /// The processors may be done with a command.
     Processed,
     /// A read's array operation ends: a part.
     ReadOut,
@@ -43,7 +50,7 @@ enum Event {
 
 impl crate::event::EventKind for Event {
     const KINDS: &'static [Self] =
-        &[Self::Processed, Self::ReadOut, Self::ArrayEnd, Self::Complete, Self::Pad, Self::Reset, Self::Idle];
+        &[Self::Arrived, Self::Processed, Self::ReadOut, Self::ArrayEnd, Self::Complete, Self::Pad, Self::Reset, Self::Idle];
     fn code(self) -> u8 {
         self as u8
     }

@@ -2,6 +2,9 @@
 
 #![allow(dead_code, clippy::unwrap_used)]
 
+pub mod jobs;
+pub mod table;
+
 use nvme::{Command, CommandId, Lba, LbaRange, NamespaceId, QueueId};
 use plumb_ssd::{Completion, Device, Submission};
 use trace::RequestId;
@@ -88,6 +91,39 @@ impl<D: Device> Rig<D> {
                 return completion.at - start;
             }
         }
+    }
+
+    /// One command (identifier 0) beside others that are outstanding: how long it
+    /// takes. The others go on.
+    pub fn once_beside(&mut self, command: Command) -> Nanos {
+        let start = self.now;
+        self.submit(0, command);
+        loop {
+            self.now = self.device.next_event().expect("the command never completes");
+            self.device.advance(self.now, &mut self.done);
+            for completion in self.done.drain(..) {
+                assert!(completion.status.is_success(), "{completion:?}");
+                if completion.cid == CommandId(0) {
+                    return completion.at - start;
+                }
+            }
+        }
+    }
+
+    /// Runs until `count` outstanding commands have completed.
+    pub fn settle(&mut self, count: usize) {
+        while self.done.len() < count {
+            self.now = self.device.next_event().expect("commands are outstanding");
+            self.device.advance(self.now, &mut self.done);
+        }
+        assert!(self.done.drain(..).all(|completion| completion.status.is_success()));
+    }
+
+    /// Moves time to `until`, with no command outstanding.
+    pub fn run_until(&mut self, until: Nanos) {
+        self.device.advance(until, &mut self.done);
+        assert!(self.done.is_empty());
+        self.now = until;
     }
 
     /// Lets the device come to rest.

@@ -2,7 +2,8 @@
 
 use units::{ByteSize, Nanos};
 
-use super::{AppendTiming, FinishDesign, MappingDesign, ResetDesign, ZonedConfig};
+use super::{AppendTiming, FinishDesign, MappingDesign, ResetDesign, ZonedConfig, CommandCost, ZonedController};
+use crate::zoned::sharing::SLOTS_MAX;
 use crate::{ZonedIdentity, ZrwaIdentity};
 
 /// Why a configuration describes no zoned device.
@@ -144,6 +145,17 @@ fn divides(key: &'static str, part: u32, of: &'static str, whole: u32) -> Result
     Ok(())
 }
 
+impl ZonedController {
+    /// What each kind of command costs, under the key of its unit of partial data.
+    fn costs(&self) -> [(&'static str, &CommandCost); 3] {
+        [
+            ("controller.read.partial.unit", &self.read),
+            ("controller.write.partial.unit", &self.write),
+            ("controller.append.partial.unit", &self.append),
+        ]
+    }
+}
+
 impl ZonedConfig {
     /// Whether the configuration describes a device.
     pub fn check(&self) -> Result<(), ZonedError> {
@@ -206,6 +218,11 @@ impl ZonedConfig {
                 format!("at most {MAX_ZONES}"),
             );
         }
+        let full = &self.initial.full_zones;
+        if full.len() > self.namespaces.len() || full.iter().zip(&self.namespaces).any(|(full, zones)| full > zones) {
+            let allowed = format!("at most as many zones as each of `namespaces` ({:?}) has", self.namespaces);
+            return out_of_range("initial.full_zones", format!("{full:?}"), allowed);
+        }
         let buffer_units = self.buffer_units(program)?;
         self.check_designs()?;
         // All of these fit their types: capacities were bounded above.
@@ -247,7 +264,6 @@ impl ZonedConfig {
             ("cell.program_unit", self.program_unit_bytes()),
             ("channel.bandwidth", self.channel.bandwidth.0),
             ("controller.processors", self.controller.processors.into()),
-            ("link.bandwidth", self.link.bandwidth.0),
             ("link.queues", self.link.queues.into()),
             ("link.queue_depth", self.link.queue_depth.into()),
             ("management.finish_chunk", self.management.finish_chunk.0),
@@ -261,8 +277,32 @@ impl ZonedConfig {
         if self.max_transfer.0 > 1 << 30 {
             return out_of_range("max_transfer", self.max_transfer, "at most 1GiB");
         }
-        if self.controller.processors > 64 {
-            return out_of_range("controller.processors", self.controller.processors, "1 to 64");
+        if self.controller.processors > SLOTS_MAX {
+            return out_of_range("controller.processors", self.controller.processors, format!("1 to {SLOTS_MAX}"));
+        }
+        let most = SLOTS_MAX / self.controller.processors;
+        if !(1..=most).contains(&self.controller.sharing) {
+            let allowed = format!("1 to {most}: {SLOTS_MAX} commands in all with these processors");
+            return out_of_range("controller.sharing", self.controller.sharing, allowed);
+        }
+        for (key, cost) in self.controller.costs() {
+            if let Some(partial) = &cost.partial {
+                nonzero(key, partial.unit.0)?;
+            }
+        }
+        if !(1..=4).contains(&self.cell.read.len()) {
+            return out_of_range("cell.read", format!("{} times", self.cell.read.len()), "1 to 4 times");
+        }
+        if !(0.0..=1.0).contains(&self.cell.variation) {
+            return out_of_range("cell.variation", self.cell.variation, "0 to 1");
+        }
+        if self.channel.hold_array && self.channel.booking == super::Booking::AtCommand {
+            return conflict(
+                "channel.hold_array",
+                "true",
+                "with `channel.booking = \"at-command\"` arrays are booked before their transfers",
+                "set `channel.booking = \"when-ready\"`",
+            );
         }
         if !(0.0..=1.0).contains(&self.controller.variation) {
             return out_of_range("controller.variation", self.controller.variation, "0 to 1");
@@ -386,6 +426,11 @@ impl ZonedConfig {
                     "remove it, or choose another reset",
                 );
             }
+        }
+        if let Some(journal) = management.finish_law.as_ref().and_then(|law| law.journal.as_ref())
+            && !(0.0..=1.0).contains(&journal.share)
+        {
+            return out_of_range("management.finish_law.journal.share", journal.share, "0 to 1");
         }
         if let Some(law) = &management.reset_law {
             nonzero("management.reset_law.erasing_arrays", law.erasing_arrays.into())?;

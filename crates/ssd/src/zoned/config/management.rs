@@ -106,8 +106,8 @@ impl Default for Management {
 pub struct ResetLaw {
     /// Of any reset.
     pub base: Nanos,
-    /// Of a whole written zone; goes with x. Programs are held back meanwhile:
-    /// first those in flight end, then this time runs.
+    /// Of a whole written zone; goes with x. It begins when the programs in flight
+    /// have ended; no other program begins meanwhile.
     pub written: Nanos,
     /// Of a zone that was not finished.
     #[serde(default)]
@@ -135,6 +135,19 @@ pub struct UnfinishedRise {
 pub struct FinishLaw {
     /// Before the padding begins, of a zone that is not empty.
     pub base: Nanos,
+    /// What some finishes wait for after the padding.
+    #[serde(default)]
+    pub journal: Option<FinishJournal>,
+}
+
+/// A write of the journal of zone states that some finishes wait for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FinishJournal {
+    /// What share of finishes does, spread evenly (0 to 1).
+    pub share: f64,
+    /// How long it takes.
+    pub time: Nanos,
 }
 
 fn one() -> u32 {

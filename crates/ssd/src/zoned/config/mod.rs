@@ -15,7 +15,7 @@ mod management;
 pub use check::ZonedError;
 pub(crate) use check::ZonedLayout;
 pub use management::{
-    AppendTiming, FinishDesign, FinishLaw, Management, MappingDesign, ResetDesign, ResetLaw, UnfinishedRise,
+    AppendTiming, FinishDesign, FinishJournal, FinishLaw, Management, MappingDesign, ResetDesign, ResetLaw, UnfinishedRise,
 };
 
 /// A zoned SSD.
@@ -45,7 +45,7 @@ pub struct ZonedConfig {
     pub channel: ZonedChannel,
     /// The controller's processors and firmware.
     pub controller: ZonedController,
-    /// The host link.
+    /// The host link; a bandwidth of 0 is no limit.
     pub link: Link,
     /// The write buffer; absent: every write waits for its program.
     #[serde(default)]
@@ -56,6 +56,9 @@ pub struct ZonedConfig {
     /// The designs of zone management, by name.
     #[serde(default)]
     pub management: Management,
+    /// What the device holds when the run begins.
+    #[serde(default)]
+    pub initial: ZonedInitial,
 }
 
 /// The zones of every namespace (ZNS 4.1.5).
@@ -154,10 +157,18 @@ pub struct Stripe {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ZonedCell {
-    /// Array read of a page (tR).
-    pub read: Nanos,
+    /// Array read of a page (tR), per page type: page `p` of a zone is of type
+    /// `p mod n`, n being how many are given.
+    #[serde(deserialize_with = "one_or_more")]
+    pub read: Vec<Nanos>,
     /// Array program of a `program_unit` (tPROG).
     pub program: Nanos,
+    /// The same for a unit of nothing but padding; absent: `program`.
+    #[serde(default)]
+    pub padding_program: Option<Nanos>,
+    /// Programs take up to this share more or less than that, uniformly (0 to 1).
+    #[serde(default)]
+    pub variation: f64,
     /// Block erase (tBERS).
     pub erase: Nanos,
     /// What one program operation writes; absent: a page.
@@ -192,6 +203,19 @@ pub struct ZonedChannel {
     /// When reads book their transfers.
     #[serde(default)]
     pub booking: Booking,
+    /// Whether an array does nothing else until its read has been transferred (it
+    /// has one page register); needs `booking = "when-ready"`.
+    #[serde(default)]
+    pub hold_array: bool,
+}
+
+/// What the device holds when the run begins.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ZonedInitial {
+    /// For each namespace, how many of its first zones the host has written to
+    /// their capacity; a namespace not named has none.
+    pub full_zones: Vec<u32>,
 }
 
 /// What one kind of command costs the firmware.
@@ -204,6 +228,42 @@ pub struct CommandCost {
     pub service_per_kib: Nanos,
     /// Further time until the command completes, off the processors.
     pub delay: Nanos,
+    /// Further such time for each KiB of data.
+    pub delay_per_kib: Nanos,
+    /// What data that does not fill whole units of the firmware's map costs more.
+    pub partial: Option<PartialCost>,
+}
+
+/// The cost of part of a unit of the firmware's map.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PartialCost {
+    /// The unit.
+    pub unit: ByteSize,
+    /// Further time on a processor.
+    #[serde(default)]
+    pub service: Nanos,
+    /// Further time off the processors.
+    #[serde(default)]
+    pub delay: Nanos,
+}
+
+impl CommandCost {
+    /// Mean time on a processor of a command with `bytes` of data.
+    pub(crate) fn service_of(&self, bytes: u64) -> Nanos {
+        let partial = self.partial_of(bytes).map_or(Nanos::ZERO, |partial| partial.service);
+        self.service + Nanos(self.service_per_kib.0 * bytes / 1024) + partial
+    }
+
+    /// Time off the processors of a command with `bytes` of data.
+    pub(crate) fn delay_of(&self, bytes: u64) -> Nanos {
+        let partial = self.partial_of(bytes).map_or(Nanos::ZERO, |partial| partial.delay);
+        self.delay + Nanos(self.delay_per_kib.0 * bytes / 1024) + partial
+    }
+
+    fn partial_of(&self, bytes: u64) -> Option<&PartialCost> {
+        self.partial.as_ref().filter(|partial| !bytes.is_multiple_of(partial.unit.0))
+    }
 }
 
 /// The controller's processors and firmware.
@@ -214,8 +274,12 @@ pub struct CommandCost {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ZonedController {
-    /// Commands processed at the same time.
+    /// Processors.
     pub processors: u32,
+    /// Commands that a processor advances in turn, each at its share of the speed;
+    /// further ones wait. With 1 it takes one after the other.
+    #[serde(default = "one")]
+    pub sharing: u32,
     /// Coefficient of variation of service times, 0 to 1.
     pub variation: f64,
     /// Seed of the variation.
@@ -244,6 +308,8 @@ pub struct ZonedController {
     pub implicit_open_write: Nanos,
     /// Further delay of an append that opens its zone.
     pub implicit_open_append: Nanos,
+    /// Further delay of either beside that, if the zone was closed and holds data.
+    pub reopen: Nanos,
 }
 
 /// The write buffer: units of `cell.program_unit`, each of one zone at a time.
@@ -268,6 +334,20 @@ fn default_max_transfer() -> ByteSize {
 }
 fn one() -> u32 {
     1
+}
+
+/// Reads a time or a list of times.
+fn one_or_more<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<Nanos>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "a time such as \"45us\", or a list of times, one per page type")]
+    enum Times {
+        One(Nanos),
+        Each(Vec<Nanos>),
+    }
+    Ok(match Times::deserialize(deserializer)? {
+        Times::One(time) => vec![time],
+        Times::Each(times) => times,
+    })
 }
 
 impl ZonedConfig {

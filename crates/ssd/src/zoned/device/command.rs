@@ -30,10 +30,13 @@ pub(super) struct Cmd {
 }
 
 /// A part of a read: one page.
+#[derive(Clone, Copy)]
 pub(super) struct Part {
     pub command: u32,
     pub array: u32,
     pub bytes: u32,
+    /// The page, counted in its zone.
+    pub page: u64,
 }
 
 /// A volatile write that is not on flash altogether.

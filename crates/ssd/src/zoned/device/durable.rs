@@ -64,7 +64,10 @@ impl Zoned {
     fn wait_for_accepted(&mut self, now: Nanos, id: u32, zone: u32) {
         let flash = &self.zones[zone as usize];
         let filled = if flash.unit == NONE { 0 } else { self.buffer[flash.unit].filled.into() };
-        let accepted = (flash.placed_bytes + filled) / self.layout.lba_bytes;
+        // Not the padding of a finish.
+        let (namespace, index) = self.in_namespace(zone);
+        let written = self.namespaces[namespace].zone(index).written_blocks;
+        let accepted = ((flash.placed_bytes + filled) / self.layout.lba_bytes).min(written);
         if accepted <= flash.durable_blocks {
             return;
         }
@@ -80,7 +83,7 @@ impl Zoned {
         let flash = &self.zones[zone as usize];
         let unit = &self.buffer[flash.unit];
         let array = self.striping.array(flash.physical, unit.index % self.layout.zone_arrays());
-        let mut job = Job::new(JobKind::Save, flash.unit, self.config.cell.program, unit.ready, unit.filled);
+        let mut job = Job::new(JobKind::Save, flash.unit, self.flash.program_time(false), unit.ready, unit.filled);
         job.serial = unit.serial;
         self.counters.saved_bytes += u64::from(unit.filled);
         self.counters.flash_programmed_bytes += self.layout.program_bytes;

@@ -32,7 +32,11 @@ impl Zoned {
         self.hold(id);
         let due = now + base;
         self.zones[zone as usize].finishing = Some(Finishing { command: id, plan, left_bytes, due, begun: false });
-        self.events.push(due, Event::Pad, zone);
+        if due > now {
+            self.events.push(due, Event::Pad, zone);
+        } else {
+            self.pad(now, zone);
+        }
     }
 
     /// A zone's finish takes its next step.
@@ -102,7 +106,7 @@ impl Zoned {
         let mut at = first;
         while at < capacity && at - first < step_bytes {
             self.place(zone, at);
-            end = end.max(self.program_unit(zone, at, now, request));
+            end = end.max(self.program_unit(zone, at, now, true, request));
             at += unit;
         }
         self.counters.padded_bytes += at - first;
@@ -135,7 +139,23 @@ impl Zoned {
             && flash.in_flight == 0
         {
             flash.finishing = None;
-            self.release(now, finishing.command);
+            let journal = match finishing.plan {
+                FinishPlan::Share { .. } => self.journal(),
+                FinishPlan::Pad { .. } | FinishPlan::Note => Nanos::ZERO,
+            };
+            self.release(now + journal, finishing.command);
         }
+    }
+
+    /// How long a finish whose padding is done waits for the journal.
+    fn journal(&mut self) -> Nanos {
+        let law = self.config.management.finish_law.as_ref();
+        let Some(journal) = law.and_then(|law| law.journal.as_ref()) else { return Nanos::ZERO };
+        self.journalled += journal.share;
+        if self.journalled < 1.0 {
+            return Nanos::ZERO;
+        }
+        self.journalled -= 1.0;
+        journal.time
     }
 }

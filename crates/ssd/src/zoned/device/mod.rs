@@ -31,7 +31,7 @@ use super::stripe::Striping;
 use super::zones::{Change, Zones};
 use crate::controller::link::{Direction, HostLink};
 use crate::event::Events;
-use crate::slab::Slab;
+use crate::slab::{Fifo, Slab};
 use crate::{
     Completion, Contents, Device, Identity, MediaError, PowerCut, Store, Submission, VolatileWrite, ZoneStatus,
 };
@@ -51,6 +51,10 @@ pub struct Zoned {
     events: Events<Event>,
     commands: Slab<Cmd>,
     parts: Slab<Part>,
+    /// For each array that holds what it has read: whether it reads or holds, and
+    /// the parts that wait for it.
+    reading: Vec<bool>,
+    queued_reads: Vec<Fifo>,
     firmware: Firmware,
     link: HostLink,
     flash: Flash,
@@ -72,6 +76,8 @@ pub struct Zoned {
     /// Volatile writes of each zone, oldest first, while `tracking` and the buffer
     /// does not survive a power cut; else empty.
     pending: Vec<std::collections::VecDeque<Pending>>,
+    /// Share of a journal write that finishes have filled.
+    journalled: f64,
     /// Commands that wait for data to be on flash.
     waits: Vec<Wait>,
     changes: Vec<Change>,
@@ -81,7 +87,7 @@ pub struct Zoned {
     counters: Counters,
     recorder: Recorder,
     #[cfg(test)]
-    pub(crate) mutant: Option<super::mutant::Mutant>,
+    mutant: Option<super::mutant::Mutant>,
 }
 
 impl Zoned {
@@ -118,7 +124,7 @@ impl Zoned {
             Ok(store) => store,
             Err(_) => unreachable!("a store of nothing opens no file"),
         };
-        Ok(Self {
+        let mut device = Self {
             namespaces: counts.iter().map(|zones| Zones::new(&shape, layout.lba_bytes as u32, *zones)).collect(),
             zones,
             physical: vec![Physical::default(); layout.physical_zones as usize],
@@ -128,6 +134,8 @@ impl Zoned {
             events: Events::default(),
             commands: Slab::with_capacity(256),
             parts: Slab::with_capacity(256),
+            reading: vec![false; layout.arrays() as usize],
+            queued_reads: vec![Fifo::default(); layout.arrays() as usize],
             firmware: Firmware::new(&config.controller),
             link: HostLink::new(&config.link),
             flash: Flash::new(config, &layout),
@@ -138,6 +146,7 @@ impl Zoned {
             store,
             tracking: false,
             pending: Vec::new(),
+            journalled: 0.0,
             waits: Vec::new(),
             changes: Vec::new(),
             recovery: None,
@@ -149,7 +158,26 @@ impl Zoned {
             identity,
             config: config.clone(),
             layout,
-        })
+        };
+        device.fill_initially();
+        Ok(device)
+    }
+
+    /// Brings zones that are full at the start into that state.
+    fn fill_initially(&mut self) {
+        let full = self.config.initial.full_zones.clone();
+        for (namespace, count) in full.into_iter().enumerate() {
+            for index in 0..count {
+                let range = self.zone_range(index, 0..self.layout.capacity_blocks);
+                let written = self.namespaces[namespace].write(range);
+                debug_assert!(written.is_ok_and(|written| written.filled), "an empty zone takes its capacity");
+                let zone = self.zone_of(namespace, index);
+                self.map(Nanos::ZERO, zone);
+                let flash = &mut self.zones[zone as usize];
+                flash.placed_bytes = self.layout.capacity_blocks * self.layout.lba_bytes;
+                flash.durable_blocks = self.layout.capacity_blocks;
+            }
+        }
     }
 
     /// Keeps what is written, and with `power_cuts` also which accepted writes
@@ -166,6 +194,15 @@ impl Zoned {
         Ok(())
     }
 
+    /// Breaks the device on purpose.
+    #[cfg(test)]
+    pub(crate) fn set_mutant(&mut self, mutant: Option<super::mutant::Mutant>) {
+        self.mutant = mutant;
+        for zones in &mut self.namespaces {
+            zones.set_mutant(mutant);
+        }
+    }
+
     /// Whether what the device has accepted outlives a power cut: there is no
     /// buffer (a program that has begun is finished), or capacitors save it.
     fn survives_power_cut(&self) -> bool {
@@ -176,8 +213,8 @@ impl Zoned {
         self.config.buffer.is_some()
     }
 
-    /// Books a command's processing.
-    fn fetch(&mut self, now: Nanos, id: u32) {
+    /// A command has arrived: the processors take it in.
+    fn arrived(&mut self, now: Nanos, id: u32) {
         use nvme::ZoneSendAction as Action;
         let controller = &self.config.controller;
         let cmd = &self.commands[id];
@@ -186,7 +223,6 @@ impl Zoned {
             Command::ZoneAppend { blocks, .. } => blocks,
             _ => 0,
         };
-        let request = cmd.request;
         let cost = match cmd.command {
             Command::Read { .. } => &controller.read,
             Command::Write { .. } | Command::WriteZeroes { .. } => &controller.write,
@@ -203,10 +239,31 @@ impl Zoned {
             Command::Deallocate { .. } => &CommandCost::default(),
         };
         let bytes = u64::from(blocks) * self.layout.lba_bytes;
-        let (start, end) = self.firmware.process(now + self.config.link.submission_latency, cost, bytes);
-        self.record(start, end, Track::Controller, Step::Process, request, 0);
-        self.last_command = now;
-        self.events.push(end, Event::Processed, id);
+        let service = cost.service_of(bytes);
+        let order = self.order(id);
+        self.commands[id].since = now;
+        self.firmware.enter(now, id, order, service, &mut self.events);
+    }
+
+    /// What commands have in common that the processors must keep in order: the zone
+    /// that they write or manage.
+    fn order(&self, id: u32) -> Option<u64> {
+        let (nsid, at) = match self.commands[id].command {
+            Command::Write { nsid, range, .. } | Command::WriteZeroes { nsid, range, .. } => (nsid, range.start),
+            Command::ZoneAppend { nsid, zone, .. } => (nsid, zone),
+            Command::ZoneManagementSend { nsid, start, .. } => (nsid, start),
+            _ => return None,
+        };
+        Some(u64::from(nsid.0) << 32 | (at.0 / self.layout.zone_blocks) & 0xffff_ffff)
+    }
+
+    /// The processors may be done with commands.
+    fn processors_done(&mut self, now: Nanos) {
+        while let Some(id) = self.firmware.done(now, &mut self.events) {
+            let cmd = &self.commands[id];
+            self.record(cmd.since, now, Track::Controller, Step::Process, cmd.request, 0);
+            self.processed(now, id);
+        }
     }
 
     fn processed(&mut self, now: Nanos, id: u32) {
@@ -335,7 +392,11 @@ impl Device for Zoned {
             since: Nanos::ZERO,
             range: LbaRange { start: Lba(0), count: 0 },
         });
-        self.fetch(now, id);
+        self.last_command = now;
+        match self.config.link.submission_latency {
+            Nanos::ZERO => self.arrived(now, id),
+            latency => self.events.push(now + latency, Event::Arrived, id),
+        }
     }
 
     fn next_event(&self) -> Option<Nanos> {
@@ -345,7 +406,8 @@ impl Device for Zoned {
     fn advance(&mut self, now: Nanos, completions: &mut Vec<Completion>) {
         while let Some((at, event, id)) = self.events.pop_due(now) {
             match event {
-                Event::Processed => self.processed(at, id),
+                Event::Arrived => self.arrived(at, id),
+                Event::Processed => self.processors_done(at),
                 Event::ReadOut => self.read_out(at, id),
                 Event::ArrayEnd => self.array_end(at, id),
                 Event::Complete => self.completed(at, id, completions),

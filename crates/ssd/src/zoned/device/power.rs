@@ -32,6 +32,8 @@ impl Zoned {
         self.firmware.reset();
         self.commands.clear();
         self.parts.clear();
+        self.reading.fill(false);
+        self.queued_reads.fill(crate::slab::Fifo::default());
         self.buffer.clear();
         self.resets.clear();
         self.eraser.stop();
@@ -94,7 +96,8 @@ impl Zoned {
         (flash.in_flight, flash.durable_blocks, flash.saved) = (0, durable_blocks, (NONE, 0));
         flash.ahead.clear();
         let placed = if buffered { bytes / unit * unit } else { bytes.next_multiple_of(unit) };
-        if buffered && self.config.stripe.order == StripeOrder::LeastBusy {
+        let chosen = !self.zones[zone as usize].placement.is_empty();
+        if buffered && chosen && self.config.stripe.order == StripeOrder::LeastBusy {
             self.restore_placement(zone, placed);
         }
         let flash = &mut self.zones[zone as usize];

@@ -1,7 +1,7 @@
 //! Reads: from flash page by page, from the buffer, or of nothing.
 
-use nvme::{LbaRange, Status};
-use trace::Step;
+use nvme::{Command, LbaRange, Status};
+use trace::{RequestId, Step};
 use units::Nanos;
 
 use super::{Part, Zoned};
@@ -63,46 +63,86 @@ impl Zoned {
             let part_end = page_end.min(last);
             let array = self.array_of(zone, at);
             let bytes = if self.config.channel.whole_pages { page_bytes } else { part_end - at };
-            let (array_start, array_end) = self.flash.book(array, now, self.config.cell.read, true);
-            self.flash.record_array(array, array_start, array_end, Step::FlashRead, request, bytes as u32);
+            let part = Part { command: id, array, page: at / page_bytes, bytes: bytes as u32 };
             self.counters.flash_read_bytes += page_bytes;
             match self.config.channel.booking {
-                Booking::WhenReady => {
-                    let part = self.parts.insert(Part { command: id, array, bytes: bytes as u32 });
-                    self.commands[id].left += 1;
-                    self.events.push(array_end, Event::ReadOut, part);
+                Booking::AtCommand => {
+                    let array_end = self.read_array(now, &part, request);
+                    self.read_transfer(array_end, &part);
                 }
-                Booking::AtCommand => self.read_transfer(array_end, id, array, bytes),
+                Booking::WhenReady => {
+                    self.commands[id].left += 1;
+                    let part_id = self.parts.insert(part);
+                    if self.config.channel.hold_array && self.reading[array as usize] {
+                        self.queued_reads[array as usize].push_back(&mut self.parts, part_id);
+                    } else {
+                        self.start_read(now, part_id);
+                    }
+                }
             }
             at = part_end;
         }
         last - first
     }
 
+    /// Books the array of a part: its end.
+    fn read_array(&mut self, at: Nanos, part: &Part, request: RequestId) -> Nanos {
+        let times = &self.config.cell.read;
+        let time = match times[..] {
+            [one] => one,
+            _ => times[(part.page % times.len() as u64) as usize],
+        };
+        let (start, end) = self.flash.book(part.array, at, time, true);
+        self.flash.record_array(part.array, start, end, Step::FlashRead, request, part.bytes);
+        end
+    }
+
+    fn start_read(&mut self, at: Nanos, id: u32) {
+        let part = self.parts[id];
+        let end = self.read_array(at, &part, self.commands[part.command].request);
+        if self.config.channel.hold_array {
+            self.reading[part.array as usize] = true;
+        }
+        self.events.push(end, Event::ReadOut, id);
+    }
+
     /// A part is in its array's register.
-    pub(super) fn read_out(&mut self, now: Nanos, part: u32) {
-        let Part { command, array, bytes } = self.parts[part];
-        self.parts.remove(part);
-        self.read_transfer(now, command, array, bytes.into());
-        let cmd = &mut self.commands[command];
+    pub(super) fn read_out(&mut self, now: Nanos, id: u32) {
+        let part = self.parts[id];
+        self.parts.remove(id);
+        let transferred = self.read_transfer(now, &part);
+        if self.config.channel.hold_array {
+            let array = part.array as usize;
+            self.flash.hold(part.array, transferred);
+            self.reading[array] = false;
+            if let Some(next) = self.queued_reads[array].pop_front(&mut self.parts) {
+                self.start_read(transferred, next);
+            }
+        }
+        let cmd = &mut self.commands[part.command];
         cmd.left -= 1;
         if cmd.left == 0 {
-            self.read_done(command);
+            self.read_done(part.command);
         }
     }
 
-    /// Takes a part over the channel, and to the host as it comes.
-    fn read_transfer(&mut self, at: Nanos, id: u32, array: u32, bytes: u64) {
+    /// Takes a part over the channel, and to the host as it comes: the channel's end.
+    fn read_transfer(&mut self, at: Nanos, part: &Part) -> Nanos {
+        let id = part.command;
         let request = self.commands[id].request;
-        let (start, end) = self.flash.transfer(array, at, bytes);
-        self.flash.record_transfer(array, start, end, request, bytes as u32);
-        let (_, there) = self.transfer(start, Direction::ToHost, bytes, request);
+        let (start, end) = self.flash.transfer(part.array, at, part.bytes.into());
+        self.flash.record_transfer(part.array, start, end, request, part.bytes);
+        let (_, there) = self.transfer(start, Direction::ToHost, part.bytes.into(), request);
         let cmd = &mut self.commands[id];
         cmd.ready = cmd.ready.max(end).max(there);
+        end
     }
 
     fn read_done(&mut self, id: u32) {
-        let at = self.commands[id].ready + self.config.controller.read.delay;
+        let cmd = &self.commands[id];
+        let blocks = if let Command::Read { range, .. } = cmd.command { range.count } else { 0 };
+        let delay = self.config.controller.read.delay_of(u64::from(blocks) * self.layout.lba_bytes);
+        let at = cmd.ready + delay;
         self.complete(at, id);
     }
 }

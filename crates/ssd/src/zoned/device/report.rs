@@ -56,18 +56,18 @@ impl Zoned {
             ("buffer_wait_ns", counters.buffer_wait.0),
             ("link_busy_ns", counters.link_busy.0),
         ];
+        let rows = || self.physical.iter().map(|physical| u64::from(physical.erased_rows));
+        let wear = [
+            ("least_erased_rows", rows().min().unwrap_or(0)),
+            ("most_erased_rows", rows().max().unwrap_or(0)),
+        ];
         let (channels, dies) = self.flash.busy();
         plain
             .into_iter()
+            .chain(wear)
             .map(|(name, value)| (name.to_owned(), value))
             .chain(channels.enumerate().map(|(index, busy)| (format!("channel{index}_busy_ns"), busy.0)))
             .chain(dies.enumerate().map(|(index, busy)| (format!("die{index}_busy_ns"), busy.0)))
             .collect()
-    }
-
-    /// Erases of the least and the most worn physical zone, in rows of blocks.
-    pub fn wear(&self) -> (u32, u32) {
-        let erases = || self.physical.iter().map(|physical| physical.erased_rows);
-        (erases().min().unwrap_or(0), erases().max().unwrap_or(0))
     }
 }

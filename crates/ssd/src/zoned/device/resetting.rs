@@ -24,7 +24,7 @@ struct Timed {
 enum Phase {
     /// Programs go on.
     Ungated,
-    /// No program begins; those in flight end.
+    /// The programs in flight when it began end; others begin.
     Draining,
     /// No program begins; arrays erase in turn. Since when, and steps done.
     Gated { since: Nanos, step: u32 },
@@ -69,7 +69,7 @@ impl Zoned {
             Phase::Ungated if timed.gated == Nanos::ZERO || timed.physical == UNMAPPED => self.reset_done(now),
             Phase::Ungated => {
                 *phase = Phase::Draining;
-                self.flash.gate();
+                self.flash.mark_running();
                 if self.flash.is_drained() {
                     self.programs_drained(now);
                 }
@@ -84,6 +84,7 @@ impl Zoned {
         if let Some((_, phase)) = &mut self.resets.active
             && *phase == Phase::Draining
         {
+            self.flash.gate();
             self.erase_step(now, now, 0);
         }
     }

@@ -68,12 +68,15 @@ impl Zoned {
         let controller = &self.config.controller;
         let cmd = &self.commands[id];
         let (mut delay, opening, over_link) = match cmd.command {
-            Command::ZoneAppend { .. } => (controller.append.delay, controller.implicit_open_append, bytes),
-            Command::WriteZeroes { .. } => (controller.write.delay, controller.implicit_open_write, 0),
-            _ => (controller.write.delay, controller.implicit_open_write, bytes),
+            Command::ZoneAppend { .. } => (controller.append.delay_of(bytes), controller.implicit_open_append, bytes),
+            Command::WriteZeroes { .. } => (controller.write.delay_of(0), controller.implicit_open_write, 0),
+            _ => (controller.write.delay_of(bytes), controller.implicit_open_write, bytes),
         };
         if written.opened {
             delay += opening;
+            if self.namespaces[namespace].zone(written.zone).written_blocks > u64::from(range.count) {
+                delay += controller.reopen;
+            }
         }
         let request = cmd.request;
         let there = match over_link {
@@ -135,7 +138,8 @@ impl Zoned {
         // A zone has fewer than 2^32 blocks, so fewer stripe units.
         let unit = (at / self.layout.stripe_bytes) as u32;
         let unit = match self.config.stripe.order {
-            StripeOrder::LeastBusy => flash.placement[unit as usize].into(),
+            // A zone that was full at the start went round in order.
+            StripeOrder::LeastBusy => flash.placement.get(unit as usize).map_or(unit, |place| (*place).into()),
             StripeOrder::ChannelFirst | StripeOrder::WayFirst => unit,
         };
         self.striping.array(flash.physical, unit)
@@ -153,7 +157,7 @@ impl Zoned {
         let mut end = ready;
         for index in first..last {
             let place = if at_start { (index - first) * unit } else { index * unit };
-            end = end.max(self.program_unit(zone, place, ready, request));
+            end = end.max(self.program_unit(zone, place, ready, false, request));
         }
         let flash = &mut self.zones[zone as usize];
         flash.placed_bytes = flash.placed_bytes.max(last * unit);
@@ -163,12 +167,20 @@ impl Zoned {
 
     /// Transfers and programs the unit at byte `at` of a zone in the foreground:
     /// its end.
-    pub(super) fn program_unit(&mut self, zone: u32, at: u64, ready: Nanos, request: trace::RequestId) -> Nanos {
+    pub(super) fn program_unit(
+        &mut self,
+        zone: u32,
+        at: u64,
+        ready: Nanos,
+        padding: bool,
+        request: trace::RequestId,
+    ) -> Nanos {
         let unit = self.layout.program_bytes;
         let array = self.array_of(zone, at);
+        let program = self.flash.program_time(padding);
         let (start, there) = self.flash.transfer(array, ready, unit);
         self.flash.record_transfer(array, start, there, request, unit as u32);
-        let (start, end) = self.flash.book(array, there, self.config.cell.program, true);
+        let (start, end) = self.flash.book(array, there, program, true);
         self.flash.record_array(array, start, end, Step::FlashProgram, request, unit as u32);
         self.counters.flash_programmed_bytes += unit;
         end
@@ -243,7 +255,8 @@ impl Zoned {
         let unit = &self.buffer[id];
         self.counters.flash_programmed_bytes += bytes;
         self.counters.padded_bytes += u64::from(unit.padding);
-        let job = Job::new(JobKind::Program, id, self.config.cell.program, unit.ready, bytes as u32);
+        let time = self.flash.program_time(u64::from(unit.padding) == bytes);
+        let job = Job::new(JobKind::Program, id, time, unit.ready, bytes as u32);
         self.flash.enqueue(array, now, job, &mut self.events);
     }
 
@@ -333,14 +346,17 @@ impl Zoned {
                 continue;
             };
             let (left, ready, since) = (self.commands[id].unbuffered, self.commands[id].ready, self.commands[id].since);
-            let taken = self.fill_unit(now, zone, left, 0, ready.max(now));
+            // Its data crosses the link, and the rest of its time begins, when there is
+            // room.
+            let ready = now + ready.since(since);
+            let taken = self.fill_unit(now, zone, left, 0, ready);
             self.commands[id].unbuffered -= taken;
             if taken == left {
                 self.zones[zone as usize].waiting.pop_front(&mut self.commands);
                 self.counters.buffer_wait += now.since(since);
                 let request = self.commands[id].request;
                 self.record(since, now, Track::Buffer, Step::BufferWait, request, 0);
-                self.admitted(ready.max(now), id, zone);
+                self.admitted(ready, id, zone);
             }
         }
         let flash = &self.zones[zone as usize];

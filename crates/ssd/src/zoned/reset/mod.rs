@@ -53,7 +53,7 @@ pub(super) enum ResetPlan {
     Timed {
         /// First, while programs go on.
         ungated: Nanos,
-        /// Then, once programs in flight have ended and while no other begins.
+        /// Then, once the programs in flight have ended, while no other begins.
         gated: Nanos,
         /// Arrays that erase at a time during the latter.
         erasing_arrays: u32,
