@@ -14,5 +14,6 @@ pub mod results;
 mod run;
 pub mod spec;
 pub mod summary;
+pub mod validate;
 
 pub use run::{Batch, LabError, Observer, PlannedRun, PoolOptions, PoolOutcome, Quiet, Shard, execute, finished, plan};

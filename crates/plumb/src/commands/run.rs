@@ -161,7 +161,7 @@ pub(super) fn load(arguments: &RunArguments, file: &Path) -> Result<Experiment, 
 }
 
 /// A flag that Ctrl-C and SIGTERM set; a second Ctrl-C ends the process at once.
-fn stop_on_signals() -> Result<Arc<AtomicBool>, Failure> {
+pub fn stop_on_signals() -> Result<Arc<AtomicBool>, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register_conditional_shutdown(signal, EXIT_INTERRUPTED.into(), Arc::clone(&stop))

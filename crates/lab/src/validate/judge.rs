@@ -1,0 +1,388 @@
+//! A device's profile held against tables of measurements.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use serde::Serialize;
+
+use super::case::{Case, Contest, Rate, ResetMode, Stream};
+use super::figure::{Figure, Figures};
+use super::hosts::Host;
+use super::simulate::{Simulator, Unfit};
+use super::table::{Kind, Row, Table};
+use crate::Observer;
+use crate::device::Described;
+use crate::interference::{Operation, Point, Victim, Weights, z};
+
+/// How to go about it.
+pub struct JudgeOptions<'a> {
+    /// In place of the host that fits each table.
+    pub host: Option<Host>,
+    /// Worker threads; results do not depend on it.
+    pub threads: usize,
+    /// Told of progress.
+    pub observer: &'a dyn Observer,
+    /// Set to give up.
+    pub stop: &'a AtomicBool,
+}
+
+/// What came of all tables.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Verdict {
+    /// The profile's name.
+    pub device: String,
+    /// The tables, in the order given.
+    pub tables: Vec<TableVerdict>,
+}
+
+/// What came of one table.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TableVerdict {
+    /// The file.
+    pub origin: String,
+    /// What it holds.
+    pub kind: Kind,
+    /// Its rows.
+    pub rows: Vec<RowVerdict>,
+    /// Errors over the rows of each part, by figure.
+    pub summary: Vec<Summary>,
+    /// Z of the measurements beside Z of the model, where the table has both
+    /// baselines and disturbed rows.
+    pub z: Vec<ZVerdict>,
+}
+
+/// What came of one row.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RowVerdict {
+    /// Its line in the file.
+    pub line: usize,
+    /// Its conditions.
+    pub label: String,
+    /// Which part of the table it belongs to: `alone` or `disturbed`.
+    pub part: &'static str,
+    /// Figures that both sides have.
+    pub figures: Vec<FigureVerdict>,
+    /// Why it was not simulated.
+    pub not_simulated: Option<String>,
+    /// The conditions, for charts.
+    #[serde(skip)]
+    pub case: Option<Case>,
+    /// The interferer, also where it is absent.
+    #[serde(skip)]
+    pub against: Option<Operation>,
+}
+
+/// One figure of one row.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct FigureVerdict {
+    /// Which.
+    pub figure: Figure,
+    /// Whether the table is judged by it; the others are beside it.
+    pub judged: bool,
+    /// In the table.
+    pub measured: f64,
+    /// In the simulation.
+    pub modelled: f64,
+    /// (modelled - measured) / measured.
+    pub error: f64,
+}
+
+/// Absolute errors of one figure over the rows of a part.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Summary {
+    /// The part.
+    pub part: &'static str,
+    /// The figure.
+    pub figure: Figure,
+    /// Whether the table is judged by it.
+    pub judged: bool,
+    /// Rows that have it.
+    pub rows: usize,
+    /// Median.
+    pub median: f64,
+    /// 90th percentile, between ranks.
+    pub p90: f64,
+    /// Largest.
+    pub worst: f64,
+}
+
+/// Z from one table's rows.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ZVerdict {
+    /// Victim, interferer and conditions.
+    pub label: String,
+    /// The loads in it.
+    pub loads: Vec<u32>,
+    /// As measured.
+    pub measured: f64,
+    /// As modelled, or as computed from the table's own inputs.
+    pub modelled: f64,
+}
+
+/// Simulates every row of `tables` on the device; `None` when it was stopped.
+pub fn judge(device: &Described, tables: &[Table], options: &JudgeOptions<'_>) -> Option<Verdict> {
+    // Equal conditions are simulated once, however many rows have them.
+    let mut cases: Vec<&Case> = Vec::new();
+    for case in tables.iter().flat_map(|table| &table.rows).filter_map(|row| row.case.as_ref().ok()) {
+        if !cases.contains(&case) {
+            cases.push(case);
+        }
+    }
+    let measured = measured_peaks(tables);
+    let wanted = wanted_peaks(&cases, &measured);
+    options.observer.begin(cases.len() + wanted.len(), 0);
+    let halted = || options.stop.load(Ordering::Relaxed);
+    let simulator = Simulator { device, host: options.host, halted: &halted };
+    let no_peaks = |_: &Stream, _: Option<ResetMode>| None;
+    let alone: Vec<Result<Figures, Unfit>> = parallel(wanted.len(), 0, options, |index| {
+        (format!("{} alone", wanted[index].victim), simulator.run(&Case::Contest(wanted[index]), &no_peaks))
+    })?;
+    let peaks = |stream: &Stream, reset: Option<ResetMode>| {
+        let modelled = || {
+            let index = wanted.iter().position(|contest| *contest == peak_contest(stream, reset))?;
+            alone[index].as_ref().ok()?.get(Figure::Iops)
+        };
+        measured.get(&stream.operation).copied().or_else(modelled)
+    };
+    let outcomes: Vec<Result<Figures, Unfit>> = parallel(cases.len(), wanted.len(), options, |index| {
+        (label(cases[index]), simulator.run(cases[index], &peaks))
+    })?;
+    let outcome = |case: &Case| cases.iter().position(|known| *known == case).map(|index| &outcomes[index]);
+    let tables = tables
+        .iter()
+        .map(|table| {
+            let rows: Vec<RowVerdict> = table.rows.iter().map(|row| row_verdict(table.kind, row, &outcome)).collect();
+            let summary = summaries(&rows);
+            let z = if table.kind == Kind::ZTerms { z_terms(table) } else { z_of_contests(&rows) };
+            TableVerdict { origin: table.origin.clone(), kind: table.kind, rows, summary, z }
+        })
+        .collect();
+    Some(Verdict { device: device.profile.name.clone(), tables })
+}
+
+fn label(case: &Case) -> String {
+    match case {
+        Case::Timed(timed) => format!("{:?}", timed.operation),
+        Case::Load(load) => load.to_string(),
+        Case::Contest(contest) => contest.to_string(),
+    }
+}
+
+/// Does `work` for each index below `count` on the worker threads; `None` when
+/// it was stopped. The results stand in order, whoever did them.
+fn parallel<T: Send>(
+    count: usize,
+    first: usize,
+    options: &JudgeOptions<'_>,
+    work: impl Fn(usize) -> (String, T) + Sync,
+) -> Option<Vec<T>> {
+    let next = AtomicUsize::new(0);
+    let done: Mutex<Vec<Option<T>>> = Mutex::new((0..count).map(|_| None).collect());
+    std::thread::scope(|scope| {
+        for _ in 0..options.threads.clamp(1, count.max(1)) {
+            scope.spawn(|| {
+                while !options.stop.load(Ordering::Relaxed) {
+                    // The last rows are the longest: from the back.
+                    let Some(index) = count.checked_sub(1 + next.fetch_add(1, Ordering::Relaxed)) else { return };
+                    let (label, result) = work(index);
+                    options.observer.progress(first + index, &label, 1.0);
+                    options.observer.end(first + index);
+                    done.lock().unwrap_or_else(std::sync::PoisonError::into_inner)[index] = Some(result);
+                }
+            });
+        }
+    });
+    if options.stop.load(Ordering::Relaxed) {
+        return None;
+    }
+    done.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner).into_iter().collect()
+}
+
+/// Rates of interferers alone as measured, in operations a second.
+fn measured_peaks(tables: &[Table]) -> BTreeMap<Operation, f64> {
+    let mut peaks = BTreeMap::new();
+    for row in tables.iter().filter(|table| table.kind == Kind::Alone).flat_map(|table| &table.rows) {
+        if let (Ok(Case::Contest(contest)), Some(rate)) = (&row.case, row.measured.get(Figure::Iops)) {
+            peaks.insert(contest.victim.operation, rate);
+        }
+    }
+    peaks
+}
+
+/// The experiment that yields a stream's peak. Lazy resets were limited to a
+/// part of what synchronous ones reach.
+fn peak_contest(stream: &Stream, reset: Option<ResetMode>) -> Contest {
+    let victim = Stream { rate: Rate::Unlimited, ..*stream };
+    let reset = reset.map(|_| ResetMode::Sync);
+    Contest { victim, interferer: None, active: 1.0, reset, finish_chunk_bytes: None }
+}
+
+/// Interferers whose peak nobody measured.
+fn wanted_peaks(cases: &[&Case], measured: &BTreeMap<Operation, f64>) -> Vec<Contest> {
+    let mut wanted: Vec<Contest> = Vec::new();
+    for case in cases {
+        let Case::Contest(Contest { interferer: Some(stream), reset, .. }) = case else { continue };
+        let limited = matches!(stream.rate, Rate::PercentOfPeak(_)) && !measured.contains_key(&stream.operation);
+        let contest = peak_contest(stream, *reset);
+        if limited && !wanted.contains(&contest) {
+            wanted.push(contest);
+        }
+    }
+    wanted
+}
+
+fn row_verdict<'a>(
+    kind: Kind,
+    row: &Row,
+    outcome: &impl Fn(&Case) -> Option<&'a Result<Figures, Unfit>>,
+) -> RowVerdict {
+    let disturbed = matches!(&row.case, Ok(Case::Contest(contest)) if contest.interferer.is_some());
+    let mut verdict = RowVerdict {
+        line: row.line,
+        label: row.label.clone(),
+        part: if disturbed { "disturbed" } else { "alone" },
+        figures: Vec::new(),
+        not_simulated: None,
+        case: row.case.as_ref().ok().cloned(),
+        against: row.against,
+    };
+    let modelled = match &row.case {
+        Ok(case) => outcome(case),
+        Err(reason) => {
+            // A term of Z has nothing to simulate; it is checked as a whole.
+            verdict.not_simulated = row.term.is_none().then(|| reason.clone());
+            return verdict;
+        }
+    };
+    match modelled {
+        Some(Ok(modelled)) => verdict.figures = compared(kind, row, modelled),
+        Some(Err(reason)) => verdict.not_simulated = Some(reason.to_string()),
+        None => verdict.not_simulated = Some("it was not simulated".to_owned()),
+    }
+    if verdict.figures.is_empty() && verdict.not_simulated.is_none() {
+        verdict.not_simulated = Some("the table measured nothing of what the simulation yields".to_owned());
+    }
+    verdict
+}
+
+fn compared(kind: Kind, row: &Row, modelled: &Figures) -> Vec<FigureVerdict> {
+    let judged: &[Figure] = match kind {
+        Kind::Operations | Kind::OperationSummary => &[Figure::Mean],
+        Kind::Load => &[Figure::Iops, Figure::Mean],
+        Kind::Contest => &[Figure::Iops, Figure::P95],
+        Kind::Alone | Kind::ZTerms => &[Figure::Iops],
+    };
+    let both = row.measured.iter().filter(|(_, measured)| *measured != 0.0);
+    let mut figures: Vec<FigureVerdict> = both
+        .filter_map(|(figure, measured)| {
+            let modelled = modelled.get(figure)?;
+            let error = (modelled - measured) / measured.abs();
+            Some(FigureVerdict { figure, judged: judged.contains(&figure), measured, modelled, error })
+        })
+        .collect();
+    figures.sort_by_key(|verdict| (!verdict.judged, verdict.figure));
+    figures
+}
+
+fn summaries(rows: &[RowVerdict]) -> Vec<Summary> {
+    let mut errors: BTreeMap<(&'static str, bool, Figure), Vec<f64>> = BTreeMap::new();
+    for row in rows {
+        for verdict in &row.figures {
+            errors.entry((row.part, !verdict.judged, verdict.figure)).or_default().push(verdict.error.abs());
+        }
+    }
+    errors
+        .into_iter()
+        .map(|((part, beside, figure), mut errors)| {
+            errors.sort_by(f64::total_cmp);
+            let at = |percent: f64| {
+                let place = (errors.len() - 1) as f64 * percent / 100.0;
+                let (low, high) = (errors[place.floor() as usize], errors[place.ceil() as usize]);
+                low + (high - low) * place.fract()
+            };
+            let (median, p90, worst) = (at(50.0), at(90.0), at(100.0));
+            Summary { part, figure, judged: !beside, rows: errors.len(), median, p90, worst }
+        })
+        .collect()
+}
+
+/// The terms of Z as given, and as computed from the inputs beside them.
+fn z_terms(table: &Table) -> Vec<ZVerdict> {
+    let verdict = |row: &Row| {
+        let (point, weights, given) = row.term.as_ref()?;
+        let computed = z(std::slice::from_ref(point), *weights).ok()?.mean;
+        let loads = point.load.parse().ok().into_iter().collect();
+        Some(ZVerdict { label: row.label.clone(), loads, measured: *given, modelled: computed })
+    };
+    table.rows.iter().filter_map(verdict).collect()
+}
+
+/// Load of a contest: the threads or the depth, whichever is swept.
+pub(super) fn load_of(contest: &Contest) -> u32 {
+    let managed = contest.victim.operation.is_management();
+    let loaded = if managed { contest.interferer.unwrap_or(contest.victim) } else { contest.victim };
+    loaded.threads.max(loaded.queue_depth)
+}
+
+/// Z of every family of rows that has baselines, both sides.
+fn z_of_contests(rows: &[RowVerdict]) -> Vec<ZVerdict> {
+    let contest = |row: &RowVerdict| match &row.case {
+        Some(Case::Contest(contest)) => Some(*contest),
+        _ => None,
+    };
+    let mut families: Vec<(String, Vec<u32>, Vec<Point>, Vec<Point>)> = Vec::new();
+    for row in rows {
+        let Some(here) = contest(row).filter(|contest| contest.interferer.is_some()) else { continue };
+        let is_baseline = |other: &&RowVerdict| {
+            contest(other).is_some_and(|there| {
+                let chunk = there.finish_chunk_bytes.is_none() || there.finish_chunk_bytes == here.finish_chunk_bytes;
+                there.interferer.is_none() && there.victim == here.victim && there.reset == here.reset && chunk
+            }) && other.against == row.against
+        };
+        let Some(baseline) = rows.iter().find(is_baseline) else { continue };
+        let victim = |row: &RowVerdict, side: fn(&FigureVerdict) -> f64| {
+            let value = |figure| row.figures.iter().find(|verdict| verdict.figure == figure).map(side);
+            let p95_ns = value(Figure::P95).map(|us| us * 1e3);
+            Some(Victim { iops: value(Figure::Iops)?, p95_ns, ..Victim::default() })
+        };
+        let point = |side: fn(&FigureVerdict) -> f64| {
+            let load = load_of(&here).to_string();
+            Some(Point { load, without: victim(baseline, side)?, with: victim(row, side)?, operations_per_s: None })
+        };
+        let both = (point(|verdict| verdict.measured), point(|verdict| verdict.modelled));
+        let (Some(measured), Some(modelled)) = both else { continue };
+        let load = load_of(&here);
+        let family = family(&here);
+        let entry = match families.iter().position(|(known, ..)| *known == family) {
+            Some(index) => &mut families[index],
+            None => {
+                families.push((family, Vec::new(), Vec::new(), Vec::new()));
+                let last = families.len() - 1;
+                &mut families[last]
+            }
+        };
+        entry.1.push(load);
+        entry.2.push(measured);
+        entry.3.push(modelled);
+    }
+    families
+        .into_iter()
+        .filter_map(|(label, loads, measured, modelled)| {
+            let value = |points: &[Point]| Some(z(points, Weights::EVEN).ok()?.mean);
+            Some(ZVerdict { label, loads, measured: value(&measured)?, modelled: value(&modelled)? })
+        })
+        .collect()
+}
+
+/// What the loads of one line of a chart have in common.
+pub(super) fn family(contest: &Contest) -> String {
+    let victim = Stream { threads: 1, queue_depth: 1, ..contest.victim };
+    let interferer = contest.interferer.map(|stream| if contest.victim.operation.is_management() {
+        Stream { threads: 1, queue_depth: 1, ..stream }
+    } else {
+        stream
+    });
+    let text = Contest { victim, interferer, ..*contest }.to_string();
+    text.replacen(" x1", "", 1)
+}

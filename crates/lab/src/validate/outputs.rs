@@ -1,0 +1,260 @@
+//! What a comparison leaves behind: a page of charts, and a table of errors.
+
+use crate::device::Described;
+use crate::report::{
+    Comparison, DeviceData, Estimate, ReportData, Severity, SweepLine, SweepPlot, Unit, Warning, render,
+};
+use crate::results::{Cell, Kind as CellKind, Table as CellTable};
+
+use super::case::{Case, Contest, Load, Occupancy, TimedOperation};
+use super::figure::Figure;
+use super::judge::{FigureVerdict, RowVerdict, Verdict, family, load_of};
+
+/// The comparison as a page: measured points over modelled lines, and every
+/// judged figure.
+pub fn page(verdict: &Verdict, device: &Described) -> String {
+    let mut plots = Vec::new();
+    for table in &verdict.tables {
+        plots.extend(plots_of(&table.rows));
+    }
+    render(&ReportData {
+        title: format!("{}: measured and modelled", verdict.device),
+        description: format!(
+            "{}\n\nRings are measurements, lines and dots are the model's. {}",
+            device.profile.description,
+            summary_text(verdict)
+        ),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        devices: vec![DeviceData {
+            name: verdict.device.clone(),
+            description: device.profile.description.clone(),
+            facts: device.facts(),
+        }],
+        warnings: verdict.tables.iter().flat_map(|table| warnings(&table.origin, &table.rows)).collect(),
+        plots,
+        comparisons: verdict.tables.iter().flat_map(|table| comparisons(&table.origin, &table.rows)).collect(),
+        ..ReportData::default()
+    })
+}
+
+/// Median and worst error of every judged figure, in sentences.
+fn summary_text(verdict: &Verdict) -> String {
+    let mut text = String::new();
+    for table in &verdict.tables {
+        for summary in table.summary.iter().filter(|summary| summary.judged) {
+            text += &format!(
+                "\n\n{} ({}, {}): {} over {} rows: median {:.1} %, P90 {:.1} %, worst {:.1} %.",
+                file_name(&table.origin),
+                table.kind,
+                summary.part,
+                summary.figure,
+                summary.rows,
+                summary.median * 100.0,
+                summary.p90 * 100.0,
+                summary.worst * 100.0
+            );
+        }
+    }
+    text
+}
+
+fn file_name(origin: &str) -> &str {
+    origin.rsplit(['/', '\\']).next().unwrap_or(origin)
+}
+
+fn warnings(origin: &str, rows: &[RowVerdict]) -> Vec<Warning> {
+    let missing = rows.iter().filter_map(|row| Some((row, row.not_simulated.as_ref()?)));
+    let text = |(row, reason): (&RowVerdict, &String)| {
+        format!("{}, line {}, {}: not simulated: {reason}", file_name(origin), row.line, row.label)
+    };
+    missing.map(|item| Warning { severity: Severity::Note, text: text(item) }).collect()
+}
+
+/// A figure's unit in a report, and how many base units one is.
+fn unit(figure: Figure) -> (Unit, f64) {
+    match figure {
+        Figure::Iops | Figure::InterfererPerS => (Unit::Iops, 1.0),
+        _ => (Unit::Time, 1e3),
+    }
+}
+
+fn comparisons(origin: &str, rows: &[RowVerdict]) -> Vec<Comparison> {
+    let judged = rows.iter().flat_map(|row| row.figures.iter().filter(|figure| figure.judged).map(move |figure| (row, figure)));
+    judged
+        .map(|(row, verdict)| {
+            let (unit, base) = unit(verdict.figure);
+            Comparison {
+                metric: name(verdict.figure).to_owned(),
+                at: row.label.clone(),
+                unit,
+                published: verdict.measured * base,
+                ours: Some(Estimate::from(verdict.modelled * base)),
+                source: format!("{}, line {}", file_name(origin), row.line),
+                ..Comparison::default()
+            }
+        })
+        .collect()
+}
+
+fn name(figure: Figure) -> &'static str {
+    match figure {
+        Figure::Iops => "Operations a second",
+        Figure::Mean => "Mean latency",
+        Figure::P50 => "Median latency",
+        Figure::P95 => "P95 latency",
+        Figure::P99 => "P99 latency",
+        Figure::P999 => "P99.9 latency",
+        Figure::InterfererPerS => "Interferer's operations a second",
+        Figure::InterfererMean => "Interferer's mean latency",
+        Figure::InterfererP95 => "Interferer's P95 latency",
+    }
+}
+
+/// Where a row stands on a chart.
+struct Place {
+    title: String,
+    x_label: &'static str,
+    line: String,
+    x: f64,
+    log_x: bool,
+    figures: &'static [Figure],
+}
+
+fn place(row: &RowVerdict) -> Option<Place> {
+    match row.case.as_ref()? {
+        Case::Timed(timed) => {
+            let Occupancy::Fraction(fraction) = timed.occupancy else { return None };
+            let resets = matches!(timed.operation, TimedOperation::Reset | TimedOperation::ResetAfterFinish);
+            let line = row.label.split(" at ").next().unwrap_or_default().replace('_', " ");
+            Some(Place {
+                title: if resets { "Resets by occupancy".to_owned() } else { format!("{line} by occupancy") },
+                x_label: "part of the zone written (%)",
+                line,
+                x: fraction * 100.0,
+                log_x: false,
+                figures: &[Figure::Mean],
+            })
+        }
+        Case::Load(Load { operation, block_bytes, threads, queue_depth }) => {
+            let swept_depth = *queue_depth > 1 || *threads == 1;
+            Some(Place {
+                title: format!("{operation} {} KiB", block_bytes / 1024),
+                x_label: "operations in flight",
+                line: if swept_depth { format!("{threads} zones") } else { "1 a zone".to_owned() },
+                x: f64::from(threads * queue_depth),
+                log_x: true,
+                figures: &[Figure::Iops, Figure::Mean],
+            })
+        }
+        Case::Contest(contest) => Some(contest_place(row, contest)),
+    }
+}
+
+fn contest_place(row: &RowVerdict, contest: &Contest) -> Place {
+    let against = row.against.map_or("nothing", |operation| operation.name());
+    let depths = contest.victim.queue_depth > 1 || row.label.contains("QD");
+    Place {
+        title: format!("{} with {against}", contest.victim.operation),
+        x_label: if depths { "queue depth" } else { "threads" },
+        line: family(contest),
+        x: f64::from(load_of(contest)),
+        log_x: depths,
+        figures: &[Figure::Iops, Figure::P95],
+    }
+}
+
+/// One chart for each family of rows and figure.
+fn plots_of(rows: &[RowVerdict]) -> Vec<SweepPlot> {
+    let mut plots: Vec<SweepPlot> = Vec::new();
+    for row in rows {
+        let Some(place) = place(row) else { continue };
+        for figure in place.figures {
+            let Some(verdict) = row.figures.iter().find(|verdict| verdict.figure == *figure) else { continue };
+            let (unit, base) = unit(*figure);
+            let title = format!("{}: {}", crate::metric::sentence(&place.title), name(*figure).to_lowercase());
+            let plot = match plots.iter().position(|plot| plot.title == title) {
+                Some(index) => &mut plots[index],
+                None => {
+                    plots.push(SweepPlot {
+                        title,
+                        x_label: place.x_label.to_owned(),
+                        log_x: place.log_x,
+                        y_label: name(*figure).to_owned(),
+                        y_unit: unit,
+                        ..SweepPlot::default()
+                    });
+                    let last = plots.len() - 1;
+                    &mut plots[last]
+                }
+            };
+            add(plot, &place.line, place.x, verdict, base);
+        }
+    }
+    // A single point is no curve.
+    plots.retain(|plot| plot.lines.iter().any(|line| line.points.len() > 1));
+    plots
+}
+
+fn add(plot: &mut SweepPlot, name: &str, x: f64, verdict: &FigureVerdict, base: f64) {
+    let line = match plot.lines.iter().position(|line| line.name == name) {
+        Some(index) => &mut plot.lines[index],
+        None => {
+            plot.lines.push(SweepLine { name: name.to_owned(), ..SweepLine::default() });
+            let last = plot.lines.len() - 1;
+            &mut plot.lines[last]
+        }
+    };
+    line.points.push((x, Estimate::from(verdict.modelled * base)));
+    line.published.push((x, verdict.measured * base, verdict.measured * base));
+    line.points.sort_by(|a, b| a.0.total_cmp(&b.0));
+}
+
+/// Every figure of every row, as a table to keep.
+pub fn errors_table(verdict: &Verdict) -> CellTable {
+    let columns = [
+        ("table", CellKind::Text),
+        ("kind", CellKind::Text),
+        ("line", CellKind::Integer),
+        ("row", CellKind::Text),
+        ("part", CellKind::Text),
+        ("figure", CellKind::Text),
+        ("judged", CellKind::Integer),
+        ("measured", CellKind::Float),
+        ("modelled", CellKind::Float),
+        ("error", CellKind::Float),
+        ("not_simulated", CellKind::Text),
+    ];
+    let mut cells = CellTable::new(columns.map(|(name, kind)| (name.to_owned(), kind)));
+    for table in &verdict.tables {
+        for row in &table.rows {
+            let start = || {
+                vec![
+                    Cell::Text(table.origin.clone()),
+                    Cell::Text(table.kind.to_string()),
+                    Cell::Integer(row.line as u64),
+                    Cell::Text(row.label.clone()),
+                    Cell::Text(row.part.to_owned()),
+                ]
+            };
+            if let Some(reason) = &row.not_simulated {
+                let mut line = start();
+                line.extend([Cell::Empty, Cell::Empty, Cell::Empty, Cell::Empty, Cell::Empty]);
+                line.push(Cell::Text(reason.clone()));
+                cells.push(line);
+            }
+            for verdict in &row.figures {
+                let mut line = start();
+                line.extend([
+                    Cell::Text(verdict.figure.to_string()),
+                    Cell::Integer(u64::from(verdict.judged)),
+                    Cell::Float(verdict.measured),
+                    Cell::Float(verdict.modelled),
+                    Cell::Float(verdict.error),
+                    Cell::Empty,
+                ]);
+                cells.push(line);
+            }
+        }
+    }
+    cells
+}

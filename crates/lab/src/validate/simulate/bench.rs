@@ -1,0 +1,401 @@
+//! A device on a clock of its own, and the streams that drive it.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use block::{Bio, BioFlags, BioOp, BlockDevice, QueueConfig, Sector, ZoneOp};
+use nvme::NamespaceId;
+use rand::RngExt;
+use sim::Executor;
+use sim::rng::{Rng, stream};
+use sim::sync::Mutex;
+use ssd::profile::{BuildOptions, Profile};
+use stats::Histogram;
+use trace::{Recorder, RequestId};
+use units::Nanos;
+
+use super::Unfit;
+use crate::interference::Operation;
+use crate::validate::hosts::HostPath;
+
+/// Seed of every simulation here: a row's figures depend on nothing but the
+/// row, the profile and the host.
+const SEED: u64 = 1;
+
+/// A zoned device on a virtual clock, driven by passthrough commands.
+pub(super) struct Bench {
+    pub(super) executor: Executor,
+    pub(super) rig: Rig,
+}
+
+/// What the tasks share.
+#[derive(Clone)]
+pub(super) struct Rig {
+    pub(super) sim: sim::Handle,
+    disk: BlockDevice,
+    pub(super) zones: Zones,
+    pub(super) path: HostPath,
+}
+
+/// The shape of the zones.
+#[derive(Clone, Copy)]
+pub(super) struct Zones {
+    pub(super) count: u32,
+    pub(super) max_open: Option<u32>,
+    pub(super) block_bytes: u64,
+    pub(super) capacity_bytes: u64,
+    size_bytes: u64,
+    append_limit_bytes: u64,
+    transfer_limit_bytes: u64,
+}
+
+/// Which completions count: those from `from` on, before `to`.
+#[derive(Clone)]
+pub(super) struct Window {
+    pub(super) from: Rc<Cell<Nanos>>,
+    pub(super) to: Rc<Cell<Nanos>>,
+}
+
+/// What a stream did inside the window.
+#[derive(Default)]
+pub(super) struct Tally {
+    pub(super) latency: Histogram,
+    /// When the first and the last counted operation completed.
+    pub(super) first_at: Nanos,
+    pub(super) last_at: Nanos,
+    /// Completions before the window too.
+    pub(super) completed: u64,
+    /// The first failure, which ends the stream.
+    pub(super) failure: Option<String>,
+    /// Whether some thread ran out of zones.
+    pub(super) exhausted: bool,
+}
+
+pub(super) type SharedTally = Rc<RefCell<Tally>>;
+
+/// Zones for a stream's threads, from the first on.
+#[derive(Clone, Copy)]
+pub(super) struct Zone(pub(super) u32);
+
+impl Bench {
+    /// The device of `profile` with `threads` submitting CPUs.
+    pub(super) fn new(profile: &Profile, threads: u32, path: HostPath) -> Result<Self, Unfit> {
+        let options = BuildOptions { seed: Some(SEED), ..BuildOptions::default() };
+        let device = profile.build(&options).map_err(|error| Unfit(error.to_string()))?;
+        let identity = device.identity().clone();
+        let zoned = identity
+            .zoned
+            .as_ref()
+            .ok_or_else(|| Unfit(format!("`{}` has no zones; its profile needs kind = \"zoned\"", profile.name)))?;
+        let block_bytes = u64::from(identity.lba_bytes);
+        let namespace_blocks = identity.namespace_blocks.first().copied().unwrap_or(0);
+        let zones = Zones {
+            count: u32::try_from(namespace_blocks / zoned.zone_blocks).unwrap_or(u32::MAX),
+            max_open: zoned.max_open.into_iter().chain(zoned.max_active).min(),
+            block_bytes,
+            capacity_bytes: zoned.zone_capacity_blocks * block_bytes,
+            size_bytes: zoned.zone_blocks * block_bytes,
+            append_limit_bytes: zoned.append_limit_bytes.into(),
+            transfer_limit_bytes: identity.max_transfer_bytes.into(),
+        };
+        let executor = Executor::new_virtual();
+        let sim = executor.handle();
+        let cpus = u16::try_from(threads.max(1)).ok().and_then(std::num::NonZeroU16::new);
+        let config = QueueConfig {
+            scheduler: Some(block::SchedulerKind::None),
+            cpus: cpus.ok_or_else(|| Unfit(format!("{threads} threads are more than a host has")))?,
+            ..QueueConfig::default()
+        };
+        let disk = BlockDevice::new(&sim, device, config, Recorder::default());
+        Ok(Self { executor, rig: Rig { sim, disk, zones, path } })
+    }
+}
+
+impl Zones {
+    /// Whether a stream's blocks can be transferred at all.
+    pub(super) fn check_block(&self, operation: Operation, bytes: u64) -> Result<(), Unfit> {
+        let limit = if operation == Operation::Append { self.append_limit_bytes } else { self.transfer_limit_bytes };
+        if !bytes.is_multiple_of(self.block_bytes) {
+            return Err(Unfit(format!("{bytes} B is no multiple of the logical block, {} B", self.block_bytes)));
+        }
+        if bytes > limit || bytes > self.capacity_bytes {
+            return Err(Unfit(format!("one {operation} of {bytes} B is above the device's limit, {limit} B")));
+        }
+        Ok(())
+    }
+
+    fn sector(&self, zone: Zone, offset_bytes: u64) -> Sector {
+        Sector((u64::from(zone.0) * self.size_bytes + offset_bytes) / Sector::BYTES)
+    }
+}
+
+impl Rig {
+    /// One command, passed through; the reason where it fails.
+    pub(super) async fn command(&self, cpu: u16, op: BioOp, zone: Zone, offset: u64, bytes: u64) -> Result<(), String> {
+        let bio = Bio {
+            nsid: NamespaceId::FIRST,
+            op,
+            sector: self.zones.sector(zone, offset),
+            bytes,
+            flags: BioFlags::PASSTHROUGH,
+            data: None,
+            request: RequestId(0),
+        };
+        let result = self.disk.submit(cpu, bio).await;
+        if result.status.is_success() {
+            return Ok(());
+        }
+        Err(format!("the device refused {op:?} in zone {} at {} ({})", zone.0, self.sim.now(), result.status))
+    }
+
+    /// Writes `bytes` from the start of a zone, in transfers as large as may be.
+    pub(super) async fn fill(&self, zone: Zone, bytes: u64) -> Result<(), String> {
+        let largest = self.zones.transfer_limit_bytes.min(1 << 20);
+        let largest = largest - largest % self.zones.block_bytes;
+        let mut offset = 0;
+        while offset < bytes {
+            let part = largest.min(bytes - offset);
+            self.command(0, BioOp::Write, zone, offset, part).await?;
+            offset += part;
+        }
+        Ok(())
+    }
+
+    /// Manages a zone.
+    pub(super) async fn manage(&self, op: ZoneOp, zone: Zone) -> Result<(), String> {
+        self.command(0, BioOp::Zone(op), zone, 0, 0).await
+    }
+}
+
+/// A stream to start.
+pub(super) struct StreamPlan {
+    pub(super) operation: Operation,
+    pub(super) block_bytes: u64,
+    pub(super) threads: u32,
+    pub(super) queue_depth: u32,
+    /// Operations a second at most.
+    pub(super) limit_per_s: Option<f64>,
+    /// First zone and number of zones: written, or for reads and resets full.
+    pub(super) first_zone: u32,
+    pub(super) zones: u32,
+    /// CPU of the first thread.
+    pub(super) first_cpu: u16,
+    pub(super) from: Nanos,
+    /// When the stream ends by itself.
+    pub(super) until: Nanos,
+    /// Names the random numbers.
+    pub(super) name: &'static str,
+}
+
+/// What the operations in flight of one thread share.
+struct Thread {
+    cpu: u16,
+    /// Held while the thread itself is busy.
+    busy: Mutex<()>,
+    work: RefCell<Work>,
+}
+
+/// Where a thread's next operation goes.
+struct Work {
+    rng: Rng,
+    /// Zones of this thread, left to do.
+    zones: std::ops::Range<u32>,
+    /// Bytes of the first of them that are given out.
+    offset: u64,
+}
+
+/// What all threads of a stream share.
+struct Pace {
+    from: Nanos,
+    until: Nanos,
+    interval_ns: Option<f64>,
+    issued: Cell<u64>,
+    /// Zones to reset, the next one last.
+    resets: RefCell<Vec<u32>>,
+}
+
+/// Starts the tasks of a stream.
+pub(super) fn start(rig: &Rig, plan: &StreamPlan, window: &Window) -> SharedTally {
+    let tally = SharedTally::default();
+    let mut rng = stream(SEED, plan.name);
+    let mut resets: Vec<u32> = Vec::new();
+    if plan.operation == Operation::Reset {
+        resets.extend(plan.first_zone..plan.first_zone + plan.zones);
+        // Fisher and Yates: each zone once, in random order.
+        for last in (1..resets.len()).rev() {
+            resets.swap(last, rng.random_range(0..=last));
+        }
+    }
+    let pace = Rc::new(Pace {
+        from: plan.from,
+        until: plan.until,
+        interval_ns: plan.limit_per_s.map(|rate| 1e9 / rate),
+        issued: Cell::new(0),
+        resets: RefCell::new(resets),
+    });
+    let each = plan.zones / plan.threads;
+    for thread in 0..plan.threads {
+        // Reads go anywhere, the others each to zones of their own.
+        let zones = if plan.operation == Operation::Read {
+            plan.first_zone..plan.first_zone + plan.zones
+        } else {
+            let first = plan.first_zone + thread * each;
+            first..first + each
+        };
+        let work = Work { rng: stream(SEED, &format!("{} {thread}", plan.name)), zones, offset: 0 };
+        let cpu = plan.first_cpu.wrapping_add(thread as u16);
+        let thread = Rc::new(Thread { cpu, busy: Mutex::new(()), work: RefCell::new(work) });
+        for _ in 0..plan.queue_depth {
+            let slot = Slot {
+                rig: rig.clone(),
+                operation: plan.operation,
+                block_bytes: plan.block_bytes,
+                alone: plan.queue_depth == 1,
+                thread: thread.clone(),
+                pace: pace.clone(),
+                window: window.clone(),
+                tally: tally.clone(),
+            };
+            rig.sim.spawn(slot.run());
+        }
+    }
+    tally
+}
+
+/// One operation in flight.
+struct Slot {
+    rig: Rig,
+    operation: Operation,
+    block_bytes: u64,
+    /// Whether the thread has no other.
+    alone: bool,
+    thread: Rc<Thread>,
+    pace: Rc<Pace>,
+    window: Window,
+    tally: SharedTally,
+}
+
+impl Slot {
+    async fn run(self) {
+        let sim = self.rig.sim.clone();
+        sim.sleep_until(self.pace.from).await;
+        loop {
+            if let Some(interval_ns) = self.pace.interval_ns {
+                let turn = self.pace.issued.get();
+                self.pace.issued.set(turn + 1);
+                let due = self.pace.from + Nanos((turn as f64 * interval_ns) as u64);
+                if due > sim.now() {
+                    sim.sleep_until(due).await;
+                }
+            }
+            if sim.now() >= self.pace.until {
+                return;
+            }
+            match self.once().await {
+                Ok(true) => {}
+                Ok(false) => {
+                    self.tally.borrow_mut().exhausted = true;
+                    return;
+                }
+                Err(failure) => {
+                    self.tally.borrow_mut().failure.get_or_insert(failure);
+                    return;
+                }
+            }
+        }
+    }
+
+    /// One operation from decision to decision; `false` when no zone is left.
+    async fn once(&self) -> Result<bool, String> {
+        let sim = &self.rig.sim;
+        let path = self.rig.path;
+        let guard = if self.alone { None } else { Some(self.thread.busy.lock().await) };
+        let Some((zone, offset)) = self.next() else { return Ok(false) };
+        let mut began = sim.now();
+        if path.submit > Nanos::ZERO {
+            sim.sleep(path.submit).await;
+        }
+        // Commands reach the device in the order in which they were decided.
+        let io = |op, bytes| self.rig.command(self.thread.cpu, op, zone, offset, bytes);
+        match self.operation {
+            Operation::Read => self.data(io(BioOp::Read, self.block_bytes), guard).await?,
+            Operation::Write => self.data(io(BioOp::Write, self.block_bytes), guard).await?,
+            Operation::Append => {
+                let append = self.rig.command(self.thread.cpu, BioOp::ZoneAppend, zone, 0, self.block_bytes);
+                self.data(append, guard).await?;
+            }
+            Operation::Reset => self.data(io(BioOp::Zone(ZoneOp::Reset), 0), guard).await?,
+            Operation::Finish => {
+                io(BioOp::Write, self.block_bytes).await?;
+                began = sim.now();
+                self.data(io(BioOp::Zone(ZoneOp::Finish), 0), guard).await?;
+            }
+        }
+        if path.delay > Nanos::ZERO {
+            sim.sleep(path.delay).await;
+        }
+        let _guard = if self.alone { None } else { Some(self.thread.busy.lock().await) };
+        if path.complete > Nanos::ZERO {
+            sim.sleep(path.complete).await;
+        }
+        self.count(began);
+        if path.think > Nanos::ZERO {
+            sim.sleep(path.think).await;
+        }
+        Ok(true)
+    }
+
+    /// Lets the thread go on while the device works.
+    async fn data<G>(&self, command: impl Future<Output = Result<(), String>>, guard: Option<G>) -> Result<(), String> {
+        let mut command = std::pin::pin!(command);
+        // The first poll hands the command over; only then is the thread free.
+        let early = std::future::poll_fn(|context| std::task::Poll::Ready(command.as_mut().poll(context))).await;
+        drop(guard);
+        match early {
+            std::task::Poll::Ready(done) => done,
+            std::task::Poll::Pending => command.await,
+        }
+    }
+
+    fn count(&self, began: Nanos) {
+        let now = self.rig.sim.now();
+        let mut tally = self.tally.borrow_mut();
+        tally.completed += 1;
+        if now < self.window.from.get() || now >= self.window.to.get() {
+            return;
+        }
+        if tally.latency.is_empty() {
+            tally.first_at = now;
+        }
+        tally.last_at = now;
+        tally.latency.record(now.since(began));
+    }
+
+    /// Zone and offset of the next operation; `None` when no zone is left.
+    fn next(&self) -> Option<(Zone, u64)> {
+        let zones = &self.rig.zones;
+        let mut work = self.thread.work.borrow_mut();
+        match self.operation {
+            Operation::Reset => self.pace.resets.borrow_mut().pop().map(|zone| (Zone(zone), 0)),
+            Operation::Read => {
+                let blocks = zones.capacity_bytes / self.block_bytes;
+                let range = work.zones.clone();
+                let zone = work.rng.random_range(range);
+                Some((Zone(zone), work.rng.random_range(0..blocks) * self.block_bytes))
+            }
+            Operation::Finish => work.zones.next().map(|zone| (Zone(zone), 0)),
+            Operation::Write | Operation::Append => {
+                if work.offset + self.block_bytes > zones.capacity_bytes {
+                    work.zones.next();
+                    work.offset = 0;
+                }
+                if work.zones.is_empty() {
+                    return None;
+                }
+                let place = (Zone(work.zones.start), work.offset);
+                work.offset += self.block_bytes;
+                Some(place)
+            }
+        }
+    }
+}

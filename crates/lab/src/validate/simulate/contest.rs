@@ -1,0 +1,217 @@
+//! A victim, with or without an interferer beside it.
+//!
+//! As the published job files do it: the first part of the zones is the
+//! management stream's (full for resets, empty for finishes, each of which
+//! writes one block first), the rest belongs to the other stream, full where it
+//! reads.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use units::Nanos;
+
+use super::bench::{Bench, StreamPlan, Window, Zones, start};
+use super::{Peaks, Simulator, Unfit, designs, full_zones};
+use crate::interference::Operation;
+use crate::validate::case::{Contest, Rate, ResetMode, Stream};
+use crate::validate::figure::{Figure, Figures};
+use crate::validate::hosts::Host;
+
+/// When the streams begin to count.
+const WARM_UP: Nanos = Nanos::from_millis(250);
+/// Least length of the window with an interferer, and without.
+const LEAST_DISTURBED: Nanos = Nanos::from_secs(2);
+const LEAST_ALONE: Nanos = Nanos::from_millis(500);
+/// Management operations to see before the end, where they are the victim and
+/// where they disturb.
+const OPERATIONS_OF_VICTIM: u64 = 12;
+const OPERATIONS_OF_INTERFERER: u64 = 2;
+/// The end in any case.
+const MOST: Nanos = Nanos::from_secs(120);
+/// Virtual time between two looks at how far it is.
+const SLICE: Nanos = Nanos::from_millis(50);
+
+pub(super) fn run(simulator: &Simulator<'_>, contest: &Contest, peaks: &Peaks<'_>) -> Result<Figures, Unfit> {
+    let streams: Vec<&Stream> = [Some(&contest.victim), contest.interferer.as_ref()].into_iter().flatten().collect();
+    let count = zone_count(simulator)?;
+    let shares = shares(&streams, count)?;
+    let mut changes = designs(contest, simulator.device);
+    changes.extend(full_zones(filled(&streams, &shares)));
+    let profile = simulator.profile(&changes)?;
+    let threads: u32 = streams.iter().map(|stream| stream.threads).sum();
+    // Rows that choose the device's designs come from an emulator.
+    let emulated = contest.reset.is_some() || contest.finish_chunk_bytes.is_some();
+    let host = simulator.host(if emulated { Host::VirtualMachine } else { Host::IoUringCmd });
+    let mut bench = Bench::new(&profile, threads, host)?;
+    check(&streams, &bench.rig.zones)?;
+
+    let limit = contest.interferer.map(|stream| limit(&stream, contest.reset, peaks)).transpose()?.flatten();
+    let least = match (&contest.interferer, limit) {
+        (None, _) => LEAST_ALONE,
+        (Some(_), None) => LEAST_DISTURBED,
+        // Whole periods, so that as much is seen of each part of one.
+        (Some(_), Some(rate)) => {
+            let periods = (LEAST_DISTURBED.as_secs_f64() * rate).ceil().max(1.0);
+            Nanos((periods * 1e9 / rate) as u64)
+        }
+    };
+    if least > MOST {
+        return Err(Unfit(format!("one operation of the interferer takes {least}; more than {MOST} is not simulated")));
+    }
+    let window = Window { from: Rc::new(Cell::new(WARM_UP)), to: Rc::new(Cell::new(Nanos::MAX)) };
+    let mut cpu = 0;
+    let mut tallies = Vec::new();
+    for (index, (stream, share)) in streams.iter().zip(&shares).enumerate() {
+        let disturbs = index == 1;
+        let plan = StreamPlan {
+            operation: stream.operation,
+            block_bytes: stream.block_bytes,
+            threads: stream.threads,
+            queue_depth: stream.queue_depth,
+            limit_per_s: limit.filter(|_| disturbs),
+            first_zone: share.start,
+            zones: share.end - share.start,
+            first_cpu: cpu,
+            from: Nanos::ZERO,
+            until: if disturbs && contest.active < 1.0 {
+                WARM_UP + Nanos((least.0 as f64 * contest.active) as u64)
+            } else {
+                Nanos::MAX
+            },
+            name: if disturbs { "interferer" } else { "victim" },
+        };
+        cpu += stream.threads as u16;
+        tallies.push(start(&bench.rig, &plan, &window));
+    }
+
+    let victim_wants = if contest.victim.operation.is_management() { OPERATIONS_OF_VICTIM } else { 1 };
+    let interferer_wants = match &contest.interferer {
+        Some(stream) if stream.operation.is_management() && contest.active >= 1.0 => OPERATIONS_OF_INTERFERER,
+        _ => 0,
+    };
+    let mut now = WARM_UP;
+    bench.executor.run_until(now);
+    let mut end = WARM_UP + least;
+    loop {
+        while now < end {
+            now = (now + SLICE).min(end);
+            bench.executor.run_until(now);
+            if (simulator.halted)() {
+                return Err(Unfit("interrupted".to_owned()));
+            }
+            if let Some(failure) = tallies.iter().find_map(|tally| tally.borrow().failure.clone()) {
+                return Err(Unfit(failure));
+            }
+            if tallies.iter().any(|tally| tally.borrow().exhausted) {
+                break;
+            }
+        }
+        let exhausted = tallies.iter().any(|tally| tally.borrow().exhausted);
+        let seen = |index: usize| tallies.get(index).map_or(0, |tally| tally.borrow().latency.count());
+        let enough = seen(0) >= victim_wants && seen(1) >= interferer_wants;
+        if enough || exhausted || now >= MOST {
+            break;
+        }
+        end = (now + SLICE * 4).min(MOST);
+    }
+
+    let victim = tallies[0].borrow();
+    if victim.latency.is_empty() {
+        return Err(Unfit(format!("not one {} was done in {now}", contest.victim.operation)));
+    }
+    let mut figures = Figures::default();
+    let rate = |tally: &super::bench::Tally, management: bool, end: Nanos| {
+        let count = tally.latency.count();
+        let between = tally.last_at.since(tally.first_at).as_secs_f64();
+        if management && count >= 2 && between > 0.0 {
+            // From completion to completion: a window cuts long operations.
+            (count - 1) as f64 / between
+        } else {
+            count as f64 / end.since(WARM_UP).as_secs_f64().max(1e-9)
+        }
+    };
+    figures.put(Figure::Iops, Some(rate(&victim, contest.victim.operation.is_management(), now)));
+    // No latency of a finish is ever measured by fio, but the model has it.
+    figures.put_latency(&victim.latency);
+    if let (Some(stream), Some(tally)) = (&contest.interferer, tallies.get(1)) {
+        let tally = tally.borrow();
+        let ran = WARM_UP + Nanos((now.since(WARM_UP).0 as f64 * contest.active) as u64);
+        figures.put(Figure::InterfererPerS, Some(rate(&tally, stream.operation.is_management(), ran)));
+        if !tally.latency.is_empty() {
+            figures.put(Figure::InterfererMean, Some(tally.latency.mean_ns() / 1e3));
+            figures.put(Figure::InterfererP95, Some(tally.latency.percentile(95.0).0 as f64 / 1e3));
+        }
+    }
+    Ok(figures)
+}
+
+/// Operations a second that the interferer may do.
+fn limit(stream: &Stream, reset: Option<ResetMode>, peaks: &Peaks<'_>) -> Result<Option<f64>, Unfit> {
+    match stream.rate {
+        Rate::Unlimited => Ok(None),
+        Rate::PerSecond(rate) => Ok(Some(rate)),
+        Rate::PercentOfPeak(percent) => match peaks(stream, reset) {
+            Some(peak) if peak > 0.0 => Ok(Some(peak * percent / 100.0)),
+            _ => Err(Unfit(format!("the rate of {}s alone is not known", stream.operation))),
+        },
+    }
+}
+
+fn zone_count(simulator: &Simulator<'_>) -> Result<u32, Unfit> {
+    Ok(Bench::new(&simulator.profile(&[])?, 1, Host::None.path())?.rig.zones.count)
+}
+
+/// The zones of each stream.
+fn shares(streams: &[&Stream], count: u32) -> Result<Vec<std::ops::Range<u32>>, Unfit> {
+    let too_few = |wanted: u32| Unfit(format!("{wanted} zones are needed at least; the device has {count}"));
+    let threads: u32 = streams.iter().map(|stream| stream.threads).sum();
+    if threads > count {
+        return Err(too_few(threads));
+    }
+    match streams {
+        [_] => Ok(vec![0..count]),
+        [victim, other] => {
+            // What is full at the start lies first: resets before reads.
+            let rank = |stream: &Stream| match stream.operation {
+                Operation::Reset => 0,
+                Operation::Read => 1,
+                Operation::Finish => 2,
+                Operation::Write | Operation::Append => 3,
+            };
+            let (low, high) = (0..count / 2, count / 2..count);
+            let fits = |stream: &Stream, share: &std::ops::Range<u32>| stream.threads <= share.end - share.start;
+            let (mine, others) = if rank(victim) <= rank(other) { (low, high) } else { (high, low) };
+            if fits(victim, &mine) && fits(other, &others) { Ok(vec![mine, others]) } else { Err(too_few(threads * 2)) }
+        }
+        _ => unreachable!("a contest has one stream or two"),
+    }
+}
+
+/// How many zones, from the first on, are full at the start.
+fn filled(streams: &[&Stream], shares: &[std::ops::Range<u32>]) -> u32 {
+    let full = streams.iter().zip(shares).filter(|(stream, _)| {
+        matches!(stream.operation, Operation::Reset | Operation::Read)
+    });
+    full.map(|(_, share)| share.end).max().unwrap_or(0)
+}
+
+/// Whether the device can run these streams at all.
+fn check(streams: &[&Stream], zones: &Zones) -> Result<(), Unfit> {
+    let mut open = 0;
+    for stream in streams {
+        if stream.operation != Operation::Reset {
+            let block = if stream.operation == Operation::Finish { zones.block_bytes } else { stream.block_bytes };
+            zones.check_block(stream.operation, block)?;
+        }
+        open += match stream.operation {
+            Operation::Write | Operation::Append | Operation::Finish => stream.threads,
+            Operation::Read | Operation::Reset => 0,
+        };
+    }
+    match zones.max_open {
+        Some(limit) if open > limit => {
+            Err(Unfit(format!("{open} zones are written at once; the device lets {limit} be open")))
+        }
+        _ => Ok(()),
+    }
+}
