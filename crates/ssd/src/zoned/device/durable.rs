@@ -67,7 +67,8 @@ impl Zoned {
         // Not the padding of a finish.
         let (namespace, index) = self.in_namespace(zone);
         let written = self.namespaces[namespace].zone(index).written_blocks;
-        let accepted = ((flash.placed_bytes + filled) / self.layout.lba_bytes).min(written);
+        let full = flash.full.len() as u64 * self.layout.program_bytes;
+        let accepted = ((flash.placed_bytes + full + filled) / self.layout.lba_bytes).min(written);
         if accepted <= flash.durable_blocks {
             return;
         }

@@ -49,13 +49,8 @@ impl Zoned {
         finishing.begun = true;
         match finishing.plan {
             FinishPlan::Share { .. } => {
-                // What is in the buffer goes first, then padding, both in `fill_waiting`.
-                if flash.unit == NONE {
-                    self.stand_in_line(zone);
-                    self.serve_line(now);
-                } else {
-                    self.fill_waiting(now, zone);
-                }
+                self.take_turns(zone);
+                self.dispatch(now);
             }
             FinishPlan::Pad { .. } | FinishPlan::Note if !flash.waiting.is_empty() => finishing.begun = false,
             FinishPlan::Pad { step_bytes } => self.pad_step(now, zone, step_bytes),
@@ -69,27 +64,34 @@ impl Zoned {
         self.finish_if_padded(now, zone);
     }
 
-    /// Puts padding into the unit that a zone has, and whether it took any. A finish
-    /// that waited for the zone's writes to be in the buffer goes on.
-    pub(super) fn pad_unit(&mut self, now: Nanos, zone: u32) -> bool {
-        let Some(finishing) = &mut self.zones[zone as usize].finishing else { return false };
+    /// Whether it is a zone's turn to pad, in turn with writers.
+    pub(super) fn pads(&self, zone: u32) -> bool {
+        let flash = &self.zones[zone as usize];
+        flash.waiting.is_empty()
+            && flash.finishing.is_some_and(|finishing| {
+                matches!(finishing.plan, FinishPlan::Share { .. }) && finishing.begun && finishing.left_bytes > 0
+            })
+    }
+
+    /// Pads a zone up to the end of a unit.
+    pub(super) fn pad_next(&mut self, zone: u32) {
+        let Some(finishing) = self.zones[zone as usize].finishing else { return };
+        let taken = self.pad_unit(zone, finishing.left_bytes);
+        if let Some(finishing) = &mut self.zones[zone as usize].finishing {
+            finishing.left_bytes -= taken;
+        }
+    }
+
+    /// A finish that waited for the zone's writes to be in the buffer goes on.
+    pub(super) fn resume_finish(&mut self, now: Nanos, zone: u32) {
+        let Some(finishing) = &mut self.zones[zone as usize].finishing else { return };
         match finishing.plan {
-            FinishPlan::Share { .. } if finishing.begun && finishing.left_bytes > 0 => {
-                let left = finishing.left_bytes;
-                let taken = self.fill_unit(now, zone, left, left, now);
-                if let Some(finishing) = &mut self.zones[zone as usize].finishing {
-                    finishing.left_bytes -= taken;
-                }
-                true
+            FinishPlan::Share { .. } if finishing.begun => self.take_turns(zone),
+            FinishPlan::Pad { .. } | FinishPlan::Note if !finishing.begun && finishing.due <= now => {
+                finishing.due = now;
+                self.events.push(now, Event::Pad, zone);
             }
-            FinishPlan::Share { .. } => false,
-            FinishPlan::Pad { .. } | FinishPlan::Note => {
-                if !finishing.begun && finishing.due < now {
-                    finishing.due = now;
-                    self.events.push(now, Event::Pad, zone);
-                }
-                false
-            }
+            _ => {}
         }
     }
 
@@ -121,13 +123,13 @@ impl Zoned {
         }
     }
 
-    /// Fills a zone's open unit up with padding and sends it to its array.
+    /// Fills a zone's open unit up with padding and sends all of its units to their
+    /// arrays.
     fn pad_open_unit(&mut self, now: Nanos, zone: u32) {
-        let id = self.zones[zone as usize].unit;
-        if id != NONE {
-            let room = self.layout.program_bytes - u64::from(self.buffer[id].filled);
-            self.fill_unit(now, zone, room, room, now);
+        if self.zones[zone as usize].unit != NONE {
+            self.pad_unit(zone, self.layout.program_bytes);
         }
+        self.send_all(now, zone);
     }
 
     /// Ends a finish whose padding is done and on flash.
@@ -137,6 +139,7 @@ impl Zoned {
             && finishing.begun
             && finishing.left_bytes == 0
             && flash.in_flight == 0
+            && flash.full.is_empty()
         {
             flash.finishing = None;
             let journal = match finishing.plan {

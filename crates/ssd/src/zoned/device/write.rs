@@ -189,113 +189,28 @@ impl Zoned {
     /// Brings `bytes` that follow in a zone into the buffer; the command completes
     /// when all are there.
     pub(super) fn admit(&mut self, now: Nanos, id: u32, zone: u32, bytes: u64, ready: Nanos) {
-        let left =
-            if self.zones[zone as usize].waiting.is_empty() { self.fill(now, zone, bytes, ready) } else { bytes };
-        if left == 0 {
-            return self.admitted(ready, id, zone);
-        }
-        self.counters.stalls += 1;
-        let cmd = &mut self.commands[id];
-        (cmd.unbuffered, cmd.ready, cmd.since) = (left, ready, now);
-        self.zones[zone as usize].waiting.push_back(&mut self.commands, id);
-        self.stand_in_line(zone);
-    }
-
-    pub(super) fn stand_in_line(&mut self, zone: u32) {
-        let flash = &mut self.zones[zone as usize];
-        if !flash.in_line {
-            flash.in_line = true;
+        let waits = self.buffer.first_in_line().is_some();
+        let left = if waits { bytes } else { self.fill(zone, bytes, ready) };
+        if left > 0 {
+            self.counters.stalls += 1;
+            let cmd = &mut self.commands[id];
+            (cmd.unbuffered, cmd.ready, cmd.since) = (left, ready, now);
+            self.zones[zone as usize].waiting.push_back(&mut self.commands, id);
             self.buffer.wait(zone);
         }
+        self.dispatch(now);
+        if left == 0 {
+            self.admitted(ready, id, zone);
+        }
     }
 
-    /// Puts up to `bytes` into units that the zone has or can have at once; what is
-    /// left.
-    fn fill(&mut self, now: Nanos, zone: u32, bytes: u64, ready: Nanos) -> u64 {
+    /// Puts up to `bytes` into the buffer, as far as there is room; what is left.
+    fn fill(&mut self, zone: u32, bytes: u64, ready: Nanos) -> u64 {
         let mut left = bytes;
-        while left > 0 {
-            let flash = &mut self.zones[zone as usize];
-            if flash.unit == NONE {
-                let index = (flash.placed_bytes / self.layout.program_bytes) as u32;
-                match self.buffer.take(zone, flash.generation, index) {
-                    Some(unit) => flash.unit = unit,
-                    None => break,
-                }
-            }
-            left -= self.fill_unit(now, zone, left, 0, ready);
+        while left > 0 && self.buffer.room() > 0 {
+            left -= self.fill_unit(zone, left.min(self.buffer.room()), ready);
         }
         left
-    }
-
-    /// Puts up to `bytes`, of which `padding`, into the unit that the zone has; how
-    /// many. A full unit goes to its array.
-    pub(super) fn fill_unit(&mut self, now: Nanos, zone: u32, bytes: u64, padding: u64, ready: Nanos) -> u64 {
-        let id = self.zones[zone as usize].unit;
-        let unit = &mut self.buffer[id];
-        let taken = bytes.min(self.layout.program_bytes - u64::from(unit.filled));
-        unit.filled += taken as u32;
-        unit.padding += taken.min(padding) as u32;
-        unit.ready = unit.ready.max(ready);
-        if u64::from(unit.filled) == self.layout.program_bytes {
-            self.send_unit(now, zone);
-        }
-        taken
-    }
-
-    /// Sends a zone's full unit to its array.
-    fn send_unit(&mut self, now: Nanos, zone: u32) {
-        let at = self.zones[zone as usize].placed_bytes;
-        self.place(zone, at);
-        let array = self.array_of(zone, at);
-        let bytes = self.layout.program_bytes;
-        let flash = &mut self.zones[zone as usize];
-        let id = std::mem::replace(&mut flash.unit, NONE);
-        flash.placed_bytes += bytes;
-        flash.in_flight += 1;
-        let unit = &self.buffer[id];
-        self.counters.flash_programmed_bytes += bytes;
-        self.counters.padded_bytes += u64::from(unit.padding);
-        let time = self.flash.program_time(u64::from(unit.padding) == bytes);
-        let job = Job::new(JobKind::Program, id, time, unit.ready, bytes as u32);
-        self.flash.enqueue(array, now, job, &mut self.events);
-    }
-
-    /// Chooses the array of the stripe unit that begins at byte `at` of a zone, where
-    /// the order leaves a choice.
-    pub(super) fn place(&mut self, zone: u32, at: u64) {
-        if self.config.stripe.order == StripeOrder::LeastBusy && at.is_multiple_of(self.layout.stripe_bytes) {
-            self.place_least_busy(zone, (at / self.layout.stripe_bytes) as usize);
-        }
-    }
-
-    fn place_least_busy(&mut self, zone: u32, unit: usize) {
-        let arrays = self.layout.zone_arrays();
-        let capacity = self.layout.capacity_blocks * self.layout.lba_bytes / self.layout.stripe_bytes;
-        let most = capacity / u64::from(arrays);
-        let flash = &mut self.zones[zone as usize];
-        if flash.placement.is_empty() {
-            flash.placement = vec![0; capacity as usize].into_boxed_slice();
-            flash.units_on = vec![0; arrays as usize].into_boxed_slice();
-        }
-        let previous = unit.checked_sub(1).map_or(arrays - 1, |previous| flash.placement[previous].into());
-        let mut best = None;
-        for turn in 1..=arrays {
-            let candidate = (previous + turn) % arrays;
-            if u64::from(flash.units_on[candidate as usize]) >= most {
-                continue;
-            }
-            let load = self.flash.pending(self.striping.array(flash.physical, candidate));
-            if best.is_none_or(|(least, _)| load < least) {
-                best = Some((load, candidate));
-                if load == 0 {
-                    break;
-                }
-            }
-        }
-        debug_assert!(best.is_some(), "a zone's units are as many as its arrays hold");
-        let (_, chosen) = best.unwrap_or((0, previous));
-        flash.placement[unit] = chosen as u16;
-        flash.units_on[chosen as usize] += 1;
     }
 
     /// A command's data is in the buffer.
@@ -316,53 +231,32 @@ impl Zoned {
         self.complete(at, id);
     }
 
-    /// Units came free: they go to the zones in line.
+    /// There is room: the commands in line get it.
     pub(super) fn serve_line(&mut self, now: Nanos) {
-        while let Some(zone) = self.buffer.next_waiting() {
-            let flash = &mut self.zones[zone as usize];
-            flash.in_line = false;
-            let wanted = !flash.waiting.is_empty() || flash.finishing.is_some_and(|finishing| finishing.begun);
-            if !wanted {
-                continue;
-            }
-            if flash.unit == NONE {
-                let index = (flash.placed_bytes / self.layout.program_bytes) as u32;
-                match self.buffer.lend(zone, flash.generation, index) {
-                    Some(unit) => flash.unit = unit,
-                    None => unreachable!("the line moves only while a unit is free"),
-                }
-            }
-            self.fill_waiting(now, zone);
-        }
-    }
-
-    /// Fills the unit that a zone has with what waits for it, then padding.
-    pub(super) fn fill_waiting(&mut self, now: Nanos, zone: u32) {
-        while self.zones[zone as usize].unit != NONE {
+        while let Some(zone) = self.buffer.first_in_line() {
             let Some(id) = self.zones[zone as usize].waiting.front() else {
-                if !self.pad_unit(now, zone) {
-                    return;
-                }
+                // Its zone was reset.
+                self.buffer.leave_line();
                 continue;
             };
             let (left, ready, since) = (self.commands[id].unbuffered, self.commands[id].ready, self.commands[id].since);
             // Its data crosses the link, and the rest of its time begins, when there is
             // room.
             let ready = now + ready.since(since);
-            let taken = self.fill_unit(now, zone, left, 0, ready);
-            self.commands[id].unbuffered -= taken;
-            if taken == left {
-                self.zones[zone as usize].waiting.pop_front(&mut self.commands);
-                self.counters.buffer_wait += now.since(since);
-                let request = self.commands[id].request;
-                self.record(since, now, Track::Buffer, Step::BufferWait, request, 0);
-                self.admitted(ready, id, zone);
+            let left = self.fill(zone, left, ready);
+            self.commands[id].unbuffered = left;
+            if left > 0 {
+                return;
             }
-        }
-        let flash = &self.zones[zone as usize];
-        let wanted = flash.finishing.is_some_and(|finishing| finishing.begun && finishing.left_bytes > 0);
-        if wanted || !flash.waiting.is_empty() {
-            self.stand_in_line(zone);
+            self.buffer.leave_line();
+            self.zones[zone as usize].waiting.pop_front(&mut self.commands);
+            self.counters.buffer_wait += now.since(since);
+            let request = self.commands[id].request;
+            self.record(since, now, Track::Buffer, Step::BufferWait, request, 0);
+            self.admitted(ready, id, zone);
+            if self.zones[zone as usize].waiting.is_empty() {
+                self.resume_finish(now, zone);
+            }
         }
     }
 
@@ -389,5 +283,6 @@ impl Zoned {
             self.finish_if_padded(now, unit.zone);
         }
         self.serve_line(now);
+        self.dispatch(now);
     }
 }

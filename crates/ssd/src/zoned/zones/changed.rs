@@ -7,7 +7,7 @@ use super::{Zones, table};
 
 /// A change that no command asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum ControllerEvent {
+pub enum ControllerEvent {
     /// The zone can only be read from now on.
     ReadOnly,
     /// The zone is lost.

@@ -24,7 +24,7 @@ use nvme::{Lba, LbaRange, Status, ZoneState};
 
 use crate::ZonedIdentity;
 
-pub(crate) use changed::ControllerEvent;
+pub use changed::ControllerEvent;
 pub(crate) use manage::{Change, Changed};
 pub(crate) use zone::Zone;
 
@@ -70,6 +70,9 @@ pub(crate) struct Zones {
     extensions: Vec<u8>,
     resources: Resources,
     changed: ChangedZones,
+    /// Whether Finish Zone is to leave the write pointer where it is.
+    #[cfg(test)]
+    finish_forgets: bool,
 }
 
 impl Zones {
@@ -92,6 +95,18 @@ impl Zones {
             extensions: vec![0; extension_bytes * zones as usize],
             resources: Resources::new(shape.max_open, shape.max_active, zrwa.map_or(0, |zrwa| zrwa.zones_max)),
             changed: ChangedZones::default(),
+            #[cfg(test)]
+            finish_forgets: false,
+        }
+    }
+
+    /// Breaks the state machine on purpose.
+    #[cfg(test)]
+    pub(crate) fn set_mutant(&mut self, mutant: Option<super::mutant::Mutant>) {
+        use super::mutant::Mutant;
+        self.finish_forgets = mutant == Some(Mutant::FinishLeavesWritePointer);
+        if mutant == Some(Mutant::OneOpenZoneTooMany) {
+            self.resources.max_open = self.resources.max_open.saturating_add(1);
         }
     }
 
@@ -101,11 +116,13 @@ impl Zones {
     }
 
     /// Zones that are open now.
+    #[cfg(test)]
     pub(crate) fn open_zones(&self) -> u32 {
         self.resources.open
     }
 
     /// Zones that are active now.
+    #[cfg(test)]
     pub(crate) fn active_zones(&self) -> u32 {
         self.resources.active
     }

@@ -57,9 +57,6 @@ pub(crate) enum Outcome {
     Refuse(Status),
 }
 
-/// The states in the table's order, which is that of section 2.1.1.3.
-pub(crate) const STATES: [ZoneState; 7] = [Empty, ImplicitlyOpened, ExplicitlyOpened, Closed, Full, ReadOnly, Offline];
-
 const ZSIO: Outcome = Outcome::To(ImplicitlyOpened);
 const ZSEO: Outcome = Outcome::To(ExplicitlyOpened);
 const ZSC: Outcome = Outcome::To(Closed);
@@ -72,7 +69,7 @@ const RO: Outcome = Outcome::Refuse(Status::ZONE_IS_READ_ONLY);
 const OFF: Outcome = Outcome::Refuse(Status::ZONE_IS_OFFLINE);
 const BAD: Outcome = Outcome::Refuse(Status::INVALID_ZONE_STATE_TRANSITION);
 
-/// The table. The column of Flush Explicit ZRWA Range (from TP 4076, "Zoned
+/// The table. The rows follow section 2.1.1.3. The column of Flush Explicit ZRWA Range (from TP 4076, "Zoned
 /// Random Write Area") holds for a zone that has a ZRWA: a commit is a write as
 /// far as the state goes. Without a ZRWA the action is refused by `zrwa`.
 #[rustfmt::skip]
@@ -132,6 +129,8 @@ pub(crate) fn has_write_pointer(state: ZoneState) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const STATES: [ZoneState; 7] = [Empty, ImplicitlyOpened, ExplicitlyOpened, Closed, Full, ReadOnly, Offline];
 
     /// The arrows of ZNS figure 7, every one and no other.
     #[test]

@@ -1,8 +1,5 @@
 //! The state machine against tables written out, and against a naive model.
 
-#[path = "../../../../tests/zoned_model/mod.rs"]
-mod naive;
-
 mod limits;
 mod model;
 mod places;

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use nvme::{Command, NamespaceId};
 use proptest::prelude::*;
 
-use super::naive::{Model, Reply, Shape};
 use super::*;
+use crate::zoned::naive::{self, Model, Reply, Shape};
 use crate::zoned::zones::Changed;
 
 const NSID: NamespaceId = NamespaceId(1);
@@ -49,6 +49,7 @@ fn shapes() -> impl Strategy<Value = Shape> {
             max_open,
             max_active,
             append_limit_blocks,
+            transfer_limit_blocks: u64::MAX,
             reads_across,
             extension_bytes,
             zrwa,
@@ -189,6 +190,8 @@ fn event(model: &mut Model, index: usize, event: ControllerEvent) -> bool {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
     #[test]
     fn random_sequences(shape in shapes(), steps in prop::collection::vec(steps(), 1..400)) {
         let mut zones = Zones::new(&identity(&shape), LBA_BYTES, shape.zones as u32);
@@ -205,7 +208,7 @@ proptest! {
                 Step::FlushAt { zone, blocks } => {
                     let zone = zone % shape.zones;
                     let start = zone * 16 + model.zones[zone as usize].pointer + blocks;
-                    super::naive::send(NSID, start.saturating_sub(1), ZoneSendAction::FlushZrwa)
+                    naive::send(NSID, start.saturating_sub(1), ZoneSendAction::FlushZrwa)
                 }
                 Step::Event(zone, what) => {
                     let zone = zone % shape.zones as u32;

@@ -2,8 +2,6 @@
 //! sentence after the other, with everything counted anew each time. It shares
 //! no code with the device; contents are stamps, one a block.
 
-#![allow(dead_code)]
-
 use nvme::{
     Command, Lba, Status, ZoneDescriptor, ZoneReceiveAction, ZoneReportFilter, ZoneReportHeader, ZoneSendAction,
     ZoneState,
@@ -22,6 +20,8 @@ pub struct Shape {
     pub max_open: Option<u32>,
     pub max_active: Option<u32>,
     pub append_limit_blocks: u64,
+    /// MDTS.
+    pub transfer_limit_blocks: u64,
     pub reads_across: bool,
     pub extension_bytes: usize,
     /// Size, granularity, count.
@@ -107,9 +107,17 @@ impl Model {
     /// a Zone Descriptor Extension.
     pub fn execute(&mut self, command: &Command, stamp: u64, data: Option<&[u8]>) -> Result<Reply, Status> {
         self.tick += 1;
+        let transfer = match *command {
+            Command::Write { range, .. } => range.count,
+            Command::ZoneAppend { blocks, .. } => blocks,
+            _ => 0,
+        };
+        if u64::from(transfer) > self.shape.transfer_limit_blocks {
+            return Err(Status::INVALID_FIELD);
+        }
         match *command {
             Command::Flush { .. } => Ok(Reply::Done),
-            Command::Read { range, .. } => self.read(range.start.0, range.count.into()).map(Reply::Read),
+            Command::Read { .. } | Command::ZoneManagementReceive { .. } => self.look(command),
             Command::Write { range, .. } => self.write(range.start.0, range.count.into(), stamp).map(|()| Reply::Done),
             Command::WriteZeroes { range, .. } => {
                 self.write(range.start.0, range.count.into(), UNWRITTEN).map(|()| Reply::Done)
@@ -119,9 +127,20 @@ impl Model {
             Command::ZoneManagementSend { start, action, all, zrwa, .. } => {
                 self.send(start.0, action, all, zrwa, data).map(|()| Reply::Done)
             }
+        }
+    }
+
+    /// What a read or report returns now.
+    pub fn look(&self, command: &Command) -> Result<Reply, Status> {
+        match *command {
+            Command::Read { range, .. } if u64::from(range.count) > self.shape.transfer_limit_blocks => {
+                Err(Status::INVALID_FIELD)
+            }
+            Command::Read { range, .. } => self.read(range.start.0, range.count.into()).map(Reply::Read),
             Command::ZoneManagementReceive { start, action, filter, partial, bytes, .. } => {
                 self.report(start.0, action, filter, partial, bytes as usize).map(Reply::Report)
             }
+            _ => panic!("{command:?} is more than a look"),
         }
     }
 

@@ -1,0 +1,528 @@
+//! A host that knows what every block may hold.
+//!
+//! The device processes commands in the order in which they come, so the naive
+//! model executes each at its submission, and status, assigned block and reports
+//! are compared exactly. A read sees each block as it was at some moment between
+//! submission and completion. After a power cut each zone must be one that was there
+//! at some moment since the last completed command, less the tail that a volatile
+//! buffer may have lost: never data that a completed flush or FUA write covered, and
+//! no gap.
+
+use std::collections::BTreeMap;
+
+use nvme::{
+    Command, CommandId, Lba, LbaRange, NamespaceId, QueueId, Status, ZoneReceiveAction, ZoneReportFilter, ZoneState,
+};
+use trace::RequestId;
+use units::Nanos;
+
+use super::super::config::ZonedConfig;
+use super::super::device::Zoned;
+use super::super::mutant::Mutant;
+use super::super::naive::{Model, ModelZone, Reply, Shape, UNWRITTEN, descriptors};
+use super::workload::{Action, resolve};
+use crate::{Completion, Contents, Device, Submission};
+
+/// A command on its way.
+struct Sent {
+    command: Command,
+    namespace: usize,
+    order: u64,
+    expected: Result<Reply, Status>,
+    /// Reads: values of each block that it may return. Reports: what they may be.
+    stamps: Vec<Vec<u64>>,
+    reports: Vec<Vec<u8>>,
+    /// Writes: zone and its life, and one past the last block written. Flushes:
+    /// the same for each zone whose writes had completed.
+    covers: Vec<(usize, u64, u64)>,
+}
+
+/// A zone after a command.
+#[derive(Clone)]
+struct Version {
+    order: u64,
+    life: u64,
+    zone: ModelZone,
+}
+
+/// What the host knows of a zone beside its model.
+#[derive(Clone, Default)]
+struct Track {
+    /// Counts resets.
+    life: u64,
+    /// One past the last block of a completed write, of this life.
+    acknowledged: u64,
+    /// The zone after each command that changed it, since the last completed one.
+    versions: Vec<Version>,
+    /// By life: blocks up to here must survive a power cut.
+    durable: BTreeMap<u64, u64>,
+}
+
+/// The host, its device and its knowledge.
+pub(super) struct Host {
+    device: Zoned,
+    pub(super) models: Vec<Model>,
+    tracks: Vec<Vec<Track>>,
+    now: Nanos,
+    outstanding: BTreeMap<u16, Sent>,
+    next_cid: u16,
+    order: u64,
+    /// Order of the last command known to be processed.
+    processed: u64,
+    pub(super) done: u64,
+}
+
+impl Host {
+    pub(super) fn new(config: &ZonedConfig, mutant: Option<Mutant>) -> Self {
+        let mut device = Zoned::new(config).unwrap();
+        device.keep_contents(&Contents::Memory, true).unwrap();
+        device.set_mutant(mutant);
+        let identity = device.identity();
+        let zoned = identity.zoned.as_ref().unwrap();
+        let shape = |zones: u32| Shape {
+            zones: zones.into(),
+            zone_blocks: zoned.zone_blocks,
+            capacity: zoned.zone_capacity_blocks,
+            max_open: zoned.max_open,
+            max_active: zoned.max_active,
+            append_limit_blocks: u64::from(zoned.append_limit_bytes / identity.lba_bytes),
+            transfer_limit_blocks: u64::from(identity.max_transfer_bytes / identity.lba_bytes),
+            reads_across: zoned.reads_across_zones,
+            extension_bytes: zoned.descriptor_extension_bytes as usize,
+            zrwa: zoned
+                .zrwa
+                .map(|zrwa| (u64::from(zrwa.size_blocks), u64::from(zrwa.commit_granularity_blocks), zrwa.zones_max)),
+        };
+        let models: Vec<_> = config.namespaces.iter().map(|zones| Model::new(shape(*zones))).collect();
+        let tracks = models
+            .iter()
+            .map(|model| {
+                let track = |zone: &ModelZone| Track {
+                    versions: vec![Version { order: 0, life: 0, zone: zone.clone() }],
+                    ..Track::default()
+                };
+                model.zones.iter().map(track).collect()
+            })
+            .collect();
+        Self {
+            device,
+            models,
+            tracks,
+            now: Nanos::ZERO,
+            outstanding: BTreeMap::new(),
+            next_cid: 0,
+            order: 0,
+            processed: 0,
+            done: 0,
+        }
+    }
+
+    pub(super) fn counters(&self) -> Vec<(String, u64)> {
+        self.device.counters()
+    }
+
+    pub(super) fn now(&self) -> Nanos {
+        self.now
+    }
+
+    /// Does all that, lets everything complete, and reads everything back, before
+    /// and after a power cut.
+    pub(super) fn run(&mut self, actions: &[Action]) -> Result<(), String> {
+        for action in actions {
+            self.act(action)?;
+        }
+        self.drain()?;
+        self.read_everything()?;
+        self.cut(0x5555_5555_5555_5555)
+    }
+
+    pub(super) fn act(&mut self, action: &Action) -> Result<(), String> {
+        match *action {
+            Action::Wait { micros } => self.advance(self.now + Nanos::from_micros(micros.into())),
+            Action::Drain => self.drain(),
+            Action::Cut { survivors } => self.cut(survivors),
+            _ => {
+                if self.outstanding.len() >= 24 {
+                    self.drain()?;
+                }
+                if let Some((namespace, command)) = resolve(action, &self.models) {
+                    self.submit(namespace, command);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn submit(&mut self, namespace: usize, command: Command) {
+        self.order += 1;
+        let (order, cid) = (self.order, self.next_cid);
+        self.next_cid = self.next_cid.wrapping_add(1);
+        // Stamps name the command, so that a block tells which write it is from.
+        let stamp = order;
+        let model = &mut self.models[namespace];
+        let extension = vec![order as u8; model.shape.extension_bytes];
+        let data = match command {
+            Command::Write { range, .. } => Some(fill(stamp, range.count, self.device.identity().lba_bytes)),
+            Command::ZoneAppend { blocks, .. } => Some(fill(stamp, blocks, self.device.identity().lba_bytes)),
+            Command::ZoneManagementSend { .. } => Some(extension.clone().into_boxed_slice()),
+            _ => None,
+        };
+        let expected = model.execute(&command, stamp, Some(&extension));
+        let mut sent = Sent {
+            command: command.clone(),
+            namespace,
+            order,
+            expected,
+            stamps: Vec::new(),
+            reports: Vec::new(),
+            covers: Vec::new(),
+        };
+        match (&sent.command, &sent.expected) {
+            (Command::Read { .. }, Ok(Reply::Read(stamps))) => {
+                sent.stamps = stamps.iter().map(|stamp| vec![*stamp]).collect();
+            }
+            (Command::ZoneManagementReceive { .. }, Ok(Reply::Report(report))) => sent.reports = vec![report.clone()],
+            (Command::Flush { .. }, _) => {
+                let zones = self.tracks[namespace].iter().enumerate();
+                sent.covers = zones.map(|(index, track)| (index, track.life, track.acknowledged)).collect();
+            }
+            _ => self.note_versions(&mut sent),
+        }
+        let submission =
+            Submission { queue: QueueId(1), cid: CommandId(cid), command, data, request: RequestId(order) };
+        self.outstanding.insert(cid, sent);
+        self.device.submit(self.now, submission);
+    }
+
+    /// After a command that may have changed zones: their versions, and what
+    /// outstanding reads and reports may return.
+    fn note_versions(&mut self, sent: &mut Sent) {
+        let namespace = sent.namespace;
+        let model = &self.models[namespace];
+        for (index, track) in self.tracks[namespace].iter_mut().enumerate() {
+            let zone = &model.zones[index];
+            let last = &track.versions.last().expect("there is always one").zone;
+            if last == zone {
+                continue;
+            }
+            if last.state != ZoneState::Empty && zone.state == ZoneState::Empty {
+                track.life += 1;
+                track.acknowledged = 0;
+            }
+            track.versions.push(Version { order: sent.order, life: track.life, zone: zone.clone() });
+        }
+        let written = match (&sent.command, &sent.expected) {
+            (Command::Write { range, .. } | Command::WriteZeroes { range, .. }, Ok(_)) => {
+                Some((range.start.0, range.count))
+            }
+            (Command::ZoneAppend { blocks, .. }, Ok(Reply::Appended(start))) => Some((*start, *blocks)),
+            _ => None,
+        };
+        if let Some((start, count)) = written {
+            let zone = (start / model.shape.zone_blocks) as usize;
+            let end = start % model.shape.zone_blocks + u64::from(count);
+            sent.covers.push((zone, self.tracks[namespace][zone].life, end));
+        }
+        for other in self.outstanding.values_mut().filter(|other| other.namespace == namespace) {
+            if !matches!(other.command, Command::Read { .. } | Command::ZoneManagementReceive { .. }) {
+                continue;
+            }
+            match model.look(&other.command) {
+                Ok(Reply::Read(stamps)) => {
+                    for (allowed, stamp) in other.stamps.iter_mut().zip(stamps) {
+                        if !allowed.contains(&stamp) {
+                            allowed.push(stamp);
+                        }
+                    }
+                }
+                Ok(Reply::Report(report)) => other.reports.push(report),
+                _ => {}
+            }
+        }
+    }
+
+    pub(super) fn advance(&mut self, until: Nanos) -> Result<(), String> {
+        let mut done = Vec::new();
+        while let Some(next) = self.device.next_event()
+            && next <= until
+        {
+            self.now = next;
+            self.device.advance(next, &mut done);
+            for completion in done.drain(..) {
+                self.complete(completion)?;
+            }
+        }
+        self.now = self.now.max(until);
+        Ok(())
+    }
+
+    pub(super) fn next_event(&self) -> Option<Nanos> {
+        self.device.next_event()
+    }
+
+    /// Lets every command complete, within a time no tiny device needs.
+    pub(super) fn drain(&mut self) -> Result<(), String> {
+        let limit = self.now + Nanos::from_secs(20);
+        while !self.outstanding.is_empty() {
+            match self.device.next_event() {
+                Some(next) if next <= limit => self.advance(next)?,
+                _ => {
+                    let stuck: Vec<_> = self.outstanding.values().map(|sent| &sent.command).collect();
+                    return Err(format!("never complete: {stuck:?}"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn complete(&mut self, completion: Completion) -> Result<(), String> {
+        let Some(sent) = self.outstanding.remove(&completion.cid.0) else {
+            return Err(format!("{completion:?} answers nothing"));
+        };
+        self.done += 1;
+        let Sent { command, namespace, order, expected, .. } = &sent;
+        let status = match expected {
+            Ok(_) => Status::SUCCESS,
+            Err(status) => *status,
+        };
+        if completion.status != status {
+            return Err(format!("{command:?} ends with {}, not {status}", completion.status));
+        }
+        match expected {
+            Ok(Reply::Appended(start)) if completion.result != *start => {
+                return Err(format!("{command:?} wrote block {}, not {start}", completion.result));
+            }
+            Ok(Reply::Read(_)) => self.check_read(&sent, completion.data.as_deref().unwrap_or_default())?,
+            Ok(Reply::Report(_)) => {
+                let report = completion.data.as_deref().unwrap_or_default();
+                if !sent.reports.iter().any(|allowed| allowed == report) {
+                    return Err(format!("{command:?} reports {:?}", describe(report)));
+                }
+            }
+            _ => {}
+        }
+        self.processed = self.processed.max(*order);
+        let fua = matches!(
+            command,
+            Command::Write { fua: true, .. }
+                | Command::WriteZeroes { fua: true, .. }
+                | Command::ZoneAppend { fua: true, .. }
+        );
+        let flush = matches!(command, Command::Flush { .. });
+        for (zone, life, end) in &sent.covers {
+            let track = &mut self.tracks[*namespace][*zone];
+            if *life == track.life {
+                track.acknowledged = track.acknowledged.max(*end);
+            }
+            if fua || flush {
+                let durable = track.durable.entry(*life).or_default();
+                *durable = (*durable).max(*end);
+            }
+        }
+        // What was there before the last processed command is over.
+        let processed = self.processed;
+        for track in self.tracks.iter_mut().flatten() {
+            let current = track.versions.iter().rposition(|version| version.order <= processed).unwrap_or(0);
+            track.versions.drain(..current);
+            let oldest = track.versions[0].life;
+            track.durable.retain(|life, _| *life >= oldest);
+        }
+        Ok(())
+    }
+
+    fn check_read(&self, sent: &Sent, data: &[u8]) -> Result<(), String> {
+        let lba_bytes = self.device.identity().lba_bytes as usize;
+        if data.len() != sent.stamps.len() * lba_bytes {
+            return Err(format!("{:?} returns {} bytes", sent.command, data.len()));
+        }
+        for (block, (bytes, allowed)) in data.chunks(lba_bytes).zip(&sent.stamps).enumerate() {
+            let stamp = stamp_of(bytes)?;
+            if !allowed.contains(&stamp) {
+                return Err(format!("block {block} of {:?} reads {stamp}, not one of {allowed:?}", sent.command));
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads every zone and every report, with nothing else going on.
+    pub(super) fn read_everything(&mut self) -> Result<(), String> {
+        for namespace in 0..self.models.len() {
+            let nsid = NamespaceId(namespace as u32 + 1);
+            let blocks = self.models[namespace].shape.blocks();
+            for start in (0..blocks).step_by(16) {
+                let range = LbaRange { start: Lba(start), count: 16 };
+                self.submit(namespace, Command::Read { nsid, range, fua: false });
+                self.drain()?;
+            }
+            self.submit(namespace, report_all(nsid));
+            self.drain()?;
+        }
+        Ok(())
+    }
+
+    /// Cuts the power, lets some undecided writes survive, and finds for each
+    /// zone a version that explains what is there. The host goes on from that.
+    pub(super) fn cut(&mut self, survivors: u64) -> Result<(), String> {
+        let protected = !self.device.identity().volatile_write_cache;
+        let cut = self.device.power_cut(self.now);
+        self.outstanding.clear();
+        for (at, write) in cut.undecided.iter().enumerate() {
+            if survivors >> (at % 64) & 1 == 1 {
+                self.device.survive(write);
+            }
+        }
+        for namespace in 0..self.models.len() {
+            let nsid = NamespaceId(namespace as u32 + 1);
+            let report = self.ask(report_all(nsid))?;
+            let found = descriptors(&report);
+            for (index, descriptor) in found.iter().enumerate() {
+                let stamps = self.stamps(nsid, namespace, index)?;
+                let pointer = descriptor.wp.get().wrapping_sub(descriptor.zslba.get());
+                let state = descriptor.state().ok_or("a reserved zone state")?;
+                let track = &self.tracks[namespace][index];
+                let shape = &self.models[namespace].shape;
+                let explained = track.versions.iter().find_map(|version| {
+                    let durable = track.durable.get(&version.life).copied().unwrap_or(0);
+                    after_cut(version, if protected { u64::MAX } else { durable }, shape, state, pointer, &stamps)
+                });
+                let Some(zone) = explained else {
+                    let versions: Vec<_> = track
+                        .versions
+                        .iter()
+                        .map(|version| {
+                            let zone = &version.zone;
+                            let durable = track.durable.get(&version.life).copied().unwrap_or(0);
+                            (zone.state, zone.pointer, zone.high, durable, &zone.stamps)
+                        })
+                        .collect();
+                    return Err(format!(
+                        "after the cut zone {index} of {nsid:?} is {state:?} with pointer {pointer} and {stamps:?}; \
+                         it may be one of (state, pointer, high, durable, stamps) {versions:?}"
+                    ));
+                };
+                let zrwa = descriptor.attributes().contains(nvme::ZoneAttributes::ZRWA_VALID);
+                let extension = descriptor.attributes().contains(nvme::ZoneAttributes::EXTENSION_VALID);
+                if (zrwa, extension) != (zone.has_zrwa, zone.extension.is_some()) {
+                    return Err(format!("after the cut zone {index} has attributes {:#x}", descriptor.za));
+                }
+                self.models[namespace].zones[index] = zone.clone();
+                // What survived one cut survives the next.
+                let life = self.tracks[namespace][index].life + 1;
+                self.tracks[namespace][index] = Track {
+                    life,
+                    acknowledged: zone.high,
+                    durable: [(life, zone.high)].into(),
+                    versions: vec![Version { order: self.order, life, zone }],
+                };
+            }
+            let model = &self.models[namespace];
+            if model.shape.max_active.is_some_and(|limit| model.active() > limit) || model.open() > 0 {
+                return Err(format!("{} zones open and {} active after the cut", model.open(), model.active()));
+            }
+        }
+        self.processed = self.order;
+        self.read_everything()
+    }
+
+    /// One command alone, unchecked: its data.
+    fn ask(&mut self, command: Command) -> Result<Box<[u8]>, String> {
+        let what = format!("{command:?}");
+        let submission =
+            Submission { queue: QueueId(1), cid: CommandId(u16::MAX), command, data: None, request: RequestId(0) };
+        self.device.submit(self.now, submission);
+        let mut done = Vec::new();
+        while done.is_empty() {
+            self.now = self.device.next_event().ok_or_else(|| format!("{what} never completes"))?;
+            self.device.advance(self.now, &mut done);
+        }
+        let completion = done.remove(0);
+        match completion.data {
+            Some(data) if completion.status.is_success() => Ok(data),
+            _ => Err(format!("{what} ends with {}", completion.status)),
+        }
+    }
+
+    fn stamps(&mut self, nsid: NamespaceId, namespace: usize, index: usize) -> Result<Vec<u64>, String> {
+        let zone_blocks = self.models[namespace].shape.zone_blocks;
+        let lba_bytes = self.device.identity().lba_bytes as usize;
+        let mut stamps = Vec::new();
+        for start in (0..zone_blocks).step_by(16) {
+            let range = LbaRange { start: Lba(index as u64 * zone_blocks + start), count: 16 };
+            let data = self.ask(Command::Read { nsid, range, fua: false })?;
+            for bytes in data.chunks(lba_bytes) {
+                stamps.push(stamp_of(bytes)?);
+            }
+        }
+        Ok(stamps)
+    }
+}
+
+/// What a zone is after a power cut, if a version explains what was found. Blocks
+/// below `durable` must be there.
+fn after_cut(
+    version: &Version,
+    durable: u64,
+    shape: &Shape,
+    state: ZoneState,
+    pointer: u64,
+    stamps: &[u64],
+) -> Option<ModelZone> {
+    let mut model = Model::new(Shape { zones: 1, ..shape.clone() });
+    let finished = version.zone.state == ZoneState::Full && version.zone.high < shape.capacity;
+    let high = version.zone.high;
+    for kept in durable.min(high)..=high {
+        let mut zone = version.zone.clone();
+        for stamp in &mut zone.stamps[kept as usize..] {
+            *stamp = UNWRITTEN;
+        }
+        if zone.stamps != stamps {
+            continue;
+        }
+        zone.high = kept;
+        // With a ZRWA the write pointer is behind the last block.
+        zone.pointer = zone.pointer.min(kept);
+        if zone.state == ZoneState::Full && !finished && kept < high && state != ZoneState::Full {
+            (zone.state, zone.pointer) = (ZoneState::Closed, kept);
+        }
+        model.zones[0] = zone;
+        model.settle(0);
+        let zone = &model.zones[0];
+        let same_pointer = zone.state == ZoneState::Full || zone.pointer == pointer;
+        if zone.state == state && same_pointer {
+            return Some(zone.clone());
+        }
+    }
+    None
+}
+
+fn report_all(nsid: NamespaceId) -> Command {
+    Command::ZoneManagementReceive {
+        nsid,
+        start: Lba(0),
+        action: ZoneReceiveAction::Report,
+        filter: ZoneReportFilter::All,
+        partial: false,
+        bytes: 64 * 1024,
+    }
+}
+
+fn describe(report: &[u8]) -> Vec<(Option<ZoneState>, u64)> {
+    match report.len() {
+        0..64 => Vec::new(),
+        _ => descriptors(report).iter().map(|zone| (zone.state(), zone.wp.get())).collect(),
+    }
+}
+
+/// `blocks` blocks full of `stamp`.
+fn fill(stamp: u64, blocks: u32, lba_bytes: u32) -> Box<[u8]> {
+    stamp.to_le_bytes().repeat(blocks as usize * lba_bytes as usize / 8).into_boxed_slice()
+}
+
+/// The stamp that fills a block; an error if it holds two.
+fn stamp_of(bytes: &[u8]) -> Result<u64, String> {
+    let stamp = u64::from_le_bytes(bytes[..8].try_into().unwrap());
+    match bytes.chunks(8).all(|word| word == stamp.to_le_bytes()) {
+        true => Ok(stamp),
+        false => Err(format!("a block mixes two writes: {stamp} and others")),
+    }
+}

@@ -1,0 +1,124 @@
+//! Data is right: every command mix on every design, with power cuts, against the
+//! naive model.
+
+mod configs;
+mod host;
+mod workload;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
+use units::Nanos;
+
+use super::mutant::Mutant;
+use configs::Buffering;
+use host::Host;
+use workload::{Action, actions, sequence};
+
+/// Counters that show what a run has exercised.
+fn counter(host: &Host, name: &str) -> u64 {
+    host.counters().iter().find(|(key, _)| key == name).unwrap_or_else(|| panic!("no counter {name}")).1
+}
+
+#[test]
+fn every_design_keeps_every_promise() {
+    let all = configs::all();
+    assert!(all.len() > 100, "{} combinations", all.len());
+    for (index, (name, config)) in all.iter().enumerate() {
+        let mut host = Host::new(config, None);
+        let actions = sequence(index as u8, 250, true);
+        if let Err(error) = host.run(&actions) {
+            panic!("{name}, seed {}: {error}", index as u8);
+        }
+    }
+}
+
+/// Long runs without cuts do what they are meant to.
+#[test]
+fn long_runs_fill_finish_and_reset() {
+    for buffering in configs::BUFFERINGS {
+        let mut host = Host::new(&configs::tiny(buffering), None);
+        host.run(&sequence(1, 3000, false)).unwrap();
+        assert!(host.done > 2000, "{}", host.done);
+        for (name, least) in [("zone_resets", 40), ("zone_finishes", 15), ("zone_appends", 80), ("zone_opens", 40)] {
+            let count = counter(&host, name);
+            assert!(count >= least, "{buffering:?}: {name} {count}");
+        }
+    }
+}
+
+/// Every moment at which something happens in a short run, and the nanosecond
+/// before it, is a moment at which the power may go.
+#[test]
+fn every_crash_point_of_short_runs() {
+    let all = configs::all();
+    for (index, (name, config)) in all.iter().enumerate().step_by(11) {
+        let actions = sequence((index as u8).wrapping_add(100), 25, false);
+        let mut host = Host::new(config, None);
+        let mut moments = vec![Nanos::ZERO];
+        replay(&mut host, &actions, Nanos::from_secs(1), &mut moments).unwrap();
+        moments.sort_unstable();
+        moments.dedup();
+        for moment in moments {
+            for survivors in [0, u64::MAX, 0xaaaa_aaaa_aaaa_aaaa] {
+                let mut host = Host::new(config, None);
+                let cut = replay(&mut host, &actions, moment, &mut Vec::new()).and_then(|()| host.cut(survivors));
+                if let Err(error) = cut {
+                    panic!("{name}, cut at {moment:?}, survivors {survivors:x}: {error}");
+                }
+            }
+        }
+    }
+}
+
+/// Does the actions up to `end`, and notes when something happened.
+fn replay(host: &mut Host, actions: &[Action], end: Nanos, moments: &mut Vec<Nanos>) -> Result<(), String> {
+    for action in actions.iter().chain([&Action::Wait { micros: u16::MAX }]) {
+        if let Action::Wait { micros } = action {
+            let until = host.now() + Nanos::from_micros((*micros).into());
+            while let Some(next) = host.next_event()
+                && next <= until.min(end)
+            {
+                moments.extend([Nanos(next.0.saturating_sub(1)), next]);
+                host.advance(next)?;
+            }
+            host.advance(until.min(end).max(host.now()))?;
+            if until >= end {
+                return Ok(());
+            }
+        } else if !matches!(action, Action::Drain) {
+            host.act(action)?;
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn broken_devices_are_noticed() {
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| {}));
+    let noticed = |mutant| {
+        (0..10).any(|seed| {
+            let run = || Host::new(&configs::tiny(Buffering::Protected), Some(mutant)).run(&sequence(seed, 400, true));
+            !matches!(catch_unwind(AssertUnwindSafe(run)), Ok(Ok(())))
+        })
+    };
+    let unnoticed: Vec<_> = Mutant::ALL.into_iter().filter(|mutant| !noticed(*mutant)).collect();
+    std::panic::set_hook(hook);
+    assert!(unnoticed.is_empty(), "{unnoticed:?}");
+}
+
+#[test]
+fn the_host_sees_only_what_it_may() {
+    let all = configs::all();
+    let config = ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() };
+    let input = (any::<prop::sample::Index>(), prop::collection::vec(actions(true), 1..200));
+    TestRunner::new(config)
+        .run(&input, |(which, actions)| {
+            let (name, config) = which.get(&all);
+            let mut host = Host::new(config, None);
+            host.run(&actions).map_err(|error| TestCaseError::fail(format!("{name}: {error}")))
+        })
+        .unwrap();
+}
