@@ -5,9 +5,9 @@
 
 mod common;
 
-use common::Rig;
+use common::{Rig, changed_profile};
 use nvme::{Command, Lba, LbaRange, NamespaceId, ZoneSendAction};
-use plumb_ssd::profile::{DeviceConfig, Profile, builtin_text};
+use plumb_ssd::profile::DeviceConfig;
 use plumb_ssd::{Device, Zoned};
 use units::Nanos;
 
@@ -22,26 +22,11 @@ const ROW_PAGES: u64 = 768 * 4;
 
 type Emulator = Rig<Zoned>;
 
-/// The emulator with other values under dotted keys.
+/// The emulator with other values.
 fn emulator(changes: &str) -> Emulator {
-    let mut table: toml::Table = builtin_text("confznspp").unwrap().parse().unwrap();
-    let changes: toml::Table = changes.parse().unwrap();
-    table.remove("sources");
-    merge(&mut table, changes);
-    match Profile::from_table("confznspp", &table).unwrap().config {
+    match changed_profile("confznspp", changes).unwrap().config {
         DeviceConfig::Zoned(config) => Rig::new(Zoned::new(&config).unwrap()),
         other => panic!("{other:?}"),
-    }
-}
-
-fn merge(into: &mut toml::Table, from: toml::Table) {
-    for (key, value) in from {
-        match (into.get_mut(&key), value) {
-            (Some(toml::Value::Table(old)), toml::Value::Table(new)) => merge(old, new),
-            (_, value) => {
-                into.insert(key, value);
-            }
-        }
     }
 }
 

@@ -26,6 +26,7 @@ pub(crate) mod zones;
 
 pub use config::{ZonedConfig, ZonedError};
 pub use device::Zoned;
+pub use zones::ControllerEvent;
 
 /// What happens; the identifier beside it says to which item.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -6,6 +6,7 @@ pub mod jobs;
 pub mod table;
 
 use nvme::{Command, CommandId, Lba, LbaRange, NamespaceId, QueueId};
+use plumb_ssd::profile::{Profile, ProfileError, builtin_text};
 use plumb_ssd::{Completion, Device, Submission};
 use trace::RequestId;
 use units::Nanos;
@@ -37,6 +38,25 @@ pub fn read(start: u64, count: u32) -> Command {
 
 pub fn write(start: u64, count: u32) -> Command {
     Command::Write { nsid: NamespaceId::FIRST, range: LbaRange { start: Lba(start), count }, fua: false }
+}
+
+/// A built-in profile with other values, given as TOML. It has no sources then.
+pub fn changed_profile(name: &str, changes: &str) -> Result<Profile, ProfileError> {
+    let mut table: toml::Table = builtin_text(name)?.parse().unwrap();
+    table.remove("sources");
+    merge(&mut table, changes.parse().unwrap());
+    Profile::from_table(name, &table)
+}
+
+fn merge(into: &mut toml::Table, from: toml::Table) {
+    for (key, value) in from {
+        match (into.get_mut(&key), value) {
+            (Some(toml::Value::Table(old)), toml::Value::Table(new)) => merge(old, new),
+            (_, value) => {
+                into.insert(key, value);
+            }
+        }
+    }
 }
 
 pub fn flush() -> Command {

@@ -5,8 +5,10 @@
 //! completes.
 
 mod command;
+mod dispatch;
 mod durable;
 mod erase;
+mod events;
 mod finishing;
 mod manage;
 mod power;
@@ -37,6 +39,7 @@ use crate::{
 };
 
 use command::{Cmd, Part, Pending, ZoneFlash};
+use dispatch::Turns;
 use durable::Wait;
 use erase::Eraser;
 use power::Recovery;
@@ -68,6 +71,7 @@ pub struct Zoned {
     reset_policy: Box<dyn ResetPolicy>,
     finish_policy: Box<dyn FinishPolicy>,
     buffer: WriteBuffer,
+    turns: Turns,
     resets: TimedResets,
     eraser: Eraser,
     store: Store,
@@ -140,7 +144,8 @@ impl Zoned {
             link: HostLink::new(&config.link),
             flash: Flash::new(config, &layout),
             striping: Striping::new(&layout, config.stripe.order),
-            buffer: WriteBuffer::new(layout.buffer_units),
+            buffer: WriteBuffer::new(u64::from(layout.buffer_units) * layout.program_bytes),
+            turns: Turns::new(),
             resets: TimedResets::default(),
             eraser: Eraser::default(),
             store,
