@@ -6,7 +6,7 @@ mod common;
 
 use common::{free_host, null, parse, run, run_on};
 use plumb_workload::fio::report::{Operation, ShortfallReason};
-use plumb_workload::fio::{Direction, start};
+use plumb_workload::fio::start;
 use units::Nanos;
 
 const LATENCY: Nanos = Nanos::from_micros(80);

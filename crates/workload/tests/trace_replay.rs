@@ -1,6 +1,8 @@
 //! Traces replayed: timing to the nanosecond, queueing theory, what goes wrong.
 #![allow(clippy::unwrap_used)]
 
+mod common;
+
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::fmt::Write;
@@ -293,6 +295,14 @@ fn out_of_range_names_the_line_and_wrapping_mends_it() {
     let scale = Placement { scale: NonZeroU64::new(2).unwrap(), ..Placement::default() };
     let (report, spans) = replay(null(), &text, &ReplayOptions { placement: scale, ..ReplayOptions::default() });
     assert_eq!((report.unwrap().counts.adjusted, spans[1].offset), (0, end / 2));
+}
+
+#[test]
+fn zoned_devices_take_no_traces() {
+    let (result, spans) = replay(common::zoned(""), &iolog("0 d write 0 4096\n"), &open_loop(1.0, 1));
+    let error = result.unwrap_err().to_string();
+    assert!(error.starts_with("sample: ") && error.contains("zonemode=zbd"), "{error}");
+    assert!(spans.is_empty());
 }
 
 #[test]

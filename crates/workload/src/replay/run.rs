@@ -38,6 +38,15 @@ pub enum ReplayError {
     /// The trace cannot be read.
     #[error(transparent)]
     Trace(#[from] TraceError),
+    /// A trace of a device without zones writes where it likes.
+    #[error(
+        "{file}: traces are not replayed on zoned devices, which take writes at their write pointers alone: \
+         take another device, or write a fio job with zonemode=zbd"
+    )]
+    Zoned {
+        /// The trace.
+        file: String,
+    },
     /// An I/O has no place on the device.
     #[error("{file}:{line}: {source}")]
     Placement {
@@ -98,6 +107,10 @@ impl Replay {
     pub fn start<R: BufRead + 'static>(host: &Host, reader: TraceReader<R>, options: &ReplayOptions) -> Self {
         let state = Rc::new(RefCell::new(State::new(host, setup(reader.file(), options))));
         let limits = host.disk.limits();
+        if limits.zoned.is_some() {
+            state.borrow_mut().failure = Some(ReplayError::Zoned { file: reader.file().to_owned() });
+            return Self { state };
+        }
         let source = Source { reader, placement: options.placement, limits, state: state.clone() };
         let sim = host.sim.clone();
         match options.pace {

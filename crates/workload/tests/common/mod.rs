@@ -96,6 +96,46 @@ pub struct Silent<D> {
     pub after: u64,
 }
 
+/// A device that notes the commands given to it: `w64` a write at 64 KiB, `r` a
+/// read, `a` an append to the zone at, `R` a reset, `F` a finish, `f` a flush.
+pub struct Noting<D> {
+    pub inner: D,
+    pub notes: std::rc::Rc<std::cell::RefCell<Vec<String>>>,
+}
+
+impl<D: Device> Noting<D> {
+    pub fn new(inner: D) -> Self {
+        Self { inner, notes: Default::default() }
+    }
+}
+
+/// Small zones: 8 (or more) of 1 MiB with a capacity of 768 KiB, 4 KiB blocks,
+/// programs of 700 us behind every write, erases of 3.5 ms.
+pub fn zoned(changes: &str) -> ssd::Zoned {
+    let text = include_str!("small_zones.toml");
+    let mut table: toml::Table = text.parse().unwrap();
+    for (key, value) in changes.parse::<toml::Table>().unwrap() {
+        match (table.get_mut(&key), value) {
+            (Some(toml::Value::Table(old)), toml::Value::Table(new)) => old.extend(new),
+            (_, value) => {
+                table.insert(key, value);
+            }
+        }
+    }
+    let config: ssd::ZonedConfig = table.try_into().unwrap();
+    ssd::Zoned::new(&config).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Runs a job file on a zoned device and a host that costs nothing; what it did,
+/// and the commands.
+pub fn run_noted(device: impl Device + 'static, text: &str) -> (Vec<JobReport>, Vec<String>) {
+    let device = Noting::new(device);
+    let notes = device.notes.clone();
+    let reports = run_on(device, text, 1);
+    let notes = notes.borrow().clone();
+    (reports, notes)
+}
+
 /// Passes everything but `identity` and `submit` on.
 macro_rules! wrap {
     ($wrapper:ident, $identity:item, $submit:item) => {
@@ -107,6 +147,9 @@ macro_rules! wrap {
             }
             fn advance(&mut self, now: Nanos, completions: &mut Vec<ssd::Completion>) {
                 self.inner.advance(now, completions);
+            }
+            fn zones(&self, nsid: nvme::NamespaceId) -> Vec<ssd::ZoneStatus> {
+                self.inner.zones(nsid)
             }
             fn power_cut(&mut self, now: Nanos) -> ssd::PowerCut {
                 self.inner.power_cut(now)
@@ -181,5 +224,29 @@ wrap!(
             self.after -= 1;
             self.inner.submit(now, submission);
         }
+    }
+);
+
+wrap!(
+    Noting,
+    fn identity(&self) -> &ssd::Identity {
+        self.inner.identity()
+    },
+    fn submit(&mut self, now: Nanos, submission: ssd::Submission) {
+        use nvme::{Command, ZoneSendAction};
+        let lba = u64::from(self.inner.identity().lba_bytes);
+        let kib = |start: nvme::Lba| start.0 * lba / 1024;
+        let note = match &submission.command {
+            Command::Read { range, .. } => format!("r{}", kib(range.start)),
+            Command::Write { range, .. } => format!("w{}", kib(range.start)),
+            Command::ZoneAppend { zone, .. } => format!("a{}", kib(*zone)),
+            Command::ZoneManagementSend { start, action: ZoneSendAction::Reset, .. } => format!("R{}", kib(*start)),
+            Command::ZoneManagementSend { start, action: ZoneSendAction::Finish, .. } => format!("F{}", kib(*start)),
+            Command::Flush { .. } => "f".to_owned(),
+            other => format!("{other:?}"),
+        };
+        let nsid = submission.command.nsid().0;
+        self.notes.borrow_mut().push(if nsid == 1 { note } else { format!("{nsid}:{note}") });
+        self.inner.submit(now, submission);
     }
 );

@@ -63,7 +63,7 @@ impl<'a> Namespaces<'a> {
         let wrong =
             |option, given, must: String| Err(StartError::BlockLength { job: job.name.clone(), option, given, must });
         let lba = u64::from(limits.logical_block_bytes);
-        if zone_bytes % lba != 0 {
+        if !zone_bytes.is_multiple_of(lba) {
             return wrong("zonesize", zone_bytes, format!("it must be a multiple of the logical block, {lba}"));
         }
         let device_bytes = limits.capacity_sectors * block::Sector::BYTES;
@@ -71,7 +71,7 @@ impl<'a> Namespaces<'a> {
             return wrong("zonesize", zone_bytes, format!("the device has {device_bytes}: lower it"));
         }
         let capacity_bytes = options.capacity_bytes.unwrap_or(zone_bytes);
-        if capacity_bytes > zone_bytes || capacity_bytes % lba != 0 {
+        if capacity_bytes > zone_bytes || !capacity_bytes.is_multiple_of(lba) {
             let must = format!("it must be at most zonesize, {zone_bytes}, and a multiple of {lba}");
             return wrong("zonecapacity", capacity_bytes, must);
         }

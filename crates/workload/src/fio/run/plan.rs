@@ -205,7 +205,7 @@ fn zone_plan(job: &Job, zones: &Rc<Zones>, machine: &Machine<'_>, region: &mut R
         return wrong("bs", options.blocks.write.min(), format!("a zone takes {capacity_bytes}: lower it"));
     }
     let skip_bytes = options.zones.skip.of(0, zone_bytes);
-    if skip_bytes % zone_bytes != 0 {
+    if !skip_bytes.is_multiple_of(zone_bytes) {
         return wrong("zoneskip", skip_bytes, format!("it must be a multiple of the zone size, {zone_bytes}"));
     }
     if options.zones.append {

@@ -50,8 +50,10 @@ pub(super) struct Thread {
     spun: Nanos,
     /// Zones to finish, each still locked for the write that says so.
     pub(super) to_finish: Vec<u32>,
-    /// Under `zoneskip`, where the zones now read or written begin.
+    /// Under `zoneskip`, where the zone now read or written begins, and the bytes
+    /// moved since.
     pub(super) skip_from: u64,
+    pub(super) since_skip_bytes: u64,
     /// Whether its zones hold something to read.
     has_data: bool,
 }
@@ -107,6 +109,7 @@ impl Thread {
             requests: 0,
             spun: Nanos::ZERO,
             to_finish: Vec::new(),
+            since_skip_bytes: 0,
             has_data: false,
         }
     }
@@ -232,6 +235,7 @@ impl Thread {
         let drawn = self.generator.next(direction)?;
         let placed = self.place(drawn).await?;
         self.generator.placed(&drawn, &placed.io);
+        self.since_skip_bytes += placed.io.bytes;
         Some(placed)
     }
 

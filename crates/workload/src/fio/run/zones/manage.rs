@@ -112,7 +112,6 @@ impl Thread {
         let (pointer, end) = {
             let mut table = plan.zones.table.borrow_mut();
             table.zone(zone).reset_due = false;
-            table.release(zone);
             (table.zone(zone).write_pointer, table.zone(zone).capacity_end)
         };
         let began_at = self.now();
@@ -124,7 +123,13 @@ impl Thread {
         if !went_well {
             return;
         }
-        plan.zones.table.borrow_mut().set_write_pointer(zone, end);
+        {
+            // The fork gives the zone's place away before it finishes it, which the
+            // device may refuse to the next: it is active until then.
+            let mut table = plan.zones.table.borrow_mut();
+            table.set_write_pointer(zone, end);
+            table.release(zone);
+        }
         let padded = end - pointer;
         self.pace.issued(Direction::Write, padded);
         self.count.bytes += padded;

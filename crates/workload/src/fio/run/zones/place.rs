@@ -280,10 +280,9 @@ impl Thread {
         let region = self.plan.region;
         let zones = &plan.zones;
         let zone = zones.index_of(position);
-        if position >= region.start + region.bytes || zone >= plan.range.end {
+        if zone >= plan.range.end {
             if plan.skip_bytes > 0 {
-                self.skip_from = region.start;
-                self.generator.go_to(direction, region.start);
+                self.skip_to(direction, region.start);
             }
             return;
         }
@@ -303,13 +302,15 @@ impl Thread {
         }
         let read_all =
             direction == Direction::Read && !self.options().zones.read_beyond_write_pointer && position >= pointer;
-        if position >= span.end || read_all {
-            let mut next = self.skip_from + zones.zone_bytes + plan.skip_bytes;
-            if next >= region.start + region.bytes {
-                next = region.start;
-            }
-            self.skip_from = next;
-            self.generator.go_to(direction, next);
+        if position >= span.end || read_all || self.since_skip_bytes >= zones.zone_bytes {
+            let next = self.skip_from + zones.zone_bytes + plan.skip_bytes;
+            self.skip_to(direction, if next < region.start + region.bytes { next } else { region.start });
         }
+    }
+
+    fn skip_to(&mut self, direction: Direction, position: u64) {
+        self.skip_from = position;
+        self.since_skip_bytes = 0;
+        self.generator.go_to(direction, position);
     }
 }
