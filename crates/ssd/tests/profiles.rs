@@ -71,6 +71,8 @@ holds_against_its_sources! {
     intel_s3500: "intel-s3500-480gb",
     hdd_7200: "hdd-7200-1tb",
     microsd_evo: "microsd-evo-128gb",
+    wd_zn540: "wd-zn540",
+    confznspp: "confznspp",
 }
 
 fn complaint(name: &str, from: &str, to: &str) -> (String, usize) {
@@ -156,6 +158,10 @@ fn every_device_returns_what_was_written_and_keeps_what_was_flushed() {
         let profile = Profile::builtin(name).unwrap();
         let options = BuildOptions { contents: Contents::File(directory.path().join(name)), ..BuildOptions::default() };
         let mut device = profile.build(&options).unwrap();
+        if device.identity().zoned.is_some() {
+            // Zones are written in order, and their state is not in the image.
+            continue;
+        }
         let lba_bytes = device.identity().lba_bytes as usize;
         let range = |start| LbaRange { start: Lba(start), count: 8 };
         let write = |start| Command::Write { nsid, range: range(start), fua: false };
