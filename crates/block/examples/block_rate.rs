@@ -2,7 +2,7 @@
 //! at a queue depth, on a device of fixed latency (`null`) or on the reference
 //! SSD, full (`ssd`).
 //!
-//! `cargo run --release -p plumb-block --example block_rate -- [null|ssd] [none|mq-deadline] [I/Os] [depth]`
+//! `cargo run --release -p plumb-block --example block_rate -- [null|ssd] [none|mq-deadline|zinc|zinc-lifo] [I/Os] [depth]`
 
 extern crate plumb_block as block;
 
@@ -79,11 +79,11 @@ fn device(name: &str) -> Box<dyn Device> {
 fn main() {
     let mut arguments = std::env::args().skip(1);
     let name = arguments.next().unwrap_or_else(|| "null".to_owned());
-    let scheduler = match arguments.next().as_deref() {
-        None | Some("none") => SchedulerKind::None,
-        Some("mq-deadline") => SchedulerKind::MqDeadline,
-        Some(other) => panic!("`{other}` is no scheduler; write none or mq-deadline"),
-    };
+    let scheduler = arguments.next().unwrap_or_else(|| "none".to_owned());
+    let scheduler = SchedulerKind::ALL
+        .into_iter()
+        .find(|kind| kind.name() == scheduler)
+        .unwrap_or_else(|| panic!("`{scheduler}` is no scheduler; write none, mq-deadline, zinc or zinc-lifo"));
     let total: u64 = arguments.next().and_then(|text| text.parse().ok()).unwrap_or(2_000_000);
     let depth: u16 = arguments.next().and_then(|text| text.parse().ok()).unwrap_or(32);
     for op in [BioOp::Read, BioOp::Write] {

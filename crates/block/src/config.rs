@@ -84,6 +84,29 @@ pub enum SchedulerKind {
 }
 
 impl SchedulerKind {
+    /// Every scheduler.
+    pub const ALL: [Self; 4] = [Self::None, Self::MqDeadline, Self::Zinc, Self::ZincLifo];
+
+    /// Its name, as written to `queue/scheduler` and in an experiment.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::MqDeadline => "mq-deadline",
+            Self::Zinc => "zinc",
+            Self::ZincLifo => "zinc-lifo",
+        }
+    }
+
+    /// What it does, in a line.
+    pub fn description(self) -> &'static str {
+        match self {
+            Self::None => "software queues feed the hardware queues (Linux's choice for NVMe)",
+            Self::MqDeadline => "deadlines and sorted batches (block/mq-deadline.c)",
+            Self::Zinc => "mq-deadline that holds zone resets and finishes back while the host writes (ConfZNS++)",
+            Self::ZincLifo => "ZINC as its code was published: youngest first, which can starve the oldest",
+        }
+    }
+
     /// Whether it has a clock of its own.
     pub(crate) fn has_timer(self) -> bool {
         matches!(self, Self::Zinc | Self::ZincLifo)
@@ -92,21 +115,32 @@ impl SchedulerKind {
 
 /// Tunables of ZINC, named as in `queue/iosched` of its kernel module, where
 /// those of resets and finishes begin with `reset_` and `finish_`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ZincConfig {
+    /// The kernel's timer tick (1/HZ). The module arms its timer anew each time it
+    /// fires, and Linux lets none fire early, so that an epoch lasts its interval
+    /// in whole ticks and one more (kernel/time/timer.c, calc_index): 68 ms for
+    /// 64 ms at 250 Hz, the default. With 0 epochs last exactly their interval.
+    pub tick: Nanos,
     /// For zone resets.
     pub reset: ZincClassConfig,
     /// For zone finishes.
     pub finish: ZincClassConfig,
 }
 
+impl Default for ZincConfig {
+    fn default() -> Self {
+        Self { tick: Nanos::from_millis(4), reset: ZincClassConfig::default(), finish: ZincClassConfig::default() }
+    }
+}
+
 /// Tunables of ZINC for one class of management requests. A write unit is 8 KiB.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ZincClassConfig {
-    /// Time from one look at the waiting requests to the next. (The module's is a
-    /// multiple of 4 ms on a kernel with HZ=250.)
+    /// Time from one look at the waiting requests to the next, but for
+    /// [`ZincConfig::tick`].
     #[serde(deserialize_with = "interval")]
     pub epoch_interval: Nanos,
     /// Once more write units than this were dispatched since the last request of
@@ -227,6 +261,14 @@ mod tests {
         assert_eq!((zinc.zinc.reset.epoch_interval, zinc.zinc.reset.command_tokens), (Nanos::from_millis(32), 20_000));
         assert_eq!(zinc.zinc.finish, ZincClassConfig::default());
         assert_eq!(toml::from_str::<QueueConfig>(&toml::to_string(&config).unwrap()).unwrap(), config);
+    }
+
+    #[test]
+    fn schedulers_go_by_their_names() {
+        for kind in SchedulerKind::ALL {
+            let config: QueueConfig = toml::from_str(&format!("scheduler = \"{}\"", kind.name())).unwrap();
+            assert_eq!(config.scheduler, Some(kind));
+        }
     }
 
     #[test]

@@ -22,9 +22,8 @@
 //! so that the oldest may starve; it takes appends, discards, write zeroes and
 //! all management but finishes for resets; and it does not hear of a reset's end.
 //!
-//! The module counts epochs in kernel ticks, which makes them multiples of 4 ms
-//! at HZ=250. Here they last exactly as long as configured, and an epoch's end
-//! asks for a request by itself, where the module waits for the next I/O to.
+//! The module only notes that an epoch has ended and waits for the next I/O to
+//! look; here an epoch's end looks by itself.
 
 use units::Nanos;
 
@@ -66,7 +65,7 @@ impl Zinc {
         Self {
             variant,
             deadline: MqDeadline::new(deadline),
-            classes: [&config.reset, &config.finish].map(|config| Class::new(config.clone())),
+            classes: [&config.reset, &config.finish].map(|class| Class::new(class.clone(), epoch(class, config.tick))),
             in_flight_units: 0,
         }
     }
@@ -79,6 +78,15 @@ impl Zinc {
             (Variant::Described, _) | (_, Kind::Flush | Kind::Bio(BioOp::Read | BioOp::Write)) => None,
             (Variant::Published, _) => Some(RESET),
         }
+    }
+}
+
+/// How long an epoch of a class lasts, at least a nanosecond.
+fn epoch(config: &ZincClassConfig, tick: Nanos) -> Nanos {
+    let interval = config.epoch_interval.max(Nanos(1));
+    match tick {
+        Nanos::ZERO => interval,
+        tick => tick * (interval.0.div_ceil(tick.0) + 1),
     }
 }
 
@@ -162,7 +170,7 @@ impl Scheduler for Zinc {
         self.deadline.clear();
         self.in_flight_units = 0;
         for class in &mut self.classes {
-            *class = Class { holds: class.holds, ..Class::new(class.config.clone()) };
+            *class = Class { holds: class.holds, ..Class::new(class.config.clone(), class.epoch) };
         }
     }
 }
@@ -176,16 +184,17 @@ struct Class {
     dispatched_units: u64,
     /// Whether the next dispatch looks at this class.
     flag: bool,
-    /// When the timer fires next.
+    /// How long an epoch lasts, and when the one under way ends.
+    epoch: Nanos,
     epoch_end: Nanos,
     /// Epochs for which requests were held back, summed over them.
     holds: u64,
 }
 
 impl Class {
-    fn new(config: ZincClassConfig) -> Self {
-        let epoch_end = config.epoch_interval.max(Nanos(1));
-        Self { config, queue: RequestList::default(), dispatched_units: 0, flag: false, epoch_end, holds: 0 }
+    fn new(config: ZincClassConfig, epoch: Nanos) -> Self {
+        let queue = RequestList::default();
+        Self { config, queue, dispatched_units: 0, flag: false, epoch, epoch_end: epoch, holds: 0 }
     }
 
     /// Sets the flag if the timer has fired by `now`; whether it has.
@@ -193,8 +202,7 @@ impl Class {
         if now < self.epoch_end {
             return false;
         }
-        let interval = self.config.epoch_interval.max(Nanos(1));
-        self.epoch_end = Nanos(now.0 - now.0 % interval.0) + interval;
+        self.epoch_end = Nanos(now.0 - now.0 % self.epoch.0) + self.epoch;
         self.flag = true;
         true
     }

@@ -84,7 +84,7 @@ fn configs() -> impl Strategy<Value = QueueConfig> {
                 nr_hw_queues: NonZeroU16::new(hw),
                 queue_depth: NonZeroU16::new(depth),
                 nr_requests: NonZeroU16::new(requests),
-                zinc: ZincConfig { reset: class.clone(), finish: class },
+                zinc: ZincConfig { tick: Nanos::ZERO, reset: class.clone(), finish: class },
                 ..Default::default()
             }
         },

@@ -372,8 +372,8 @@ fn zones_are_reported() {
 /// of every reset.
 fn resets_under_load(scheduler: SchedulerKind) -> Vec<Nanos> {
     let class =
-        ZincClassConfig { epoch_interval: Nanos::from_millis(5), command_tokens: u64::MAX, ..Default::default() };
-    let zinc = ZincConfig { reset: class.clone(), finish: class };
+        ZincClassConfig { epoch_interval: Nanos::from_millis(4), command_tokens: u64::MAX, ..Default::default() };
+    let zinc = ZincConfig { tick: Nanos::from_millis(1), reset: class.clone(), finish: class };
     let bench = ZoneBench::new(QueueConfig { zinc, ..scheduled(scheduler, QueueConfig::default()) });
     let (handle, device) = (bench.executor.handle(), bench.device.clone());
     let end = Nanos::from_millis(100);
@@ -417,7 +417,7 @@ fn a_held_reset_needs_no_other_io_to_go() {
     let mut futures: Vec<_> = (0..4).map(|zone| bench.device.submit(0, write(zone * ZONE, 4))).collect();
     futures.push(bench.device.submit(0, manage(ZoneOp::Reset, 9)));
     let results = bench.wait(futures);
-    assert_eq!(results[4].completed_at, Nanos::from_millis(64) + Nanos::from_micros(10));
+    assert_eq!(results[4].completed_at, Nanos::from_millis(68) + Nanos::from_micros(10));
     // With nothing held the clock stands still: the run has ended.
     assert_eq!(bench.executor.handle().now(), results[4].completed_at);
     assert!(matches!(bench.log.borrow().commands.last().unwrap().2, Command::ZoneManagementSend { .. }));

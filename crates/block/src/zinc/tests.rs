@@ -17,7 +17,7 @@ fn tunables(command_tokens: u64, minimum_concurrency: u64, maximum_epoch_holds: 
 }
 
 fn zinc(variant: Variant, class: &ZincClassConfig) -> Bench<Zinc> {
-    let config = ZincConfig { reset: class.clone(), finish: class.clone() };
+    let config = ZincConfig { tick: Nanos::ZERO, reset: class.clone(), finish: class.clone() };
     let mut bench = Bench::new(Zinc::new(variant, &config, MqDeadlineConfig::default()));
     bench.pool.nomerges = NoMerges::Never;
     bench
@@ -37,6 +37,16 @@ impl Bench<Zinc> {
         assert_eq!(self.take(now), Some(rq));
         rq
     }
+}
+
+#[test]
+fn an_epoch_lasts_its_interval_and_a_tick() {
+    let length = |millis, tick| {
+        epoch(&ZincClassConfig { epoch_interval: Nanos::from_millis(millis), ..Default::default() }, tick)
+    };
+    let tick = ZincConfig::default().tick;
+    assert_eq!([16, 17, 64].map(|millis| length(millis, tick)), [20, 24, 68].map(Nanos::from_millis));
+    assert_eq!(length(64, Nanos::ZERO), Nanos::from_millis(64));
 }
 
 /// The middle of an epoch, counted from 0.

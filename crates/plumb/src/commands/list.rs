@@ -70,10 +70,7 @@ fn rows(what: What) -> Result<Listing, crate::failure::Failure> {
         What::Experiments => ("experiment", experiments()),
         What::Schedulers => (
             "scheduler",
-            vec![
-                ("none".to_owned(), "software queues feed the hardware queues (Linux's choice for NVMe)".to_owned()),
-                ("mq-deadline".to_owned(), "deadlines and sorted batches (block/mq-deadline.c)".to_owned()),
-            ],
+            block::SchedulerKind::ALL.map(|kind| (kind.name().to_owned(), kind.description().to_owned())).into(),
         ),
         What::FioOptions => (
             "option",
