@@ -126,11 +126,16 @@ fn main() {
         executor.run();
         IOS
     });
-    for batch in [1, 32] {
-        let job = format!(
-            "[a]\nioengine=io_uring\nrw=randread\niodepth=32\niodepth_batch={batch}\niodepth_batch_complete_max={batch}\nnumber_ios={IOS}\ndirect=1"
-        );
-        let ns = report(&format!("job, batches of {batch}"), || {
+    let batches = |batch| format!("rw=randread\niodepth_batch={batch}\niodepth_batch_complete_max={batch}");
+    for (name, options) in [
+        ("job, batches of 1", batches(1)),
+        ("job, batches of 32", batches(32)),
+        ("job, sqthread_poll", "rw=randread\nsqthread_poll".to_owned()),
+        ("job, zonemode=zbd reads", "rw=randread\nzonemode=zbd\nzonesize=1g\nread_beyond_wp".to_owned()),
+        ("job, zonemode=zbd writes", "rw=write\nzonemode=zbd\nzonesize=1g".to_owned()),
+    ] {
+        let job = format!("[a]\nioengine=io_uring\niodepth=32\nnumber_ios={IOS}\ndirect=1\n{options}");
+        let ns = report(name, || {
             let (mut executor, host) = free_host(Timing::new(), 1);
             let run = start(&host, &parse(&job)).unwrap();
             executor.run();
