@@ -1,22 +1,20 @@
-//! The write buffer: units of one program each, lent to zones in turn.
+//! The write buffer: bytes that writers get in order of arrival, gathered in units
+//! of one program each.
 //!
-//! A zone fills one unit at a time; a full one goes to its array, and comes free
-//! when the program has ended. A zone that needs a unit and finds none waits in line,
-//! once whatever it has to write, so units go round the waiting zones: a zone with
-//! one write outstanding gets as many as one with a hundred, and as a padding finish.
+//! A zone fills one unit at a time. A full unit waits for its turn at an idle array
+//! (`device/dispatch`), and its bytes come free when its program has ended. Padding is
+//! made where it is programmed: it takes no room.
 
 use std::collections::VecDeque;
 
 use units::Nanos;
 
-use crate::slab::NONE;
-
-/// A unit lent to a zone.
+/// A unit of a zone.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Unit {
     /// The zone, through the device.
     pub zone: u32,
-    /// The zone's generation when it was lent.
+    /// The zone's generation when it was opened.
     pub generation: u32,
     /// Its place in the zone, counted in units.
     pub index: u32,
@@ -33,57 +31,93 @@ pub(super) struct Unit {
 /// All units.
 pub(super) struct WriteBuffer {
     units: Vec<Unit>,
-    free: Vec<u32>,
-    waiting: VecDeque<u32>,
+    unused: Vec<u32>,
+    size_bytes: u64,
+    free_bytes: u64,
+    /// The zones of the commands that wait for room, oldest first.
+    line: VecDeque<u32>,
     serial: u32,
 }
 
 impl WriteBuffer {
-    pub fn new(units: u32) -> Self {
-        let unit = Unit { zone: NONE, generation: 0, index: 0, filled: 0, padding: 0, ready: Nanos::ZERO, serial: 0 };
+    pub fn new(size_bytes: u64) -> Self {
         Self {
-            units: vec![unit; units as usize],
-            free: (0..units).rev().collect(),
-            waiting: VecDeque::new(),
+            units: Vec::new(),
+            unused: Vec::new(),
+            size_bytes,
+            free_bytes: size_bytes,
+            line: VecDeque::new(),
             serial: 0,
         }
     }
 
-    /// Lends a unit for place `index` of a zone, if one is free and no zone waits.
-    pub fn take(&mut self, zone: u32, generation: u32, index: u32) -> Option<u32> {
-        if self.waiting.is_empty() { self.lend(zone, generation, index) } else { None }
-    }
-
-    /// Lends a unit to a zone whose turn it is.
-    pub fn lend(&mut self, zone: u32, generation: u32, index: u32) -> Option<u32> {
-        let id = self.free.pop()?;
+    /// Opens a unit for place `index` of a zone.
+    pub fn open(&mut self, zone: u32, generation: u32, index: u32) -> u32 {
         self.serial = self.serial.wrapping_add(1);
-        self.units[id as usize] =
-            Unit { zone, generation, index, filled: 0, padding: 0, ready: Nanos::ZERO, serial: self.serial };
-        Some(id)
+        let unit = Unit { zone, generation, index, filled: 0, padding: 0, ready: Nanos::ZERO, serial: self.serial };
+        match self.unused.pop() {
+            Some(id) => {
+                self.units[id as usize] = unit;
+                id
+            }
+            None => {
+                self.units.push(unit);
+                (self.units.len() - 1) as u32
+            }
+        }
     }
 
-    /// Puts a zone, which is not in it, at the end of the line.
-    pub fn wait(&mut self, zone: u32) {
-        self.waiting.push_back(zone);
+    /// Bytes that there is room for.
+    pub fn room(&self) -> u64 {
+        self.free_bytes
     }
 
-    /// The next zone in line, if there is a unit for it.
-    pub fn next_waiting(&mut self) -> Option<u32> {
-        if self.free.is_empty() { None } else { self.waiting.pop_front() }
+    /// Puts `bytes` of a host's data, there at `ready`, into a unit.
+    pub fn put(&mut self, id: u32, bytes: u64, ready: Nanos) {
+        debug_assert!(bytes <= self.free_bytes);
+        self.free_bytes -= bytes;
+        let unit = &mut self.units[id as usize];
+        unit.filled += bytes as u32;
+        unit.ready = unit.ready.max(ready);
     }
 
-    /// Takes a unit back.
+    /// Pads a unit with `bytes`.
+    pub fn pad(&mut self, id: u32, bytes: u64) {
+        let unit = &mut self.units[id as usize];
+        unit.filled += bytes as u32;
+        unit.padding += bytes as u32;
+    }
+
+    /// Takes a unit back, and the room that it had.
     pub fn give_back(&mut self, id: u32) {
-        debug_assert!(!self.free.contains(&id));
-        self.free.push(id);
+        debug_assert!(!self.unused.contains(&id));
+        let unit = &self.units[id as usize];
+        self.free_bytes += u64::from(unit.filled - unit.padding);
+        debug_assert!(self.free_bytes <= self.size_bytes);
+        self.unused.push(id);
+    }
+
+    /// Puts a command of a zone at the end of the line.
+    pub fn wait(&mut self, zone: u32) {
+        self.line.push_back(zone);
+    }
+
+    /// The zone of the command that is first in line.
+    pub fn first_in_line(&self) -> Option<u32> {
+        self.line.front().copied()
+    }
+
+    /// The first in line has what it waited for.
+    pub fn leave_line(&mut self) {
+        self.line.pop_front();
     }
 
     /// Forgets everything.
     pub fn clear(&mut self) {
-        self.waiting.clear();
-        self.free.clear();
-        self.free.extend((0..self.units.len() as u32).rev());
+        self.line.clear();
+        self.unused.clear();
+        self.unused.extend((0..self.units.len() as u32).rev());
+        self.free_bytes = self.size_bytes;
     }
 }
 
@@ -92,12 +126,5 @@ impl std::ops::Index<u32> for WriteBuffer {
     #[inline]
     fn index(&self, id: u32) -> &Unit {
         &self.units[id as usize]
-    }
-}
-
-impl std::ops::IndexMut<u32> for WriteBuffer {
-    #[inline]
-    fn index_mut(&mut self, id: u32) -> &mut Unit {
-        &mut self.units[id as usize]
     }
 }

@@ -116,6 +116,8 @@ pub(super) struct Flash {
     bytes_per_s: u64,
     command_overhead: Nanos,
     planes: u32,
+    /// Arrays without a program to do.
+    idle: u32,
     /// Whether no program may begin.
     gated: bool,
     programs_running: u32,
@@ -150,6 +152,7 @@ impl Flash {
             bytes_per_s: config.channel.bandwidth.0,
             command_overhead: config.channel.command_overhead,
             planes: layout.planes,
+            idle: layout.arrays(),
             gated: false,
             programs_running: 0,
             marked_running: 0,
@@ -228,7 +231,7 @@ impl Flash {
         let random = self.random.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 48;
         // Uniform in mean x (1 - variation, 1 + variation), in 1/65536.
         let factor = 65536 - self.variation + ((2 * self.variation * random) >> 16);
-        Nanos((u128::from(mean.0) * u128::from(factor) >> 16) as u64)
+        Nanos(((u128::from(mean.0) * u128::from(factor)) >> 16) as u64)
     }
 
     /// Books a transfer on an array's channel, not before `at`: start and end.
@@ -252,6 +255,11 @@ impl Flash {
         self.arrays[array as usize].pending
     }
 
+    /// Arrays without a program to do.
+    pub fn idle(&self) -> u32 {
+        self.idle
+    }
+
     /// Queues a job.
     pub fn enqueue(&mut self, array: u32, now: Nanos, job: Job, events: &mut Events<Event>) {
         let erase = job.kind == JobKind::Erase;
@@ -260,6 +268,7 @@ impl Flash {
         if erase {
             state.erases.push_back(&mut self.jobs, id);
         } else {
+            self.idle -= u32::from(state.pending == 0);
             state.pending += 1;
             state.programs.push_back(&mut self.jobs, id);
         }
@@ -322,6 +331,7 @@ impl Flash {
             JobKind::Erase => Step::FlashErase,
             JobKind::Program | JobKind::Save => {
                 state.pending -= 1;
+                self.idle += u32::from(state.pending == 0);
                 self.programs_running -= 1;
                 self.marked_running -= u32::from(job.mark != self.mark);
                 Step::FlashProgram
@@ -349,6 +359,11 @@ impl Flash {
         self.marked_running == 0
     }
 
+    /// Whether no program may begin.
+    pub fn is_gated(&self) -> bool {
+        self.gated
+    }
+
     /// Lets programs begin again.
     pub fn ungate(&mut self, now: Nanos, events: &mut Events<Event>) {
         self.gated = false;
@@ -367,6 +382,7 @@ impl Flash {
             channel.free_at = Nanos::ZERO;
         }
         self.jobs.clear();
+        self.idle = self.arrays.len() as u32;
         self.gated = false;
         self.programs_running = 0;
         self.marked_running = 0;

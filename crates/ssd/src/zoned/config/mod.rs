@@ -277,7 +277,8 @@ pub struct ZonedController {
     /// Processors.
     pub processors: u32,
     /// Commands that a processor advances in turn, each at its share of the speed;
-    /// further ones wait. With 1 it takes one after the other.
+    /// further ones wait. Commands to one zone keep their order. With 1 a processor
+    /// takes one after the other, and all commands keep their order.
     #[serde(default = "one")]
     pub sharing: u32,
     /// Coefficient of variation of service times, 0 to 1.

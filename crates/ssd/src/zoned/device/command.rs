@@ -1,5 +1,7 @@
 //! Commands inside the device, and the flash side of zones.
 
+use std::collections::VecDeque;
+
 use nvme::{Command, CommandId, LbaRange, QueueId, Status};
 use trace::RequestId;
 use units::Nanos;
@@ -74,8 +76,10 @@ pub(super) struct ZoneFlash {
     pub in_flight: u32,
     /// The buffer unit being filled.
     pub unit: u32,
-    /// Whether it is in line for a unit.
-    pub in_line: bool,
+    /// Full units that have no array yet, oldest first.
+    pub full: VecDeque<u32>,
+    /// Whether it is among the zones that take turns at arrays.
+    pub in_turn: bool,
     /// Commands that wait for the buffer.
     pub waiting: Fifo,
     pub finishing: Option<Finishing>,
@@ -98,7 +102,8 @@ impl ZoneFlash {
             durable_blocks: 0,
             in_flight: 0,
             unit: NONE,
-            in_line: false,
+            full: VecDeque::new(),
+            in_turn: false,
             waiting: Fifo::default(),
             finishing: None,
             placement: Box::default(),

@@ -5,18 +5,30 @@
 //! it finished or reset.
 
 use nvme::{ChangedZoneList, NamespaceId};
+use units::Nanos;
 
 use super::Zoned;
 use crate::zoned::zones::ControllerEvent;
 
 impl Zoned {
-    /// Something happens to zone `zone` of a namespace now. Returns whether it
-    /// applies to the zone in its state (ZNS 2.1.1.2); if so the zone is on the
-    /// namespace's Changed Zone List.
-    pub fn zone_event(&mut self, nsid: NamespaceId, zone: u32, event: ControllerEvent) -> bool {
+    /// Something happens to zone `zone` of a namespace at `now`, which is no earlier
+    /// than any time given before. Returns whether it applies to the zone in its state
+    /// (ZNS 2.1.1.2); if so the zone is on the namespace's Changed Zone List. What the
+    /// write buffer holds of a zone that takes no more writes goes to flash.
+    pub fn zone_event(&mut self, now: Nanos, nsid: NamespaceId, zone: u32, event: ControllerEvent) -> bool {
         let index = (nsid.0 as usize).wrapping_sub(1);
         let exists = self.config.namespaces.get(index).is_some_and(|zones| zone < *zones);
-        exists && self.namespaces[index].controller_event(zone, event)
+        if !exists || !self.namespaces[index].controller_event(zone, event) {
+            return false;
+        }
+        match event {
+            ControllerEvent::ReadOnly | ControllerEvent::Offline | ControllerEvent::Finished => {
+                let zone = self.zone_of(index, zone);
+                self.pad_open_unit(now, zone);
+            }
+            ControllerEvent::FinishRecommended | ControllerEvent::ResetRecommended => {}
+        }
+        true
     }
 
     /// The Changed Zone List log page (BFh) of a namespace, if there is such; reading

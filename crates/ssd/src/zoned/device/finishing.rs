@@ -125,7 +125,7 @@ impl Zoned {
 
     /// Fills a zone's open unit up with padding and sends all of its units to their
     /// arrays.
-    fn pad_open_unit(&mut self, now: Nanos, zone: u32) {
+    pub(super) fn pad_open_unit(&mut self, now: Nanos, zone: u32) {
         if self.zones[zone as usize].unit != NONE {
             self.pad_unit(zone, self.layout.program_bytes);
         }

@@ -134,8 +134,12 @@ impl Zoned {
         flash.ahead.clear();
         flash.units_on.fill(0);
         let unit = std::mem::replace(&mut flash.unit, NONE);
+        let full = std::mem::take(&mut flash.full);
         let finishing = flash.finishing.take();
         if unit != NONE {
+            self.buffer.give_back(unit);
+        }
+        for unit in full {
             self.buffer.give_back(unit);
         }
         if let Some(finishing) = finishing {

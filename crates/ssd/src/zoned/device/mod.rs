@@ -251,8 +251,11 @@ impl Zoned {
     }
 
     /// What commands have in common that the processors must keep in order: the zone
-    /// that they write or manage.
+    /// that they write or manage; where processors are not shared, every command.
     fn order(&self, id: u32) -> Option<u64> {
+        if self.config.controller.sharing == 1 {
+            return Some(u64::MAX);
+        }
         let (nsid, at) = match self.commands[id].command {
             Command::Write { nsid, range, .. } | Command::WriteZeroes { nsid, range, .. } => (nsid, range.start),
             Command::ZoneAppend { nsid, zone, .. } => (nsid, zone),
@@ -285,9 +288,16 @@ impl Zoned {
             Command::ZoneManagementSend { start, action, all, zrwa, .. } => {
                 self.manage(now, id, index, start, action, all, zrwa);
             }
-            Command::ZoneManagementReceive { .. } => {
-                let delay = self.config.controller.report.delay;
-                self.complete(now + delay, id);
+            Command::ZoneManagementReceive { start, action, filter, partial, bytes, .. } => {
+                let mut report = Vec::new();
+                match self.namespaces[index].report(start, action, filter, partial, bytes, &mut report) {
+                    Ok(()) => {
+                        self.commands[id].data = Some(report.into_boxed_slice());
+                        let delay = self.config.controller.report.delay;
+                        self.complete(now + delay, id);
+                    }
+                    Err(status) => self.fail(now, id, status),
+                }
             }
             Command::Deallocate { .. } => self.fail(now, id, Status::INVALID_OPCODE),
         }
@@ -321,14 +331,7 @@ impl Zoned {
                         status = Status::UNRECOVERED_READ;
                     }
                 },
-                Command::ZoneManagementReceive { nsid, start, action, filter, partial, bytes } => {
-                    let mut report = Vec::new();
-                    let zones = &self.namespaces[nsid.0 as usize - 1];
-                    match zones.report(start, action, filter, partial, bytes, &mut report) {
-                        Ok(()) => data = Some(report.into_boxed_slice()),
-                        Err(error) => status = error,
-                    }
-                }
+                Command::ZoneManagementReceive { .. } => data = cmd.data.take(),
                 _ => {}
             }
         }

@@ -35,6 +35,7 @@ impl Zoned {
         self.reading.fill(false);
         self.queued_reads.fill(crate::slab::Fifo::default());
         self.buffer.clear();
+        self.turns.clear();
         self.resets.clear();
         self.eraser.stop();
         self.waits.clear();
@@ -55,12 +56,14 @@ impl Zoned {
             self.apply_recovery();
         }
         for zone in 0..self.zones.len() as u32 {
-            if self.zones[zone as usize].placed_bytes > 0 || self.zones[zone as usize].unit != NONE {
-                self.zones[zone as usize].unit = NONE;
+            let flash = &mut self.zones[zone as usize];
+            if flash.placed_bytes > 0 || flash.unit != NONE || !flash.full.is_empty() {
+                (flash.unit, flash.in_turn) = (NONE, false);
+                flash.full.clear();
                 self.restore_flash(zone);
             }
             let flash = &mut self.zones[zone as usize];
-            (flash.finishing, flash.waiting, flash.in_line) = (None, crate::slab::Fifo::default(), false);
+            (flash.finishing, flash.waiting, flash.in_turn) = (None, crate::slab::Fifo::default(), false);
         }
         for pending in &mut self.pending {
             pending.clear();
@@ -108,13 +111,8 @@ impl Zoned {
             flash.unit = NONE;
         }
         if buffered && rest > 0 {
-            match self.buffer.take(zone, flash.generation, (placed / unit) as u32) {
-                Some(id) => {
-                    self.buffer[id].filled = rest as u32;
-                    flash.unit = id;
-                }
-                None => debug_assert!(false, "each active zone has a unit of the buffer"),
-            }
+            flash.unit = self.buffer.open(zone, flash.generation, (placed / unit) as u32);
+            self.buffer.put(flash.unit, rest, Nanos::ZERO);
         }
     }
 

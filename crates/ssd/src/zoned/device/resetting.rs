@@ -112,6 +112,7 @@ impl Zoned {
         let Some((timed, phase)) = self.resets.active.take() else { return };
         if phase != Phase::Ungated {
             self.flash.ungate(now, &mut self.events);
+            self.dispatch(now);
         }
         self.release(now, timed.command);
         self.next_reset(now);

@@ -8,9 +8,8 @@ use units::Nanos;
 
 use super::{Pending, Zoned};
 use crate::controller::link::Direction;
-use crate::slab::NONE;
 use crate::zoned::config::{AppendTiming, StripeOrder};
-use crate::zoned::flash::{Job, JobKind};
+use crate::zoned::flash::JobKind;
 use crate::zoned::mapping::UNMAPPED;
 use crate::zoned::zones::Written;
 
@@ -268,6 +267,7 @@ impl Zoned {
             JobKind::Save => self.saved(now, &job),
             JobKind::Program => self.unit_done(now, job.owner),
         }
+        self.dispatch(now);
         if self.flash.is_drained() {
             self.programs_drained(now);
         }
@@ -283,6 +283,5 @@ impl Zoned {
             self.finish_if_padded(now, unit.zone);
         }
         self.serve_line(now);
-        self.dispatch(now);
     }
 }
