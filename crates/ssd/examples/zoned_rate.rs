@@ -107,7 +107,7 @@ fn main() {
     };
 
     // Each place writes zone after zone of its own; a full one is followed by the next.
-    let mut written = vec![(0_u64, 0_u64); 8];
+    let mut written = [(0_u64, 0_u64); 8];
     measure("4 KiB writes, 8 zones", &mut now, commands, before, |now| {
         run(device.as_mut(), now, 8, commands, |place| {
             let (turn, at) = &mut written[usize::from(place)];

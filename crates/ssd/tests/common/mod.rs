@@ -139,6 +139,15 @@ impl<D: Device> Rig<D> {
         assert!(self.done.drain(..).all(|completion| completion.status.is_success()));
     }
 
+    /// Runs until one command completes: its status.
+    pub fn status(&mut self) -> nvme::Status {
+        while self.done.is_empty() {
+            self.now = self.device.next_event().expect("a command is outstanding");
+            self.device.advance(self.now, &mut self.done);
+        }
+        self.done.pop().unwrap().status
+    }
+
     /// Moves time to `until`, with no command outstanding.
     pub fn run_until(&mut self, until: Nanos) {
         self.device.advance(until, &mut self.done);
