@@ -134,13 +134,15 @@ pub fn judge(device: &Described, tables: &[Table], options: &JudgeOptions<'_>) -
     options.observer.begin(cases.len() + wanted.len(), 0);
     let halted = || options.stop.load(Ordering::Relaxed);
     let simulator = Simulator { device, host: options.host, halted: &halted };
-    let no_peaks = |_: &Stream, _: Option<ResetMode>| None;
+    let no_peaks = |_: &Contest| None;
     let alone: Vec<Result<Figures, Unfit>> = parallel(wanted.len(), 0, options, |index| {
         (format!("{} alone", wanted[index].victim), simulator.run(&Case::Contest(wanted[index]), &no_peaks))
     })?;
-    let peaks = |stream: &Stream, reset: Option<ResetMode>| {
+    let peaks = |contest: &Contest| {
+        let stream = contest.interferer?;
         let modelled = || {
-            let index = wanted.iter().position(|contest| *contest == peak_contest(stream, reset))?;
+            let peak = peak_contest(&stream, contest.emulated, contest.reset);
+            let index = wanted.iter().position(|contest| *contest == peak)?;
             alone[index].as_ref().ok()?.get(Figure::Iops)
         };
         measured.get(&stream.operation).copied().or_else(modelled)
@@ -212,19 +214,19 @@ fn measured_peaks(tables: &[Table]) -> BTreeMap<Operation, f64> {
 
 /// The experiment that yields a stream's peak. Lazy resets were limited to a
 /// part of what synchronous ones reach.
-fn peak_contest(stream: &Stream, reset: Option<ResetMode>) -> Contest {
+fn peak_contest(stream: &Stream, emulated: bool, reset: Option<ResetMode>) -> Contest {
     let victim = Stream { rate: Rate::Unlimited, ..*stream };
     let reset = reset.map(|_| ResetMode::Sync);
-    Contest { victim, interferer: None, active: 1.0, reset, finish_chunk_bytes: None }
+    Contest { victim, interferer: None, active: 1.0, runtime_s: None, emulated, reset, finish_chunk_bytes: None }
 }
 
 /// Interferers whose peak nobody measured.
 fn wanted_peaks(cases: &[&Case], measured: &BTreeMap<Operation, f64>) -> Vec<Contest> {
     let mut wanted: Vec<Contest> = Vec::new();
     for case in cases {
-        let Case::Contest(Contest { interferer: Some(stream), reset, .. }) = case else { continue };
+        let Case::Contest(Contest { interferer: Some(stream), emulated, reset, .. }) = case else { continue };
         let limited = matches!(stream.rate, Rate::PercentOfPeak(_)) && !measured.contains_key(&stream.operation);
-        let contest = peak_contest(stream, *reset);
+        let contest = peak_contest(stream, *emulated, *reset);
         if limited && !wanted.contains(&contest) {
             wanted.push(contest);
         }

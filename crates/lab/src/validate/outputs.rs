@@ -1,6 +1,7 @@
 //! What a comparison leaves behind: a page of charts, and a table of errors.
 
 use crate::device::Described;
+use crate::interference::Operation;
 use crate::report::{
     Comparison, DeviceData, Estimate, ReportData, Severity, SweepLine, SweepPlot, Unit, Warning, render,
 };
@@ -152,7 +153,8 @@ fn place(row: &RowVerdict) -> Option<Place> {
 
 fn contest_place(row: &RowVerdict, contest: &Contest) -> Place {
     let against = row.against.map_or("nothing", |operation| operation.name());
-    let depths = contest.victim.queue_depth > 1 || row.label.contains("QD");
+    let loaded = if contest.victim.operation.is_management() { contest.interferer } else { Some(contest.victim) };
+    let depths = loaded.is_some_and(|stream| stream.queue_depth > 1 || stream.operation != Operation::Write);
     Place {
         title: format!("{} with {against}", contest.victim.operation),
         x_label: if depths { "queue depth" } else { "threads" },

@@ -293,16 +293,32 @@ fn load(sheet: &Sheet, row: &SheetRow) -> Result<Row, TableError> {
 
 /// The published interferers (`jobs/job.fio` of each microbenchmark of the
 /// artifact): block size and queue depth. One thread each.
-fn published_interferer(operation: Operation) -> (u64, u32) {
-    match operation {
-        Operation::Write => (64 << 10, 1),
-        Operation::Append => (8 << 10, 8),
-        Operation::Read => (8 << 10, 64),
-        Operation::Reset => (0, 1),
+fn published_interferer(operation: Operation, victim: Operation) -> (u64, u32) {
+    match (operation, victim) {
+        (Operation::Write, _) => (64 << 10, 1),
+        (Operation::Append, Operation::Read) => (4 << 10, 1),
+        (Operation::Append, _) => (8 << 10, 8),
+        (Operation::Read, _) => (8 << 10, 64),
+        (Operation::Reset, _) => (0, 1),
         // One block, after which the zone is finished.
-        Operation::Finish => (4 << 10, 1),
+        (Operation::Finish, _) => (4 << 10, 1),
     }
 }
+
+/// The interferer's block size out of its bandwidth and its rate, where the row
+/// has both: in whole KiB.
+fn interferer_block(sheet: &Sheet, row: &SheetRow) -> Result<Option<u64>, CsvError> {
+    let bandwidth = sheet.number(row, "interferer_bw_mib_s")?;
+    let rate = sheet.number(row, "interferer_ops_per_s")?;
+    Ok(bandwidth.zip(rate).and_then(|(mib_s, rate)| {
+        let kib = mib_s * 1024.0 / rate;
+        let whole = kib.round();
+        (whole >= 1.0 && whole <= 1024.0 && (kib - whole).abs() < 0.05 * whole).then_some(whole as u64 * 1024)
+    }))
+}
+
+/// I/Os up to which a run is simulated whole.
+const WHOLE_RUN_IOS: f64 = 2e6;
 
 fn contest(sheet: &Sheet, row: &SheetRow) -> Result<Row, TableError> {
     let (victim, interferer) = (sheet.text(row, "victim"), sheet.text(row, "interferer"));
@@ -320,6 +336,9 @@ fn contest(sheet: &Sheet, row: &SheetRow) -> Result<Row, TableError> {
     let own_rate = |column: &str| sheet.number(row, column);
     let (while_running, over_all) = (own_rate("interferer_iops_mean")?, first(sheet, row, &["interferer_ops_per_s"])?);
     let active = active_part(while_running, over_all);
+    let own_block = interferer_block(sheet, row)?;
+    let runtime_s = sheet.number(row, "victim_runtime_s")?.filter(|runtime| *runtime > 0.0);
+    let rate_of_victim = first(sheet, row, &["victim_iops", "victim_iops_mean"])?;
     let streams = || -> Result<Case, String> {
         let victim: Operation = victim.parse().map_err(|error| format!("victim: {error}"))?;
         let interferer: Option<Operation> = match interferer {
@@ -335,7 +354,7 @@ fn contest(sheet: &Sheet, row: &SheetRow) -> Result<Row, TableError> {
         let rate = if rate_pct >= 100.0 { Rate::Unlimited } else { Rate::PercentOfPeak(rate_pct) };
         let stream = |operation: Operation, threads, queue_depth, rate| Stream {
             operation,
-            block_bytes: if operation.is_management() { published_interferer(operation).0 } else { block_bytes },
+            block_bytes: if operation.is_management() { published_interferer(operation, victim).0 } else { block_bytes },
             threads,
             queue_depth,
             rate,
@@ -347,7 +366,8 @@ fn contest(sheet: &Sheet, row: &SheetRow) -> Result<Row, TableError> {
             (stream(victim, 1, 1, Rate::Unlimited), other)
         } else {
             let other = present.map(|operation| {
-                let (block_bytes, queue_depth) = published_interferer(operation);
+                let (published, queue_depth) = published_interferer(operation, victim);
+                let block_bytes = own_block.filter(|_| !operation.is_management()).unwrap_or(published);
                 Stream { operation, block_bytes, threads: 1, queue_depth, rate }
             });
             (stream(victim, threads, queue_depth, Rate::Unlimited), other)
@@ -359,11 +379,15 @@ fn contest(sheet: &Sheet, row: &SheetRow) -> Result<Row, TableError> {
             other => return Err(format!("reset_mode is `{other}`; known are sync and lazy")),
         };
         let finish_chunk_bytes = chunk_kib.map(|kib| bytes(kib, "finish_chunk_kib")).transpose()?;
-        Ok(Case::Contest(Contest { victim, interferer, active, reset, finish_chunk_bytes }))
+        let short = |runtime: &f64| rate_of_victim.is_some_and(|rate| rate * runtime <= WHOLE_RUN_IOS);
+        let managed = interferer.is_some_and(|stream| stream.operation.is_management());
+        let runtime_s = runtime_s.filter(short).filter(|_| managed && active >= 1.0);
+        let emulated = sheet.has(&["reset_mode"]) || sheet.has(&["finish_chunk_kib"]);
+        Ok(Case::Contest(Contest { victim, interferer, active, runtime_s, emulated, reset, finish_chunk_bytes }))
     };
     let case = streams();
     let mut measured = Figures::default();
-    measured.put(Figure::Iops, first(sheet, row, &["victim_iops", "victim_iops_mean"])?);
+    measured.put(Figure::Iops, rate_of_victim);
     for (figure, name) in [
         (Figure::Mean, "victim_lat_mean_us"),
         (Figure::P50, "victim_lat_p50_us"),
@@ -398,9 +422,17 @@ fn active_part(while_running: Option<f64>, over_all: Option<f64>) -> f64 {
 fn alone(sheet: &Sheet, row: &SheetRow) -> Result<Row, TableError> {
     let op = sheet.text(row, "op");
     let case = op.parse::<Operation>().map_err(|error| error.to_string()).map(|operation| {
-        let (block_bytes, queue_depth) = published_interferer(operation);
+        let (block_bytes, queue_depth) = published_interferer(operation, operation);
         let victim = Stream { operation, block_bytes, threads: 1, queue_depth, rate: Rate::Unlimited };
-        Case::Contest(Contest { victim, interferer: None, active: 1.0, reset: None, finish_chunk_bytes: None })
+        Case::Contest(Contest {
+            victim,
+            interferer: None,
+            active: 1.0,
+            runtime_s: None,
+            emulated: false,
+            reset: None,
+            finish_chunk_bytes: None,
+        })
     });
     let mut measured = Figures::default();
     measured.put(Figure::Iops, first(sheet, row, &["ops_per_s", "iops"])?);

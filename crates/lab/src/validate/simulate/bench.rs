@@ -281,8 +281,11 @@ impl Slot {
         sim.sleep_until(self.pace.from).await;
         loop {
             if let Some(interval_ns) = self.pace.interval_ns {
-                let turn = self.pace.issued.get();
-                self.pace.issued.set(turn + 1);
+                let issued = self.pace.issued.get();
+                self.pace.issued.set(issued + 1);
+                // fio's zoned fork learns of a finish's bytes when it is done,
+                // and has set the time of the next one by then: one goes ahead.
+                let turn = if self.operation == Operation::Finish { issued.saturating_sub(1) } else { issued };
                 let due = self.pace.from + Nanos((turn as f64 * interval_ns) as u64);
                 if due > sim.now() {
                     sim.sleep_until(due).await;
@@ -331,8 +334,9 @@ impl Slot {
                 self.data(io(BioOp::Zone(ZoneOp::Finish), 0), guard).await?;
             }
         }
-        if path.delay > Nanos::ZERO {
-            sim.sleep(path.delay).await;
+        let delay = path.delay + self.jitter();
+        if delay > Nanos::ZERO {
+            sim.sleep(delay).await;
         }
         let _guard = if self.alone { None } else { Some(self.thread.busy.lock().await) };
         if path.complete > Nanos::ZERO {
@@ -355,6 +359,16 @@ impl Slot {
             std::task::Poll::Ready(done) => done,
             std::task::Poll::Pending => command.await,
         }
+    }
+
+    /// A draw of the host's random delay.
+    fn jitter(&self) -> Nanos {
+        let mean_ns = self.rig.path.jitter.0 as f64;
+        if mean_ns == 0.0 {
+            return Nanos::ZERO;
+        }
+        let draw: f64 = self.thread.work.borrow_mut().rng.random();
+        Nanos((-(1.0 - draw).ln() * mean_ns) as u64)
     }
 
     fn count(&self, began: Nanos) {

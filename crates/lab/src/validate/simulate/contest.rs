@@ -13,23 +13,28 @@ use units::Nanos;
 use super::bench::{Bench, StreamPlan, Window, Zones, start};
 use super::{Peaks, Simulator, Unfit, designs, full_zones};
 use crate::interference::Operation;
-use crate::validate::case::{Contest, Rate, ResetMode, Stream};
+use crate::validate::case::{Contest, Rate, Stream};
 use crate::validate::figure::{Figure, Figures};
 use crate::validate::hosts::Host;
 
-/// When the streams begin to count.
+/// When the streams begin to count, in a window of the steady state.
 const WARM_UP: Nanos = Nanos::from_millis(250);
+/// When the victim of finishes begins to count, in a whole run: `ramp_time` of
+/// the published job files, where the other jobs have none.
+const RAMP: Nanos = Nanos::from_secs(5);
 /// Least length of the window with an interferer, and without.
 const LEAST_DISTURBED: Nanos = Nanos::from_secs(2);
 const LEAST_ALONE: Nanos = Nanos::from_millis(500);
+/// I/Os to see before the end, where nothing disturbs.
+const IOS_ALONE: u64 = 200_000;
 /// Management operations to see before the end, where they are the victim and
 /// where they disturb.
 const OPERATIONS_OF_VICTIM: u64 = 12;
 const OPERATIONS_OF_INTERFERER: u64 = 2;
-/// The end in any case.
+/// The end of a window in any case.
 const MOST: Nanos = Nanos::from_secs(120);
 /// Virtual time between two looks at how far it is.
-const SLICE: Nanos = Nanos::from_millis(50);
+const SLICE: Nanos = Nanos::from_millis(10);
 
 pub(super) fn run(simulator: &Simulator<'_>, contest: &Contest, peaks: &Peaks<'_>) -> Result<Figures, Unfit> {
     let streams: Vec<&Stream> = [Some(&contest.victim), contest.interferer.as_ref()].into_iter().flatten().collect();
@@ -39,13 +44,11 @@ pub(super) fn run(simulator: &Simulator<'_>, contest: &Contest, peaks: &Peaks<'_
     changes.extend(full_zones(filled(&streams, &shares)));
     let profile = simulator.profile(&changes)?;
     let threads: u32 = streams.iter().map(|stream| stream.threads).sum();
-    // Rows that choose the device's designs come from an emulator.
-    let emulated = contest.reset.is_some() || contest.finish_chunk_bytes.is_some();
-    let host = simulator.host(if emulated { Host::VirtualMachine } else { Host::IoUringCmd });
+    let host = simulator.host(if contest.emulated { Host::VirtualMachine } else { Host::IoUringCmd });
     let mut bench = Bench::new(&profile, threads, host)?;
     check(&streams, &bench.rig.zones)?;
 
-    let limit = contest.interferer.map(|stream| limit(&stream, contest.reset, peaks)).transpose()?.flatten();
+    let limit = limit(contest, peaks)?;
     let least = match (&contest.interferer, limit) {
         (None, _) => LEAST_ALONE,
         (Some(_), None) => LEAST_DISTURBED,
@@ -55,10 +58,18 @@ pub(super) fn run(simulator: &Simulator<'_>, contest: &Contest, peaks: &Peaks<'_
             Nanos((periods * 1e9 / rate) as u64)
         }
     };
-    if least > MOST {
+    if contest.runtime_s.is_none() && least > MOST {
         return Err(Unfit(format!("one operation of the interferer takes {least}; more than {MOST} is not simulated")));
     }
-    let window = Window { from: Rc::new(Cell::new(WARM_UP)), to: Rc::new(Cell::new(Nanos::MAX)) };
+    let whole = contest.runtime_s.map(|runtime_s| Nanos((runtime_s * 1e9) as u64));
+    let (from, least) = match whole {
+        None => (WARM_UP, least),
+        Some(runtime) if contest.interferer.is_some_and(|stream| stream.operation == Operation::Finish) => {
+            (RAMP, runtime)
+        }
+        Some(runtime) => (Nanos::ZERO, runtime),
+    };
+    let window = Window { from: Rc::new(Cell::new(from)), to: Rc::new(Cell::new(Nanos::MAX)) };
     let mut cpu = 0;
     let mut tallies = Vec::new();
     for (index, (stream, share)) in streams.iter().zip(&shares).enumerate() {
@@ -74,7 +85,7 @@ pub(super) fn run(simulator: &Simulator<'_>, contest: &Contest, peaks: &Peaks<'_
             first_cpu: cpu,
             from: Nanos::ZERO,
             until: if disturbs && contest.active < 1.0 {
-                WARM_UP + Nanos((least.0 as f64 * contest.active) as u64)
+                from + Nanos((least.0 as f64 * contest.active) as u64)
             } else {
                 Nanos::MAX
             },
@@ -84,14 +95,20 @@ pub(super) fn run(simulator: &Simulator<'_>, contest: &Contest, peaks: &Peaks<'_
         tallies.push(start(&bench.rig, &plan, &window));
     }
 
-    let victim_wants = if contest.victim.operation.is_management() { OPERATIONS_OF_VICTIM } else { 1 };
+    let victim_wants = match &contest.interferer {
+        _ if contest.victim.operation.is_management() => OPERATIONS_OF_VICTIM,
+        None => IOS_ALONE,
+        Some(_) => 1,
+    };
     let interferer_wants = match &contest.interferer {
-        Some(stream) if stream.operation.is_management() && contest.active >= 1.0 => OPERATIONS_OF_INTERFERER,
+        Some(stream) if stream.operation.is_management() && contest.active >= 1.0 && whole.is_none() => {
+            OPERATIONS_OF_INTERFERER
+        }
         _ => 0,
     };
-    let mut now = WARM_UP;
+    let mut now = from;
     bench.executor.run_until(now);
-    let mut end = WARM_UP + least;
+    let mut end = from + least;
     loop {
         while now < end {
             now = (now + SLICE).min(end);
@@ -109,10 +126,10 @@ pub(super) fn run(simulator: &Simulator<'_>, contest: &Contest, peaks: &Peaks<'_
         let exhausted = tallies.iter().any(|tally| tally.borrow().exhausted);
         let seen = |index: usize| tallies.get(index).map_or(0, |tally| tally.borrow().latency.count());
         let enough = seen(0) >= victim_wants && seen(1) >= interferer_wants;
-        if enough || exhausted || now >= MOST {
+        if enough || exhausted || whole.is_some() || now >= MOST {
             break;
         }
-        end = (now + SLICE * 4).min(MOST);
+        end = (now + SLICE * 20).min(MOST);
     }
 
     let victim = tallies[0].borrow();
@@ -123,11 +140,11 @@ pub(super) fn run(simulator: &Simulator<'_>, contest: &Contest, peaks: &Peaks<'_
     let rate = |tally: &super::bench::Tally, management: bool, end: Nanos| {
         let count = tally.latency.count();
         let between = tally.last_at.since(tally.first_at).as_secs_f64();
-        if management && count >= 2 && between > 0.0 {
+        if management && whole.is_none() && count >= 2 && between > 0.0 {
             // From completion to completion: a window cuts long operations.
             (count - 1) as f64 / between
         } else {
-            count as f64 / end.since(WARM_UP).as_secs_f64().max(1e-9)
+            count as f64 / end.since(from).as_secs_f64().max(1e-9)
         }
     };
     figures.put(Figure::Iops, Some(rate(&victim, contest.victim.operation.is_management(), now)));
@@ -135,8 +152,13 @@ pub(super) fn run(simulator: &Simulator<'_>, contest: &Contest, peaks: &Peaks<'_
     figures.put_latency(&victim.latency);
     if let (Some(stream), Some(tally)) = (&contest.interferer, tallies.get(1)) {
         let tally = tally.borrow();
-        let ran = WARM_UP + Nanos((now.since(WARM_UP).0 as f64 * contest.active) as u64);
-        figures.put(Figure::InterfererPerS, Some(rate(&tally, stream.operation.is_management(), ran)));
+        let ran = from + Nanos((now.since(from).0 as f64 * contest.active) as u64);
+        let per_s = match whole {
+            // The interferer counts from its own start.
+            Some(_) => tally.completed as f64 / now.as_secs_f64().max(1e-9),
+            None => rate(&tally, stream.operation.is_management(), ran),
+        };
+        figures.put(Figure::InterfererPerS, Some(per_s));
         if !tally.latency.is_empty() {
             figures.put(Figure::InterfererMean, Some(tally.latency.mean_ns() / 1e3));
             figures.put(Figure::InterfererP95, Some(tally.latency.percentile(95.0).0 as f64 / 1e3));
@@ -145,12 +167,13 @@ pub(super) fn run(simulator: &Simulator<'_>, contest: &Contest, peaks: &Peaks<'_
     Ok(figures)
 }
 
-/// Operations a second that the interferer may do.
-fn limit(stream: &Stream, reset: Option<ResetMode>, peaks: &Peaks<'_>) -> Result<Option<f64>, Unfit> {
+/// Operations a second that the interferer may do; `None` where it is not limited.
+fn limit(contest: &Contest, peaks: &Peaks<'_>) -> Result<Option<f64>, Unfit> {
+    let Some(stream) = &contest.interferer else { return Ok(None) };
     match stream.rate {
         Rate::Unlimited => Ok(None),
         Rate::PerSecond(rate) => Ok(Some(rate)),
-        Rate::PercentOfPeak(percent) => match peaks(stream, reset) {
+        Rate::PercentOfPeak(percent) => match peaks(contest) {
             Some(peak) if peak > 0.0 => Ok(Some(peak * percent / 100.0)),
             _ => Err(Unfit(format!("the rate of {}s alone is not known", stream.operation))),
         },

@@ -10,7 +10,7 @@ use std::fmt;
 use ssd::profile::Profile;
 use toml::{Table, Value};
 
-use super::case::{Case, Contest, ResetMode, Stream};
+use super::case::{Case, Contest, ResetMode};
 use super::figure::Figures;
 use super::hosts::Host;
 use crate::device::Described;
@@ -42,8 +42,9 @@ pub(super) struct Simulator<'a> {
     pub(super) halted: &'a (dyn Fn() -> bool + Sync),
 }
 
-/// Rates of interferers alone, in operations a second: what 100 % means.
-pub(super) type Peaks<'a> = dyn Fn(&Stream, Option<ResetMode>) -> Option<f64> + Sync + 'a;
+/// The rate of a contest's interferer alone, in operations a second: what 100 %
+/// of it means.
+pub(super) type Peaks<'a> = dyn Fn(&Contest) -> Option<f64> + Sync + 'a;
 
 impl Simulator<'_> {
     /// The modelled figures of a case.
