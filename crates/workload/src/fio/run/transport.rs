@@ -1,7 +1,7 @@
 //! How a thread's I/O gets to the device and back: system calls, interrupts,
 //! polling.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -37,8 +37,8 @@ pub(super) enum Path {
     SubmissionThread {
         /// To that thread.
         to: UnboundedSender<(Bio, Rc<Handed>)>,
-        /// When the interrupt handlers due on that thread's core have returned.
-        interrupts_until: Nanos,
+        /// Interrupts on its core.
+        interrupts: Rc<Cell<Interrupts>>,
     },
     /// A driver in the program.
     User,
@@ -49,8 +49,9 @@ impl Path {
         match options.engine.kind {
             EngineKind::Spdk => Self::User,
             kind if kind.is_uring() && options.polled_submission => {
-                let to = submission_thread(sim.clone(), disk.clone(), core, submit_cost);
-                Self::SubmissionThread { to, interrupts_until: Nanos::ZERO }
+                let interrupts = Rc::new(Cell::new(Interrupts::default()));
+                let to = submission_thread(sim.clone(), disk.clone(), core, submit_cost, interrupts.clone());
+                Self::SubmissionThread { to, interrupts }
             }
             kind if kind.is_uring() && options.polled_completion => Self::KernelPolled,
             _ => Self::Kernel,
@@ -66,6 +67,16 @@ impl Path {
             Self::SubmissionThread { .. } | Self::User => Some(Polls::Program),
         }
     }
+}
+
+/// Interrupts on the core of a submission thread, which they hold up: blk-mq
+/// completes where it was submitted.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Interrupts {
+    /// When the handlers due have returned.
+    until: Nanos,
+    /// Time they have taken in all.
+    taken: Nanos,
 }
 
 /// Where a thread polls.
@@ -97,15 +108,32 @@ impl Future for &Handed {
     }
 }
 
-/// Takes I/Os one after the other, each at `cost`. It ends with its sender.
-fn submission_thread(sim: Handle, disk: BlockDevice, core: u16, cost: Nanos) -> UnboundedSender<(Bio, Rc<Handed>)> {
+/// Takes I/Os one after the other, each at `cost`, interrupts not counted. It
+/// ends with its sender.
+fn submission_thread(
+    sim: Handle,
+    disk: BlockDevice,
+    core: u16,
+    cost: Nanos,
+    interrupts: Rc<Cell<Interrupts>>,
+) -> UnboundedSender<(Bio, Rc<Handed>)> {
     // The job's iodepth bounds the channel.
     let (to, mut from) = mpsc::unbounded::<(Bio, Rc<Handed>)>();
     let task = {
         let sim = sim.clone();
         async move {
             while let Some((bio, handed)) = from.recv().await {
-                sim.sleep(cost).await;
+                let Interrupts { until, mut taken } = interrupts.get();
+                let mut done_at = sim.now().max(until) + cost;
+                loop {
+                    sim.sleep_until(done_at).await;
+                    let more = interrupts.get().taken - taken;
+                    if more == Nanos::ZERO {
+                        break;
+                    }
+                    done_at += more;
+                    taken += more;
+                }
                 let submitted = HandedState::Submitted(disk.submit(core, bio));
                 if let HandedState::Waiting(Some(waker)) = handed.0.replace(submitted) {
                     waker.wake();
@@ -293,11 +321,13 @@ impl Thread {
         let mut handled_at = now;
         for _ in 0..count {
             let Some((flight, result)) = self.flights.reap() else { break };
-            handled_at = match &mut self.path {
+            handled_at = match &self.path {
                 Path::Kernel => self.interrupt(flight.request),
-                Path::SubmissionThread { interrupts_until, .. } => {
-                    *interrupts_until = now.max(*interrupts_until) + complete;
-                    *interrupts_until
+                Path::SubmissionThread { interrupts, .. } => {
+                    let Interrupts { until, taken } = interrupts.get();
+                    let until = now.max(until) + complete;
+                    interrupts.set(Interrupts { until, taken: taken + complete });
+                    until
                 }
                 Path::KernelPolled | Path::User => handled_at + complete,
             };

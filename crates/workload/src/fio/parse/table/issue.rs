@@ -298,7 +298,7 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     flag(
         "sqthread_poll",
         &[],
-        "A thread of the kernel with a core of its own takes submissions, one after the other: they cost the job nothing, and the job polls for completions. As in fio there is no slat.",
+        "A thread of the kernel with a core of its own takes submissions, one after the other: they cost the job nothing, and the job polls for completions, whose interrupts hold that thread up. As in fio there is no slat.",
         |o, v| {
             o.polled_submission = v.boolean()?;
             Ok(())
