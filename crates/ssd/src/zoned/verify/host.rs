@@ -1,19 +1,18 @@
 //! A host that knows what every block may hold.
 //!
-//! The device processes commands in the order in which they come, so the naive
-//! model executes each at its submission, and status, assigned block and reports
-//! are compared exactly. A read sees each block as it was at some moment between
-//! submission and completion. After a power cut each zone must be one that was there
-//! at some moment since the last completed command, less the tail that a volatile
-//! buffer may have lost: never data that a completed flush or FUA write covered, and
-//! no gap.
+//! The device's trace says in which order it processed the commands; the naive model
+//! executes them in that order, and status, assigned block and report are compared
+//! exactly. A read sees each block as it was at some moment between submission and
+//! completion. After a power cut each zone must be one that was there at some moment
+//! since the last completed command, less the tail that a volatile buffer may have
+//! lost: never data that a completed flush or FUA write covered, and no gap.
 
 use std::collections::BTreeMap;
 
 use nvme::{
     Command, CommandId, Lba, LbaRange, NamespaceId, QueueId, Status, ZoneReceiveAction, ZoneReportFilter, ZoneState,
 };
-use trace::RequestId;
+use trace::{Recorder, RequestId, Step};
 use units::Nanos;
 
 use super::super::config::ZonedConfig;
@@ -27,14 +26,37 @@ use crate::{Completion, Contents, Device, Submission};
 struct Sent {
     command: Command,
     namespace: usize,
-    order: u64,
-    expected: Result<Reply, Status>,
+    request: u64,
+    extension: Vec<u8>,
+    /// When it was processed, and what it must lead to.
+    processed: Option<(u64, Result<Reply, Status>)>,
     /// Reads: values of each block that it may return. Reports: what they may be.
     stamps: Vec<Vec<u64>>,
     reports: Vec<Vec<u8>>,
     /// Writes: zone and its life, and one past the last block written. Flushes:
     /// the same for each zone whose writes had completed.
     covers: Vec<(usize, u64, u64)>,
+}
+
+impl Sent {
+    /// Adds what a read or report returns now to what it may return.
+    fn may_return_now(&mut self, model: &Model) {
+        if !matches!(self.command, Command::Read { .. } | Command::ZoneManagementReceive { .. }) {
+            return;
+        }
+        match model.look(&self.command) {
+            Ok(Reply::Read(stamps)) => {
+                self.stamps.resize(stamps.len(), Vec::new());
+                for (allowed, stamp) in self.stamps.iter_mut().zip(stamps) {
+                    if !allowed.contains(&stamp) {
+                        allowed.push(stamp);
+                    }
+                }
+            }
+            Ok(Reply::Report(report)) => self.reports.push(report),
+            _ => {}
+        }
+    }
 }
 
 /// A zone after a command.
@@ -61,14 +83,21 @@ struct Track {
 /// The host, its device and its knowledge.
 pub(super) struct Host {
     device: Zoned,
-    pub(super) models: Vec<Model>,
+    recorder: Recorder,
+    /// The zones after the commands processed so far.
+    models: Vec<Model>,
+    /// The zones after all commands sent, if they are processed in this order: for
+    /// placing writes.
+    ahead: Vec<Model>,
     tracks: Vec<Vec<Track>>,
     now: Nanos,
     outstanding: BTreeMap<u16, Sent>,
     next_cid: u16,
+    requests: u64,
+    /// Commands processed.
     order: u64,
-    /// Order of the last command known to be processed.
-    processed: u64,
+    /// The latest order of a completed command.
+    completed: u64,
     pub(super) done: u64,
 }
 
@@ -77,6 +106,8 @@ impl Host {
         let mut device = Zoned::new(config).unwrap();
         device.keep_contents(&Contents::Memory, true).unwrap();
         device.set_mutant(mutant);
+        let recorder = Recorder::bounded(1 << 16);
+        device.set_recorder(recorder.clone());
         let identity = device.identity();
         let zoned = identity.zoned.as_ref().unwrap();
         let shape = |zones: u32| Shape {
@@ -106,13 +137,16 @@ impl Host {
             .collect();
         Self {
             device,
+            recorder,
+            ahead: models.clone(),
             models,
             tracks,
             now: Nanos::ZERO,
             outstanding: BTreeMap::new(),
             next_cid: 0,
+            requests: 0,
             order: 0,
-            processed: 0,
+            completed: 0,
             done: 0,
         }
     }
@@ -145,7 +179,7 @@ impl Host {
                 if self.outstanding.len() >= 24 {
                     self.drain()?;
                 }
-                if let Some((namespace, command)) = resolve(action, &self.models) {
+                if let Some((namespace, command)) = resolve(action, &self.ahead) {
                     self.submit(namespace, command);
                 }
                 Ok(())
@@ -154,49 +188,63 @@ impl Host {
     }
 
     fn submit(&mut self, namespace: usize, command: Command) {
-        self.order += 1;
-        let (order, cid) = (self.order, self.next_cid);
+        self.requests += 1;
+        let (request, cid) = (self.requests, self.next_cid);
         self.next_cid = self.next_cid.wrapping_add(1);
-        // Stamps name the command, so that a block tells which write it is from.
-        let stamp = order;
-        let model = &mut self.models[namespace];
-        let extension = vec![order as u8; model.shape.extension_bytes];
+        let model = &self.models[namespace];
+        let extension = vec![request as u8; model.shape.extension_bytes];
+        // Stamps are requests, so that a block tells which write it is from.
         let data = match command {
-            Command::Write { range, .. } => Some(fill(stamp, range.count, self.device.identity().lba_bytes)),
-            Command::ZoneAppend { blocks, .. } => Some(fill(stamp, blocks, self.device.identity().lba_bytes)),
+            Command::Write { range, .. } => Some(fill(request, range.count, self.device.identity().lba_bytes)),
+            Command::ZoneAppend { blocks, .. } => Some(fill(request, blocks, self.device.identity().lba_bytes)),
             Command::ZoneManagementSend { .. } => Some(extension.clone().into_boxed_slice()),
             _ => None,
         };
-        let expected = model.execute(&command, stamp, Some(&extension));
         let mut sent = Sent {
             command: command.clone(),
             namespace,
-            order,
-            expected,
+            request,
+            extension,
+            processed: None,
             stamps: Vec::new(),
             reports: Vec::new(),
             covers: Vec::new(),
         };
-        match (&sent.command, &sent.expected) {
-            (Command::Read { .. }, Ok(Reply::Read(stamps))) => {
-                sent.stamps = stamps.iter().map(|stamp| vec![*stamp]).collect();
-            }
-            (Command::ZoneManagementReceive { .. }, Ok(Reply::Report(report))) => sent.reports = vec![report.clone()],
-            (Command::Flush { .. }, _) => {
+        match command {
+            Command::Read { .. } | Command::ZoneManagementReceive { .. } => sent.may_return_now(model),
+            Command::Flush { .. } => {
                 let zones = self.tracks[namespace].iter().enumerate();
                 sent.covers = zones.map(|(index, track)| (index, track.life, track.acknowledged)).collect();
             }
-            _ => self.note_versions(&mut sent),
+            _ => drop(self.ahead[namespace].execute(&command, request, Some(&sent.extension))),
         }
         let submission =
-            Submission { queue: QueueId(1), cid: CommandId(cid), command, data, request: RequestId(order) };
+            Submission { queue: QueueId(1), cid: CommandId(cid), command, data, request: RequestId(request) };
         self.outstanding.insert(cid, sent);
         self.device.submit(self.now, submission);
     }
 
+    /// Executes what the device has processed.
+    fn follow(&mut self) {
+        for span in self.recorder.take().0 {
+            if span.step != Step::Process {
+                continue;
+            }
+            let cid = self.outstanding.iter().find(|(_, sent)| sent.request == span.request.0).map(|(cid, _)| *cid);
+            if let Some(mut sent) = cid.and_then(|cid| self.outstanding.remove(&cid)) {
+                self.order += 1;
+                let model = &mut self.models[sent.namespace];
+                let result = model.execute(&sent.command, sent.request, Some(&sent.extension));
+                let result = sent.processed.insert((self.order, result)).1.clone();
+                self.note_versions(&mut sent, &result);
+                self.outstanding.insert(cid.unwrap_or_default(), sent);
+            }
+        }
+    }
+
     /// After a command that may have changed zones: their versions, and what
     /// outstanding reads and reports may return.
-    fn note_versions(&mut self, sent: &mut Sent) {
+    fn note_versions(&mut self, sent: &mut Sent, result: &Result<Reply, Status>) {
         let namespace = sent.namespace;
         let model = &self.models[namespace];
         for (index, track) in self.tracks[namespace].iter_mut().enumerate() {
@@ -209,9 +257,9 @@ impl Host {
                 track.life += 1;
                 track.acknowledged = 0;
             }
-            track.versions.push(Version { order: sent.order, life: track.life, zone: zone.clone() });
+            track.versions.push(Version { order: self.order, life: track.life, zone: zone.clone() });
         }
-        let written = match (&sent.command, &sent.expected) {
+        let written = match (&sent.command, result) {
             (Command::Write { range, .. } | Command::WriteZeroes { range, .. }, Ok(_)) => {
                 Some((range.start.0, range.count))
             }
@@ -223,20 +271,9 @@ impl Host {
             let end = start % model.shape.zone_blocks + u64::from(count);
             sent.covers.push((zone, self.tracks[namespace][zone].life, end));
         }
-        for other in self.outstanding.values_mut().filter(|other| other.namespace == namespace) {
-            if !matches!(other.command, Command::Read { .. } | Command::ZoneManagementReceive { .. }) {
-                continue;
-            }
-            match model.look(&other.command) {
-                Ok(Reply::Read(stamps)) => {
-                    for (allowed, stamp) in other.stamps.iter_mut().zip(stamps) {
-                        if !allowed.contains(&stamp) {
-                            allowed.push(stamp);
-                        }
-                    }
-                }
-                Ok(Reply::Report(report)) => other.reports.push(report),
-                _ => {}
+        for other in self.outstanding.values_mut() {
+            if other.namespace == namespace {
+                other.may_return_now(model);
             }
         }
     }
@@ -248,6 +285,7 @@ impl Host {
         {
             self.now = next;
             self.device.advance(next, &mut done);
+            self.follow();
             for completion in done.drain(..) {
                 self.complete(completion)?;
             }
@@ -272,6 +310,7 @@ impl Host {
                 }
             }
         }
+        self.ahead.clone_from(&self.models);
         Ok(())
     }
 
@@ -280,7 +319,10 @@ impl Host {
             return Err(format!("{completion:?} answers nothing"));
         };
         self.done += 1;
-        let Sent { command, namespace, order, expected, .. } = &sent;
+        let Sent { command, namespace, .. } = &sent;
+        let Some((order, expected)) = &sent.processed else {
+            return Err(format!("{command:?} completes before it is processed"));
+        };
         let status = match expected {
             Ok(_) => Status::SUCCESS,
             Err(status) => *status,
@@ -301,7 +343,7 @@ impl Host {
             }
             _ => {}
         }
-        self.processed = self.processed.max(*order);
+        self.completed = self.completed.max(*order);
         let fua = matches!(
             command,
             Command::Write { fua: true, .. }
@@ -319,10 +361,10 @@ impl Host {
                 *durable = (*durable).max(*end);
             }
         }
-        // What was there before the last processed command is over.
-        let processed = self.processed;
+        // What was there before the last completed command is over.
+        let completed = self.completed;
         for track in self.tracks.iter_mut().flatten() {
-            let current = track.versions.iter().rposition(|version| version.order <= processed).unwrap_or(0);
+            let current = track.versions.iter().rposition(|version| version.order <= completed).unwrap_or(0);
             track.versions.drain(..current);
             let oldest = track.versions[0].life;
             track.durable.retain(|life, _| *life >= oldest);
@@ -420,7 +462,9 @@ impl Host {
                 return Err(format!("{} zones open and {} active after the cut", model.open(), model.active()));
             }
         }
-        self.processed = self.order;
+        self.completed = self.order;
+        self.ahead.clone_from(&self.models);
+        self.recorder.take();
         self.read_everything()
     }
 
