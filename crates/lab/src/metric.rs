@@ -45,20 +45,21 @@ enum Statistic {
 
 /// Directions by the names that specs may use, and by those of the results: an
 /// append is a write, and a zone is reset by a trim or before it is written again.
-const DIRECTIONS: [(&str, &[&str]); 7] = [
+const DIRECTIONS: [(&str, &[&str]); 8] = [
     ("read", &["read"]),
     ("write", &["write"]),
     ("append", &["write"]),
     ("trim", &["trim"]),
     ("reset", &["trim", "reset"]),
     ("finish", &["finish"]),
+    ("management", &["trim", "reset", "finish"]),
     ("sync", &["sync"]),
 ];
 
 /// Why a name is not a metric.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "`{name}` is not a metric; write read|write|append|trim|reset|finish|sync, or job.NAME, or job.NAME.write, a dot, and \
+    "`{name}` is not a metric; write read|write|append|trim|reset|finish|management|sync, or job.NAME, or job.NAME.write, a dot, and \
      iops|iops_mean|count|mib_per_s|mb_per_s|mean_us|max_us|p50_us|p99_us|p99.9_us (such as read.p99_us), or \
      device.write_amplification, or cpu.cores_busy, or counter.NAME"
 )]

@@ -11,7 +11,7 @@ use crate::spec::Experiment;
 /// One experiment of an index.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct IndexEntry {
-    /// Its short name.
+    /// What the contents call it.
     pub name: String,
     /// Its title.
     pub title: String,
@@ -29,9 +29,15 @@ pub struct IndexEntry {
 
 impl IndexEntry {
     /// Of a finished experiment whose results are in `folder` beside the index.
-    pub fn finished(experiment: &Experiment, runs: &[RunResult], finished: &Finished, folder: &str) -> Self {
+    pub fn finished(
+        name: &str,
+        experiment: &Experiment,
+        runs: &[RunResult],
+        finished: &Finished,
+        folder: &str,
+    ) -> Self {
         Self {
-            name: experiment.name.clone(),
+            name: name.to_owned(),
             title: experiment.spec.title.clone(),
             description: experiment.spec.description.clone(),
             points: finished.points.len(),
@@ -42,9 +48,9 @@ impl IndexEntry {
     }
 
     /// Of an experiment that could not be run.
-    pub fn failed(experiment: &Experiment, message: String) -> Self {
+    pub fn failed(name: &str, experiment: &Experiment, message: String) -> Self {
         Self {
-            name: experiment.name.clone(),
+            name: name.to_owned(),
             title: experiment.spec.title.clone(),
             description: experiment.spec.description.clone(),
             failures: vec![message],

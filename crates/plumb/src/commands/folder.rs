@@ -16,6 +16,8 @@ use crate::terminal::print_table;
 
 /// One spec of the folder.
 struct Item {
+    /// Its path below the folder, without `.toml`.
+    name: String,
     experiment: Experiment,
     plan: Vec<PlannedRun>,
     store: Store,
@@ -35,13 +37,18 @@ pub fn run(arguments: &RunArguments) -> Done {
     let mut items = Vec::with_capacity(files.len());
     // All of them before the first run, so that a fault in the last shows at once.
     for file in &files {
-        let experiment = load(arguments, file)?;
-        let plan = lab::plan(&experiment)?;
-        items.push((experiment, plan));
+        let planned = load(arguments, file).and_then(|experiment| {
+            let plan = lab::plan(&experiment)?;
+            Ok((experiment, plan))
+        });
+        // Not every message names the file, and here are many.
+        let (experiment, plan) = planned.inspect_err(|_| eprintln!("in {}:", file.display()))?;
+        let name = file.strip_prefix(&arguments.file).unwrap_or(file).with_extension("");
+        items.push((name.display().to_string(), experiment, plan));
     }
-    let open = |(experiment, plan): (Experiment, Vec<PlannedRun>)| {
+    let open = |(name, experiment, plan): (String, Experiment, Vec<PlannedRun>)| {
         let store = open(&parent.join(folder_name(&experiment)), &experiment, arguments.fresh)?;
-        Ok(Item { experiment, plan, store })
+        Ok(Item { name, experiment, plan, store })
     };
     let items: Vec<Item> = items.into_iter().map(open).collect::<Result<_, Failure>>()?;
     let batches: Vec<Batch<'_>> =
@@ -59,19 +66,19 @@ pub fn run(arguments: &RunArguments) -> Done {
     let mut entries = Vec::with_capacity(items.len());
     let mut documents = Vec::with_capacity(items.len());
     for (item, outcome) in items.iter().zip(outcomes) {
-        let name = item.experiment.name.clone();
+        let name = &item.name;
         if let Err(error) = outcome {
             eprintln!("FAILED: {name}: {error}");
             code = ExitCode::from(EXIT_FAILED);
-            entries.push(IndexEntry::failed(&item.experiment, error.to_string()));
+            entries.push(IndexEntry::failed(name, &item.experiment, error.to_string()));
             continue;
         }
         let runs = lab::finished(&item.plan, &item.store, arguments.shard)?;
         let finished = lab::outputs::write_all(&item.store, &item.experiment, &runs)?;
-        if verdict(&name, &runs, finished.missed()) != ExitCode::SUCCESS {
+        if verdict(name, &runs, finished.missed()) != ExitCode::SUCCESS {
             code = ExitCode::from(EXIT_FAILED);
         }
-        entries.push(IndexEntry::finished(&item.experiment, &runs, &finished, &folder_name(&item.experiment)));
+        entries.push(IndexEntry::finished(name, &item.experiment, &runs, &finished, &folder_name(&item.experiment)));
         documents.push(finished.json);
     }
     let index = index_path(&parent, &arguments.file);
