@@ -98,7 +98,11 @@ impl Zoned {
         if unit.serial != job.serial || unit.generation != flash.generation {
             return;
         }
-        flash.saved = (unit.index, u64::from(job.bytes) / self.layout.lba_bytes);
+        let saved = (unit.index, u64::from(job.bytes) / self.layout.lba_bytes);
+        // Copies of several units may be under way; a later one can end first.
+        if flash.saved.0 == NONE || saved > flash.saved {
+            flash.saved = saved;
+        }
         self.extend_durable(now, unit.zone);
     }
 
