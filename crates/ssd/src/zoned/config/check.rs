@@ -307,7 +307,7 @@ impl ZonedConfig {
         if !(0.0..=1.0).contains(&self.controller.variation) {
             return out_of_range("controller.variation", self.controller.variation, "0 to 1");
         }
-        // A page of at most 16 MiB keeps every byte count of one operation in 32 bits.
+        // Byte counts of one operation fit 32 bits.
         for (key, size) in [("stripe.unit", stripe.unit.0), ("cell.program_unit", self.program_unit_bytes())] {
             if size > 1 << 30 {
                 return out_of_range(key, ByteSize(size), "at most 1GiB");

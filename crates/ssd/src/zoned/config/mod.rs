@@ -313,10 +313,12 @@ pub struct ZonedController {
     pub reopen: Nanos,
 }
 
-/// The write buffer: units of `cell.program_unit`, each of one zone at a time.
+/// The write buffer.
 ///
-/// A zone that has none free for its next data waits; units that come free go
-/// to waiting zones in turn, a padding finish being one of them.
+/// Commands get room in order of arrival and wait while there is none. A zone's data
+/// is programmed `cell.program_unit` at a time, and its room comes free when the
+/// program has ended. Zones with full units take turns at idle arrays; a zone that a
+/// measured finish pads is one of them, and its padding takes no room.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ZonedBuffer {

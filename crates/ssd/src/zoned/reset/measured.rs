@@ -3,12 +3,13 @@
 //! A reset takes a base time, and a time that goes with the share of the zone that
 //! the host wrote; padding of a finish is not charged. A zone that was not finished
 //! costs more: up to a maximum while part of it is written, a fixed time when it
-//! is full. Resets run one at a time in the whole device. During the share that
-//! goes with what was written no program begins anywhere, and programs in flight
-//! end first, so every writer stalls once per reset when the buffer is full; reads
-//! meet only the few arrays that erase. Measured in the data of "Performance
-//! Characterization of NVMe Flash Devices with Zoned Namespaces" (CLUSTER '23) and ConfZNS++ (SYSTOR '24): reset after finish
-//! 1.656 + 13.716 x ms, latency of n concurrent resets n times that of one.
+//! is full. Resets run one at a time in the whole device. After the base time the
+//! programs in flight end; then, for the time that goes with what was written, no
+//! program begins anywhere, so every writer stalls once per reset as soon as the
+//! buffer is full. Reads meet only the few arrays that erase. Measured in the data of
+//! "Performance Characterization of NVMe Flash Devices with Zoned Namespaces"
+//! (CLUSTER '23) and ConfZNS++ (SYSTOR '24): reset after finish 1.656 + 13.716 x ms,
+//! latency of n concurrent resets n times that of one.
 
 use units::Nanos;
 
