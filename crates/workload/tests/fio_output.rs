@@ -36,6 +36,38 @@ fn failures_are_in_the_text() {
 }
 
 #[test]
+fn zone_management_has_lines_of_its_own() {
+    let jobs = "[global]\nzonemode=zbd\nioengine=io_uring_cmd\n[finish]\nrw=write\nbs=4k\nsize=4z\nfinish=1\n\
+        [again]\nstonewall\nrw=write\nbs=128k\noffset=4z\nsize=1z\nio_size=2m";
+    let reports = run_on(common::zoned(""), jobs, 1);
+    let text = text(&reports, &[], &Header::default());
+    for line in
+        ["\n  finish: IOPS=", "(3056KiB/", "\n FINISH: bw=", "; 0 zone resets", "; 2 zone resets", "\n  reset: IOPS="]
+    {
+        assert!(text.contains(line), "{line:?} is not in {text}");
+    }
+    let json: Value = serde_json::from_str(&json_plus(&reports, &Header::default())).unwrap();
+    let (finish, again) = (&json["jobs"][0], &json["jobs"][1]);
+    assert_eq!((&finish["finish"]["total_ios"], &finish["write"]["total_ios"]), (&4.into(), &4.into()));
+    assert_eq!(
+        (&finish["finish"]["io_bytes"], &finish["write"]["io_bytes"]),
+        (&(4 * 764 * 1024).into(), &(4 * 768 * 1024).into())
+    );
+    assert!(finish["finish"]["clat_ns"]["percentile"]["99.000000"].as_u64().unwrap() > 8_000_000, "{finish:#}");
+    assert_eq!((&again["reset"]["total_ios"], &again["plumb"]["zone_resets"]), (&2.into(), &2.into()));
+    assert!(again["finish"].is_null() && finish["reset"].is_null());
+}
+
+#[test]
+fn windows_without_completions_are_no_samples() {
+    // Every 2 s one I/O; the run ends with the fifth, in the middle of a window.
+    let job = "[a]\nrw=randread\nnorandommap\nsize=1m\nrate=2k\nruntime=10\ntime_based";
+    let report = &run(job, Nanos::from_millis(600))[0];
+    let (_, iops) = report.samples(&report.directions.read);
+    assert_eq!((report.ios(), iops.mean, iops.count), (5, 2.0, 4), "{iops:?}");
+}
+
+#[test]
 fn the_same_seed_gives_the_same_bytes() {
     let job = "[a]\nioengine=io_uring\nrw=randrw\niodepth=8\nsize=4m\nrate_iops=20000\nrate_process=poisson\nbsrange=4k-16k\nnumjobs=3";
     let bytes = |seed| {

@@ -155,7 +155,7 @@ impl Thread {
         let usage = self.cpu.usage();
         let mut measured = self.measured.borrow_mut();
         // A thread that polls keeps its core all the time.
-        let elapsed = self.host.sim.now().since(started_at);
+        let elapsed = measured.finished_at.since(started_at);
         (measured.cpu.user, measured.cpu.system) = match self.path.polls() {
             None => (self.spun, usage.busy.since(self.spun)),
             Some(Polls::Kernel) => (self.spun, elapsed.since(self.spun)),
