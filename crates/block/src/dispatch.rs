@@ -91,8 +91,7 @@ impl Queue {
             self.hctxs[index].note_round(false);
         }
         let namespaces = self.schedulers.len();
-        for turn in self.turn..self.turn + namespaces {
-            let namespace = turn % namespaces;
+        for namespace in (self.turn..namespaces).chain(0..self.turn) {
             while self.scheduled > 0 && self.schedulers[namespace].has_work(hctx) {
                 self.scheduler_calls += 1;
                 let Some(rq) = self.schedulers[namespace].dispatch(&mut self.pool, hctx, now) else { break };
@@ -100,7 +99,7 @@ impl Queue {
                 if self.issue(now, rq) == Issue::Busy {
                     self.requeue(rq);
                     // The tags are scarce: another namespace goes first next time.
-                    self.turn = (namespace + 1) % namespaces;
+                    self.turn = if namespace + 1 == namespaces { 0 } else { namespace + 1 };
                     return;
                 }
                 let owner = self.pool.requests[rq].hctx;

@@ -85,9 +85,6 @@ pub(crate) fn bios<'a>(pool: &'a Pool, request: &Request) -> impl Iterator<Item 
 
 /// A run of sectors in the namespace's logical blocks.
 fn range(limits: &Limits, sector: u64, bytes: u64) -> LbaRange {
-    let block_bytes = u64::from(limits.logical_block_bytes);
-    let byte = sector * Sector::BYTES;
-    debug_assert!(byte.is_multiple_of(block_bytes) && bytes.is_multiple_of(block_bytes));
     // The limits keep every request below 2^32 blocks.
-    LbaRange { start: Lba(byte / block_bytes), count: (bytes / block_bytes) as u32 }
+    LbaRange { start: Lba(limits.blocks(sector * Sector::BYTES)), count: limits.blocks(bytes) as u32 }
 }

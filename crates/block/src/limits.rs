@@ -98,7 +98,12 @@ impl Limits {
     /// The limits of the namespace of `blocks` logical blocks.
     pub(crate) fn new(identity: &Identity, blocks: u64, config: &QueueConfig) -> Self {
         let block_sectors = u64::from(identity.lba_bytes) / Sector::BYTES;
-        debug_assert!(block_sectors > 0, "logical blocks of {} bytes", identity.lba_bytes);
+        // NVMe gives the size as a power of two (LBADS).
+        debug_assert!(
+            block_sectors > 0 && identity.lba_bytes.is_power_of_two(),
+            "logical blocks of {} bytes",
+            identity.lba_bytes
+        );
         // Whole logical blocks, one at least, as blk_validate_limits does.
         let whole = |sectors: u64| (sectors - sectors % block_sectors).max(block_sectors);
         let max_hw_sectors = whole(u64::from(identity.max_transfer_bytes).min(NVME_MAX_BYTES) / Sector::BYTES);
@@ -123,6 +128,17 @@ impl Limits {
             fua: identity.supports_fua,
             zoned: zoned.map(|zoned| ZoneLimits::new(zoned, block_sectors, capacity_sectors, max_hw_sectors)),
         }
+    }
+
+    /// Whether a place or length in bytes is a whole number of logical blocks.
+    pub(crate) fn aligned(&self, bytes: u64) -> bool {
+        bytes & (u64::from(self.logical_block_bytes) - 1) == 0
+    }
+
+    /// A place or length in bytes as logical blocks.
+    pub(crate) fn blocks(&self, bytes: u64) -> u64 {
+        debug_assert!(self.aligned(bytes));
+        bytes >> self.logical_block_bytes.trailing_zeros()
     }
 
     /// Largest request of `op` in bytes (blk_queue_get_max_sectors).
@@ -175,7 +191,7 @@ impl Limits {
         let mut cut = match op {
             BioOp::Read | BioOp::Write => {
                 let by_segments = u64::from(self.max_segments) * u64::from(self.segment_bytes);
-                self.max_bytes(op).min(by_segments - by_segments % block)
+                self.max_bytes(op).min(by_segments & !(block - 1))
             }
             BioOp::Discard | BioOp::WriteZeroes => self.max_bytes(op),
             BioOp::ZoneAppend | BioOp::Zone(_) | BioOp::ZoneReport => return bytes,
@@ -185,7 +201,7 @@ impl Limits {
         {
             cut = cut.min((zones.zone_sectors - sector % zones.zone_sectors) * Sector::BYTES);
         }
-        debug_assert!(cut >= block && cut.is_multiple_of(block));
+        debug_assert!(cut >= block && self.aligned(cut));
         bytes.min(cut)
     }
 }

@@ -43,6 +43,8 @@ pub(crate) struct Queue {
     pub(crate) scheduled: u32,
     /// The namespace whose scheduler is asked first next time.
     pub(crate) turn: usize,
+    /// Whether the device has zones.
+    zoned: bool,
     /// Zone write plugs of each namespace.
     pub(crate) zone_plugs: Vec<ZonePlugs>,
     /// Zones whose write has ended: (namespace, zone, CPU it ended on).
@@ -117,6 +119,7 @@ impl Queue {
         };
         let zones = |limits: &Limits| limits.zoned.as_ref().map_or(0, |zones| zones.zones);
         let schedulers = limits.iter().map(|_| scheduler()).collect();
+        let zoned = identity.zoned.is_some();
         let zone_plugs = limits.iter().map(|limits| ZonePlugs::new(zones(limits))).collect();
         let pool = Pool {
             bios: Slab::new(),
@@ -133,6 +136,7 @@ impl Queue {
             scheduler_kind,
             scheduled: 0,
             turn: 0,
+            zoned,
             zone_plugs,
             unplugged: Vec::new(),
             device,
@@ -156,26 +160,21 @@ impl Queue {
     /// Takes a bio in and returns its slot; the result is fetched with `poll`.
     pub(crate) fn submit(&mut self, now: Nanos, cpu: u16, bio: Bio, mut plug: Option<&mut PlugList>) -> u32 {
         self.bios += 1;
-        let cpu = cpu % self.map.len() as u16;
-        let verdict = self.check(&bio);
+        let cpus = self.map.len() as u16;
+        let cpu = if cpu < cpus { cpu } else { cpu % cpus };
+        let special = bio.op.is_zoned() || bio.flags.contains(BioFlags::PASSTHROUGH);
+        let verdict = self.check(&bio, special);
         let slot = self.pool.bios.insert(BioSlot::new(bio, now));
         if let Err(status) = verdict {
             self.complete_bio(slot, status, None, now);
             return slot;
         }
-        let bio = &mut self.pool.bios[slot];
-        let limits = &self.pool.limits[place(bio.nsid)];
-        if bio.op == BioOp::Write && bio.bytes == 0 {
-            // An empty flush is the same command either way.
-            bio.flags -= BioFlags::PASSTHROUGH;
-        }
-        if bio.op == BioOp::ZoneReport {
-            bio.flags |= BioFlags::PASSTHROUGH;
-        }
-        if bio.flags.contains(BioFlags::PASSTHROUGH) {
+        if special && self.is_passthrough(now, slot) {
             self.submit_part(now, cpu, slot, plug);
             return slot;
         }
+        let bio = &mut self.pool.bios[slot];
+        let limits = &self.pool.limits[place(bio.nsid)];
         if !limits.write_cache && bio.flags.intersects(BioFlags::PREFLUSH | BioFlags::FUA) {
             // Nothing to flush (submit_bio_noacct).
             bio.flags -= BioFlags::PREFLUSH | BioFlags::FUA;
@@ -184,14 +183,7 @@ impl Queue {
                 return slot;
             }
         }
-        let (nsid, op, sector, bytes) = (bio.nsid, bio.op, bio.sector, bio.bytes);
-        let whole = limits.split_bytes(op, sector, bytes) == bytes;
-        match op {
-            BioOp::Zone(ZoneOp::Reset | ZoneOp::Finish) => self.abort_plugged(now, nsid, Some(sector)),
-            BioOp::Zone(ZoneOp::ResetAll) => self.abort_plugged(now, nsid, None),
-            _ => {}
-        }
-        if whole {
+        if limits.split_bytes(bio.op, bio.sector, bio.bytes) == bio.bytes {
             self.submit_part(now, cpu, slot, plug);
         } else {
             self.split(now, cpu, slot, &mut plug);
@@ -200,50 +192,56 @@ impl Queue {
     }
 
     /// Whether a bio is one the device could take (submit_bio_noacct,
-    /// bio_check_eod, blk_check_zone_append).
-    fn check(&self, bio: &Bio) -> Result<(), Status> {
+    /// bio_check_eod).
+    fn check(&self, bio: &Bio, special: bool) -> Result<(), Status> {
         if self.dead {
             return Err(Status::ABORTED_POWER_LOSS);
         }
         let limits = self.pool.limits.get(place(bio.nsid)).ok_or(Status::INVALID_NAMESPACE)?;
-        let op = bio.op;
-        if (op.is_zoned() && limits.zoned.is_none()) || (op == BioOp::Discard && limits.max_discard_sectors == 0) {
-            return Err(Status::INVALID_OPCODE);
+        let empty = bio.op == BioOp::Write && bio.flags.contains(BioFlags::PREFLUSH) && bio.bytes == 0;
+        if special && !empty {
+            return check_special(limits, bio);
         }
-        let block_bytes = u64::from(limits.logical_block_bytes);
         let flush = bio.flags.intersects(BioFlags::PREFLUSH | BioFlags::FUA);
-        let empty = op == BioOp::Write && bio.flags.contains(BioFlags::PREFLUSH) && bio.bytes == 0;
-        let management = matches!(op, BioOp::Zone(_));
-        let passthrough = bio.flags.contains(BioFlags::PASSTHROUGH) && !empty;
         let start_byte = bio.sector.0.checked_mul(Sector::BYTES).ok_or(Status::LBA_OUT_OF_RANGE)?;
-        let wrong = (flush && !op.carries_data())
-            || (bio.bytes == 0) != (empty || management)
-            || !start_byte.is_multiple_of(block_bytes)
-            || (!bio.bytes.is_multiple_of(block_bytes) && op != BioOp::ZoneReport)
-            || bio.data.as_ref().is_some_and(|data| !op.carries_data() || data.len() as u64 != bio.bytes)
-            || (passthrough && bio.flags.contains(BioFlags::PREFLUSH));
+        let wrong = (flush && bio.op != BioOp::Write)
+            || (bio.bytes == 0 && !empty)
+            || !limits.aligned(start_byte | bio.bytes)
+            || bio.data.as_ref().is_some_and(|data| bio.op != BioOp::Write || data.len() as u64 != bio.bytes);
         if wrong {
             return Err(Status::INVALID_FIELD);
         }
-        if passthrough || op == BioOp::ZoneReport {
-            let most = limits.max_hw_sectors * Sector::BYTES;
-            return if op == BioOp::Discard || bio.bytes <= most { Ok(()) } else { Err(Status::INVALID_FIELD) };
-        }
         let end = start_byte.checked_add(bio.bytes).ok_or(Status::LBA_OUT_OF_RANGE)?;
-        let capacity_bytes = limits.capacity_sectors * Sector::BYTES;
-        if !empty && (end > capacity_bytes || start_byte >= capacity_bytes) {
+        if !empty && end > limits.capacity_sectors * Sector::BYTES {
             return Err(Status::LBA_OUT_OF_RANGE);
         }
-        if let Some(zones) = &limits.zoned
-            && op.is_zoned()
-        {
-            let fits = bio.bytes <= limits.max_bytes(op) && limits.segments(op, bio.bytes) <= limits.max_segments(op);
-            let misplaced = op == BioOp::Zone(ZoneOp::ResetAll) && bio.sector != Sector(0);
-            if !zones.starts_at(bio.sector.0) || !fits || misplaced {
-                return Err(Status::INVALID_FIELD);
-            }
+        if bio.op == BioOp::Discard && limits.max_discard_sectors == 0 {
+            return Err(Status::INVALID_OPCODE);
         }
         Ok(())
+    }
+
+    /// Notes what a zone operation or passthrough does on its way in, and says
+    /// whether it is passthrough.
+    fn is_passthrough(&mut self, now: Nanos, slot: u32) -> bool {
+        let bio = &mut self.pool.bios[slot];
+        if bio.op == BioOp::Write && bio.bytes == 0 {
+            // An empty flush is the same command either way.
+            bio.flags -= BioFlags::PASSTHROUGH;
+        }
+        if bio.op == BioOp::ZoneReport {
+            bio.flags |= BioFlags::PASSTHROUGH;
+        }
+        let (nsid, op, sector) = (bio.nsid, bio.op, bio.sector);
+        if bio.flags.contains(BioFlags::PASSTHROUGH) {
+            return true;
+        }
+        match op {
+            BioOp::Zone(ZoneOp::Reset | ZoneOp::Finish) => self.abort_plugged(now, nsid, Some(sector)),
+            BioOp::Zone(ZoneOp::ResetAll) => self.abort_plugged(now, nsid, None),
+            _ => {}
+        }
+        false
     }
 
     /// Cuts a bio into parts that each fit a request (block/blk-merge.c). Every
@@ -298,7 +296,8 @@ impl Queue {
                 return;
             }
         }
-        if let Some((place, zone)) = self.plugged_zone(bio)
+        if self.zoned
+            && let Some((place, zone)) = self.plugged_zone(bio)
             && !self.zone_plugs[place].admit(&mut self.pool.bios, zone, bio)
         {
             self.zone_plug_waits += 1;
@@ -308,6 +307,7 @@ impl Queue {
     }
 
     /// Makes a request for a bio, or lets it wait for a tag.
+    #[inline(always)]
     fn request(&mut self, now: Nanos, cpu: u16, bio: u32, mut plug: Option<&mut PlugList>) {
         let hctx = self.map[usize::from(cpu)];
         if !self.has_request_tag(hctx)
@@ -352,7 +352,8 @@ impl Queue {
 
     /// Lets a zone's write take those in line along that continue it
     /// (blk_zone_write_plug_init_request).
-    fn gather_plugged(&mut self, rq: Rq, (place, zone): (usize, u32)) {
+    fn gather_plugged(&mut self, rq: Rq) {
+        let Some((place, zone)) = self.plugged_zone(self.pool.requests[rq].first_bio) else { return };
         while let Some(bio) = self.zone_plugs[place].first(zone)
             && self.pool.bio_mergeable(bio)
             && self.pool.merge_kind(rq, bio).is_some()
@@ -398,7 +399,7 @@ impl Queue {
 
     /// Makes a request for a bio and sends it on its way; a tag is free.
     pub(crate) fn make_request(&mut self, now: Nanos, cpu: u16, hctx: u16, bio: u32, plug: Option<&mut PlugList>) {
-        let zone = self.plugged_zone(bio);
+        let zone_plugged = self.zoned && self.plugged_zone(bio).is_some();
         let slot = &self.pool.bios[bio];
         let (nsid, op, flags, bytes) = (slot.nsid, slot.op, slot.flags, slot.bytes);
         let limits = self.pool.limits(nsid);
@@ -407,7 +408,7 @@ impl Queue {
         request.sector = slot.sector;
         request.bytes = bytes;
         request.segments = limits.segments(op, bytes);
-        request.zone_plugged = zone.is_some();
+        request.zone_plugged = zone_plugged;
         (request.first_bio, request.last_bio) = (bio, bio);
         let queue = &mut self.hctxs[usize::from(hctx)];
         match self.scheduler_kind {
@@ -433,8 +434,8 @@ impl Queue {
             }
         }
         let rq = self.pool.requests.insert(request);
-        if let Some(zone) = zone {
-            self.gather_plugged(rq, zone);
+        if zone_plugged {
+            self.gather_plugged(rq);
         }
         match plug {
             Some(plug) => self.add_to_plug(now, plug, rq),
@@ -554,4 +555,41 @@ impl Queue {
         }
         self.complete_bio(parent, status, None, at);
     }
+}
+
+/// Whether a zone operation or passthrough is one the device could take
+/// (blk_check_zone_append, blkdev_zone_mgmt, blk_rq_map_user).
+fn check_special(limits: &Limits, bio: &Bio) -> Result<(), Status> {
+    let op = bio.op;
+    let management = matches!(op, BioOp::Zone(_));
+    let passthrough = bio.flags.contains(BioFlags::PASSTHROUGH) || op == BioOp::ZoneReport;
+    if (op.is_zoned() && limits.zoned.is_none()) || (op == BioOp::Discard && limits.max_discard_sectors == 0) {
+        return Err(Status::INVALID_OPCODE);
+    }
+    let start_byte = bio.sector.0.checked_mul(Sector::BYTES).ok_or(Status::LBA_OUT_OF_RANGE)?;
+    let flush = bio.flags.intersects(BioFlags::PREFLUSH | BioFlags::FUA);
+    let wrong = (flush && !op.carries_data())
+        || (passthrough && bio.flags.contains(BioFlags::PREFLUSH))
+        || (bio.bytes == 0) != management
+        || !limits.aligned(start_byte)
+        || (!limits.aligned(bio.bytes) && op != BioOp::ZoneReport)
+        || bio.data.as_ref().is_some_and(|data| !op.carries_data() || data.len() as u64 != bio.bytes);
+    if wrong {
+        return Err(Status::INVALID_FIELD);
+    }
+    if passthrough {
+        // The rest is for the device to judge.
+        let fits = op == BioOp::Discard || bio.bytes <= limits.max_hw_sectors * Sector::BYTES;
+        return if fits { Ok(()) } else { Err(Status::INVALID_FIELD) };
+    }
+    let Some(zones) = &limits.zoned else { return Err(Status::INVALID_OPCODE) };
+    if bio.sector.0 >= limits.capacity_sectors {
+        return Err(Status::LBA_OUT_OF_RANGE);
+    }
+    let fits = bio.bytes <= limits.max_bytes(op) && limits.segments(op, bio.bytes) <= limits.max_segments(op);
+    let misplaced = op == BioOp::Zone(ZoneOp::ResetAll) && bio.sector != Sector(0);
+    if !zones.starts_at(bio.sector.0) || !fits || misplaced {
+        return Err(Status::INVALID_FIELD);
+    }
+    Ok(())
 }

@@ -55,7 +55,7 @@ pub(crate) struct Request {
     pub(crate) counted: bool,
     /// Epochs for which ZINC held it back, and write units it counts as in flight.
     pub(crate) holds: u32,
-    pub(crate) write_units: u64,
+    pub(crate) write_units: u32,
     previous: Rq,
     next: Rq,
 }

@@ -129,7 +129,8 @@ impl Scheduler for Zinc {
         }
         let rq = self.deadline.dispatch(pool, hctx, now)?;
         let units = write_units(&pool.requests[rq]);
-        pool.requests[rq].write_units = units;
+        // At most 8 MiB are in one command.
+        pool.requests[rq].write_units = units as u32;
         self.in_flight_units += units;
         for class in &mut self.classes {
             class.dispatched_units += units;
@@ -141,8 +142,8 @@ impl Scheduler for Zinc {
         match self.class_of(request.kind) {
             Some(place) => self.classes[place].wake_below_threshold(self.in_flight_units),
             None => {
-                debug_assert!(self.in_flight_units >= request.write_units);
-                self.in_flight_units -= request.write_units;
+                debug_assert!(self.in_flight_units >= u64::from(request.write_units));
+                self.in_flight_units -= u64::from(request.write_units);
                 self.deadline.finished(request);
             }
         }
