@@ -1,14 +1,16 @@
 //! The Linux multi-queue block layer (blk-mq), in the model.
 //!
 //! Bios go in, NVMe commands come out: plugging, merging, splitting, software
-//! and hardware queues with tags, I/O schedulers, and the flush state machine.
+//! and hardware queues with tags, I/O schedulers, zone write plugging, and the
+//! flush state machine.
 //! The rules are those of Linux 6.12; each module names the kernel file it follows.
 //!
 //! The path of a bio, module by module:
 //!
-//! 1. [`BlockDevice`] takes it; `queue` checks it, cuts it at the [`Limits`],
-//!    tries to merge it (`pool`), and makes a request of it once a tag is free
-//!    (`hctx`), waiting in line otherwise.
+//! 1. [`BlockDevice`] takes it; `queue` checks it (`check`), cuts it at the [`Limits`],
+//!    tries to merge it (`pool`), lets a write wait while another is on its way
+//!    to the same zone (`zone_plug`), and makes a request of it once a tag is
+//!    free (`hctx`), waiting in line otherwise.
 //! 2. A request with PREFLUSH or FUA that the device cannot honour alone goes
 //!    through `flush`; one submitted through a [`Plug`] is held back; any other
 //!    goes to the scheduler (`scheduler`: `none`, `mq_deadline`, `zinc`) or straight on.
@@ -18,6 +20,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod bio;
+mod check;
 mod config;
 mod device;
 mod dispatch;

@@ -191,36 +191,6 @@ impl Queue {
         slot
     }
 
-    /// Whether a bio is one the device could take (submit_bio_noacct,
-    /// bio_check_eod).
-    fn check(&self, bio: &Bio, special: bool) -> Result<(), Status> {
-        if self.dead {
-            return Err(Status::ABORTED_POWER_LOSS);
-        }
-        let limits = self.pool.limits.get(place(bio.nsid)).ok_or(Status::INVALID_NAMESPACE)?;
-        let empty = bio.op == BioOp::Write && bio.flags.contains(BioFlags::PREFLUSH) && bio.bytes == 0;
-        if special && !empty {
-            return check_special(limits, bio);
-        }
-        let flush = bio.flags.intersects(BioFlags::PREFLUSH | BioFlags::FUA);
-        let start_byte = bio.sector.0.checked_mul(Sector::BYTES).ok_or(Status::LBA_OUT_OF_RANGE)?;
-        let wrong = (flush && bio.op != BioOp::Write)
-            || (bio.bytes == 0 && !empty)
-            || !limits.aligned(start_byte | bio.bytes)
-            || bio.data.as_ref().is_some_and(|data| bio.op != BioOp::Write || data.len() as u64 != bio.bytes);
-        if wrong {
-            return Err(Status::INVALID_FIELD);
-        }
-        let end = start_byte.checked_add(bio.bytes).ok_or(Status::LBA_OUT_OF_RANGE)?;
-        if !empty && end > limits.capacity_sectors * Sector::BYTES {
-            return Err(Status::LBA_OUT_OF_RANGE);
-        }
-        if bio.op == BioOp::Discard && limits.max_discard_sectors == 0 {
-            return Err(Status::INVALID_OPCODE);
-        }
-        Ok(())
-    }
-
     /// Notes what a zone operation or passthrough does on its way in, and says
     /// whether it is passthrough.
     fn is_passthrough(&mut self, now: Nanos, slot: u32) -> bool {
@@ -308,7 +278,7 @@ impl Queue {
 
     /// Makes a request for a bio, or lets it wait for a tag.
     #[inline(always)]
-    fn request(&mut self, now: Nanos, cpu: u16, bio: u32, mut plug: Option<&mut PlugList>) {
+    pub(crate) fn request(&mut self, now: Nanos, cpu: u16, bio: u32, mut plug: Option<&mut PlugList>) {
         let hctx = self.map[usize::from(cpu)];
         if !self.has_request_tag(hctx)
             && let Some(plug) = plug.as_deref_mut()
@@ -324,67 +294,6 @@ impl Queue {
             return;
         }
         self.make_request(now, cpu, hctx, bio, plug);
-    }
-
-    /// The zone that a bio writes to, for zone write plugging: (place of the
-    /// namespace, zone). `None` where it is not plugged (blk_zone_plug_bio).
-    fn plugged_zone(&self, bio: u32) -> Option<(usize, u32)> {
-        let bio = &self.pool.bios[bio];
-        let zones = self.pool.limits(bio.nsid).zoned.as_ref()?;
-        let plugged = matches!(bio.op, BioOp::Write | BioOp::WriteZeroes)
-            && bio.bytes > 0
-            && !bio.flags.contains(BioFlags::PASSTHROUGH);
-        plugged.then(|| (place(bio.nsid), zones.zone_of(Sector(bio.sector))))
-    }
-
-    /// Sends the next write to each zone whose last one has ended, from the CPU
-    /// it ended on (blk_zone_wplug_bio_work).
-    pub(crate) fn unplug_zones(&mut self, now: Nanos) {
-        let mut unplugged = std::mem::take(&mut self.unplugged);
-        for (nsid, zone, cpu) in unplugged.drain(..) {
-            if let Some(bio) = self.zone_plugs[place(nsid)].unplug(&mut self.pool.bios, zone) {
-                self.request(now, cpu, bio, None);
-            }
-        }
-        debug_assert!(self.unplugged.is_empty(), "a write ended while it was made");
-        self.unplugged = unplugged;
-    }
-
-    /// Lets a zone's write take those in line along that continue it
-    /// (blk_zone_write_plug_init_request).
-    fn gather_plugged(&mut self, rq: Rq) {
-        let Some((place, zone)) = self.plugged_zone(self.pool.requests[rq].first_bio) else { return };
-        while let Some(bio) = self.zone_plugs[place].first(zone)
-            && self.pool.bio_mergeable(bio)
-            && self.pool.merge_kind(rq, bio).is_some()
-            && self.pool.has_room_for(rq, bio)
-        {
-            self.zone_plugs[place].pop(&mut self.pool.bios, zone);
-            let attempt = self.pool.attempt_merge(rq, bio);
-            debug_assert!(matches!(attempt, Attempt::Merged(_)));
-        }
-    }
-
-    /// A zone reset or finish fails the writes in line for the zone, or for every
-    /// zone (blk_zone_wplug_handle_reset_or_finish, disk_zone_wplug_abort).
-    fn abort_plugged(&mut self, now: Nanos, nsid: NamespaceId, sector: Option<u64>) {
-        let zones = match (sector, &self.pool.limits(nsid).zoned) {
-            (Some(sector), Some(zones)) => {
-                let zone = zones.zone_of(Sector(sector));
-                zone..zone + 1
-            }
-            _ => 0..self.zone_plugs[place(nsid)].zones(),
-        };
-        for zone in zones {
-            self.fail_plugged(now, place(nsid), zone, Status::ABORT_REQUESTED);
-        }
-    }
-
-    /// Fails the writes in line for a zone.
-    pub(crate) fn fail_plugged(&mut self, now: Nanos, place: usize, zone: u32, status: Status) {
-        while let Some(bio) = self.zone_plugs[place].pop(&mut self.pool.bios, zone) {
-            self.complete_bio(bio, status, None, now);
-        }
     }
 
     /// Whether a request could be made now: a scheduler tag is free, or without
@@ -555,41 +464,4 @@ impl Queue {
         }
         self.complete_bio(parent, status, None, at);
     }
-}
-
-/// Whether a zone operation or passthrough is one the device could take
-/// (blk_check_zone_append, blkdev_zone_mgmt, blk_rq_map_user).
-fn check_special(limits: &Limits, bio: &Bio) -> Result<(), Status> {
-    let op = bio.op;
-    let management = matches!(op, BioOp::Zone(_));
-    let passthrough = bio.flags.contains(BioFlags::PASSTHROUGH) || op == BioOp::ZoneReport;
-    if (op.is_zoned() && limits.zoned.is_none()) || (op == BioOp::Discard && limits.max_discard_sectors == 0) {
-        return Err(Status::INVALID_OPCODE);
-    }
-    let start_byte = bio.sector.0.checked_mul(Sector::BYTES).ok_or(Status::LBA_OUT_OF_RANGE)?;
-    let flush = bio.flags.intersects(BioFlags::PREFLUSH | BioFlags::FUA);
-    let wrong = (flush && !op.carries_data())
-        || (passthrough && bio.flags.contains(BioFlags::PREFLUSH))
-        || (bio.bytes == 0) != management
-        || !limits.aligned(start_byte)
-        || (!limits.aligned(bio.bytes) && op != BioOp::ZoneReport)
-        || bio.data.as_ref().is_some_and(|data| !op.carries_data() || data.len() as u64 != bio.bytes);
-    if wrong {
-        return Err(Status::INVALID_FIELD);
-    }
-    if passthrough {
-        // The rest is for the device to judge.
-        let fits = op == BioOp::Discard || bio.bytes <= limits.max_hw_sectors * Sector::BYTES;
-        return if fits { Ok(()) } else { Err(Status::INVALID_FIELD) };
-    }
-    let Some(zones) = &limits.zoned else { return Err(Status::INVALID_OPCODE) };
-    if bio.sector.0 >= limits.capacity_sectors {
-        return Err(Status::LBA_OUT_OF_RANGE);
-    }
-    let fits = bio.bytes <= limits.max_bytes(op) && limits.segments(op, bio.bytes) <= limits.max_segments(op);
-    let misplaced = op == BioOp::Zone(ZoneOp::ResetAll) && bio.sector != Sector(0);
-    if !zones.starts_at(bio.sector.0) || !fits || misplaced {
-        return Err(Status::INVALID_FIELD);
-    }
-    Ok(())
 }

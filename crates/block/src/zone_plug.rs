@@ -10,7 +10,13 @@
 //! write pointer of its own: a write that is not at the zone's write pointer is
 //! refused by the device, not before.
 
-use crate::pool::BioSlot;
+use nvme::{NamespaceId, Status};
+use units::Nanos;
+
+use crate::bio::{BioFlags, BioOp, Sector};
+use crate::pool::{Attempt, BioSlot, place};
+use crate::queue::Queue;
+use crate::request::Rq;
 use crate::slab::{NIL, Slab};
 
 /// The write plugs of one namespace.
@@ -89,5 +95,68 @@ impl ZonePlugs {
     pub(crate) fn clear(&mut self) {
         debug_assert!(self.zones.iter().all(|plug| plug.first == NIL));
         self.zones.fill(IDLE);
+    }
+}
+
+impl Queue {
+    /// The zone that a bio writes to, for zone write plugging: (place of the
+    /// namespace, zone). `None` where it is not plugged (blk_zone_plug_bio).
+    pub(crate) fn plugged_zone(&self, bio: u32) -> Option<(usize, u32)> {
+        let bio = &self.pool.bios[bio];
+        let zones = self.pool.limits(bio.nsid).zoned.as_ref()?;
+        let plugged = matches!(bio.op, BioOp::Write | BioOp::WriteZeroes)
+            && bio.bytes > 0
+            && !bio.flags.contains(BioFlags::PASSTHROUGH);
+        plugged.then(|| (place(bio.nsid), zones.zone_of(Sector(bio.sector))))
+    }
+
+    /// Sends the next write to each zone whose last one has ended, from the CPU
+    /// it ended on (blk_zone_wplug_bio_work).
+    pub(crate) fn unplug_zones(&mut self, now: Nanos) {
+        let mut unplugged = std::mem::take(&mut self.unplugged);
+        for (nsid, zone, cpu) in unplugged.drain(..) {
+            if let Some(bio) = self.zone_plugs[place(nsid)].unplug(&mut self.pool.bios, zone) {
+                self.request(now, cpu, bio, None);
+            }
+        }
+        debug_assert!(self.unplugged.is_empty(), "a write ended while it was made");
+        self.unplugged = unplugged;
+    }
+
+    /// Lets a zone's write take those in line along that continue it
+    /// (blk_zone_write_plug_init_request).
+    pub(crate) fn gather_plugged(&mut self, rq: Rq) {
+        let Some((place, zone)) = self.plugged_zone(self.pool.requests[rq].first_bio) else { return };
+        while let Some(bio) = self.zone_plugs[place].first(zone)
+            && self.pool.bio_mergeable(bio)
+            && self.pool.merge_kind(rq, bio).is_some()
+            && self.pool.has_room_for(rq, bio)
+        {
+            self.zone_plugs[place].pop(&mut self.pool.bios, zone);
+            let attempt = self.pool.attempt_merge(rq, bio);
+            debug_assert!(matches!(attempt, Attempt::Merged(_)));
+        }
+    }
+
+    /// A zone reset or finish fails the writes in line for the zone, or for every
+    /// zone (blk_zone_wplug_handle_reset_or_finish, disk_zone_wplug_abort).
+    pub(crate) fn abort_plugged(&mut self, now: Nanos, nsid: NamespaceId, sector: Option<u64>) {
+        let zones = match (sector, &self.pool.limits(nsid).zoned) {
+            (Some(sector), Some(zones)) => {
+                let zone = zones.zone_of(Sector(sector));
+                zone..zone + 1
+            }
+            _ => 0..self.zone_plugs[place(nsid)].zones(),
+        };
+        for zone in zones {
+            self.fail_plugged(now, place(nsid), zone, Status::ABORT_REQUESTED);
+        }
+    }
+
+    /// Fails the writes in line for a zone.
+    pub(crate) fn fail_plugged(&mut self, now: Nanos, place: usize, zone: u32, status: Status) {
+        while let Some(bio) = self.zone_plugs[place].pop(&mut self.pool.bios, zone) {
+            self.complete_bio(bio, status, None, now);
+        }
     }
 }
