@@ -52,6 +52,10 @@ pub enum Step {
     Flush,
     /// A whole discard or trim.
     Discard,
+    /// A whole zone reset.
+    ZoneReset,
+    /// A whole zone finish.
+    ZoneFinish,
     /// From bio to request dispatch: plug, scheduler, tag wait.
     Queued,
     /// From driver dispatch to completion.
@@ -203,6 +207,8 @@ impl Step {
             Self::Write => "write",
             Self::Flush => "flush",
             Self::Discard => "discard",
+            Self::ZoneReset => "zone_reset",
+            Self::ZoneFinish => "zone_finish",
             Self::Queued => "queued",
             Self::Command => "command",
             Self::Process => "process",

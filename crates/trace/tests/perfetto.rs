@@ -193,6 +193,8 @@ fn steps() -> impl Strategy<Value = Step> {
         Write,
         Flush,
         Discard,
+        ZoneReset,
+        ZoneFinish,
         Queued,
         Command,
         Process,

@@ -11,8 +11,14 @@ use crate::results::StoryRecord;
 pub(super) const SPANS: usize = 8192;
 
 /// The kinds of request that have a story.
-const KINDS: [(Step, &str); 4] =
-    [(Step::Read, "read"), (Step::Write, "write"), (Step::Flush, "flush"), (Step::Discard, "discard")];
+const KINDS: [(Step, &str); 6] = [
+    (Step::Read, "read"),
+    (Step::Write, "write"),
+    (Step::Flush, "flush"),
+    (Step::Discard, "discard"),
+    (Step::ZoneReset, "zone reset"),
+    (Step::ZoneFinish, "zone finish"),
+];
 
 /// Looks for the first request of each kind worth telling.
 #[derive(Default)]

@@ -9,13 +9,15 @@ mod options;
 mod table;
 mod unsupported;
 mod value;
+mod zone_options;
 
 pub use document::options_document;
 pub use error::{ParseError, ParseErrorKind, Span};
 pub use file::{Job, JobFile, Source};
 pub use options::{
     BlockSizes, Contents, Distribution, Engine, EngineKind, Extent, Options, Pattern, PriorityClass, RateProcess,
-    Sequencer, SubmitMode, SyncWrites, Unified, Verify, Zone, ZoneOptions,
+    Sequencer, SubmitMode, SyncWrites, Unified, Verify, Zone,
 };
 pub use table::{OptionSpec, Support, option_specs};
 pub use value::ValueError;
+pub use zone_options::ZoneOptions;

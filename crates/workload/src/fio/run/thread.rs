@@ -310,7 +310,8 @@ impl Thread {
             Kind::Io(io, _) | Kind::Verify(io, _) => (io.direction.into(), io.offset, io.bytes),
             Kind::Sync => (Operation::Sync, 0, 0),
         };
-        self.record_span(operation, flight.request, flight.decided_at, offset, bytes);
+        let shown = if operation == Operation::Trim && flight.zone.is_some() { Operation::Reset } else { operation };
+        self.record_span(shown, flight.request, flight.decided_at, offset, bytes);
         if success {
             self.account_success(flight, result, synchronous);
         } else {
@@ -371,8 +372,9 @@ impl Thread {
         let step = match operation {
             Operation::Read => Step::Read,
             Operation::Write => Step::Write,
-            Operation::Trim | Operation::Reset => Step::Discard,
-            Operation::Finish => Step::Write,
+            Operation::Trim => Step::Discard,
+            Operation::Reset => Step::ZoneReset,
+            Operation::Finish => Step::ZoneFinish,
             Operation::Sync => Step::Flush,
         };
         let track = Track::Job(u16::try_from(self.index).unwrap_or(u16::MAX));

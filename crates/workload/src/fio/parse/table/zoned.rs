@@ -2,8 +2,9 @@
 
 use super::pattern::{extent, print_extent};
 use super::{OptionSpec, bit, flag, typed, unless};
-use crate::fio::parse::options::{Extent, ZoneOptions};
+use crate::fio::parse::options::Extent;
 use crate::fio::parse::value::{Parsed, Value, fail};
+use crate::fio::parse::zone_options::ZoneOptions;
 
 /// fio's bound on write target zones (zbd_types.h, ZBD_MAX_OPEN_ZONES).
 const MAX_OPEN_ZONES: u32 = 4096;
