@@ -8,6 +8,8 @@ use nvme::{
 };
 use zerocopy::FromBytes;
 
+use super::zones::ControllerEvent;
+
 /// The stamp of a block that was never written or is deallocated.
 pub const UNWRITTEN: u64 = 0;
 
@@ -453,6 +455,40 @@ impl Model {
         zone.pointer = 0;
         zone.high = 0;
         zone.stamps.fill(UNWRITTEN);
+    }
+
+    /// Something happens to a zone without a command; whether it can.
+    pub fn event(&mut self, index: usize, event: ControllerEvent) -> bool {
+        let state = self.zones[index].state;
+        let active = ACTIVE.contains(&state);
+        let can = match event {
+            ControllerEvent::ReadOnly => state != ZoneState::ReadOnly && state != ZoneState::Offline,
+            ControllerEvent::Offline => state != ZoneState::Offline,
+            ControllerEvent::Finished | ControllerEvent::FinishRecommended => active,
+            ControllerEvent::ResetRecommended => state == ZoneState::Full,
+        };
+        if !can {
+            return false;
+        }
+        let zone = &mut self.zones[index];
+        match event {
+            ControllerEvent::ReadOnly => {
+                zone.state = ZoneState::ReadOnly;
+                zone.has_zrwa = false;
+            }
+            ControllerEvent::Offline => {
+                zone.state = ZoneState::Offline;
+                self.clear_attributes(index);
+            }
+            ControllerEvent::Finished => {
+                self.finish(index);
+                self.zones[index].finished_by_controller = true;
+                self.zones[index].finish_recommended = false;
+            }
+            ControllerEvent::FinishRecommended => zone.finish_recommended = true,
+            ControllerEvent::ResetRecommended => zone.reset_recommended = true,
+        }
+        true
     }
 
     /// The power goes, and what was acknowledged is still there.

@@ -10,7 +10,8 @@
 use std::collections::BTreeMap;
 
 use nvme::{
-    Command, CommandId, Lba, LbaRange, NamespaceId, QueueId, Status, ZoneReceiveAction, ZoneReportFilter, ZoneState,
+    Command, CommandId, Lba, LbaRange, NamespaceId, QueueId, Status, ZoneAttributes, ZoneDescriptor, ZoneReceiveAction,
+    ZoneReportFilter, ZoneState,
 };
 use trace::{Recorder, RequestId, Step};
 use units::Nanos;
@@ -19,6 +20,7 @@ use super::super::config::ZonedConfig;
 use super::super::device::Zoned;
 use super::super::mutant::Mutant;
 use super::super::naive::{Model, ModelZone, Reply, Shape, UNWRITTEN, descriptors};
+use super::super::zones::ControllerEvent;
 use super::workload::{Action, resolve};
 use crate::{Completion, Contents, Device, Submission};
 
@@ -175,6 +177,7 @@ impl Host {
             Action::Wait { micros } => self.advance(self.now + Nanos::from_micros(micros.into())),
             Action::Drain => self.drain(),
             Action::Cut { survivors } => self.cut(survivors),
+            Action::Event { ns, zone, event } => self.event(usize::from(ns) % self.models.len(), zone, event),
             _ => {
                 if self.outstanding.len() >= 24 {
                     self.drain()?;
@@ -185,6 +188,18 @@ impl Host {
                 Ok(())
             }
         }
+    }
+
+    fn event(&mut self, namespace: usize, zone: u8, event: ControllerEvent) -> Result<(), String> {
+        let index = usize::from(zone) % self.models[namespace].zones.len();
+        let can = self.models[namespace].event(index, event);
+        self.ahead[namespace].event(index, event);
+        if self.device.zone_event(self.now, NamespaceId(namespace as u32 + 1), index as u32, event) != can {
+            return Err(format!("{event:?} of zone {index} {}", if can { "is refused" } else { "is taken" }));
+        }
+        self.order += 1;
+        self.note_versions(namespace);
+        Ok(())
     }
 
     fn submit(&mut self, namespace: usize, command: Command) {
@@ -236,16 +251,29 @@ impl Host {
                 let model = &mut self.models[sent.namespace];
                 let result = model.execute(&sent.command, sent.request, Some(&sent.extension));
                 let result = sent.processed.insert((self.order, result)).1.clone();
-                self.note_versions(&mut sent, &result);
+                self.note_versions(sent.namespace);
+                self.note_written(&mut sent, &result);
                 self.outstanding.insert(cid.unwrap_or_default(), sent);
             }
         }
     }
 
-    /// After a command that may have changed zones: their versions, and what
-    /// outstanding reads and reports may return.
-    fn note_versions(&mut self, sent: &mut Sent, result: &Result<Reply, Status>) {
-        let namespace = sent.namespace;
+    /// Which blocks a command has written, where it has.
+    fn note_written(&self, sent: &mut Sent, result: &Result<Reply, Status>) {
+        let (start, count) = match (&sent.command, result) {
+            (Command::Write { range, .. } | Command::WriteZeroes { range, .. }, Ok(_)) => (range.start.0, range.count),
+            (Command::ZoneAppend { blocks, .. }, Ok(Reply::Appended(start))) => (*start, *blocks),
+            _ => return,
+        };
+        let zone_blocks = self.models[sent.namespace].shape.zone_blocks;
+        let zone = (start / zone_blocks) as usize;
+        let end = start % zone_blocks + u64::from(count);
+        sent.covers.push((zone, self.tracks[sent.namespace][zone].life, end));
+    }
+
+    /// After zones may have changed: their versions, and what outstanding reads and
+    /// reports may return.
+    fn note_versions(&mut self, namespace: usize) {
         let model = &self.models[namespace];
         for (index, track) in self.tracks[namespace].iter_mut().enumerate() {
             let zone = &model.zones[index];
@@ -258,18 +286,6 @@ impl Host {
                 track.acknowledged = 0;
             }
             track.versions.push(Version { order: self.order, life: track.life, zone: zone.clone() });
-        }
-        let written = match (&sent.command, result) {
-            (Command::Write { range, .. } | Command::WriteZeroes { range, .. }, Ok(_)) => {
-                Some((range.start.0, range.count))
-            }
-            (Command::ZoneAppend { blocks, .. }, Ok(Reply::Appended(start))) => Some((*start, *blocks)),
-            _ => None,
-        };
-        if let Some((start, count)) = written {
-            let zone = (start / model.shape.zone_blocks) as usize;
-            let end = start % model.shape.zone_blocks + u64::from(count);
-            sent.covers.push((zone, self.tracks[namespace][zone].life, end));
         }
         for other in self.outstanding.values_mut() {
             if other.namespace == namespace {
@@ -418,14 +434,14 @@ impl Host {
             let report = self.ask(report_all(nsid))?;
             let found = descriptors(&report);
             for (index, descriptor) in found.iter().enumerate() {
-                let stamps = self.stamps(nsid, namespace, index)?;
                 let pointer = descriptor.wp.get().wrapping_sub(descriptor.zslba.get());
                 let state = descriptor.state().ok_or("a reserved zone state")?;
+                let stamps = self.stamps(nsid, namespace, index, state)?;
                 let track = &self.tracks[namespace][index];
                 let shape = &self.models[namespace].shape;
                 let explained = track.versions.iter().find_map(|version| {
                     let durable = track.durable.get(&version.life).copied().unwrap_or(0);
-                    after_cut(version, if protected { u64::MAX } else { durable }, shape, state, pointer, &stamps)
+                    after_cut(version, if protected { u64::MAX } else { durable }, shape, descriptor, stamps.as_deref())
                 });
                 let Some(zone) = explained else {
                     let versions: Vec<_> = track
@@ -438,15 +454,12 @@ impl Host {
                         })
                         .collect();
                     return Err(format!(
-                        "after the cut zone {index} of {nsid:?} is {state:?} with pointer {pointer} and {stamps:?}; \
-                         it may be one of (state, pointer, high, durable, stamps) {versions:?}"
+                        "after the cut zone {index} of {nsid:?} is {state:?} with pointer {pointer}, \
+                         attributes {:#x} and {stamps:?}; \
+                         it may be one of (state, pointer, high, durable, stamps) {versions:?}",
+                        descriptor.za
                     ));
                 };
-                let zrwa = descriptor.attributes().contains(nvme::ZoneAttributes::ZRWA_VALID);
-                let extension = descriptor.attributes().contains(nvme::ZoneAttributes::EXTENSION_VALID);
-                if (zrwa, extension) != (zone.has_zrwa, zone.extension.is_some()) {
-                    return Err(format!("after the cut zone {index} has attributes {:#x}", descriptor.za));
-                }
                 self.models[namespace].zones[index] = zone.clone();
                 // What survived one cut survives the next.
                 let life = self.tracks[namespace][index].life + 1;
@@ -486,7 +499,17 @@ impl Host {
         }
     }
 
-    fn stamps(&mut self, nsid: NamespaceId, namespace: usize, index: usize) -> Result<Vec<u64>, String> {
+    /// What a zone holds; nobody can say of one that is offline.
+    fn stamps(
+        &mut self,
+        nsid: NamespaceId,
+        namespace: usize,
+        index: usize,
+        state: ZoneState,
+    ) -> Result<Option<Vec<u64>>, String> {
+        if state == ZoneState::Offline {
+            return Ok(None);
+        }
         let zone_blocks = self.models[namespace].shape.zone_blocks;
         let lba_bytes = self.device.identity().lba_bytes as usize;
         let mut stamps = Vec::new();
@@ -497,7 +520,7 @@ impl Host {
                 stamps.push(stamp_of(bytes)?);
             }
         }
-        Ok(stamps)
+        Ok(Some(stamps))
     }
 }
 
@@ -507,11 +530,12 @@ fn after_cut(
     version: &Version,
     durable: u64,
     shape: &Shape,
-    state: ZoneState,
-    pointer: u64,
-    stamps: &[u64],
+    found: &ZoneDescriptor,
+    stamps: Option<&[u64]>,
 ) -> Option<ModelZone> {
     let mut model = Model::new(Shape { zones: 1, ..shape.clone() });
+    let state = found.state()?;
+    let pointer = found.wp.get().wrapping_sub(found.zslba.get());
     let finished = version.zone.state == ZoneState::Full && version.zone.high < shape.capacity;
     let high = version.zone.high;
     for kept in durable.min(high)..=high {
@@ -519,7 +543,7 @@ fn after_cut(
         for stamp in &mut zone.stamps[kept as usize..] {
             *stamp = UNWRITTEN;
         }
-        if zone.stamps != stamps {
+        if stamps.is_some_and(|stamps| zone.stamps != stamps) {
             continue;
         }
         zone.high = kept;
@@ -531,12 +555,27 @@ fn after_cut(
         model.zones[0] = zone;
         model.settle(0);
         let zone = &model.zones[0];
-        let same_pointer = zone.state == ZoneState::Full || zone.pointer == pointer;
-        if zone.state == state && same_pointer {
+        let has_pointer = matches!(state, ZoneState::Empty | ZoneState::Closed);
+        let same_pointer = !has_pointer || zone.pointer == pointer;
+        if zone.state == state && same_pointer && attributes_of(zone) == found.attributes() {
             return Some(zone.clone());
         }
     }
     None
+}
+
+fn attributes_of(zone: &ModelZone) -> ZoneAttributes {
+    [
+        (zone.finished_by_controller, ZoneAttributes::FINISHED_BY_CONTROLLER),
+        (zone.finish_recommended, ZoneAttributes::FINISH_RECOMMENDED),
+        (zone.reset_recommended, ZoneAttributes::RESET_RECOMMENDED),
+        (zone.has_zrwa, ZoneAttributes::ZRWA_VALID),
+        (zone.extension.is_some(), ZoneAttributes::EXTENSION_VALID),
+    ]
+    .into_iter()
+    .filter(|(set, _)| *set)
+    .map(|(_, attribute)| attribute)
+    .collect()
 }
 
 fn report_all(nsid: NamespaceId) -> Command {

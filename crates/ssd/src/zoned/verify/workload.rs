@@ -4,6 +4,7 @@ use nvme::{Command, Lba, LbaRange, NamespaceId, ZoneReceiveAction, ZoneReportFil
 use proptest::prelude::*;
 
 use super::super::naive::{Model, ModelZone};
+use super::super::zones::ControllerEvent;
 
 /// One thing the host does.
 #[derive(Clone, Debug)]
@@ -47,6 +48,12 @@ pub(super) enum Action {
     },
     Flush {
         ns: bool,
+    },
+    /// The controller does something to a zone by itself.
+    Event {
+        ns: bool,
+        zone: u8,
+        event: ControllerEvent,
     },
     Wait {
         micros: u16,
@@ -102,7 +109,7 @@ pub(super) fn resolve(action: &Action, models: &[Model]) -> Option<(usize, Comma
             let (index, nsid, _) = pick(ns);
             (index, Command::Flush { nsid })
         }
-        Action::Wait { .. } | Action::Drain | Action::Cut { .. } => return None,
+        Action::Event { .. } | Action::Wait { .. } | Action::Drain | Action::Cut { .. } => return None,
     })
 }
 
@@ -129,6 +136,13 @@ pub(super) fn actions(cuts: bool) -> impl Strategy<Value = Action> + Clone {
     ];
     let receive = prop::sample::select(ZoneReceiveAction::ALL);
     let filter = prop::sample::select(ZoneReportFilter::ALL);
+    let event = prop::sample::select(&[
+        ControllerEvent::ReadOnly,
+        ControllerEvent::Offline,
+        ControllerEvent::Finished,
+        ControllerEvent::FinishRecommended,
+        ControllerEvent::ResetRecommended,
+    ]);
     let flag = |weight: f64| prop::bool::weighted(weight);
     prop_oneof![
         30 => (ns, zone.clone(), off, blocks(), fua(), flag(0.05)).prop_map(|(ns, zone, off, blocks, fua, zeroes)| {
@@ -136,6 +150,7 @@ pub(super) fn actions(cuts: bool) -> impl Strategy<Value = Action> + Clone {
         }),
         20 => (ns, zone.clone(), blocks(), fua())
             .prop_map(|(ns, zone, blocks, fua)| Action::Append { ns, zone, blocks, fua }),
+        1 => (ns, zone.clone(), event).prop_map(|(ns, zone, event)| Action::Event { ns, zone, event }),
         16 => (ns, zone, send, flag(0.03), flag(0.4), 0..9_u8).prop_map(|(ns, zone, action, all, zrwa, off)| {
             let zrwa = zrwa && action == ZoneSendAction::Open;
             Action::Send { ns, zone, action, all, zrwa, off }

@@ -152,43 +152,6 @@ fn execute(zones: &mut Zones, command: &Command, data: Option<&[u8]>) -> Result<
     Ok((reply, touched))
 }
 
-fn event(model: &mut Model, index: usize, event: ControllerEvent) -> bool {
-    let zone = &mut model.zones[index];
-    let active = !matches!(zone.state, ZoneState::Empty | ZoneState::Full | ZoneState::ReadOnly | ZoneState::Offline);
-    let applies = match event {
-        ControllerEvent::ReadOnly => zone.state != ZoneState::ReadOnly && zone.state != ZoneState::Offline,
-        ControllerEvent::Offline => zone.state != ZoneState::Offline,
-        ControllerEvent::Finished | ControllerEvent::FinishRecommended => active,
-        ControllerEvent::ResetRecommended => zone.state == ZoneState::Full,
-    };
-    if !applies {
-        return false;
-    }
-    match event {
-        ControllerEvent::ReadOnly => {
-            zone.state = ZoneState::ReadOnly;
-            zone.has_zrwa = false;
-        }
-        ControllerEvent::Offline => {
-            zone.state = ZoneState::Offline;
-            zone.has_zrwa = false;
-            zone.extension = None;
-            zone.finished_by_controller = false;
-            zone.finish_recommended = false;
-            zone.reset_recommended = false;
-        }
-        ControllerEvent::Finished => {
-            zone.state = ZoneState::Full;
-            zone.has_zrwa = false;
-            zone.finished_by_controller = true;
-            zone.finish_recommended = false;
-        }
-        ControllerEvent::FinishRecommended => zone.finish_recommended = true,
-        ControllerEvent::ResetRecommended => zone.reset_recommended = true,
-    }
-    true
-}
-
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -212,7 +175,7 @@ proptest! {
                 }
                 Step::Event(zone, what) => {
                     let zone = zone % shape.zones as u32;
-                    prop_assert_eq!(zones.controller_event(zone, what), event(&mut model, zone as usize, what));
+                    prop_assert_eq!(zones.controller_event(zone, what), model.event(zone as usize, what));
                     continue;
                 }
                 Step::PowerLoss => {
