@@ -169,6 +169,60 @@ fn the_device_limits_open_zones() {
     }
 }
 
+/// The most zones that are partly written at a time.
+fn most_open(notes: &[String]) -> usize {
+    let mut written = std::collections::BTreeMap::new();
+    let partly =
+        |written: &std::collections::BTreeMap<u64, u64>| written.values().filter(|kib| (1..768).contains(*kib)).count();
+    let mut most = 0;
+    for note in notes {
+        let kib: u64 = note[1..].parse().unwrap();
+        let zone = written.entry(kib / 1024).or_insert(0);
+        *zone = if note.starts_with('R') { 0 } else { kib % 1024 + 64 };
+        most = most.max(partly(&written));
+    }
+    most
+}
+
+#[test]
+fn limits_are_used_up_and_kept() {
+    let limit = "zone = { max_open = 2 }";
+    for (job, open) in [
+        ("", 2),
+        ("max_open_zones=1", 1),
+        ("max_open_zones=4\nignore_zone_limits=1", 4),
+        ("job_max_open_zones=1", 1),
+        ("job_max_open_zones=1\nnumjobs=2", 2),
+        ("job_max_open_zones=2\nnumjobs=2\nmax_open_zones=5\nignore_zone_limits=1", 4),
+    ] {
+        let (_, notes) = run(limit, &format!("rw=randwrite\nbs=64k\nio_size=12m\n{job}"));
+        assert_eq!(most_open(&notes), open, "{job}");
+    }
+}
+
+#[test]
+fn reads_go_where_they_are_let() {
+    let some = "initial.full_zones = [2]";
+    let beyond = |notes: &[String]| notes.iter().filter(|note| note[1..].parse::<u64>().unwrap() >= 1792).count();
+    let (_, notes) = run(some, "rw=randread\nbs=64k\nsize=4z");
+    assert_eq!((notes.len(), beyond(&notes)), (64, 0), "each stays in the nearest zone with data");
+    let (_, notes) = run(
+        "initial.full_zones = [2]\nzone = { capacity = \"1MiB\" }\ngeometry = { pages_per_block = 16 }",
+        "rw=randread\nbs=64k\nsize=4z\nread_beyond_wp=1",
+    );
+    assert_eq!((notes.len(), beyond(&notes)), (64, 36));
+    let (_, notes) = run(some, "rw=read\nbs=256k\nsize=4z\noffset=0");
+    assert_eq!(notes, ["r0", "r256", "r512", "r1024", "r1280", "r1536"]);
+}
+
+#[test]
+fn spdk_resets_first_where_asked() {
+    let (reports, notes) =
+        run("initial.full_zones = [3]", "rw=write\nbs=256k\nsize=2z\nioengine=spdk\ninitial_zone_reset=1");
+    assert_eq!(notes, ["R0", "R1024", "w0", "w256", "w512", "w1024", "w1280", "w1536"]);
+    assert!(near(reports[0].started_at, RESET * 2), "the job begins after");
+}
+
 #[test]
 fn the_name_chooses_the_namespace() {
     let two = "namespaces = [4, 4]";
