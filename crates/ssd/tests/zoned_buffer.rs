@@ -133,8 +133,9 @@ fn designs_that_pad_take_as_long_and_disturb_a_writer_each_in_its_way() {
 
 #[test]
 fn a_buffered_writer_pays_for_a_lazy_reset_only_when_the_buffer_is_full() {
-    let mut rig =
-        rig("namespaces = [1]\nmanagement = { reset = 'lazy', mapping = 'on-demand' }\n[zone]\nmax_open = 1\nmax_active = 1");
+    let mut rig = rig(
+        "namespaces = [1]\nmanagement = { reset = 'lazy', mapping = 'on-demand' }\n[zone]\nmax_open = 1\nmax_active = 1",
+    );
     fill(&mut rig, 0);
     rig.drain();
     let reset = rig.once(manage(0, ZoneSendAction::Reset, false));
