@@ -162,6 +162,9 @@ fn zones_need_a_size_or_a_zoned_device() {
     ] {
         let message = start(job);
         assert!(message.contains(says), "{job}: {message}");
+        // The last section is the one that cannot start.
+        let line = 1 + job.matches('\n').count() - job.lines().rev().position(|line| line.starts_with('[')).unwrap();
+        assert!(message.starts_with(&format!("test.fio:{line}: job `")), "{message}");
     }
     let walled =
         "[global]\nrw=write\nzonemode=zbd\nzonesize=1m\nmax_open_zones=1\nsize=1z\n[a]\n[b]\noffset=1z\nstonewall";

@@ -25,6 +25,10 @@ pub struct JobFile {
 pub struct Job {
     /// The section's name.
     pub name: String,
+    /// Name of the file it stands in.
+    pub file: String,
+    /// Line of its header, from 1.
+    pub line: usize,
     /// What holds for it: the globals above it, its own settings, the overrides.
     pub options: Options,
     /// Its own settings and the overrides, as given.
@@ -71,10 +75,10 @@ impl JobFile {
         let mut current: Option<Place> = None;
         for line in ini::lines(source.text, source.variables).map_err(&in_file)? {
             match (line, current) {
-                (Line::Section { name }, _) if name == "global" => current = Some(Place::Global),
-                (Line::Section { name }, _) => {
+                (Line::Section { name, .. }, _) if name == "global" => current = Some(Place::Global),
+                (Line::Section { name, line }, _) => {
                     current = Some(Place::Job);
-                    sections.push(Section { name, globals: globals.len(), own: Vec::new() });
+                    sections.push(Section { name, line, globals: globals.len(), own: Vec::new() });
                 }
                 (Line::Setting(setting), None) => {
                     return Err(in_file((setting.key_span, ParseErrorKind::OutsideSection)));
@@ -104,7 +108,13 @@ impl JobFile {
                 return Err(in_file((span, kind)));
             }
             let given = section.own.iter().chain(&overrides).map(Setting::as_given).collect();
-            jobs.push(Job { name: section.name.clone(), options, given });
+            jobs.push(Job {
+                name: section.name.clone(),
+                file: source.name.to_owned(),
+                line: section.line,
+                options,
+                given,
+            });
         }
         let sum = |of: fn(&Options) -> u64| jobs.iter().map(|job: &Job| of(&job.options)).sum();
         let threads: u64 = sum(|options| u64::from(options.numjobs));
@@ -150,6 +160,7 @@ enum Place {
 
 struct Section {
     name: String,
+    line: usize,
     /// How many global settings stand above it.
     globals: usize,
     own: Vec<Setting>,

@@ -6,8 +6,8 @@ use super::{ParseErrorKind, Span};
 
 /// A line that means something.
 pub(super) enum Line {
-    /// `[name]`.
-    Section { name: String },
+    /// `[name]`, on a line counted from 1.
+    Section { name: String, line: usize },
     /// `key`, `key=value`.
     Setting(Setting),
 }
@@ -78,7 +78,7 @@ impl<'a> Place<'a> {
             if name.is_empty() {
                 return Err((self.span(code), ParseErrorKind::UnnamedSection));
             }
-            return Ok(Some(Line::Section { name: name.to_owned() }));
+            return Ok(Some(Line::Section { name: name.to_owned(), line: self.number }));
         }
         if code == "include" || code.starts_with("include ") || code.starts_with("include\t") {
             return Err((self.span(code), ParseErrorKind::Include));

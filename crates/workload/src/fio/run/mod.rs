@@ -79,15 +79,16 @@ pub fn start(host: &Host, file: &JobFile) -> Result<Run, StartError> {
         if options.stonewall {
             wall = threads.len();
         }
-        let (nsid, limits, zones) = namespaces.of(job)?;
+        let at = |fault| StartError { file: job.file.clone(), line: job.line, fault };
+        let (nsid, limits, zones) = namespaces.of(job).map_err(at)?;
         let machine =
             Machine { nsid, limits, zones: zones.as_ref(), keeps_contents, cores: host.cpus.cores(), seed: host.seed };
-        let job = Rc::new(job.clone());
+        let shared = Rc::new(job.clone());
         for number in 0..options.numjobs {
-            let plan = Plan::new(&job, number, &machine)?;
-            namespaces.admit(&job, &plan, threads.len() as u32, wall)?;
+            let plan = Plan::new(job, number, &machine).map_err(at)?;
+            namespaces.admit(job, &plan, threads.len() as u32, wall).map_err(at)?;
             let measured = Rc::new(RefCell::new(Measured::new(options.log_interval)));
-            threads.push(Started { job: job.clone(), group, plan, measured });
+            threads.push(Started { job: shared.clone(), group, plan, measured });
             walls.push(wall);
         }
     }

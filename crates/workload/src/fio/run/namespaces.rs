@@ -7,7 +7,7 @@ use block::Limits;
 use nvme::NamespaceId;
 
 use super::plan::Plan;
-use super::start_error::StartError;
+use super::start_error::StartFault;
 use super::zones::Zones;
 use crate::Host;
 use crate::fio::Job;
@@ -29,12 +29,12 @@ impl<'a> Namespaces<'a> {
 
     /// The namespace that a job names, with its limits and, under `zonemode=zbd`,
     /// its zones.
-    pub fn of(&mut self, job: &Job) -> Result<(NamespaceId, Limits, Option<Rc<Zones>>), StartError> {
+    pub fn of(&mut self, job: &Job) -> Result<(NamespaceId, Limits, Option<Rc<Zones>>), StartFault> {
         let namespace = job.options.namespace();
         let nsid = NamespaceId(namespace);
         let Some(limits) = self.host.disk.limits_of(nsid) else {
             let namespaces = self.host.disk.namespaces();
-            return Err(StartError::NoSuchNamespace { job: job.name.clone(), namespace, namespaces });
+            return Err(StartFault::NoSuchNamespace { job: job.name.clone(), namespace, namespaces });
         };
         if !job.options.zones.zbd {
             return Ok((nsid, limits, None));
@@ -52,16 +52,16 @@ impl<'a> Namespaces<'a> {
         Ok((nsid, limits, Some(zones)))
     }
 
-    fn make(&self, job: &Job, nsid: NamespaceId, limits: &Limits) -> Result<Zones, StartError> {
+    fn make(&self, job: &Job, nsid: NamespaceId, limits: &Limits) -> Result<Zones, StartFault> {
         if let Some(zones) = Zones::of_device(self.host, nsid) {
             return Ok(zones);
         }
         let options = &job.options.zones;
         let Some(zone_bytes) = options.size_bytes else {
-            return Err(StartError::NoZones { job: job.name.clone() });
+            return Err(StartFault::NoZones { job: job.name.clone() });
         };
         let wrong =
-            |option, given, must: String| Err(StartError::BlockLength { job: job.name.clone(), option, given, must });
+            |option, given, must: String| Err(StartFault::BlockLength { job: job.name.clone(), option, given, must });
         let lba = u64::from(limits.logical_block_bytes);
         if !zone_bytes.is_multiple_of(lba) {
             return wrong("zonesize", zone_bytes, format!("it must be a multiple of the logical block, {lba}"));
@@ -79,22 +79,22 @@ impl<'a> Namespaces<'a> {
     }
 
     /// Notes a thread that is to run; `wall` tells those that run at a time.
-    pub fn admit(&mut self, job: &Job, plan: &Plan, thread: u32, wall: usize) -> Result<(), StartError> {
+    pub fn admit(&mut self, job: &Job, plan: &Plan, thread: u32, wall: usize) -> Result<(), StartFault> {
         let Some(zone_plan) = plan.zones.as_ref().filter(|_| job.options.pattern.writes) else { return Ok(()) };
         let options = &job.options.zones;
         let zones = &zone_plan.zones;
         if !zones.claim_active(self.host, &zone_plan.range, thread, options.job_max_open) {
-            return Err(StartError::OpenAlready { job: job.name.clone(), limit: zones.targets_max() });
+            return Err(StartFault::OpenAlready { job: job.name.clone(), limit: zones.targets_max() });
         }
         if options.reset_frequency > 0.0 && !zones.watch(&zone_plan.range, options.reset_frequency) {
-            return Err(StartError::ResetRegionsDiffer { job: job.name.clone() });
+            return Err(StartFault::ResetRegionsDiffer { job: job.name.clone() });
         }
         self.writers.push((zones.nsid(), wall, zone_plan.range.clone()));
         let at_a_time = self.writers.iter().filter(|(nsid, behind, _)| *nsid == zones.nsid() && *behind == wall);
         let writers = disjoint(at_a_time.map(|(_, _, range)| range.clone()).collect());
         let limit = zones.targets_max();
         if limit > 0 && writers > limit {
-            return Err(StartError::TooManyWriters { job: job.name.clone(), writers, limit });
+            return Err(StartFault::TooManyWriters { job: job.name.clone(), writers, limit });
         }
         Ok(())
     }
@@ -115,12 +115,12 @@ fn disjoint(mut ranges: Vec<Range<u32>>) -> u32 {
 
 /// Zones that may be written to at a time; 0 is no limit (fio zbd.c,
 /// zbd_set_max_open_zones).
-fn targets_max(job: &Job, limits: &Limits) -> Result<u32, StartError> {
+fn targets_max(job: &Job, limits: &Limits) -> Result<u32, StartFault> {
     let options = &job.options.zones;
     let of_device = limits.zoned.as_ref().and_then(|zoned| zoned.max_open).filter(|_| !options.ignore_limits);
     match of_device {
         Some(limit) if options.max_open > limit => {
-            Err(StartError::MaxOpenZones { job: job.name.clone(), asked: options.max_open, limit })
+            Err(StartFault::MaxOpenZones { job: job.name.clone(), asked: options.max_open, limit })
         }
         Some(limit) if options.max_open == 0 => Ok(limit),
         _ => Ok(options.max_open),
@@ -128,17 +128,17 @@ fn targets_max(job: &Job, limits: &Limits) -> Result<u32, StartError> {
 }
 
 /// What a job says of zones that an earlier one has already set up.
-fn check(job: &Job, zones: &Zones) -> Result<(), StartError> {
+fn check(job: &Job, zones: &Zones) -> Result<(), StartFault> {
     let options = &job.options.zones;
     let other = zones.targets_max();
     if options.max_open > 0 && options.max_open != other {
-        return Err(StartError::MaxOpenZonesDiffer { job: job.name.clone(), asked: options.max_open, other });
+        return Err(StartFault::MaxOpenZonesDiffer { job: job.name.clone(), asked: options.max_open, other });
     }
     if options.job_max_open > 0 && other == 0 {
-        return Err(StartError::JobMaxOpenZonesAlone { job: job.name.clone() });
+        return Err(StartFault::JobMaxOpenZonesAlone { job: job.name.clone() });
     }
     match options.size_bytes {
-        Some(given) if given != zones.zone_bytes() => Err(StartError::BlockLength {
+        Some(given) if given != zones.zone_bytes() => Err(StartFault::BlockLength {
             job: job.name.clone(),
             option: "zonesize",
             given,

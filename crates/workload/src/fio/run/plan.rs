@@ -6,7 +6,7 @@ use block::Limits;
 use nvme::NamespaceId;
 use units::Nanos;
 
-use super::start_error::StartError;
+use super::start_error::StartFault;
 use super::zones::{ZonePlan, Zones};
 use crate::fio::generate::Region;
 use crate::fio::parse::{EngineKind, Extent, Job, Options, Verify};
@@ -56,7 +56,7 @@ pub(super) struct Machine<'a> {
 
 impl Plan {
     /// The plan of thread `number` of `numjobs`.
-    pub fn new(job: &Job, number: u32, machine: &Machine<'_>) -> Result<Self, StartError> {
+    pub fn new(job: &Job, number: u32, machine: &Machine<'_>) -> Result<Self, StartFault> {
         let options = &job.options;
         let name = || job.name.clone();
         let lba = machine.limits.logical_block_bytes;
@@ -73,7 +73,7 @@ impl Plan {
         let smallest = used.iter().map(|direction| options.blocks[*direction].min()).min().unwrap_or(4096);
         let mut region = region(options, number, machine, smallest, u64::from(lba)).map_err(|(start, end)| {
             let device_bytes = machine.limits.capacity_sectors * block::Sector::BYTES;
-            StartError::OutsideDevice { job: name(), start, end, device_bytes }
+            StartFault::OutsideDevice { job: name(), start, end, device_bytes }
         })?;
         let asked_bytes = region.bytes;
         let zones = match machine.zones {
@@ -81,7 +81,7 @@ impl Plan {
             None => None,
         };
         if used.iter().any(|direction| options.blocks[*direction].min() > region.bytes) {
-            return Err(StartError::BlockOutgrowsRegion {
+            return Err(StartFault::BlockOutgrowsRegion {
                 job: name(),
                 block_bytes: smallest,
                 region_bytes: region.bytes,
@@ -89,15 +89,15 @@ impl Plan {
         }
         for (what, bytes) in lengths(options, &used).into_iter().chain([("offset", region.start)]) {
             if bytes % u64::from(lba) != 0 {
-                return Err(StartError::Misaligned { job: name(), what, bytes, logical_block_bytes: lba });
+                return Err(StartFault::Misaligned { job: name(), what, bytes, logical_block_bytes: lba });
             }
         }
         let checks_contents = !matches!(options.verify, Verify::None | Verify::Null);
         if checks_contents && !machine.keeps_contents {
-            return Err(StartError::NoContents { job: name() });
+            return Err(StartFault::NoContents { job: name() });
         }
         if pattern.trims && zones.is_none() && machine.limits.max_discard_sectors == 0 {
-            return Err(StartError::NoTrim { job: name(), pattern: pattern.name });
+            return Err(StartFault::NoTrim { job: name(), pattern: pattern.name });
         }
         let depth = options.depth();
         let batch = if options.iodepth_batch == 0 { depth } else { options.iodepth_batch.min(depth) };
@@ -118,7 +118,7 @@ impl Plan {
             let longest = longest.map(|direction| options.blocks[*direction].max()).max().unwrap_or(0);
             if longest > limit {
                 let must = format!("one passthrough command takes at most {limit}: lower bs");
-                return Err(StartError::BlockLength { job: name(), option: "bs", given: longest, must });
+                return Err(StartFault::BlockLength { job: name(), option: "bs", given: longest, must });
             }
         }
         Ok(Self {
@@ -176,11 +176,11 @@ fn region(
 
 /// Fits a region to zones (fio zbd.c, zbd_verify_sizes: up to the next zone, and
 /// down to one, unless the job only reads), and checks what zones ask of a job.
-fn zone_plan(job: &Job, zones: &Rc<Zones>, machine: &Machine<'_>, region: &mut Region) -> Result<ZonePlan, StartError> {
+fn zone_plan(job: &Job, zones: &Rc<Zones>, machine: &Machine<'_>, region: &mut Region) -> Result<ZonePlan, StartFault> {
     let options = &job.options;
     let name = || job.name.clone();
     let zone_bytes = zones.zone_bytes();
-    let wrong = |option, given, must: String| Err(StartError::BlockLength { job: name(), option, given, must });
+    let wrong = |option, given, must: String| Err(StartFault::BlockLength { job: name(), option, given, must });
     let (start, end) = (region.start, region.start + region.bytes);
     let index = |offset: u64| u32::try_from(offset / zone_bytes).unwrap_or(u32::MAX).min(zones.count());
     let pattern = options.pattern;
@@ -191,7 +191,7 @@ fn zone_plan(job: &Job, zones: &Rc<Zones>, machine: &Machine<'_>, region: &mut R
         index(start)..index(end.next_multiple_of(zone_bytes))
     };
     if range.is_empty() {
-        return Err(StartError::NoWholeZone { job: name(), start, end, zone_bytes });
+        return Err(StartFault::NoWholeZone { job: name(), start, end, zone_bytes });
     }
     if pattern.writes || pattern.trims {
         let start = u64::from(range.start) * zone_bytes;
@@ -211,7 +211,7 @@ fn zone_plan(job: &Job, zones: &Rc<Zones>, machine: &Machine<'_>, region: &mut R
     if options.zones.append {
         let limits = machine.limits.zoned.as_ref();
         let Some(limits) = limits.filter(|_| zones.are_real()) else {
-            return Err(StartError::ImaginedZones { job: name(), option: "zone_append" });
+            return Err(StartFault::ImaginedZones { job: name(), option: "zone_append" });
         };
         let limit = limits.max_append_sectors * block::Sector::BYTES;
         if pattern.writes && options.blocks.write.max() > limit {
@@ -220,7 +220,7 @@ fn zone_plan(job: &Job, zones: &Rc<Zones>, machine: &Machine<'_>, region: &mut R
     }
     if options.zones.finish_bytes.is_some() {
         if !zones.are_real() {
-            return Err(StartError::ImaginedZones { job: name(), option: "finish" });
+            return Err(StartFault::ImaginedZones { job: name(), option: "finish" });
         }
         let chunk = u64::from(options.zones.soft_finish_chunk_sectors) * block::Sector::BYTES;
         let lba = u64::from(machine.limits.logical_block_bytes);
@@ -255,17 +255,17 @@ fn lengths(options: &Options, used: &[Direction]) -> Vec<(&'static str, u64)> {
     lengths
 }
 
-fn core(job: &Job, number: u32, cores: u16) -> Result<Option<u16>, StartError> {
+fn core(job: &Job, number: u32, cores: u16) -> Result<Option<u16>, StartFault> {
     let allowed = &job.options.cpus_allowed;
     if let Some(cpu) = allowed.iter().find(|cpu| **cpu >= u32::from(cores)) {
-        return Err(StartError::NoSuchCpu { job: job.name.clone(), cpu: *cpu, cores });
+        return Err(StartFault::NoSuchCpu { job: job.name.clone(), cpu: *cpu, cores });
     }
     let chosen = match allowed.as_slice() {
         [] => return Ok(None),
         all if !job.options.cpus_split && all.len() == usize::from(cores) && all.len() > 1 => return Ok(None),
         [one] => one,
         several if job.options.cpus_split => &several[number as usize % several.len()],
-        _ => return Err(StartError::SharedCpus { job: job.name.clone() }),
+        _ => return Err(StartFault::SharedCpus { job: job.name.clone() }),
     };
     // Below `cores`, which is a u16.
     Ok(Some(*chosen as u16))

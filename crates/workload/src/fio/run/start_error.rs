@@ -1,8 +1,20 @@
 //! Why jobs cannot start.
 
+/// A job that cannot start on this host, with its place in the job file.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{file}:{line}: {fault}")]
+pub struct StartError {
+    /// Name of the job file.
+    pub file: String,
+    /// Line where the job's section begins, from 1.
+    pub line: usize,
+    /// Why.
+    pub fault: StartFault,
+}
+
 /// Why a job cannot start on this host.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum StartError {
+pub enum StartFault {
     /// A region that the device does not have.
     #[error(
         "job `{job}`: bytes {start} to {end} are asked for, but the device has {device_bytes}: \
