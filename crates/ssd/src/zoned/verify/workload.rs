@@ -119,7 +119,7 @@ fn zone_at(model: &Model, zone: u8) -> (u64, &ModelZone) {
     (index * model.shape.zone_blocks, &model.zones[index as usize])
 }
 
-/// Any action; `cuts` includes power cuts.
+/// Any action; power cuts only with `cuts`.
 pub(super) fn actions(cuts: bool) -> impl Strategy<Value = Action> + Clone {
     let (ns, zone) = (prop::bool::weighted(0.3), 0..8_u8);
     let blocks = || prop_oneof![4 => 1..5_u8, 4 => 5..17_u8, 1 => Just(0_u8), 1 => 17..19_u8];
@@ -163,7 +163,7 @@ pub(super) fn actions(cuts: bool) -> impl Strategy<Value = Action> + Clone {
         12 => (0..600_u16).prop_map(|micros| Action::Wait { micros }),
         2 => (0..30_000_u16).prop_map(|micros| Action::Wait { micros }),
         2 => Just(Action::Drain),
-        if cuts { 2 } else { 0 } => any::<u64>().prop_map(|survivors| Action::Cut { survivors }),
+        2 => any::<u64>().prop_map(move |survivors| if cuts { Action::Cut { survivors } } else { Action::Drain }),
     ]
 }
 
