@@ -63,9 +63,13 @@ pub enum ResultError {
 impl Store {
     /// Opens or makes the folder.
     pub fn create(folder: &Path) -> Result<Self, ResultError> {
-        for part in [folder.to_owned(), folder.join("runs")] {
-            fs::create_dir_all(&part).map_err(|source| ResultError::Write { path: part, source })?;
-        }
+        Self::plain(&folder.join("runs"))?;
+        Self::plain(folder)
+    }
+
+    /// Opens or makes a folder for files alone, without runs.
+    pub fn plain(folder: &Path) -> Result<Self, ResultError> {
+        fs::create_dir_all(folder).map_err(|source| ResultError::Write { path: folder.to_owned(), source })?;
         Ok(Self { folder: folder.to_owned() })
     }
 

@@ -117,7 +117,7 @@ fn data(arguments: &ValidateArguments) -> Done {
         return Ok(ExitCode::from(EXIT_INTERRUPTED));
     };
     if let Some(folder) = &arguments.out {
-        let store = Store::create(folder)?;
+        let store = Store::plain(folder)?;
         store.write("report.html", page(&verdict, &device).as_bytes())?;
         store.write_csv("errors.csv", &errors_table(&verdict))?;
     }

@@ -8,7 +8,7 @@ use nvme::NamespaceId;
 use rand::RngExt;
 use sim::Executor;
 use sim::rng::{Rng, stream};
-use sim::sync::Mutex;
+use sim::sync::{Mutex, MutexGuard};
 use ssd::profile::{BuildOptions, Profile};
 use stats::Histogram;
 use trace::{Recorder, RequestId};
@@ -21,6 +21,9 @@ use crate::validate::hosts::HostPath;
 /// Seed of every simulation here: a row's figures depend on nothing but the
 /// row, the profile and the host.
 const SEED: u64 = 1;
+
+/// How far apart the threads of a stream begin.
+const START_WITHIN: Nanos = Nanos::from_millis(10);
 
 /// A zoned device on a virtual clock, driven by passthrough commands.
 pub(super) struct Bench {
@@ -187,9 +190,23 @@ pub(super) struct StreamPlan {
     pub(super) name: &'static str,
 }
 
+/// A command on its way: lets go of the thread once the device has it.
+async fn released<G>(command: impl Future<Output = Result<(), String>>, busy: Option<G>) -> Result<(), String> {
+    let mut command = std::pin::pin!(command);
+    let early = std::future::poll_fn(|context| std::task::Poll::Ready(command.as_mut().poll(context))).await;
+    drop(busy);
+    match early {
+        std::task::Poll::Ready(done) => done,
+        std::task::Poll::Pending => command.await,
+    }
+}
+
 /// What the operations in flight of one thread share.
 struct Thread {
+    index: u32,
     cpu: u16,
+    /// After the stream's start: threads of a host do not begin as one.
+    starts_after: Nanos,
     /// Held while the thread itself is busy.
     busy: Mutex<()>,
     work: RefCell<Work>,
@@ -244,13 +261,16 @@ pub(super) fn start(rig: &Rig, plan: &StreamPlan, window: &Window) -> SharedTall
         };
         let work = Work { rng: stream(SEED, &format!("{} {thread}", plan.name)), zones, offset: 0 };
         let cpu = plan.first_cpu.wrapping_add(thread as u16);
-        let thread = Rc::new(Thread { cpu, busy: Mutex::new(()), work: RefCell::new(work) });
+        let starts_after = Nanos(rng.random_range(0..START_WITHIN.0));
+        let thread = Thread { index: thread, cpu, starts_after, busy: Mutex::new(()), work: RefCell::new(work) };
+        let thread = Rc::new(thread);
         for _ in 0..plan.queue_depth {
             let slot = Slot {
                 rig: rig.clone(),
                 operation: plan.operation,
                 block_bytes: plan.block_bytes,
                 alone: plan.queue_depth == 1,
+                threads: plan.threads,
                 thread: thread.clone(),
                 pace: pace.clone(),
                 window: window.clone(),
@@ -269,6 +289,7 @@ struct Slot {
     block_bytes: u64,
     /// Whether the thread has no other.
     alone: bool,
+    threads: u32,
     thread: Rc<Thread>,
     pace: Rc<Pace>,
     window: Window,
@@ -278,7 +299,9 @@ struct Slot {
 impl Slot {
     async fn run(self) {
         let sim = self.rig.sim.clone();
-        sim.sleep_until(self.pace.from).await;
+        sim.sleep_until(self.pace.from + self.thread.starts_after).await;
+        // The thread: held from one completion to the next submission.
+        let mut busy = None;
         loop {
             if let Some(interval_ns) = self.pace.interval_ns {
                 let issued = self.pace.issued.get();
@@ -288,18 +311,22 @@ impl Slot {
                 let turn = if self.operation == Operation::Finish { issued.saturating_sub(1) } else { issued };
                 let due = self.pace.from + Nanos((turn as f64 * interval_ns) as u64);
                 if due > sim.now() {
+                    busy = None;
                     sim.sleep_until(due).await;
                 }
             }
             if sim.now() >= self.pace.until {
                 return;
             }
-            match self.once().await {
-                Ok(true) => {}
-                Ok(false) => {
-                    self.tally.borrow_mut().exhausted = true;
-                    return;
-                }
+            if busy.is_none() && !self.alone {
+                busy = Some(self.thread.busy.lock().await);
+            }
+            let Some((zone, offset)) = self.next() else {
+                self.tally.borrow_mut().exhausted = true;
+                return;
+            };
+            match self.once(zone, offset, busy.take()).await {
+                Ok(held) => busy = held,
                 Err(failure) => {
                     self.tally.borrow_mut().failure.get_or_insert(failure);
                     return;
@@ -308,67 +335,84 @@ impl Slot {
         }
     }
 
-    /// One operation from decision to decision; `false` when no zone is left.
-    async fn once(&self) -> Result<bool, String> {
+    /// One operation, from the decision to the next.
+    async fn once<'a>(
+        &'a self,
+        zone: Zone,
+        offset: u64,
+        busy: Option<MutexGuard<'a, ()>>,
+    ) -> Result<Option<MutexGuard<'a, ()>>, String> {
         let sim = &self.rig.sim;
         let path = self.rig.path;
-        let guard = if self.alone { None } else { Some(self.thread.busy.lock().await) };
-        let Some((zone, offset)) = self.next() else { return Ok(false) };
+        self.core().await;
         let mut began = sim.now();
-        if path.submit > Nanos::ZERO {
-            sim.sleep(path.submit).await;
-        }
-        // Commands reach the device in the order in which they were decided.
+        self.spend(path.submit).await;
         let io = |op, bytes| self.rig.command(self.thread.cpu, op, zone, offset, bytes);
         match self.operation {
-            Operation::Read => self.data(io(BioOp::Read, self.block_bytes), guard).await?,
-            Operation::Write => self.data(io(BioOp::Write, self.block_bytes), guard).await?,
+            Operation::Read => {
+                released(io(BioOp::Read, self.block_bytes), busy).await?;
+                self.spend(path.read_delay).await;
+            }
+            Operation::Write => released(io(BioOp::Write, self.block_bytes), busy).await?,
             Operation::Append => {
                 let append = self.rig.command(self.thread.cpu, BioOp::ZoneAppend, zone, 0, self.block_bytes);
-                self.data(append, guard).await?;
+                released(append, busy).await?;
             }
-            Operation::Reset => self.data(io(BioOp::Zone(ZoneOp::Reset), 0), guard).await?,
+            Operation::Reset => released(io(BioOp::Zone(ZoneOp::Reset), 0), busy).await?,
             Operation::Finish => {
                 io(BioOp::Write, self.block_bytes).await?;
                 began = sim.now();
-                self.data(io(BioOp::Zone(ZoneOp::Finish), 0), guard).await?;
+                released(io(BioOp::Zone(ZoneOp::Finish), 0), busy).await?;
             }
         }
-        let delay = path.delay + self.jitter();
-        if delay > Nanos::ZERO {
-            sim.sleep(delay).await;
-        }
-        let _guard = if self.alone { None } else { Some(self.thread.busy.lock().await) };
-        if path.complete > Nanos::ZERO {
-            sim.sleep(path.complete).await;
-        }
+        self.spend(path.delay + self.jitter()).await;
+        let held = if self.alone { None } else { Some(self.thread.busy.lock().await) };
+        self.core().await;
+        self.spend(path.complete).await;
         self.count(began);
-        if path.think > Nanos::ZERO {
-            sim.sleep(path.think).await;
-        }
-        Ok(true)
+        self.spend(path.think).await;
+        Ok(held)
     }
 
-    /// Lets the thread go on while the device works.
-    async fn data<G>(&self, command: impl Future<Output = Result<(), String>>, guard: Option<G>) -> Result<(), String> {
-        let mut command = std::pin::pin!(command);
-        // The first poll hands the command over; only then is the thread free.
-        let early = std::future::poll_fn(|context| std::task::Poll::Ready(command.as_mut().poll(context))).await;
-        drop(guard);
-        match early {
-            std::task::Poll::Ready(done) => done,
-            std::task::Poll::Pending => command.await,
+    async fn spend(&self, time: Nanos) {
+        if time > Nanos::ZERO {
+            self.rig.sim.sleep(time).await;
         }
     }
 
-    /// A draw of the host's random delay.
+    /// Waits until the thread has a core: where threads are more than cores,
+    /// those without one change in turn.
+    async fn core(&self) {
+        let Some(cores) = self.rig.path.cores.filter(|cores| *cores < self.threads) else { return };
+        let waiting = u64::from(self.threads - cores);
+        let has_core = |slice: u64| {
+            (u64::from(self.thread.index) + slice * waiting) % u64::from(self.threads) < u64::from(cores)
+        };
+        let now = self.rig.sim.now();
+        let slice = now.0 / HostPath::TIME_SLICE.0;
+        // Every thread gets a core within one round.
+        if let Some(next) = (slice..=slice + u64::from(self.threads)).find(|slice| has_core(*slice))
+            && next > slice
+        {
+            self.rig.sim.sleep_until(HostPath::TIME_SLICE * next).await;
+        }
+    }
+
+    /// A draw of the host's random delays.
     fn jitter(&self) -> Nanos {
-        let mean_ns = self.rig.path.jitter.0 as f64;
-        if mean_ns == 0.0 {
-            return Nanos::ZERO;
+        let path = &self.rig.path;
+        let mut work = self.thread.work.borrow_mut();
+        let mut late = Nanos::ZERO;
+        if path.jitter > Nanos::ZERO {
+            let draw: f64 = work.rng.random();
+            late += Nanos((-(1.0 - draw).ln() * path.jitter.0 as f64) as u64);
         }
-        let draw: f64 = self.thread.work.borrow_mut().rng.random();
-        Nanos((-(1.0 - draw).ln() * mean_ns) as u64)
+        if let Some((one_in, up_to)) = path.hiccup
+            && work.rng.random_range(0..one_in) == 0
+        {
+            late += Nanos(work.rng.random_range(0..up_to.0));
+        }
+        late
     }
 
     fn count(&self, began: Nanos) {
