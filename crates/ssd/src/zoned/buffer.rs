@@ -2,8 +2,8 @@
 //! of one program each.
 //!
 //! A zone fills one unit at a time. A full unit waits for its turn at an idle array
-//! (`device/dispatch`), and its bytes come free when its program has ended. Padding is
-//! made where it is programmed: it takes no room.
+//! (`device/dispatch`), and its room comes free page by page as the array's registers
+//! take it over. Padding is made where it is programmed: it takes no room.
 
 use std::collections::VecDeque;
 
@@ -22,6 +22,8 @@ pub(super) struct Unit {
     pub filled: u32,
     /// Of these, padding.
     pub padding: u32,
+    /// Bytes whose room is free already.
+    pub released: u32,
     /// When the last byte is there.
     pub ready: Nanos,
     /// Distinguishes what the same unit is used for.
@@ -54,7 +56,16 @@ impl WriteBuffer {
     /// Opens a unit for place `index` of a zone.
     pub fn open(&mut self, zone: u32, generation: u32, index: u32) -> u32 {
         self.serial = self.serial.wrapping_add(1);
-        let unit = Unit { zone, generation, index, filled: 0, padding: 0, ready: Nanos::ZERO, serial: self.serial };
+        let unit = Unit {
+            zone,
+            generation,
+            index,
+            filled: 0,
+            padding: 0,
+            released: 0,
+            ready: Nanos::ZERO,
+            serial: self.serial,
+        };
         match self.unused.pop() {
             Some(id) => {
                 self.units[id as usize] = unit;
@@ -88,11 +99,21 @@ impl WriteBuffer {
         unit.padding += bytes as u32;
     }
 
-    /// Takes a unit back, and the room that it had.
+    /// Frees the room of up to `bytes` more of a unit; whether it has still more.
+    pub fn release(&mut self, id: u32, bytes: u64) -> bool {
+        let unit = &mut self.units[id as usize];
+        let most = unit.filled - unit.padding;
+        let released = bytes.min(u64::from(most - unit.released)) as u32;
+        unit.released += released;
+        self.free_bytes += u64::from(released);
+        unit.released < most
+    }
+
+    /// Takes a unit back, and the room that it still has.
     pub fn give_back(&mut self, id: u32) {
         debug_assert!(!self.unused.contains(&id));
         let unit = &self.units[id as usize];
-        self.free_bytes += u64::from(unit.filled - unit.padding);
+        self.free_bytes += u64::from(unit.filled - unit.padding - unit.released);
         debug_assert!(self.free_bytes <= self.size_bytes);
         self.unused.push(id);
     }

@@ -13,7 +13,8 @@ use trace::{Recorder, RequestId, Span, Step, Track};
 use units::Nanos;
 
 use super::Event;
-use super::config::{Suspend, ZonedConfig, ZonedLayout};
+use super::config::{ZonedConfig, ZonedLayout, ZonedSuspend};
+use super::firmware::Variation;
 use crate::event::Events;
 use crate::slab::{Fifo, NONE, Slab};
 
@@ -112,10 +113,12 @@ pub(super) struct Flash {
     arrays: Vec<Array>,
     channels: Vec<Channel>,
     jobs: Slab<Job>,
-    suspend: Option<Suspend>,
+    suspend: Option<ZonedSuspend>,
+    suspension: Variation,
     bytes_per_s: u64,
     command_overhead: Nanos,
     planes: u32,
+    page_bytes: u64,
     /// Arrays without a program to do.
     idle: u32,
     /// Whether no program may begin.
@@ -149,9 +152,14 @@ impl Flash {
             channels: vec![Channel::default(); layout.channels as usize],
             jobs: Slab::with_capacity(256),
             suspend: config.suspend.clone(),
+            suspension: Variation::new(
+                config.suspend.as_ref().map_or(0.0, |suspend| suspend.variation),
+                config.controller.seed,
+            ),
             bytes_per_s: config.channel.bandwidth.0,
             command_overhead: config.channel.command_overhead,
             planes: layout.planes,
+            page_bytes: layout.page_bytes,
             idle: layout.arrays(),
             gated: false,
             programs_running: 0,
@@ -183,7 +191,7 @@ impl Flash {
                     if job.works_from <= start {
                         self.suspends += 1;
                         let stopped = start;
-                        start += suspend.suspend;
+                        start += self.suspension.of(suspend.suspend);
                         job.begun = true;
                         job.end += start.since(stopped);
                         job.works_from = start;
@@ -255,6 +263,17 @@ impl Flash {
         self.arrays[array as usize].pending
     }
 
+    /// The unit that is being programmed on an array.
+    pub fn programmed(&self, array: u32) -> Option<u32> {
+        let id = self.arrays[array as usize].job;
+        (id != NONE && self.jobs[id].kind == JobKind::Program).then(|| self.jobs[id].owner)
+    }
+
+    /// How long one page of `bytes` that a program takes is on the channel.
+    pub fn page_load_time(&self, bytes: u32) -> Nanos {
+        self.transfer_time(bytes.into()) / u64::from(bytes).div_ceil(self.page_bytes)
+    }
+
     /// Arrays without a program to do.
     pub fn idle(&self) -> u32 {
         self.idle
@@ -297,6 +316,9 @@ impl Flash {
         let (mut at, bytes, array_time) = (now.max(job.ready), job.bytes, job.array_time);
         if bytes > 0 {
             let load = self.transfer_time(bytes.into());
+            if program {
+                events.push(at + self.page_load_time(bytes), Event::Loaded, array);
+            }
             let channel = self.channel_of(array);
             self.channels[channel as usize].busy += load;
             self.record(at, at + load, Track::Channel(channel as u16), Step::ChannelTransfer, RequestId(0), bytes);

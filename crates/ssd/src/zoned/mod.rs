@@ -37,6 +37,8 @@ enum Event {
     Processed,
     /// A read's array operation ends: a part.
     ReadOut,
+    /// A page of a unit is in the registers of its array.
+    Loaded,
     /// An array's job may be over.
     ArrayEnd,
     /// A command completes.
@@ -51,7 +53,7 @@ enum Event {
 
 impl crate::event::EventKind for Event {
     const KINDS: &'static [Self] =
-        &[Self::Arrived, Self::Processed, Self::ReadOut, Self::ArrayEnd, Self::Complete, Self::Pad, Self::Reset, Self::Idle];
+        &[Self::Arrived, Self::Processed, Self::ReadOut, Self::Loaded, Self::ArrayEnd, Self::Complete, Self::Pad, Self::Reset, Self::Idle];
     fn code(self) -> u8 {
         self as u8
     }

@@ -48,7 +48,16 @@ pub struct Job {
 
 impl Job {
     pub fn new(work: Work, block_bytes: u64, queue_depth: u32, zones: std::ops::Range<u32>) -> Self {
-        Self { work, block_bytes, queue_depth, zones, cpu: Nanos::ZERO, notice: Nanos::ZERO, think: Nanos::ZERO, pace: None }
+        Self {
+            work,
+            block_bytes,
+            queue_depth,
+            zones,
+            cpu: Nanos::ZERO,
+            notice: Nanos::ZERO,
+            think: Nanos::ZERO,
+            pace: None,
+        }
     }
 }
 

@@ -296,6 +296,11 @@ impl ZonedConfig {
         if !(0.0..=1.0).contains(&self.cell.variation) {
             return out_of_range("cell.variation", self.cell.variation, "0 to 1");
         }
+        if let Some(suspend) = &self.suspend
+            && !(0.0..=1.0).contains(&suspend.variation)
+        {
+            return out_of_range("suspend.variation", suspend.variation, "0 to 1");
+        }
         if self.channel.hold_array && self.channel.booking == super::Booking::AtCommand {
             return conflict(
                 "channel.hold_array",

@@ -7,7 +7,7 @@
 use serde::{Deserialize, Serialize};
 use units::{ByteSize, Nanos};
 
-pub use crate::config::{Link, Suspend};
+pub use crate::config::Link;
 
 mod check;
 mod management;
@@ -52,7 +52,7 @@ pub struct ZonedConfig {
     pub buffer: Option<ZonedBuffer>,
     /// Program and erase suspend for host I/O; absent: the array does without.
     #[serde(default)]
-    pub suspend: Option<Suspend>,
+    pub suspend: Option<ZonedSuspend>,
     /// The designs of zone management, by name.
     #[serde(default)]
     pub management: Management,
@@ -174,6 +174,23 @@ pub struct ZonedCell {
     /// What one program operation writes; absent: a page.
     #[serde(default)]
     pub program_unit: Option<ByteSize>,
+}
+
+/// Suspending programs and erases.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ZonedSuspend {
+    /// From the request to the array being free, on average.
+    pub suspend: Nanos,
+    /// Its coefficient of variation (0 to 1), exponential beyond a least time: an
+    /// operation can stop only between its pulses.
+    #[serde(default)]
+    pub variation: f64,
+    /// Extra time of the operation when it goes on.
+    pub resume: Nanos,
+    /// Times one operation can be suspended.
+    #[serde(default = "default_max_suspends")]
+    pub max_per_operation: u32,
 }
 
 /// When a read's transfer takes its place in the channel's queue.
@@ -334,6 +351,9 @@ fn default_lba() -> ByteSize {
 }
 fn default_max_transfer() -> ByteSize {
     ByteSize(512 << 10)
+}
+fn default_max_suspends() -> u32 {
+    8
 }
 fn one() -> u32 {
     1

@@ -32,7 +32,9 @@ impl Zoned {
         self.hold(id);
         let due = now + base;
         self.zones[zone as usize].finishing = Some(Finishing { command: id, plan, left_bytes, due, begun: false });
-        if due > now {
+        // `now` is ahead by the command's delay. Without one, padding comes before what
+        // other commands of this moment do.
+        if due > now || self.config.controller.finish.delay > Nanos::ZERO {
             self.events.push(due, Event::Pad, zone);
         } else {
             self.pad(now, zone);

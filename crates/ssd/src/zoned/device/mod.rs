@@ -187,7 +187,8 @@ impl Zoned {
 
     /// Keeps what is written, and with `power_cuts` also which accepted writes
     /// a power cut may take where no contents are kept. Call before the first
-    /// command.
+    /// command. An image file holds bytes and not the state of zones: it must be new,
+    /// since every zone begins empty.
     pub fn keep_contents(&mut self, contents: &Contents, power_cuts: bool) -> Result<(), MediaError> {
         debug_assert!(self.commands.len() == 0, "contents come before commands");
         self.store = Store::new(contents, self.identity.lba_bytes, &self.identity.namespace_blocks, power_cuts)?;
@@ -417,6 +418,7 @@ impl Device for Zoned {
                 Event::Arrived => self.arrived(at, id),
                 Event::Processed => self.processors_done(at),
                 Event::ReadOut => self.read_out(at, id),
+                Event::Loaded => self.loaded(at, id),
                 Event::ArrayEnd => self.array_end(at, id),
                 Event::Complete => self.completed(at, id, completions),
                 Event::Pad => self.pad(at, id),

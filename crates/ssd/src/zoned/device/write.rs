@@ -9,6 +9,7 @@ use units::Nanos;
 use super::{Pending, Zoned};
 use crate::controller::link::Direction;
 use crate::zoned::config::{AppendTiming, StripeOrder};
+use crate::zoned::Event;
 use crate::zoned::flash::JobKind;
 use crate::zoned::mapping::UNMAPPED;
 use crate::zoned::zones::Written;
@@ -257,6 +258,17 @@ impl Zoned {
                 self.resume_finish(now, zone);
             }
         }
+    }
+
+    /// A page of a unit is in its array's registers: its room is free.
+    pub(super) fn loaded(&mut self, now: Nanos, array: u32) {
+        let Some(unit) = self.flash.programmed(array) else { return };
+        if self.buffer.release(unit, self.layout.page_bytes) {
+            let next = now + self.flash.page_load_time(self.layout.program_bytes as u32);
+            self.events.push(next, Event::Loaded, array);
+        }
+        self.serve_line(now);
+        self.dispatch(now);
     }
 
     /// An array's job may be over.
