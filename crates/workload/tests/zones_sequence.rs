@@ -43,6 +43,14 @@ fn sequential_writes_are_fios() {
 }
 
 #[test]
+fn rounding_to_zones_is_said() {
+    let (_, host) = common::free_host(device(), 1);
+    let text = "[a]\ndirect=1\nzonemode=zbd\nzonesize=1m\nrw=write\nsize=4500k\noffset=100k\n[b]\ndirect=1\nrw=write";
+    let run = plumb_workload::fio::start(&host, &common::parse(text)).unwrap();
+    assert_eq!(run.notes(), ["a: bytes 102400 to 4710400 are rounded to whole zones, 1048576 to 4194304"]);
+}
+
+#[test]
 fn blocks_that_do_not_divide_a_zone_reset_it_early() {
     let (report, notes) = run("rw=write\nbs=100k\nsize=4m");
     let want: Vec<String> = (0..41).map(|write| format!("w{}", write % 7 * 100)).collect();

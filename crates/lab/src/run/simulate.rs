@@ -83,7 +83,8 @@ fn play(
             if !drive(&fraction) {
                 return Ok(None);
             }
-            played(&started.finish(), &jobs.notes)
+            let notes = started.notes().to_vec();
+            played(&started.finish(), &notes)
         }
         WorkloadInput::Trace { path, read, replay } => {
             let started = Replay::start(&host, open_trace(path, read)?, replay);

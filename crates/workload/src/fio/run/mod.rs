@@ -38,6 +38,7 @@ pub struct Run {
     sim: Handle,
     global: Vec<(String, String)>,
     threads: Vec<Started>,
+    notes: Vec<String>,
 }
 
 struct Started {
@@ -68,6 +69,7 @@ pub fn start(host: &Host, file: &JobFile) -> Result<Run, StartError> {
     let keeps_contents = host.disk.with_device(|device| device.identity().keeps_contents);
     let mut namespaces = Namespaces::new(host);
     let mut threads = Vec::new();
+    let mut notes = file.notes.clone();
     // Where each thread's stonewall stands: it waits for all before that one.
     let mut walls = Vec::new();
     let (mut group, mut wall) = (0, 0);
@@ -86,6 +88,17 @@ pub fn start(host: &Host, file: &JobFile) -> Result<Run, StartError> {
         let shared = Rc::new(job.clone());
         for number in 0..options.numjobs {
             let plan = Plan::new(job, number, &machine).map_err(at)?;
+            if let Some(asked) = plan.rounded_from.filter(|_| number == 0) {
+                let region = plan.region;
+                notes.push(format!(
+                    "{}: bytes {} to {} are rounded to whole zones, {} to {}",
+                    job.name,
+                    asked.start,
+                    asked.start + asked.bytes,
+                    region.start,
+                    region.start + region.bytes
+                ));
+            }
             namespaces.admit(job, &plan, threads.len() as u32, wall).map_err(at)?;
             let measured = Rc::new(RefCell::new(Measured::new(options.log_interval)));
             threads.push(Started { job: shared.clone(), group, plan, measured });
@@ -117,7 +130,7 @@ pub fn start(host: &Host, file: &JobFile) -> Result<Run, StartError> {
         };
         drop(host.sim.spawn_named(name, task));
     }
-    Ok(Run { sim: host.sim.clone(), global: file.global.clone(), threads })
+    Ok(Run { sim: host.sim.clone(), global: file.global.clone(), threads, notes })
 }
 
 /// Lets jobs behind a stonewall through once every thread before it is done.
@@ -163,6 +176,12 @@ impl Run {
             Progress { name: started.job.name.clone(), state: measured.state, bytes: measured.moved_bytes, fraction }
         };
         self.threads.iter().map(progress).collect()
+    }
+
+    /// What a reader should know about how the jobs were understood on this host:
+    /// the file's notes and more.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
     }
 
     /// What every thread did, in file order. Call when the executor has run; a

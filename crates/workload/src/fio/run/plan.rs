@@ -17,6 +17,8 @@ use crate::fio::{Direction, PerDirection};
 pub(super) struct Plan {
     pub nsid: NamespaceId,
     pub region: Region,
+    /// The region asked for, where it was rounded to zones.
+    pub rounded_from: Option<Region>,
     /// Under `zonemode=zbd`.
     pub zones: Option<ZonePlan>,
     /// Bytes to issue; `None` where only time or the number of I/Os bounds them.
@@ -75,7 +77,7 @@ impl Plan {
             let device_bytes = machine.limits.capacity_sectors * block::Sector::BYTES;
             StartFault::OutsideDevice { job: name(), start, end, device_bytes }
         })?;
-        let asked_bytes = region.bytes;
+        let asked = region;
         let zones = match machine.zones {
             Some(zones) => Some(zone_plan(job, zones, machine, &mut region)?),
             None => None,
@@ -105,7 +107,7 @@ impl Plan {
         let batch = if options.engine.kind == EngineKind::PosixAio { 1 } else { batch };
         let complete_min = options.complete_min.min(depth);
         let zone_bytes = zones.as_ref().map_or(0, |plan| plan.zones.zone_bytes());
-        let once = options.io_size.map_or(asked_bytes, |size| size.of(asked_bytes, zone_bytes));
+        let once = options.io_size.map_or(asked.bytes, |size| size.of(asked.bytes, zone_bytes));
         let bounded_by_time = options.time_based;
         // A trimwrite moves every byte twice, and fio counts both.
         let factor = if pattern.is_trim_write() { 2 } else { 1 };
@@ -125,6 +127,7 @@ impl Plan {
             nsid: machine.nsid,
             zones,
             region,
+            rounded_from: Some(asked).filter(|asked| *asked != region),
             target_bytes: (!bounded_by_time).then_some(total),
             target_ios: options.number_ios,
             repeats,
