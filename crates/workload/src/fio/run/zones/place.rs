@@ -287,6 +287,16 @@ impl Thread {
             return;
         }
         let mut position = position;
+        let mut zone = zone;
+        if direction == Direction::Write && self.options().zones.finish_bytes.is_some() {
+            // A zone that was finished is done with, wherever in it the job stands.
+            let has_room = |zone: &u32| zones.table.borrow().zones[*zone as usize].room() > 0;
+            if let Some(next) = (zone..plan.range.end).find(has_room).filter(|next| *next > zone) {
+                zone = next;
+                position = zones.span(zone).start;
+                self.generator.go_to(direction, position);
+            }
+        }
         let span = zones.span(zone);
         let (capacity_end, pointer) = {
             let table = zones.table.borrow();
