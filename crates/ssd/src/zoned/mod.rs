@@ -52,8 +52,17 @@ enum Event {
 }
 
 impl crate::event::EventKind for Event {
-    const KINDS: &'static [Self] =
-        &[Self::Arrived, Self::Processed, Self::ReadOut, Self::Loaded, Self::ArrayEnd, Self::Complete, Self::Pad, Self::Reset, Self::Idle];
+    const KINDS: &'static [Self] = &[
+        Self::Arrived,
+        Self::Processed,
+        Self::ReadOut,
+        Self::Loaded,
+        Self::ArrayEnd,
+        Self::Complete,
+        Self::Pad,
+        Self::Reset,
+        Self::Idle,
+    ];
     fn code(self) -> u8 {
         self as u8
     }

@@ -2,7 +2,7 @@
 
 use units::{ByteSize, Nanos};
 
-use super::{AppendTiming, FinishDesign, MappingDesign, ResetDesign, ZonedConfig, CommandCost, ZonedController};
+use super::{AppendTiming, CommandCost, FinishDesign, MappingDesign, ResetDesign, ZonedConfig, ZonedController};
 use crate::zoned::sharing::SLOTS_MAX;
 use crate::{ZonedIdentity, ZrwaIdentity};
 

@@ -15,7 +15,8 @@ mod management;
 pub use check::ZonedError;
 pub(crate) use check::ZonedLayout;
 pub use management::{
-    AppendTiming, FinishDesign, FinishJournal, FinishLaw, Management, MappingDesign, ResetDesign, ResetLaw, UnfinishedRise,
+    AppendTiming, FinishDesign, FinishJournal, FinishLaw, Management, MappingDesign, ResetDesign, ResetLaw,
+    UnfinishedRise,
 };
 
 /// A zoned SSD.

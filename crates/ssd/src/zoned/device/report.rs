@@ -57,10 +57,7 @@ impl Zoned {
             ("link_busy_ns", counters.link_busy.0),
         ];
         let rows = || self.physical.iter().map(|physical| u64::from(physical.erased_rows));
-        let wear = [
-            ("least_erased_rows", rows().min().unwrap_or(0)),
-            ("most_erased_rows", rows().max().unwrap_or(0)),
-        ];
+        let wear = [("least_erased_rows", rows().min().unwrap_or(0)), ("most_erased_rows", rows().max().unwrap_or(0))];
         let (channels, dies) = self.flash.busy();
         plain
             .into_iter()

@@ -8,8 +8,8 @@ use units::Nanos;
 
 use super::{Pending, Zoned};
 use crate::controller::link::Direction;
-use crate::zoned::config::{AppendTiming, StripeOrder};
 use crate::zoned::Event;
+use crate::zoned::config::{AppendTiming, StripeOrder};
 use crate::zoned::flash::JobKind;
 use crate::zoned::mapping::UNMAPPED;
 use crate::zoned::zones::Written;
