@@ -37,18 +37,19 @@ fn measurement(jobs: Vec<Value>) -> Measurement {
 }
 
 fn writers(ios: u64, p95_ns: f64) -> Value {
-    job("write", json!({"rw": "write", "numjobs": "3"}), &[
-        ("read", idle()),
-        ("write", section(ios, 1000, p95_ns, 100.0 * p95_ns)),
-        ("trim", idle()),
-    ])
+    job(
+        "write",
+        json!({"rw": "write", "numjobs": "3"}),
+        &[("read", idle()), ("write", section(ios, 1000, p95_ns, 100.0 * p95_ns)), ("trim", idle())],
+    )
 }
 
 #[test]
 fn the_forks_habits_are_read() {
     let without = measurement(vec![writers(100_000, 20_000.0)]);
     let fill = job("fill", json!({"rw": "write", "bs": "64K"}), &[("write", section(9, 1000, 1.0, 1.0))]);
-    let resets = job("trim", json!({"rw": "randtrim"}), &[("read", idle()), ("ZNS Reset", section(30, 1000, 2e7, 3e7))]);
+    let resets =
+        job("trim", json!({"rw": "randtrim"}), &[("read", idle()), ("ZNS Reset", section(30, 1000, 2e7, 3e7))]);
     let text = json!({"jobs": [fill, resets, writers(80_000, 30_000.0)]}).to_string();
     // Log lines first, of which one begins like a document.
     let text = format!("note: both iodepth >= 1 and synchronous I/O engine\n{{oops\n{text}\nafterwards");
@@ -68,14 +69,16 @@ fn the_forks_habits_are_read() {
 #[test]
 fn the_finish_key_means_what_the_options_say() {
     // The fork renames `write` as soon as any option is 0.
-    let appends = job("append", json!({"zone_append": "1", "ramp_time": "0"}), &[("finish", section(500, 1000, 1e4, 1e5))]);
+    let appends =
+        job("append", json!({"zone_append": "1", "ramp_time": "0"}), &[("finish", section(500, 1000, 1e4, 1e5))]);
     let finishes = job("finish", json!({"finish": "1"}), &[("write", section(2, 4000, 1e4, 1e5))]);
     let writes = job("write", json!({"finish": "0"}), &[("finish", section(7, 1000, 1e4, 1e5))]);
     // A program that times finishes keeps the keys apart.
-    let apart = job("both", json!({"finish": "1"}), &[
-        ("write", section(3, 1000, 1e4, 1e5)),
-        ("finish", section(3, 1000, 9e8, 1e9)),
-    ]);
+    let apart = job(
+        "both",
+        json!({"finish": "1"}),
+        &[("write", section(3, 1000, 1e4, 1e5)), ("finish", section(3, 1000, 9e8, 1e9))],
+    );
     let streams = measurement(vec![appends, finishes, writes, apart]).streams;
     let operations: Vec<Operation> = streams.iter().map(|stream| stream.operation).collect();
     use Operation::{Append, Finish, Write};

@@ -73,7 +73,9 @@ pub enum CsvError {
         line: usize,
     },
     /// A cell that should be a number.
-    #[error("{origin}, line {line}: `{column}` is `{cell}`, which is not a number; leave the cell empty where nothing was measured")]
+    #[error(
+        "{origin}, line {line}: `{column}` is `{cell}`, which is not a number; leave the cell empty where nothing was measured"
+    )]
     Number {
         /// The file.
         origin: String,

@@ -380,10 +380,8 @@ fn z_of_contests(rows: &[RowVerdict]) -> Vec<ZVerdict> {
 /// What the loads of one line of a chart have in common.
 pub(super) fn family(contest: &Contest) -> String {
     let victim = Stream { threads: 1, queue_depth: 1, ..contest.victim };
-    let interferer = contest.interferer.map(|stream| if contest.victim.operation.is_management() {
-        Stream { threads: 1, queue_depth: 1, ..stream }
-    } else {
-        stream
+    let interferer = contest.interferer.map(|stream| {
+        if contest.victim.operation.is_management() { Stream { threads: 1, queue_depth: 1, ..stream } } else { stream }
     });
     let text = Contest { victim, interferer, ..*contest }.to_string();
     text.replacen(" x1", "", 1)

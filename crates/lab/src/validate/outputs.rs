@@ -80,7 +80,8 @@ fn unit(figure: Figure) -> (Unit, f64) {
 }
 
 fn comparisons(origin: &str, rows: &[RowVerdict]) -> Vec<Comparison> {
-    let judged = rows.iter().flat_map(|row| row.figures.iter().filter(|figure| figure.judged).map(move |figure| (row, figure)));
+    let judged =
+        rows.iter().flat_map(|row| row.figures.iter().filter(|figure| figure.judged).map(move |figure| (row, figure)));
     judged
         .map(|(row, verdict)| {
             let (unit, base) = unit(verdict.figure);

@@ -142,10 +142,7 @@ pub fn recognise(sheet: &Sheet) -> Result<Table, TableError> {
     Ok(Table { origin: sheet.origin.clone(), kind, rows })
 }
 
-fn each(
-    sheet: &Sheet,
-    read: fn(&Sheet, &SheetRow) -> Result<Row, TableError>,
-) -> Result<Vec<Row>, TableError> {
+fn each(sheet: &Sheet, read: fn(&Sheet, &SheetRow) -> Result<Row, TableError>) -> Result<Vec<Row>, TableError> {
     sheet.rows.iter().map(|row| read(sheet, row)).collect()
 }
 
@@ -227,7 +224,10 @@ fn operation_summary(sheet: &Sheet, row: &SheetRow) -> Result<Row, TableError> {
 
 /// What was timed, and on what.
 #[allow(clippy::type_complexity)]
-fn conditions(sheet: &Sheet, row: &SheetRow) -> Result<(String, Result<TimedOperation, String>, Occupancy), TableError> {
+fn conditions(
+    sheet: &Sheet,
+    row: &SheetRow,
+) -> Result<(String, Result<TimedOperation, String>, Occupancy), TableError> {
     let name = sheet.text(row, "op");
     let operation = TimedOperation::named(name).ok_or_else(|| {
         let known: Vec<&str> = TimedOperation::NAMES.iter().map(|(name, _)| *name).collect();
@@ -354,7 +354,11 @@ fn contest(sheet: &Sheet, row: &SheetRow) -> Result<Row, TableError> {
         let rate = if rate_pct >= 100.0 { Rate::Unlimited } else { Rate::PercentOfPeak(rate_pct) };
         let stream = |operation: Operation, threads, queue_depth, rate| Stream {
             operation,
-            block_bytes: if operation.is_management() { published_interferer(operation, victim).0 } else { block_bytes },
+            block_bytes: if operation.is_management() {
+                published_interferer(operation, victim).0
+            } else {
+                block_bytes
+            },
             threads,
             queue_depth,
             rate,

@@ -136,9 +136,11 @@ fn data(arguments: &ValidateArguments) -> Done {
 
 fn exit(verdict: &Verdict, within: Option<f64>) -> ExitCode {
     let Some(within) = within else { return ExitCode::SUCCESS };
-    let judged = verdict.tables.iter().flat_map(|table| &table.rows).flat_map(|row| {
-        row.figures.iter().filter(|figure| figure.judged).map(move |figure| (row, figure))
-    });
+    let judged = verdict
+        .tables
+        .iter()
+        .flat_map(|table| &table.rows)
+        .flat_map(|row| row.figures.iter().filter(|figure| figure.judged).map(move |figure| (row, figure)));
     let off: Vec<_> = judged.filter(|(_, figure)| figure.error.abs() * 100.0 > within).collect();
     for (row, figure) in &off {
         eprintln!("OFF: {} of {}: {}, more than {within} %", figure.figure, row.label, percent(figure.error));
@@ -186,13 +188,7 @@ fn print(table: &TableVerdict) {
     }
     for z in &table.z {
         let loads: Vec<String> = z.loads.iter().map(u32::to_string).collect();
-        println!(
-            "Z of {} over loads {}: measured {:.6}, ours {:.6}",
-            z.label,
-            loads.join(" "),
-            z.measured,
-            z.modelled
-        );
+        println!("Z of {} over loads {}: measured {:.6}, ours {:.6}", z.label, loads.join(" "), z.measured, z.modelled);
     }
 }
 
@@ -200,7 +196,8 @@ fn print_summary(verdict: &Verdict) {
     println!("\n{}: absolute errors", verdict.device);
     let mut rows = Vec::new();
     for table in &verdict.tables {
-        let name = Path::new(&table.origin).file_name().map_or(table.origin.clone(), |name| name.to_string_lossy().into());
+        let name =
+            Path::new(&table.origin).file_name().map_or(table.origin.clone(), |name| name.to_string_lossy().into());
         for summary in &table.summary {
             rows.push(vec![
                 name.clone(),

@@ -385,9 +385,8 @@ impl Slot {
     async fn core(&self) {
         let Some(cores) = self.rig.path.cores.filter(|cores| *cores < self.threads) else { return };
         let waiting = u64::from(self.threads - cores);
-        let has_core = |slice: u64| {
-            (u64::from(self.thread.index) + slice * waiting) % u64::from(self.threads) < u64::from(cores)
-        };
+        let has_core =
+            |slice: u64| (u64::from(self.thread.index) + slice * waiting) % u64::from(self.threads) < u64::from(cores);
         let now = self.rig.sim.now();
         let slice = now.0 / HostPath::TIME_SLICE.0;
         // Every thread gets a core within one round.

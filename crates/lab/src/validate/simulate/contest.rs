@@ -31,6 +31,8 @@ const IOS_ALONE: u64 = 200_000;
 /// where they disturb.
 const OPERATIONS_OF_VICTIM: u64 = 12;
 const OPERATIONS_OF_INTERFERER: u64 = 2;
+/// Management operations a second that a device may well reach.
+const UNLIMITED_PER_S: f64 = 100.0;
 /// The end of a window in any case.
 const MOST: Nanos = Nanos::from_secs(120);
 /// Virtual time between two looks at how far it is.
@@ -63,6 +65,7 @@ pub(super) fn run(simulator: &Simulator<'_>, contest: &Contest, peaks: &Peaks<'_
     }
     let whole = contest.runtime_s.map(|runtime_s| Nanos((runtime_s * 1e9) as u64));
     let (from, least) = match whole {
+        None if soon_over(&streams, &shares, limit, WARM_UP + least) => (Nanos::ZERO, least),
         None => (WARM_UP, least),
         Some(runtime) if contest.interferer.is_some_and(|stream| stream.operation == Operation::Finish) => {
             (RAMP, runtime)
@@ -180,6 +183,16 @@ fn limit(contest: &Contest, peaks: &Peaks<'_>) -> Result<Option<f64>, Unfit> {
     }
 }
 
+/// Whether zones to manage run out within `time`: on a small device everything
+/// counts from the start.
+fn soon_over(streams: &[&Stream], shares: &[std::ops::Range<u32>], limit: Option<f64>, time: Nanos) -> bool {
+    let managing = streams.iter().zip(shares).enumerate().filter(|(_, (stream, _))| stream.operation.is_management());
+    managing.into_iter().any(|(index, (_, share))| {
+        let per_s = limit.filter(|_| index == 1).unwrap_or(UNLIMITED_PER_S);
+        f64::from(share.end - share.start) < per_s * time.as_secs_f64()
+    })
+}
+
 fn zone_count(simulator: &Simulator<'_>) -> Result<u32, Unfit> {
     Ok(Bench::new(&simulator.profile(&[])?, 1, Host::None.path())?.rig.zones.count)
 }
@@ -212,9 +225,8 @@ fn shares(streams: &[&Stream], count: u32) -> Result<Vec<std::ops::Range<u32>>, 
 
 /// How many zones, from the first on, are full at the start.
 fn filled(streams: &[&Stream], shares: &[std::ops::Range<u32>]) -> u32 {
-    let full = streams.iter().zip(shares).filter(|(stream, _)| {
-        matches!(stream.operation, Operation::Reset | Operation::Read)
-    });
+    let full =
+        streams.iter().zip(shares).filter(|(stream, _)| matches!(stream.operation, Operation::Reset | Operation::Read));
     full.map(|(_, share)| share.end).max().unwrap_or(0)
 }
 
