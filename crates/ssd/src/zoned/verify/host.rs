@@ -126,12 +126,20 @@ impl Host {
                 .zrwa
                 .map(|zrwa| (u64::from(zrwa.size_blocks), u64::from(zrwa.commit_granularity_blocks), zrwa.zones_max)),
         };
-        let models: Vec<_> = config.namespaces.iter().map(|zones| Model::new(shape(*zones))).collect();
+        let mut models: Vec<_> = config.namespaces.iter().map(|zones| Model::new(shape(*zones))).collect();
+        for (model, full) in models.iter_mut().zip(&config.initial.full_zones) {
+            // Written before the run, with bytes that nobody kept.
+            let capacity = model.shape.capacity;
+            for zone in &mut model.zones[..*full as usize] {
+                (zone.state, zone.pointer, zone.high) = (ZoneState::Full, capacity, capacity);
+            }
+        }
         let tracks = models
             .iter()
             .map(|model| {
                 let track = |zone: &ModelZone| Track {
                     versions: vec![Version { order: 0, life: 0, zone: zone.clone() }],
+                    durable: [(0, zone.high)].into(),
                     ..Track::default()
                 };
                 model.zones.iter().map(track).collect()
