@@ -300,3 +300,21 @@ fn zone_classes_set_what_a_zone_can_do_alone() {
         }
     }
 }
+
+#[test]
+fn a_background_reset_goes_on_after_a_power_cut() {
+    let mut rig = emulator(
+        "management = { reset = 'background', idle_after = '5ms' }\n\
+         suspend = { suspend = '10us', resume = '5us', max_per_operation = 100 }",
+    );
+    fill(&mut rig, 0, 2 * ROW_PAGES);
+    rig.once(reset(0));
+    rig.run_until(rig.now + micros(6000));
+    let now = rig.now;
+    assert!(rig.device.power_cut(now).undecided.is_empty());
+    rig.drain();
+    // The row under way when the power went is erased anew.
+    assert_eq!(rig.now - now, micros(5000 + 2 * 3500));
+    assert_eq!(rig.counter("erases"), 8);
+    assert_eq!(rig.once(write(0, 0)), micros(725));
+}

@@ -25,7 +25,7 @@ pub(super) struct Recovery {
 }
 
 impl Zoned {
-    pub(super) fn lose_power(&mut self, _now: Nanos) -> PowerCut {
+    pub(super) fn lose_power(&mut self, now: Nanos) -> PowerCut {
         self.events.clear();
         self.flash.reset();
         self.link.reset();
@@ -39,7 +39,7 @@ impl Zoned {
         self.resets.clear();
         self.eraser.stop();
         self.waits.clear();
-        self.last_command = Nanos::ZERO;
+        self.last_command = now;
         for zones in &mut self.namespaces {
             zones.power_loss();
         }
@@ -68,6 +68,7 @@ impl Zoned {
         for pending in &mut self.pending {
             pending.clear();
         }
+        self.look_for_idle(now);
         let undecided = self.store.cut();
         PowerCut { undecided }
     }
