@@ -32,6 +32,16 @@ fn every_design_keeps_every_promise() {
     }
 }
 
+#[test]
+fn built_in_profiles_keep_every_promise() {
+    for (name, config) in configs::profiles() {
+        for seed in 0..8 {
+            let run = Host::new(&config, None).run(&sequence(seed, 400, seed % 2 == 0));
+            assert_eq!(run, Ok(()), "{name}, seed {seed}");
+        }
+    }
+}
+
 /// Long runs without cuts do what they are meant to.
 #[test]
 fn long_runs_fill_finish_and_reset() {
