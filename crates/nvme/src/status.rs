@@ -113,7 +113,7 @@ statuses! {
     INVALID_PROTECTION_INFORMATION = 0x81, "Invalid Protection Information";
     WRITE_TO_READ_ONLY_RANGE = 0x82, "Attempted Write to Read Only Range";
     COMMAND_SIZE_LIMIT_EXCEEDED = 0x83, "Command Size Limit Exceeded";
-    // ZNS figure 20.
+    // ZNS figure 11; the first two from TP 4076.
     INVALID_ZONE_OPERATION_REQUEST = 0xb6, "Invalid Zone Operation Request";
     ZRWA_RESOURCES_UNAVAILABLE = 0xb7, "ZRWA Resources Unavailable";
     ZONE_BOUNDARY_ERROR = 0xb8, "Zone Boundary Error";

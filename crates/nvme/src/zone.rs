@@ -1,4 +1,4 @@
-//! Zones: the vocabulary of the Zoned Namespace Command Set Specification 1.1b ("ZNS").
+//! Zones: the vocabulary of the Zoned Namespace Command Set Specification 1.1 ("ZNS").
 
 /// Declares an enumeration with its conversion from the code on the wire.
 macro_rules! codes {
@@ -46,7 +46,7 @@ codes! {
 }
 
 codes! {
-    /// Zone Send Action (ZNS 3.4.3.1.1).
+    /// Zone Send Action (ZNS 3.4.3.1, figure 39).
     ZoneSendAction {
         /// Close Zone.
         Close = 0x01,
@@ -66,7 +66,7 @@ codes! {
 }
 
 codes! {
-    /// Zone Receive Action (ZNS 3.4.2.1.1).
+    /// Zone Receive Action (ZNS 3.4.2.1, figure 34).
     ZoneReceiveAction {
         /// Report Zones.
         Report = 0x00,
@@ -76,7 +76,7 @@ codes! {
 }
 
 codes! {
-    /// Which zones a report lists (Reporting Options, ZNS 3.4.2.2.1).
+    /// Which zones a report lists (Reporting Options, ZNS figure 34).
     ZoneReportFilter {
         /// All zones.
         All = 0x0,

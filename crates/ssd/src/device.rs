@@ -91,7 +91,7 @@ pub struct ZonedIdentity {
     pub zrwa: Option<ZrwaIdentity>,
 }
 
-/// Zone Random Write Areas (ZNS 5.8).
+/// Zone Random Write Areas (TP 4076).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ZrwaIdentity {
     /// Size of one in logical blocks (ZRWAS).

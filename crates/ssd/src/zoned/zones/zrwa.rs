@@ -1,4 +1,4 @@
-//! Zone Random Write Areas (TP 4076, "Zoned Random Write Area"; ZNS 5.7).
+//! Zone Random Write Areas (TP 4076, "Zoned Random Write Area").
 //!
 //! A zone opened with ZRWAA has a window of ZRWAS blocks from the write pointer
 //! on in which the host may write in any order and again. The ZRWAS blocks
