@@ -90,7 +90,7 @@ pub struct Zone {
     pub zrwa: Option<Zrwa>,
 }
 
-/// Zone Random Write Areas (ZNS 5.8). They live in the write buffer.
+/// Zone Random Write Areas (TP 4076). They live in the write buffer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Zrwa {
