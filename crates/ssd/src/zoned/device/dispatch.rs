@@ -13,6 +13,9 @@ use crate::slab::NONE;
 use crate::zoned::config::StripeOrder;
 use crate::zoned::flash::{Job, JobKind};
 
+/// How many stripe units an array may have of a zone beyond an even share.
+const LEAD: u64 = 4;
+
 /// What came of a zone's turn.
 enum Turn {
     /// A unit went to its array.
@@ -144,17 +147,24 @@ impl Zoned {
         if !chooses {
             return self.flash.pending(self.array_of(zone, at)) == 0;
         }
-        let most = self.units_on_max();
+        let most = self.units_on_most((at / self.layout.stripe_bytes) as usize);
         (0..self.layout.zone_arrays()).any(|unit| {
             let room = flash.units_on.get(unit as usize).is_none_or(|units| u64::from(*units) < most);
             room && self.flash.pending(self.striping.array(flash.physical, unit)) == 0
         })
     }
 
-    /// Stripe units of a zone on each of its arrays.
-    fn units_on_max(&self) -> u64 {
+    /// Stripe units of a whole zone on each of its arrays.
+    fn units_on_each(&self) -> u64 {
         let capacity = self.layout.capacity_blocks * self.layout.lba_bytes / self.layout.stripe_bytes;
         capacity / u64::from(self.layout.zone_arrays())
+    }
+
+    /// How many units an array may have of a zone that goes on at stripe unit `unit`:
+    /// arrays keep together, so that no few of them are left for the zone's end.
+    fn units_on_most(&self, unit: usize) -> u64 {
+        let even = unit as u64 / u64::from(self.layout.zone_arrays());
+        self.units_on_each().min(even + LEAD)
     }
 
     /// Chooses the array of the stripe unit that begins at byte `at` of a zone, where
@@ -167,10 +177,10 @@ impl Zoned {
 
     fn place_least_busy(&mut self, zone: u32, unit: usize) {
         let arrays = self.layout.zone_arrays();
-        let most = self.units_on_max();
+        let (each, most) = (self.units_on_each(), self.units_on_most(unit));
         let flash = &mut self.zones[zone as usize];
         if flash.placement.is_empty() {
-            flash.placement = vec![0; (most * u64::from(arrays)) as usize].into_boxed_slice();
+            flash.placement = vec![0; (each * u64::from(arrays)) as usize].into_boxed_slice();
             flash.units_on = vec![0; arrays as usize].into_boxed_slice();
         }
         let previous = unit.checked_sub(1).map_or(arrays - 1, |previous| flash.placement[previous].into());
