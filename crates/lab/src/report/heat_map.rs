@@ -10,11 +10,11 @@ const SIDE: usize = 10_000;
 
 /// The maps side by side, under one scale of colour; `None` without a cell.
 pub(super) fn panels(map: &HeatMapData) -> Option<String> {
-    let finite = map.panels.iter().flat_map(|(_, rows)| rows).flatten().flatten().filter(|value| value.is_finite());
-    let highest = finite.map(|value| value.abs()).max_by(f64::total_cmp)?;
+    let cells = map.panels.iter().flat_map(|(_, rows)| rows).flatten().flatten();
+    let scale = Scale::of(cells.copied())?;
     let mut out = format!("<h3>{}</h3>\n<div class=\"maps\">", esc(&map.title));
     for (name, rows) in &map.panels {
-        out += &panel(map, name, rows, highest);
+        out += &panel(map, name, rows, &scale);
     }
     out += &format!(
         "</div>\n<p class=\"note\">{} across, {} down; the darker, the larger {}.</p>\n",
@@ -25,11 +25,35 @@ pub(super) fn panels(map: &HeatMapData) -> Option<String> {
     Some(out)
 }
 
-fn panel(map: &HeatMapData, name: &str, rows: &[Vec<Option<f64>>], highest: f64) -> String {
+/// From a value to its shade, 0 to 1: even by logarithm above the median, so
+/// that one very large value leaves the others their shades.
+struct Scale {
+    median: f64,
+    highest: f64,
+}
+
+impl Scale {
+    /// Of the finite ones of `values`; `None` without any.
+    fn of(values: impl Iterator<Item = f64>) -> Option<Self> {
+        let mut sizes: Vec<f64> = values.filter(|value| value.is_finite()).map(f64::abs).collect();
+        sizes.sort_by(f64::total_cmp);
+        let highest = *sizes.last()?;
+        let positive = &sizes[sizes.partition_point(|size| *size <= 0.0)..];
+        Some(Self { median: positive.get(positive.len() / 2).copied().unwrap_or(1.0), highest })
+    }
+
+    fn heat(&self, value: f64) -> f64 {
+        let shade = |size: f64| (size / self.median).ln_1p();
+        if self.highest > 0.0 { (shade(value.abs()) / shade(self.highest)).min(1.0) } else { 0.0 }
+    }
+}
+
+fn panel(map: &HeatMapData, name: &str, rows: &[Vec<Option<f64>>], scale: &Scale) -> String {
     let (columns, lines) = (map.x_names.len().max(1), map.y_names.len().max(1));
     // The middle of cell `index` of `count`, in per cent.
     let middle = |index: usize, count: usize| (index as f64 + 0.5) / count as f64 * 100.0;
-    let mut out = String::from("<figure class=\"map\">");
+    let longest = map.y_names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
+    let mut out = format!("<figure class=\"map\" style=\"--names:{longest}\">");
     if !name.is_empty() {
         out += &format!("<figcaption>{}</figcaption>", esc(name));
     }
@@ -47,7 +71,7 @@ fn panel(map: &HeatMapData, name: &str, rows: &[Vec<Option<f64>>], highest: f64)
             let Some(value) = cell.filter(|value| value.is_finite()) else { continue };
             let (left, right) = (SIDE * column / columns, SIDE * (column + 1) / columns);
             let (top, bottom) = (SIDE * row / lines, SIDE * (row + 1) / lines);
-            let heat = if highest > 0.0 { value.abs() / highest } else { 0.0 };
+            let heat = scale.heat(value);
             // A negative value is the victim's gain, and has a colour of its own.
             let class = if value < 0.0 { "cell gain" } else { "cell" };
             out += &format!(
@@ -75,6 +99,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_large_value_leaves_the_others_their_shades() {
+        let scale = Scale::of([0.1, 0.2, 0.4, f64::NAN, 2000.0].into_iter()).unwrap();
+        let heats = [0.0, 0.1, 0.2, 0.4, 2000.0].map(|value| scale.heat(value));
+        assert_eq!((heats[0], heats[4]), (0.0, 1.0));
+        assert!(heats[1] > 0.02 && heats[2] > 1.5 * heats[1] && heats[3] > 1.3 * heats[2], "{heats:?}");
+        assert_eq!(Scale::of([0.0].into_iter()).unwrap().heat(0.0), 0.0);
+    }
+
+    #[test]
     fn odd_cells_are_left_out() {
         let map = |rows: Vec<Vec<Option<f64>>>| HeatMapData {
             x_names: vec!["a".to_owned(), "b".to_owned()],
@@ -86,7 +119,7 @@ mod tests {
         assert_eq!(panels(&map(vec![vec![None, Some(f64::NAN)]])), None);
         let page = panels(&map(vec![vec![Some(0.5), Some(-0.25)]])).unwrap();
         assert_eq!(page.matches("<path").count(), 2);
-        assert!(page.contains("cell gain") && page.contains("&lt;c&gt;") && page.contains("--heat:0.500"), "{page}");
+        assert!(page.contains("cell gain") && page.contains("&lt;c&gt;") && page.contains("--heat:1.000"), "{page}");
         assert_eq!(panels(&map(vec![vec![Some(0.0), None]])).unwrap().matches("<path").count(), 1);
     }
 }
