@@ -185,7 +185,7 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     flag(
         "softfinish",
         &[],
-        "The host finishes the zone: synchronous writes of zeroes up to its capacity, one at a time, with a pause of 50 us after each where they pass the block layer by. From the same fork.",
+        "The host finishes the zone: synchronous writes of zeroes up to its capacity, one at a time, each followed by usleep(50) where they pass the block layer by, which takes 100 us with Linux's timer slack. From the same fork.",
         |o, v| {
             o.zones.soft_finish = v.boolean()?;
             Ok(())

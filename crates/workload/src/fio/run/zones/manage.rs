@@ -12,8 +12,13 @@ use crate::fio::generate::Io;
 use crate::fio::report::{IoError, Operation};
 use crate::fio::run::thread::Thread;
 
-/// What the passthrough variant of `softfinish` sleeps after each chunk.
+/// What the passthrough variant of `softfinish` asks usleep(3) for after each chunk.
 const SOFT_FINISH_PAUSE: Nanos = Nanos::from_micros(50);
+
+/// By how much Linux lets a thread oversleep unless told otherwise, so that
+/// timers fall together (prctl(2), `PR_SET_TIMERSLACK`): the timer is set to the
+/// end of that range (kernel/time/hrtimer.c, `hrtimer_nanosleep`).
+const TIMER_SLACK: Nanos = Nanos::from_micros(50);
 
 impl Thread {
     /// Resets a zone that is locked and about to be written again; whether it went well.
@@ -156,7 +161,7 @@ impl Thread {
             }
             self.record_span(Operation::Write, request, decided_at, offset, bytes);
             if passthrough {
-                self.host.sim.sleep(SOFT_FINISH_PAUSE).await;
+                self.host.sim.sleep(SOFT_FINISH_PAUSE + TIMER_SLACK).await;
             }
             offset += bytes;
         }
