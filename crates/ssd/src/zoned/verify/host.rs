@@ -105,8 +105,18 @@ pub(super) struct Host {
 
 impl Host {
     pub(super) fn new(config: &ZonedConfig, mutant: Option<Mutant>) -> Self {
+        Self::of(config, mutant, &Contents::Memory)
+    }
+
+    /// Of a device that keeps no contents: all but data is checked.
+    pub(super) fn without_contents(config: &ZonedConfig) -> Self {
+        Self::of(config, None, &Contents::None)
+    }
+
+    fn of(config: &ZonedConfig, mutant: Option<Mutant>, contents: &Contents) -> Self {
         let mut device = Zoned::new(config).unwrap();
-        device.keep_contents(&Contents::Memory, true).unwrap();
+        let keeps = *contents != Contents::None;
+        device.keep_contents(contents, keeps).unwrap();
         device.set_mutant(mutant);
         let recorder = Recorder::bounded(1 << 16);
         device.set_recorder(recorder.clone());
@@ -397,6 +407,9 @@ impl Host {
     }
 
     fn check_read(&self, sent: &Sent, data: &[u8]) -> Result<(), String> {
+        if !self.device.identity().keeps_contents {
+            return Ok(());
+        }
         let lba_bytes = self.device.identity().lba_bytes as usize;
         if data.len() != sent.stamps.len() * lba_bytes {
             return Err(format!("{:?} returns {} bytes", sent.command, data.len()));
@@ -507,7 +520,8 @@ impl Host {
         }
     }
 
-    /// What a zone holds; nobody can say of one that is offline.
+    /// What a zone holds; nobody can say of one that is offline, or of a device that
+    /// keeps no contents.
     fn stamps(
         &mut self,
         nsid: NamespaceId,
@@ -515,7 +529,7 @@ impl Host {
         index: usize,
         state: ZoneState,
     ) -> Result<Option<Vec<u64>>, String> {
-        if state == ZoneState::Offline {
+        if state == ZoneState::Offline || !self.device.identity().keeps_contents {
             return Ok(None);
         }
         let zone_blocks = self.models[namespace].shape.zone_blocks;

@@ -33,6 +33,14 @@ fn every_design_keeps_every_promise() {
 }
 
 #[test]
+fn zones_are_the_same_without_contents() {
+    for (index, (name, config)) in configs::all().iter().enumerate().step_by(5) {
+        let run = Host::without_contents(config).run(&sequence(index as u8, 200, true));
+        assert_eq!(run, Ok(()), "{name}, seed {}", index as u8);
+    }
+}
+
+#[test]
 fn built_in_profiles_keep_every_promise() {
     for (name, config) in configs::profiles() {
         for seed in 0..8 {
