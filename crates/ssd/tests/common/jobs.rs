@@ -38,6 +38,8 @@ pub struct Job {
     pub zones: std::ops::Range<u32>,
     /// The host's time for a command, counted in its latency.
     pub cpu: Nanos,
+    /// Mean of an exponentially distributed time beside `cpu`.
+    pub jitter: Nanos,
     /// The time until the host notices a completion, counted in the latency.
     pub notice: Nanos,
     /// The host's time between a completion and the next command, not counted.
@@ -54,6 +56,7 @@ impl Job {
             queue_depth,
             zones,
             cpu: Nanos::ZERO,
+            jitter: Nanos::ZERO,
             notice: Nanos::ZERO,
             think: Nanos::ZERO,
             pace: None,
@@ -156,7 +159,8 @@ pub fn run(device: &mut dyn Device, start: Nanos, jobs: &[Job], warm_up: Nanos, 
             if counts && noticed >= from && noticed < until {
                 state.outcome.latencies_ns.push((noticed - since).0);
             }
-            state.core_free = state.core_free.max(noticed) + state.job.think + state.job.cpu;
+            let jitter = Nanos((-state.random.share().ln() * state.job.jitter.0 as f64) as u64);
+            state.core_free = state.core_free.max(noticed) + state.job.think + state.job.cpu + jitter;
             let paced = if counts { state.due } else { Nanos::ZERO };
             timers.push(Reverse((state.core_free.max(paced), index)));
         }
