@@ -8,6 +8,7 @@ use nvme::{ChangedZoneList, NamespaceId};
 use units::Nanos;
 
 use super::Zoned;
+use crate::slab::NONE;
 use crate::zoned::zones::ControllerEvent;
 
 impl Zoned {
@@ -24,11 +25,22 @@ impl Zoned {
         match event {
             ControllerEvent::ReadOnly | ControllerEvent::Offline | ControllerEvent::Finished => {
                 let zone = self.zone_of(index, zone);
-                self.pad_open_unit(now, zone);
+                self.close_off(now, zone);
             }
             ControllerEvent::FinishRecommended | ControllerEvent::ResetRecommended => {}
         }
         true
+    }
+
+    /// Sends what the buffer holds of a zone that takes no more writes to flash: once
+    /// the writes it took before are in the buffer, and if no finish pads it anyway.
+    pub(super) fn close_off(&mut self, now: Nanos, zone: u32) {
+        let (namespace, index) = self.in_namespace(zone);
+        let writable = self.namespaces[namespace].zone(index).valid_write_pointer().is_some();
+        let flash = &self.zones[zone as usize];
+        if !writable && flash.unit != NONE && flash.waiting.is_empty() && flash.finishing.is_none() {
+            self.pad_open_unit(now, zone);
+        }
     }
 
     /// The Changed Zone List log page (BFh) of a namespace, if there is such; reading

@@ -256,6 +256,7 @@ impl Zoned {
             self.admitted(ready, id, zone);
             if self.zones[zone as usize].waiting.is_empty() {
                 self.resume_finish(now, zone);
+                self.close_off(now, zone);
             }
         }
     }
