@@ -207,7 +207,7 @@ impl Model {
         if start >= self.shape.blocks() {
             return Err(Status::LBA_OUT_OF_RANGE);
         }
-        if start % self.shape.zone_blocks != 0 || count == 0 || count > self.shape.append_limit_blocks {
+        if !start.is_multiple_of(self.shape.zone_blocks) || count == 0 || count > self.shape.append_limit_blocks {
             return Err(Status::INVALID_FIELD);
         }
         let index = (start / self.shape.zone_blocks) as usize;
@@ -306,7 +306,7 @@ impl Model {
         if action == ZoneSendAction::FlushZrwa {
             return self.flush_zrwa(index, start % self.shape.zone_blocks);
         }
-        if start % self.shape.zone_blocks != 0 {
+        if !start.is_multiple_of(self.shape.zone_blocks) {
             return Err(Status::INVALID_FIELD);
         }
         let state = self.zones[index].state;

@@ -10,7 +10,6 @@ use proptest::test_runner::TestRunner;
 use units::Nanos;
 
 use super::mutant::Mutant;
-use configs::Buffering;
 use host::Host;
 use workload::{Action, actions, sequence};
 
