@@ -25,11 +25,14 @@ pub(super) fn table(table: &EffectTable) -> String {
         }
         out += "</tr>\n";
     }
-    out + "</tbody></table></div>\n<p class=\"note\">Z is the mean over the load points of the root mean square of the \
-           relative changes of rate and p95 latency, and has no sign. Signed is above zero where the victim lost. Tail takes \
-           p99.9 in place of p95. The cost of one operation is the time for which the victim might as well have stood \
-           still, once for each operation: it does not shrink when fewer are done.</p>\n"
+    out + "</tbody></table></div>\n"
 }
+
+/// What the columns of a table of interference mean.
+pub(super) const MEASURES: &str = "<p class=\"note\">Z is the mean over the load points of the root mean square of the \
+    relative changes of rate and p95 latency, and has no sign. Signed is above zero where the victim lost. Tail takes \
+    p99.9 in place of p95. The cost of one operation is the time for which the victim might as well have stood still, once \
+    for each operation: it does not shrink when fewer are done.</p>\n";
 
 /// Values made of others; `None` without any.
 pub(super) fn derived(rows: &[(String, Unit, Option<Estimate>)]) -> Option<String> {

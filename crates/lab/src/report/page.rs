@@ -89,11 +89,17 @@ fn header(data: &ReportData, title: &str) -> String {
 
 fn sections(data: &ReportData) -> Vec<Section> {
     let alone = data.points.len() == 1;
+    // Without points it is a comparison with measurements: its charts come first.
+    let compares = data.points.is_empty() && !data.plots.is_empty();
+    let charts: String = data.plots.iter().filter_map(sweep::plot).collect();
+    let (early, late) = if compares { (charts, String::new()) } else { (String::new(), charts) };
     let candidates = [
-        ("summary", "Summary", summary(data)),
-        ("interference", "Interference", interference(data)),
+        ("summary", "Summary", if compares { String::new() } else { summary(data) }),
+        ("interference", "Interference", if compares { String::new() } else { interference(data) }),
+        ("errors", "Errors", data.effects.iter().filter(|_| compares).map(effects::table).collect()),
+        ("curves", "Measured and modelled", early),
         ("published", "Published beside ours", published::comparisons(&data.comparisons).unwrap_or_default()),
-        ("sweep", "Across the sweep", data.plots.iter().filter_map(sweep::plot).collect()),
+        ("sweep", "Across the sweep", late),
         ("together", "Points together", points::overlay(&data.points)),
         ("points", if alone { "In detail" } else { "Each point" }, details(data)),
         ("request", "The way of one request", data.stories.iter().map(story::story).collect()),
@@ -106,7 +112,12 @@ fn sections(data: &ReportData) -> Vec<Section> {
 
 fn interference(data: &ReportData) -> String {
     let maps = data.heat_maps.iter().filter_map(heat_map::panels);
-    data.effects.iter().map(effects::table).chain(maps).chain(effects::derived(&data.derived)).collect()
+    data.effects
+        .iter()
+        .map(|table| effects::table(table) + effects::MEASURES)
+        .chain(maps)
+        .chain(effects::derived(&data.derived))
+        .collect()
 }
 
 fn summary(data: &ReportData) -> String {

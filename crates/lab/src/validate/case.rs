@@ -101,10 +101,12 @@ pub struct Contest {
     pub interferer: Option<Stream>,
     /// The part of the time that the interferer ran, up to 1.
     pub active: f64,
-    /// How long the victim ran, where the run is short enough to be simulated
-    /// from its first to its last operation, edges and all; otherwise a window
-    /// of the steady state stands for it.
+    /// How long the victim ran beside a management operation.
     pub runtime_s: Option<f64>,
+    /// Whether that run is short enough to be simulated from its first to its
+    /// last operation, edges and all; otherwise a window of the steady state
+    /// stands for it.
+    pub short: bool,
     /// Whether the device is an emulator's: its table chooses designs.
     pub emulated: bool,
     /// How the device resets, where the row says so.

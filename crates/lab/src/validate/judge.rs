@@ -217,7 +217,16 @@ fn measured_peaks(tables: &[Table]) -> BTreeMap<Operation, f64> {
 fn peak_contest(stream: &Stream, emulated: bool, reset: Option<ResetMode>) -> Contest {
     let victim = Stream { rate: Rate::Unlimited, ..*stream };
     let reset = reset.map(|_| ResetMode::Sync);
-    Contest { victim, interferer: None, active: 1.0, runtime_s: None, emulated, reset, finish_chunk_bytes: None }
+    Contest {
+        victim,
+        interferer: None,
+        active: 1.0,
+        runtime_s: None,
+        short: false,
+        emulated,
+        reset,
+        finish_chunk_bytes: None,
+    }
 }
 
 /// Interferers whose peak nobody measured.

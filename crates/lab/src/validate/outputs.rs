@@ -3,7 +3,7 @@
 use crate::device::Described;
 use crate::interference::Operation;
 use crate::report::{
-    Comparison, DeviceData, Estimate, ReportData, Severity, SweepLine, SweepPlot, Unit, Warning, render,
+    Comparison, DeviceData, EffectTable, Estimate, ReportData, Severity, SweepLine, SweepPlot, Unit, Warning, render,
 };
 use crate::results::{Cell, Kind as CellKind, Table as CellTable};
 
@@ -20,11 +20,9 @@ pub fn page(verdict: &Verdict, device: &Described) -> String {
     }
     render(&ReportData {
         title: format!("{}: measured and modelled", verdict.device),
-        description: format!(
-            "{}\n\nRings are measurements, lines and dots are the model's. {}",
-            device.profile.description,
-            summary_text(verdict)
-        ),
+        description: "Rings are measurements, lines and dots are the model's. Errors are absolute, over the rows of a \
+                      table; `alone` is without an interferer."
+            .to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         devices: vec![DeviceData {
             name: verdict.device.clone(),
@@ -32,31 +30,34 @@ pub fn page(verdict: &Verdict, device: &Described) -> String {
             facts: device.facts(),
         }],
         warnings: verdict.tables.iter().flat_map(|table| warnings(&table.origin, &table.rows)).collect(),
+        effects: Some(errors(verdict)),
         plots,
         comparisons: verdict.tables.iter().flat_map(|table| comparisons(&table.origin, &table.rows)).collect(),
         ..ReportData::default()
     })
 }
 
-/// Median and worst error of every judged figure, in sentences.
-fn summary_text(verdict: &Verdict) -> String {
-    let mut text = String::new();
+/// Errors of each judged figure over the rows of each table's parts.
+fn errors(verdict: &Verdict) -> EffectTable {
+    let columns =
+        [("rows", Unit::Plain), ("median", Unit::Fraction), ("P90", Unit::Fraction), ("worst", Unit::Fraction)];
+    let mut rows = Vec::new();
     for table in &verdict.tables {
         for summary in table.summary.iter().filter(|summary| summary.judged) {
-            text += &format!(
-                "\n\n{} ({}, {}): {} over {} rows: median {:.1} %, P90 {:.1} %, worst {:.1} %.",
-                file_name(&table.origin),
-                table.kind,
-                summary.part,
-                summary.figure,
-                summary.rows,
-                summary.median * 100.0,
-                summary.p90 * 100.0,
-                summary.worst * 100.0
-            );
+            let conditions = [
+                ("table", file_name(&table.origin).to_owned()),
+                ("what", table.kind.to_string()),
+                ("part", summary.part.to_owned()),
+                ("figure", name(summary.figure).to_owned()),
+            ];
+            let values = [summary.rows as f64, summary.median, summary.p90, summary.worst];
+            rows.push((
+                conditions.map(|(key, value)| (key.to_owned(), value)).to_vec(),
+                values.map(|value| Some(Estimate::from(value))).to_vec(),
+            ));
         }
     }
-    text
+    EffectTable { columns: columns.map(|(name, unit)| (name.to_owned(), unit)).to_vec(), rows }
 }
 
 fn file_name(origin: &str) -> &str {

@@ -383,11 +383,12 @@ fn contest(sheet: &Sheet, row: &SheetRow) -> Result<Row, TableError> {
             other => return Err(format!("reset_mode is `{other}`; known are sync and lazy")),
         };
         let finish_chunk_bytes = chunk_kib.map(|kib| bytes(kib, "finish_chunk_kib")).transpose()?;
-        let short = |runtime: &f64| rate_of_victim.is_some_and(|rate| rate * runtime <= WHOLE_RUN_IOS);
         let managed = interferer.is_some_and(|stream| stream.operation.is_management());
-        let runtime_s = runtime_s.filter(short).filter(|_| managed && active >= 1.0);
+        let runtime_s = runtime_s.filter(|_| managed && active >= 1.0);
+        let ios = runtime_s.zip(rate_of_victim).map(|(runtime_s, rate)| runtime_s * rate);
+        let short = ios.is_some_and(|ios| ios <= WHOLE_RUN_IOS);
         let emulated = sheet.has(&["reset_mode"]) || sheet.has(&["finish_chunk_kib"]);
-        Ok(Case::Contest(Contest { victim, interferer, active, runtime_s, emulated, reset, finish_chunk_bytes }))
+        Ok(Case::Contest(Contest { victim, interferer, active, runtime_s, short, emulated, reset, finish_chunk_bytes }))
     };
     let case = streams();
     let mut measured = Figures::default();
@@ -433,6 +434,7 @@ fn alone(sheet: &Sheet, row: &SheetRow) -> Result<Row, TableError> {
             interferer: None,
             active: 1.0,
             runtime_s: None,
+            short: false,
             emulated: false,
             reset: None,
             finish_chunk_bytes: None,

@@ -400,16 +400,19 @@ impl Slot {
     /// A draw of the host's random delays.
     fn jitter(&self) -> Nanos {
         let path = &self.rig.path;
-        let mut work = self.thread.work.borrow_mut();
+        let rng = &mut self.thread.work.borrow_mut().rng;
+        let exponential = |rng: &mut Rng, mean: Nanos| {
+            let draw: f64 = rng.random();
+            Nanos((-(1.0 - draw).ln() * mean.0 as f64) as u64)
+        };
         let mut late = Nanos::ZERO;
         if path.jitter > Nanos::ZERO {
-            let draw: f64 = work.rng.random();
-            late += Nanos((-(1.0 - draw).ln() * path.jitter.0 as f64) as u64);
+            late += exponential(rng, path.jitter);
         }
-        if let Some((one_in, up_to)) = path.hiccup
-            && work.rng.random_range(0..one_in) == 0
+        if let Some((one_in, mean)) = path.hiccup
+            && rng.random_range(0..one_in) == 0
         {
-            late += Nanos(work.rng.random_range(0..up_to.0));
+            late += exponential(rng, mean);
         }
         late
     }
