@@ -1,0 +1,104 @@
+//! The shipped experiments: every one can be planned and says where its
+//! published values are from; the designs come out as their mechanisms say.
+#![allow(clippy::unwrap_used)]
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+use plumb_lab::quantity::{Effect, Quantity, Values};
+use plumb_lab::results::Store;
+use plumb_lab::spec::{Experiment, Override};
+use plumb_lab::{Batch, PoolOptions, Quiet, Shard, execute, finished, plan};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments")
+}
+
+fn specs() -> Vec<PathBuf> {
+    let mut folders = vec![root()];
+    let mut found = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for path in std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()) {
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "toml") {
+                found.push(path);
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn every_experiment_can_be_planned() {
+    let specs = specs();
+    assert!(specs.len() > 40, "{}", specs.len());
+    for path in specs {
+        let experiment = Experiment::load(&path, &[]).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let planned = plan(&experiment).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        assert!(!planned.is_empty());
+        let spec = &experiment.spec;
+        assert!(spec.description.len() > 60, "{}: what does it ask?", path.display());
+        assert!(spec.published.iter().all(|row| !row.source.is_empty()), "{}", path.display());
+        let points = experiment.points().unwrap();
+        let values = Values::new(&experiment, &points, &[]);
+        for row in &spec.published {
+            let places = values.at(&Quantity::parse(&row.metric, spec).unwrap(), &row.at);
+            assert_eq!(places.len(), 1, "{}: {} stands for no single point", path.display(), row.source);
+        }
+    }
+}
+
+/// Z and the cost of one operation of each design, from the shipped spec with
+/// these designs and this interferer, for the writing victim.
+fn effects(designs: &[&str], interferer: &str) -> Vec<(f64, f64)> {
+    let list = |names: &[&str]| names.iter().map(|name| (*name).into()).collect::<Vec<toml::Value>>().into();
+    let overrides = [
+        Override::new("sweep.design", list(designs)),
+        Override::new("sweep.interferer", list(&["none", interferer])),
+        Override::new("sweep.victim", list(&["write"])),
+    ];
+    let experiment = Experiment::load(&root().join("zns/designs.toml"), &overrides).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::create(folder.path()).unwrap();
+    let planned = plan(&experiment).unwrap();
+    let stop = AtomicBool::new(false);
+    let options = PoolOptions { threads: 2, shard: Shard::WHOLE, observer: &Quiet, stop: &stop };
+    for outcome in execute(&[Batch { name: "", plan: &planned, store: &store }], options) {
+        assert_eq!(outcome.unwrap().unfinished, 0);
+    }
+    let runs = finished(&planned, &store, Shard::WHOLE).unwrap();
+    assert!(
+        runs.iter().all(|run| run.failures.is_empty()),
+        "{:?}",
+        runs.iter().map(|run| &run.failures).collect::<Vec<_>>()
+    );
+    let points = experiment.points().unwrap();
+    let values = Values::new(&experiment, &points, &runs);
+    let all = |effect| values.of(&Quantity::Interference(effect));
+    let (z, stall) = (all(Effect::Z), all(Effect::Stall));
+    z.iter().zip(&stall).map(|(z, stall)| (z.estimate.unwrap().value, stall.estimate.unwrap().value)).collect()
+}
+
+#[test]
+fn resets_disturb_writes_as_their_designs_say() {
+    let designs = ["full-reset", "partial-reset", "partial-reset-suspend", "background-reset", "lazy-reset"];
+    let found = effects(&designs, "resets");
+    let [full, partial, suspended, background, lazy] = found.try_into().unwrap();
+    assert!(full.0 > 1.3 * partial.0, "a full reset erases twice the blocks of half a zone: {full:?}, {partial:?}");
+    assert!(full.1 > 1.5 * partial.1, "and stalls a write twice as long: {full:?}, {partial:?}");
+    assert!(suspended.1 < 0.5 * partial.1, "a suspended erase lets writes through: {suspended:?}, {partial:?}");
+    assert!(background.0 < 0.5 * partial.0, "in the background it waits for idle time: {background:?}, {partial:?}");
+    assert!(lazy.0 < 0.05, "a lazy reset erases nothing: {lazy:?}");
+}
+
+#[test]
+fn finishes_disturb_writes_as_their_designs_say() {
+    let designs = ["blocking-finish", "chunked-finish-4m", "chunked-finish-16k", "metadata-finish"];
+    let found = effects(&designs, "finishes");
+    let [blocking, large, small, metadata] = found.try_into().unwrap();
+    assert!(blocking.1 > 2.0 * large.1, "a blocking finish stalls for the whole zone: {blocking:?}, {large:?}");
+    assert!(large.1 > 1.5 * small.1, "a large chunk stalls longer than a small one: {large:?}, {small:?}");
+    assert!(metadata.0 < 0.05, "a note in the map costs nothing: {metadata:?}");
+}
