@@ -17,6 +17,9 @@ use units::Nanos;
 /// one writer, 725 us modelled.
 const VM: Nanos = Nanos(7_100);
 const VM_JITTER: Nanos = Nanos(2_000);
+/// Its pauses, by p99.9 with one writer. Without them identical writers would gather
+/// on one of the four chips and stay there.
+const VM_PAUSE: Nanos = Nanos(1_700_000);
 /// Writers use the zones from here on; those before are full or to be finished.
 const WRITERS: u32 = 24;
 
@@ -37,7 +40,8 @@ fn measure(management: &str, full: u32, jobs: &[Job], warm_up: Nanos, length: Na
 }
 
 fn writers(row: Row<'_>) -> Vec<Job> {
-    let writer = |zone| Job { cpu: VM, jitter: VM_JITTER, ..Job::new(Work::Write, 16_384, 1, zone..zone + 1) };
+    let writer =
+        |zone| Job { cpu: VM, jitter: VM_JITTER, pause: VM_PAUSE, ..Job::new(Work::Write, 16_384, 1, zone..zone + 1) };
     (WRITERS..WRITERS + row.number("victim_load") as u32).map(writer).collect()
 }
 
@@ -99,11 +103,8 @@ fn writers_beside_finishes() {
         rates.note(what(row), outcome.per_s(), row.number("victim_iops"));
         means.note(what(row), outcome.mean_us(), row.number("victim_lat_mean_us"));
     }
-    // Seven writers beside a finish in chunks of 256 KiB are 19 % off, the others 2 %:
-    // why is not known; that run's longest stall was 2.4 s, which no rule
-    // of the emulator explains.
-    rates.check("writers beside finishes, rate", 0.01, 0.20);
-    means.check("writers beside finishes, mean latency", 0.01, 0.20);
+    rates.check("writers beside finishes, rate", 0.01, 0.05);
+    means.check("writers beside finishes, mean latency", 0.01, 0.05);
 }
 
 #[test]

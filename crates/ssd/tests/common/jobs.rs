@@ -40,6 +40,8 @@ pub struct Job {
     pub cpu: Nanos,
     /// Mean of an exponentially distributed time beside `cpu`.
     pub jitter: Nanos,
+    /// Mean of an exponentially distributed pause before one command in a thousand.
+    pub pause: Nanos,
     /// The time until the host notices a completion, counted in the latency.
     pub notice: Nanos,
     /// The host's time between a completion and the next command, not counted.
@@ -57,6 +59,7 @@ impl Job {
             zones,
             cpu: Nanos::ZERO,
             jitter: Nanos::ZERO,
+            pause: Nanos::ZERO,
             notice: Nanos::ZERO,
             think: Nanos::ZERO,
             pace: None,
@@ -114,6 +117,12 @@ struct State {
     random: Random,
 }
 
+impl State {
+    fn exponential(&mut self, mean: Nanos) -> Nanos {
+        Nanos((-self.random.share().ln() * mean.0 as f64) as u64)
+    }
+}
+
 /// Runs `jobs` together on `device` from `start` on and measures from `warm_up`
 /// later for `length`. Returns what each measured; the clock is left at the end.
 pub fn run(device: &mut dyn Device, start: Nanos, jobs: &[Job], warm_up: Nanos, length: Nanos) -> Vec<Outcome> {
@@ -159,7 +168,10 @@ pub fn run(device: &mut dyn Device, start: Nanos, jobs: &[Job], warm_up: Nanos, 
             if counts && noticed >= from && noticed < until {
                 state.outcome.latencies_ns.push((noticed - since).0);
             }
-            let jitter = Nanos((-state.random.share().ln() * state.job.jitter.0 as f64) as u64);
+            let mut jitter = state.exponential(state.job.jitter);
+            if state.random.below(1_000) == 0 {
+                jitter += state.exponential(state.job.pause);
+            }
             state.core_free = state.core_free.max(noticed) + state.job.think + state.job.cpu + jitter;
             let paced = if counts { state.due } else { Nanos::ZERO };
             timers.push(Reverse((state.core_free.max(paced), index)));
