@@ -1,5 +1,7 @@
 //! Tiny devices of every design that the configuration's check lets pass.
 
+use units::ByteSize;
+
 use super::super::config::ZonedConfig;
 
 /// How writes are buffered.
@@ -171,24 +173,26 @@ pub(super) fn all() -> Vec<(String, ZonedConfig)> {
     all
 }
 
-/// The built-in profiles with zones small enough to model, and several namespaces.
+/// The built-in profiles with zones of so many rows of blocks, each of one stripe
+/// unit, and several namespaces.
 pub(super) fn profiles() -> [(&'static str, ZonedConfig); 2] {
-    let small = |text: &str, pages_per_block: i64, capacity: &str, size: &str, namespaces: [i64; 2]| {
+    let small = |text: &str, rows: u64| {
         let mut table: toml::Table = text.parse().unwrap();
         for key in ["name", "kind", "description", "sources", "expect"] {
             table.remove(key);
         }
-        table["namespaces"] = namespaces.to_vec().into();
-        table["geometry"]["pages_per_block"] = pages_per_block.into();
-        table["zone"]["capacity"] = capacity.into();
-        table["zone"]["size"] = size.into();
-        let config: ZonedConfig = table.try_into().unwrap();
+        let mut config: ZonedConfig = table.try_into().unwrap();
+        let (geometry, stripe) = (&mut config.geometry, &config.stripe);
+        geometry.pages_per_block = (stripe.unit.0 / geometry.page.0) as u32;
+        let row = stripe.unit.0 * u64::from(stripe.channels * stripe.ways * geometry.planes);
+        config.zone.capacity = ByteSize(row * rows);
+        config.zone.size = ByteSize(row * rows + row / 2);
+        config.namespaces = vec![5, 3];
         config.check().unwrap();
         config
     };
     [
-        // A block of six pages is one program unit of each of 32 dies: one row.
-        ("wd-zn540", small(include_str!("../../../../../devices/wd-zn540.toml"), 6, "3MiB", "4MiB", [5, 3])),
-        ("confznspp", small(include_str!("../../../../../devices/confznspp.toml"), 1, "192KiB", "256KiB", [5, 3])),
+        ("wd-zn540", small(include_str!("../../../../../devices/wd-zn540.toml"), 1)),
+        ("confznspp", small(include_str!("../../../../../devices/confznspp.toml"), 3)),
     ]
 }
