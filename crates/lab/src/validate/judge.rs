@@ -336,13 +336,22 @@ pub(super) fn load_of(contest: &Contest) -> u32 {
     loaded.threads.max(loaded.queue_depth)
 }
 
+/// Load points of one Z.
+#[derive(Default)]
+struct Family {
+    label: String,
+    loads: Vec<u32>,
+    measured: Vec<Point>,
+    modelled: Vec<Point>,
+}
+
 /// Z of every family of rows that has baselines, both sides.
 fn z_of_contests(rows: &[RowVerdict]) -> Vec<ZVerdict> {
     let contest = |row: &RowVerdict| match &row.case {
         Some(Case::Contest(contest)) => Some(*contest),
         _ => None,
     };
-    let mut families: Vec<(String, Vec<u32>, Vec<Point>, Vec<Point>)> = Vec::new();
+    let mut families: Vec<Family> = Vec::new();
     for row in rows {
         let Some(here) = contest(row).filter(|contest| contest.interferer.is_some()) else { continue };
         let is_baseline = |other: &&RowVerdict| {
@@ -363,24 +372,19 @@ fn z_of_contests(rows: &[RowVerdict]) -> Vec<ZVerdict> {
         };
         let both = (point(|verdict| verdict.measured), point(|verdict| verdict.modelled));
         let (Some(measured), Some(modelled)) = both else { continue };
-        let load = load_of(&here);
-        let family = family(&here);
-        let entry = match families.iter().position(|(known, ..)| *known == family) {
-            Some(index) => &mut families[index],
-            None => {
-                families.push((family, Vec::new(), Vec::new(), Vec::new()));
-                let last = families.len() - 1;
-                &mut families[last]
-            }
-        };
-        entry.1.push(load);
-        entry.2.push(measured);
-        entry.3.push(modelled);
+        let label = family(&here);
+        let index = families.iter().position(|family| family.label == label).unwrap_or_else(|| {
+            families.push(Family { label, ..Family::default() });
+            families.len() - 1
+        });
+        families[index].loads.push(load_of(&here));
+        families[index].measured.push(measured);
+        families[index].modelled.push(modelled);
     }
+    let value = |points: &[Point]| Some(z(points, Weights::EVEN).ok()?.mean);
     families
         .into_iter()
-        .filter_map(|(label, loads, measured, modelled)| {
-            let value = |points: &[Point]| Some(z(points, Weights::EVEN).ok()?.mean);
+        .filter_map(|Family { label, loads, measured, modelled }| {
             Some(ZVerdict { label, loads, measured: value(&measured)?, modelled: value(&modelled)? })
         })
         .collect()

@@ -16,7 +16,12 @@ use super::judge::{FigureVerdict, RowVerdict, Verdict, family, load_of};
 pub fn page(verdict: &Verdict, device: &Described) -> String {
     let mut plots = Vec::new();
     for table in &verdict.tables {
-        plots.extend(plots_of(&table.rows));
+        // A table beside its own summary has the same curves.
+        for plot in plots_of(&table.rows) {
+            if plots.iter().all(|known: &SweepPlot| !same_curves(known, &plot)) {
+                plots.push(plot);
+            }
+        }
     }
     render(&ReportData {
         title: format!("{}: measured and modelled", verdict.device),
@@ -37,6 +42,12 @@ pub fn page(verdict: &Verdict, device: &Described) -> String {
     })
 }
 
+/// Whether two plots have the same model's points under one heading.
+fn same_curves(one: &SweepPlot, other: &SweepPlot) -> bool {
+    let points = |plot: &SweepPlot| plot.lines.iter().map(|line| line.points.clone()).collect::<Vec<_>>();
+    one.title == other.title && points(one) == points(other)
+}
+
 /// Errors of each judged figure over the rows of each table's parts.
 fn errors(verdict: &Verdict) -> EffectTable {
     let columns =
@@ -46,7 +57,6 @@ fn errors(verdict: &Verdict) -> EffectTable {
         for summary in table.summary.iter().filter(|summary| summary.judged) {
             let conditions = [
                 ("table", file_name(&table.origin).to_owned()),
-                ("what", table.kind.to_string()),
                 ("part", summary.part.to_owned()),
                 ("figure", name(summary.figure).to_owned()),
             ];

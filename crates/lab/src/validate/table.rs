@@ -313,7 +313,7 @@ fn interferer_block(sheet: &Sheet, row: &SheetRow) -> Result<Option<u64>, CsvErr
     Ok(bandwidth.zip(rate).and_then(|(mib_s, rate)| {
         let kib = mib_s * 1024.0 / rate;
         let whole = kib.round();
-        (whole >= 1.0 && whole <= 1024.0 && (kib - whole).abs() < 0.05 * whole).then_some(whole as u64 * 1024)
+        ((1.0..=1024.0).contains(&whole) && (kib - whole).abs() < 0.05 * whole).then_some(whole as u64 * 1024)
     }))
 }
 

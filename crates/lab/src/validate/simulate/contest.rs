@@ -207,7 +207,7 @@ fn shares(streams: &[&Stream], count: u32) -> Result<Vec<std::ops::Range<u32>>, 
         return Err(too_few(threads));
     }
     match streams {
-        [_] => Ok(vec![0..count]),
+        [_] => Ok(std::iter::once(0..count).collect()),
         [victim, other] => {
             // What is full at the start lies first: resets before reads.
             let rank = |stream: &Stream| match stream.operation {

@@ -53,7 +53,7 @@ pub(super) fn run(simulator: &Simulator<'_>, load: &Load) -> Result<Figures, Unf
     let mut now = WARM_UP;
     bench.executor.run_until(now);
     while now < WARM_UP + MOST {
-        now = now + LEAST;
+        now += LEAST;
         bench.executor.run_until(now);
         let tally = tally.borrow();
         if tally.latency.count() >= ENOUGH || tally.failure.is_some() || tally.exhausted {

@@ -60,13 +60,12 @@ pub(super) fn run(simulator: &Simulator<'_>, timed: &Timed) -> Result<Figures, U
         if (simulator.halted)() {
             return Err(Unfit("interrupted".to_owned()));
         }
-        deadline = deadline + SLICE;
+        deadline += SLICE;
     }
     if let Some(reason) = failure.borrow_mut().take() {
         return Err(Unfit(reason));
     }
-    let figures = Figures::of_samples(&samples.borrow());
-    Ok(figures)
+    Ok(Figures::of_samples(&samples.borrow()))
 }
 
 /// Whether the operation makes sense on a zone that holds so much.
