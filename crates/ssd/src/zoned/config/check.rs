@@ -439,6 +439,11 @@ impl ZonedConfig {
         }
         if let Some(law) = &management.reset_law {
             nonzero("management.reset_law.erasing_arrays", law.erasing_arrays.into())?;
+            if let Some(catch) = &law.catch
+                && !(0.0..=1.0).contains(&catch.share)
+            {
+                return out_of_range("management.reset_law.catch.share", catch.share, "0 to 1");
+            }
         }
         if management.reset == ResetDesign::Lazy && management.erase_suspend {
             return conflict(

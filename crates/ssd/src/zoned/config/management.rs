@@ -115,6 +115,19 @@ pub struct ResetLaw {
     /// Arrays that erase at a time, in turn over the zone's, during `written`.
     #[serde(default = "one")]
     pub erasing_arrays: u32,
+    /// Host commands that wait for a whole reset.
+    #[serde(default)]
+    pub catch: Option<ResetCatch>,
+}
+
+/// A read, write or append that a reset catches at its start waits until it is done.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ResetCatch {
+    /// Only a reset that begins this soon after another ended catches.
+    pub within: Nanos,
+    /// What share of those does, spread evenly (0 to 1); each catches one command.
+    pub share: f64,
 }
 
 /// What a reset costs more if the zone was not finished by command.

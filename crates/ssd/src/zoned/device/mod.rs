@@ -4,6 +4,7 @@
 //! processed in the order in which they came. The rest of the device decides when it
 //! completes.
 
+mod catching;
 mod command;
 mod dispatch;
 mod durable;
@@ -38,6 +39,7 @@ use crate::{
     Completion, Contents, Device, Identity, MediaError, PowerCut, Store, Submission, VolatileWrite, ZoneStatus,
 };
 
+use catching::Catching;
 use command::{Cmd, Part, Pending, ZoneFlash};
 use dispatch::Turns;
 use durable::Wait;
@@ -73,6 +75,7 @@ pub struct Zoned {
     buffer: WriteBuffer,
     turns: Turns,
     resets: TimedResets,
+    catching: Catching,
     eraser: Eraser,
     store: Store,
     /// Whether the store keeps track of writes.
@@ -147,6 +150,7 @@ impl Zoned {
             buffer: WriteBuffer::new(u64::from(layout.buffer_units) * layout.program_bytes),
             turns: Turns::new(),
             resets: TimedResets::default(),
+            catching: Catching::default(),
             eraser: Eraser::default(),
             store,
             tracking: false,
@@ -222,6 +226,9 @@ impl Zoned {
     /// A command has arrived: the processors take it in.
     fn arrived(&mut self, now: Nanos, id: u32) {
         use nvme::ZoneSendAction as Action;
+        if self.is_caught(id) {
+            return;
+        }
         let controller = &self.config.controller;
         let cmd = &self.commands[id];
         let blocks = match cmd.command {

@@ -37,6 +37,7 @@ impl Zoned {
         self.buffer.clear();
         self.turns.clear();
         self.resets.clear();
+        self.catching.clear();
         self.eraser.stop();
         self.waits.clear();
         self.last_command = now;

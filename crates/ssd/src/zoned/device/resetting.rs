@@ -58,6 +58,7 @@ impl Zoned {
 
     fn next_reset(&mut self, now: Nanos) {
         let Some(timed) = self.resets.queue.pop_front() else { return };
+        self.reset_begins(now);
         self.events.push(now + timed.ungated, Event::Reset, 0);
         self.resets.active = Some((timed, Phase::Ungated));
     }
@@ -115,6 +116,7 @@ impl Zoned {
             self.dispatch(now);
         }
         self.release(now, timed.command);
+        self.reset_ends(now);
         self.next_reset(now);
     }
 }

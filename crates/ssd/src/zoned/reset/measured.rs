@@ -51,6 +51,7 @@ mod tests {
             written: micros(13716),
             unfinished: Some(UnfinishedRise { slope: micros(41300), max: micros(3550), full: micros(1200) }),
             erasing_arrays: 1,
+            catch: None,
         };
         let half =
             ResetZone { written_blocks: 50, programmed_blocks: 100, capacity_blocks: 100, rows: 1, finished: true };
