@@ -149,11 +149,13 @@ fn place(row: &RowVerdict) -> Option<Place> {
             })
         }
         Case::Load(Load { operation, block_bytes, threads, queue_depth }) => {
-            let swept_depth = *queue_depth > 1 || *threads == 1;
+            // Writes are swept by zones alone, the others at one zone by depth.
+            let by_depth = *queue_depth > 1 || (*threads == 1 && *operation != Operation::Write);
+            let zones = if *threads == 1 { "1 zone".to_owned() } else { format!("{threads} zones") };
             Some(Place {
                 title: format!("{operation} {} KiB", block_bytes / 1024),
                 x_label: "operations in flight",
-                line: if swept_depth { format!("{threads} zones") } else { "1 a zone".to_owned() },
+                line: if by_depth { zones } else { "one in each zone".to_owned() },
                 x: f64::from(threads * queue_depth),
                 log_x: true,
                 figures: &[Figure::Iops, Figure::Mean],
