@@ -122,6 +122,7 @@ fn faults_name_their_place_and_the_mend() {
 fn what_is_assumed_is_said() {
     assert_eq!(parse("[a]\ndirect=1").notes, Vec::<String>::new());
     assert!(parse("[a]\n[b]\ndirect=1").notes[0].contains("no page cache is modelled: a without direct=1"));
+    assert_eq!(parse("[a]\nioengine=io_uring_cmd\nfilename=/dev/ng0n1").notes, Vec::<String>::new());
     assert!(parse("[a]\ndirect=1\niodepth=8").notes[0].contains("ioengine=psync keeps one I/O in flight"));
 }
 

@@ -207,8 +207,10 @@ fn set(options: &mut Options, setting: &Setting) -> Result<(), (Span, ParseError
 }
 
 fn notes(jobs: &[Job]) -> Vec<String> {
+    // Passthrough and drivers in user space have no page cache to pass by.
+    let cached = |job: &&Job| !matches!(job.options.engine.kind, EngineKind::UringCommand | EngineKind::Spdk);
     let unsaid: Vec<&str> =
-        jobs.iter().filter(|job| job.options.direct.is_none()).map(|job| job.name.as_str()).collect();
+        jobs.iter().filter(cached).filter(|job| job.options.direct.is_none()).map(|job| job.name.as_str()).collect();
     let mut notes = Vec::new();
     if !unsaid.is_empty() {
         notes.push(format!(
