@@ -7,7 +7,8 @@
 mod common;
 
 use common::{null, run_noted};
-use plumb_workload::fio::JobReport;
+use plumb_workload::fio::report::ShortfallReason;
+use plumb_workload::fio::{Direction, JobReport};
 use ssd::NullDevice;
 use units::Nanos;
 
@@ -76,6 +77,9 @@ fn zoneskip_leaves_zones_out_and_wraps() {
 fn reads_stay_below_the_write_pointers() {
     let (report, notes) = run("rw=read\nbs=64k\nsize=4m");
     assert_eq!((report.ios(), notes.len()), (0, 0), "there is nothing to read");
+    let shortfall = report.shortfall.unwrap();
+    assert_eq!(shortfall.reason, ShortfallReason::NoZone { direction: Direction::Read });
+    assert!(shortfall.to_string().contains("no zone of its region holds data; write them first"), "{shortfall}");
     let (_, notes) = run("rw=rw\nbs=64k\nsize=2m");
     assert_eq!(notes, ["w0", "r0"], "the first read becomes a write, and the second finds no more");
     let (report, notes) = run("rw=randrw\nbs=64k\nsize=4m\nmax_open_zones=2");

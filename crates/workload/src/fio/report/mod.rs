@@ -174,6 +174,11 @@ pub enum ShortfallReason {
     },
     /// The run ended before the job was allowed to start.
     NeverStarted,
+    /// No zone of the job's region could be read, written or reset from the start.
+    NoZone {
+        /// What the job wanted to do first.
+        direction: Direction,
+    },
 }
 
 impl std::fmt::Display for Shortfall {
@@ -189,6 +194,14 @@ impl std::fmt::Display for Shortfall {
                 write!(f, "the run ended with {in_flight} I/Os in flight that the device never completed")
             }
             ShortfallReason::NeverStarted => f.write_str("the run ended before the job could start"),
+            ShortfallReason::NoZone { direction: Direction::Write } => f.write_str(
+                "no zone of its region can be written: other jobs have all that may be open (raise max_open_zones, or \
+                     run fewer jobs), or they are full, read only or offline",
+            ),
+            ShortfallReason::NoZone { .. } => f.write_str(
+                "no zone of its region holds data; write them first, or start with full ones: \
+                 --set 'stack.device_set.initial.full_zones=[COUNT]'",
+            ),
         }
     }
 }

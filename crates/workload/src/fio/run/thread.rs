@@ -24,7 +24,7 @@ use super::zones::Placed;
 use crate::Host;
 use crate::fio::generate::{Generator, Io};
 use crate::fio::parse::{EngineKind, Job, Options, SubmitMode, Verify};
-use crate::fio::report::{IoError, Operation};
+use crate::fio::report::{IoError, Operation, ShortfallReason};
 use crate::fio::{Direction, PerDirection};
 
 pub(super) struct Thread {
@@ -199,6 +199,9 @@ impl Thread {
             let Some(Placed { io, zone }) = placed else {
                 // A pass without a single I/O would be followed by others like it.
                 if !again || pass_bytes == 0 || self.has_failed() {
+                    if self.requests == 0 && self.plan.zones.is_some() {
+                        self.measured.borrow_mut().failure.get_or_insert(ShortfallReason::NoZone { direction });
+                    }
                     return;
                 }
                 pass += 1;
