@@ -80,7 +80,11 @@ fn measure(name: &str, now: &mut Nanos, commands: u64, before: u64, phase: impl 
 
 fn main() {
     let mut arguments = std::env::args().skip(1);
-    let commands: u64 = arguments.next().and_then(|text| text.parse().ok()).unwrap_or(4_000_000);
+    let commands = arguments.next().map_or(Ok(4_000_000), |text| text.parse::<u64>());
+    let Ok(commands) = commands else {
+        eprintln!("usage: zoned_rate [COMMANDS [PROFILE]]");
+        std::process::exit(2);
+    };
     let name = arguments.next().unwrap_or_else(|| "wd-zn540".to_owned());
     let before = resident_bytes();
     let device = Profile::builtin(&name).and_then(|profile| profile.build(&BuildOptions::default()));
