@@ -1,39 +1,18 @@
 //! How fast the flash SSD model runs: I/Os per second of processor time,
 //! memory, and time to set up. Usage: `device_rate [commands]`.
 
+mod support;
+
 use std::time::Instant;
 
 use nvme::{Command, CommandId, Lba, LbaRange, NamespaceId, QueueId};
 use plumb_ssd::config::{Initial, Overwritten};
 use plumb_ssd::{Completion, Device, Ssd, SsdConfig, Submission};
+use support::{Random, cpu_s, resident_bytes};
 use trace::RequestId;
 use units::{ByteSize, Nanos};
 
 const DEPTH: u16 = 32;
-
-/// Processor time of this process so far.
-fn cpu_s() -> f64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-    now.tv_sec as f64 + now.tv_nsec as f64 / 1e9
-}
-
-/// Resident memory in bytes.
-fn resident_bytes() -> u64 {
-    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
-    let pages: u64 = statm.split(' ').nth(1).and_then(|pages| pages.parse().ok()).unwrap_or(0);
-    pages * 4096
-}
-
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        ((u128::from(self.0) * u128::from(n)) >> 64) as u64
-    }
-}
 
 /// Keeps `DEPTH` random 4 KiB commands outstanding; the clock goes on from `now`.
 fn run(ssd: &mut Ssd, random: &mut Random, now: &mut Nanos, write: bool, commands: u64) {

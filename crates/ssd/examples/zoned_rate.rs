@@ -1,37 +1,16 @@
 //! How fast the zoned SSD model runs: I/Os per second of processor time and
 //! memory. Usage: `zoned_rate [commands] [profile]`.
 
+mod support;
+
 use nvme::{Command, CommandId, Lba, LbaRange, NamespaceId, QueueId, ZoneSendAction};
 use plumb_ssd::profile::{BuildOptions, Profile};
 use plumb_ssd::{Completion, Device, Submission};
+use support::{Random, cpu_s, resident_bytes};
 use trace::RequestId;
 use units::Nanos;
 
 const NSID: NamespaceId = NamespaceId::FIRST;
-
-/// Processor time of this process so far.
-fn cpu_s() -> f64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-    now.tv_sec as f64 + now.tv_nsec as f64 / 1e9
-}
-
-/// Resident memory in bytes.
-fn resident_bytes() -> u64 {
-    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
-    let pages: u64 = statm.split(' ').nth(1).and_then(|pages| pages.parse().ok()).unwrap_or(0);
-    pages * 4096
-}
-
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        ((u128::from(self.0) * u128::from(n)) >> 64) as u64
-    }
-}
 
 /// Keeps `depth` commands outstanding; `next` gives a place's next command. The
 /// clock goes on from `now`.

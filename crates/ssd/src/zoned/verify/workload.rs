@@ -136,13 +136,7 @@ pub(super) fn actions(cuts: bool) -> impl Strategy<Value = Action> + Clone {
     ];
     let receive = prop::sample::select(ZoneReceiveAction::ALL);
     let filter = prop::sample::select(ZoneReportFilter::ALL);
-    let event = prop::sample::select(&[
-        ControllerEvent::ReadOnly,
-        ControllerEvent::Offline,
-        ControllerEvent::Finished,
-        ControllerEvent::FinishRecommended,
-        ControllerEvent::ResetRecommended,
-    ]);
+    let event = prop::sample::select(ControllerEvent::ALL);
     let flag = |weight: f64| prop::bool::weighted(weight);
     prop_oneof![
         30 => (ns, zone.clone(), off, blocks(), fua(), flag(0.05)).prop_map(|(ns, zone, off, blocks, fua, zeroes)| {

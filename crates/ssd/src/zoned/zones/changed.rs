@@ -20,6 +20,12 @@ pub enum ControllerEvent {
     ResetRecommended,
 }
 
+impl ControllerEvent {
+    /// Every event.
+    pub const ALL: &[Self] =
+        &[Self::ReadOnly, Self::Offline, Self::Finished, Self::FinishRecommended, Self::ResetRecommended];
+}
+
 /// The zones of the log page: at most [`ChangedZoneList::ENTRIES`], ascending.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ChangedZones {

@@ -20,16 +20,6 @@ const EXPECTED: &str = "
     ZSO    BB    BB     BB   BF   BF    BF     BF    ZSO     BF     B6
 ";
 
-const ORDER: [ZoneState; 7] = [
-    ZoneState::Empty,
-    ZoneState::ImplicitlyOpened,
-    ZoneState::ExplicitlyOpened,
-    ZoneState::Closed,
-    ZoneState::Full,
-    ZoneState::ReadOnly,
-    ZoneState::Offline,
-];
-
 /// What else is in use when the command comes.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Others {
@@ -46,7 +36,7 @@ enum Others {
 }
 
 fn expected(state: ZoneState, operation: &str, others: Others) -> Result<ZoneState, Status> {
-    let row = EXPECTED.lines().skip(2).nth(ORDER.iter().position(|other| *other == state).unwrap()).unwrap();
+    let row = EXPECTED.lines().skip(2).nth(STATES.iter().position(|other| *other == state).unwrap()).unwrap();
     let column = OPERATIONS.iter().position(|other| *other == operation).unwrap();
     let opens = ["write", "append", "fill", "open"].contains(&operation);
     let (empty, closed) = (state == ZoneState::Empty, state == ZoneState::Closed);
@@ -125,7 +115,7 @@ fn operate(zones: &mut Zones, operation: &str) -> Result<(), Status> {
 fn every_state_operation_and_limit() {
     for others in [Others::None, Others::OpenImplicitly, Others::OpenExplicitly, Others::Active, Others::ActiveAndOpen]
     {
-        for state in ORDER {
+        for state in STATES {
             for operation in OPERATIONS {
                 let case = format!("{operation} in {state:?} with {others:?}");
                 let mut zones = prepare(state, others);
@@ -189,16 +179,20 @@ fn select_all() {
         (ZoneSendAction::Offline, "ZSE ZSIO ZSEO ZSC ZSF ZSO ZSO"),
     ] {
         let mut zones = Zones::new(&shape(), LBA_BYTES, 7);
-        for (index, state) in ORDER.into_iter().enumerate() {
+        for (index, state) in STATES.into_iter().enumerate() {
             bring(&mut zones, index as u32, state);
         }
         let changes = send_all(&mut zones, action).unwrap();
         for (index, name) in states.split_whitespace().enumerate() {
             let state = zones.zone(index as u32).state;
             let names = ["ZSE", "ZSIO", "ZSEO", "ZSC", "ZSF", "ZSRO", "ZSO"];
-            assert_eq!(names[ORDER.iter().position(|other| *other == state).unwrap()], name, "{action:?} zone {index}");
+            assert_eq!(
+                names[STATES.iter().position(|other| *other == state).unwrap()],
+                name,
+                "{action:?} zone {index}"
+            );
             let told = changes.iter().any(|change| change.zone == index as u32);
-            assert_eq!(told, state != ORDER[index], "{action:?} zone {index}");
+            assert_eq!(told, state != STATES[index], "{action:?} zone {index}");
         }
     }
     let mut zones = Zones::new(&shape(), LBA_BYTES, 7);

@@ -14,6 +14,17 @@ const ZONE: u64 = 16;
 const CAPACITY: u64 = 12;
 const LBA_BYTES: u32 = 4096;
 
+/// Every state of a zone, in the order of the tables' rows.
+const STATES: [ZoneState; 7] = [
+    ZoneState::Empty,
+    ZoneState::ImplicitlyOpened,
+    ZoneState::ExplicitlyOpened,
+    ZoneState::Closed,
+    ZoneState::Full,
+    ZoneState::ReadOnly,
+    ZoneState::Offline,
+];
+
 fn shape() -> ZonedIdentity {
     ZonedIdentity {
         zone_blocks: ZONE,

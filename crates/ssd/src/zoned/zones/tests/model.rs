@@ -79,13 +79,7 @@ fn steps() -> impl Strategy<Value = Step> {
     let action = prop::sample::select(ZoneSendAction::ALL);
     let filter = prop::sample::select(ZoneReportFilter::ALL);
     let receive = prop::sample::select(ZoneReceiveAction::ALL);
-    let event = prop::sample::select(&[
-        ControllerEvent::ReadOnly,
-        ControllerEvent::Offline,
-        ControllerEvent::Finished,
-        ControllerEvent::FinishRecommended,
-        ControllerEvent::ResetRecommended,
-    ]);
+    let event = prop::sample::select(ControllerEvent::ALL);
     let range = (0..140_u64, 0..40_u32).prop_map(|(start, count)| LbaRange { start: Lba(start), count });
     let send = (zone.clone(), 0..12_u64, action, 0..12_u8, 0..4_u8).prop_map(|(zone, off, action, all, zrwa)| {
         let start = Lba(zone * 16 + u64::from(off == 0));

@@ -120,16 +120,7 @@ fn report(zones: &Zones, start: u64, filter: ZoneReportFilter, partial: bool, by
 #[test]
 fn reports() {
     let mut zones = Zones::new(&shape(), LBA_BYTES, 7);
-    let states = [
-        ZoneState::Empty,
-        ZoneState::ImplicitlyOpened,
-        ZoneState::ExplicitlyOpened,
-        ZoneState::Closed,
-        ZoneState::Full,
-        ZoneState::ReadOnly,
-        ZoneState::Offline,
-    ];
-    for (index, state) in states.into_iter().enumerate() {
+    for (index, state) in STATES.into_iter().enumerate() {
         bring(&mut zones, index as u32, state);
     }
     use ZoneReportFilter as F;

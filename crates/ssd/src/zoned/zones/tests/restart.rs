@@ -5,16 +5,7 @@ use super::*;
 #[test]
 fn a_power_cycle_closes_what_was_open() {
     let mut zones = Zones::new(&with_zrwa(), LBA_BYTES, 10);
-    let states = [
-        ZoneState::Empty,
-        ZoneState::ImplicitlyOpened,
-        ZoneState::ExplicitlyOpened,
-        ZoneState::Closed,
-        ZoneState::Full,
-        ZoneState::ReadOnly,
-        ZoneState::Offline,
-    ];
-    for (index, state) in states.into_iter().enumerate() {
+    for (index, state) in STATES.into_iter().enumerate() {
         bring(&mut zones, index as u32, state);
     }
     // Opened, nothing written; with an extension; with a ZRWA that holds blocks.
