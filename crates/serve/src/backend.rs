@@ -65,6 +65,14 @@ pub enum Request {
         /// The device may deallocate the blocks.
         deallocate: bool,
     },
+    /// Exactly this command, for front-ends that speak the device's own language.
+    /// It is neither checked nor split.
+    Command {
+        /// The command; it names the namespace itself.
+        command: Command,
+        /// A write's data.
+        data: ssd::Payload,
+    },
 }
 
 impl Request {
@@ -73,7 +81,7 @@ impl Request {
         match *self {
             Self::Read { offset, length } => Some((offset, u64::from(length))),
             Self::Write { offset, ref data, .. } => Some((offset, data.len() as u64)),
-            Self::Flush => None,
+            Self::Flush | Self::Command { .. } => None,
             Self::Trim { offset, length, .. } | Self::WriteZeroes { offset, length, .. } => Some((offset, length)),
         }
     }
@@ -84,8 +92,11 @@ impl Request {
 pub struct Reply<T> {
     /// What the front-end gave with the request.
     pub context: T,
-    /// A read's bytes (empty for other requests), or the first failure.
+    /// A read's bytes or a report (empty for other requests), or the first failure.
     pub result: Result<Box<[u8]>, Status>,
+    /// The command specific result of its last command (dwords 0 and 1 of the
+    /// completion entry).
+    pub value: u64,
     /// When the request came, on the device's clock; waiting for a place in the
     /// device's queue counts.
     pub submitted_at: Nanos,
@@ -121,6 +132,8 @@ struct Active<T> {
     status: Status,
     /// A read's result so far.
     data: Vec<u8>,
+    /// The last completion's command specific result.
+    value: u64,
     submitted_at: Nanos,
 }
 
@@ -212,7 +225,7 @@ impl<T> Backend<T> {
         replies: &mut Vec<Reply<T>>,
     ) {
         if let Some(status) = self.refusal(nsid, &request) {
-            replies.push(Reply { context, result: Err(status), submitted_at: now, completed_at: now });
+            replies.push(Reply { context, result: Err(status), value: 0, submitted_at: now, completed_at: now });
             return;
         }
         // What is due before the command is submitted happens before it.
@@ -222,7 +235,7 @@ impl<T> Backend<T> {
             Request::Write { fua, .. } | Request::WriteZeroes { fua, .. } => (fua, self.identity.supports_fua),
             // Dataset Management has no FUA bit (NVM 3.2.3).
             Request::Trim { fua, .. } => (fua, false),
-            Request::Read { .. } | Request::Flush => (false, true),
+            Request::Read { .. } | Request::Flush | Request::Command { .. } => (false, true),
         };
         let data = match request {
             // A read of one command takes the device's own buffer.
@@ -243,6 +256,7 @@ impl<T> Backend<T> {
             flush_after: fua && !native && self.identity.volatile_write_cache,
             status: Status::SUCCESS,
             data,
+            value: 0,
             submitted_at: self.clock,
         };
         let index = match self.free.pop() {
@@ -376,11 +390,15 @@ impl<T> Backend<T> {
             entry.unissued = false;
             return (Command::Flush { nsid }, None, 0);
         }
+        if let Request::Command { command, data } = &mut entry.request {
+            entry.unissued = false;
+            return (command.clone(), data.take(), 0);
+        }
         let (offset, length) = (entry.offset, entry.length);
         let limit_bytes = match entry.request {
             Request::Read { .. } | Request::Write { .. } => transfer_bytes,
             Request::WriteZeroes { .. } => MAX_WRITE_ZEROES_BLOCKS * lba_bytes,
-            Request::Trim { .. } | Request::Flush => u64::from(u32::MAX) * lba_bytes,
+            Request::Trim { .. } | Request::Flush | Request::Command { .. } => u64::from(u32::MAX) * lba_bytes,
         };
         let done = entry.issued_bytes;
         let bytes = limit_bytes.min(length - done);
@@ -402,7 +420,7 @@ impl<T> Backend<T> {
                 (Command::WriteZeroes { nsid, range, fua, deallocate: *deallocate }, None, 0)
             }
             Request::Trim { .. } => (Command::Deallocate { nsid, ranges: Box::new([range]) }, None, 0),
-            Request::Flush => (Command::Flush { nsid }, None, 0),
+            Request::Flush | Request::Command { .. } => (Command::Flush { nsid }, None, 0),
         }
     }
 
@@ -422,6 +440,7 @@ impl<T> Backend<T> {
             return;
         };
         entry.outstanding -= 1;
+        entry.value = completion.result;
         if !completion.status.is_success() && entry.status.is_success() {
             entry.status = completion.status;
         }
@@ -453,9 +472,9 @@ impl<T> Active<T> {
             _ if !self.status.is_success() => Err(self.status),
             // A device that keeps no contents reads as zeroes.
             Request::Read { length, .. } if self.data.is_empty() => Ok(vec![0; length as usize].into()),
-            Request::Read { .. } => Ok(self.data.into()),
+            Request::Read { .. } | Request::Command { .. } => Ok(self.data.into()),
             _ => Ok(Box::default()),
         };
-        Reply { context: self.context, result, submitted_at: self.submitted_at, completed_at }
+        Reply { context: self.context, result, value: self.value, submitted_at: self.submitted_at, completed_at }
     }
 }

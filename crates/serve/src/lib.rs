@@ -16,10 +16,18 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod backend;
+mod calibration;
 mod clock;
+mod engine;
+mod error;
+mod event_loop;
+mod front_end;
 pub mod latency;
 pub mod nbd;
 mod poller;
 mod stop;
 
+pub use calibration::Calibration;
+pub use error::ServeError;
+pub use front_end::Clients;
 pub use stop::Stop;

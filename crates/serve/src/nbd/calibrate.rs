@@ -7,7 +7,6 @@
 //! sees beyond that latency as the cost. Serving then gives answers early by as
 //! much (see [`crate::backend::Backend::advance`]).
 
-use std::fmt;
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, AsRawFd};
@@ -19,12 +18,14 @@ use ssd::NullDevice;
 use units::Nanos;
 use zerocopy::IntoBytes;
 
-use super::error::ServeError;
+
 use super::listen::Socket;
 use super::proto::{
     HandshakeFlags, IHAVEOPT, NBD_REQUEST_MAGIC, OptionHeader, RequestHeader, SimpleReplyHeader, cmd, opt,
 };
 use super::server::{EventLoop, ServeOptions};
+use crate::calibration::{Calibration, MAX_COST};
+use crate::error::ServeError;
 use crate::stop::Stop;
 
 /// The device that is measured with. A process that sleeps longer wakes up into
@@ -33,9 +34,6 @@ use crate::stop::Stop;
 const PROBE_LATENCY: Nanos = Nanos::from_micros(200);
 /// Requests of one round; with the probe's latency, about 60 ms.
 const PROBE_REQUESTS: usize = 250;
-/// Neither part of the cost is taken for larger: what is beyond is not the cost
-/// of serving but other programs' time slices, which no head start mends.
-pub(crate) const MAX_COST: Nanos = Nanos::from_micros(200);
 const PROBE_BLOCK_BYTES: u32 = 4096;
 /// The median round counts, so that another program on the same CPUs may spoil
 /// two of them. Each round gives answers early by what the one before it found,
@@ -45,53 +43,20 @@ const ROUNDS: usize = 5;
 /// calibrate on.
 const PROBE_TIMEOUT_MS: libc::c_int = 5_000;
 
-/// The cost of serving, beyond the model.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Calibration {
-    /// What a request and its reply spend between client and server.
-    pub transport: Nanos,
-    /// By how much the server misses the time it wanted to answer at: waking up
-    /// from the timer, and finding the answer.
-    pub overshoot: Nanos,
-}
-
-impl fmt::Display for Calibration {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if *self == Self::default() {
-            return f.write_str("answers are given when they are due, without compensation for the way to the client");
-        }
-        write!(
-            f,
-            "answers are given {} early: {} for the way to the client and back, {} for waking up",
-            self.lead(),
-            self.transport,
-            self.overshoot
-        )
+/// Measures over a Unix socket pair, or over loopback TCP.
+pub(crate) fn measure(options: &ServeOptions, tcp: bool) -> Result<Calibration, ServeError> {
+    let mut rounds: Vec<Calibration> = Vec::with_capacity(ROUNDS);
+    for _ in 0..ROUNDS {
+        let before = rounds.last().copied().unwrap_or_default();
+        let found = round(options, before, tcp).map_err(|source| ServeError::Loop { action: "calibration", source })?;
+        rounds.push(found);
     }
-}
-
-impl Calibration {
-    /// How far the device's clock runs ahead so that answers arrive on time.
-    pub fn lead(&self) -> Nanos {
-        self.transport + self.overshoot
-    }
-
-    /// Measures over a Unix socket pair, or over loopback TCP.
-    pub(crate) fn measure(options: &ServeOptions, tcp: bool) -> Result<Self, ServeError> {
-        let mut rounds: Vec<Self> = Vec::with_capacity(ROUNDS);
-        for _ in 0..ROUNDS {
-            let before = rounds.last().copied().unwrap_or_default();
-            let found =
-                round(options, before, tcp).map_err(|source| ServeError::Loop { action: "calibration", source })?;
-            rounds.push(found);
-        }
-        let median = |part: fn(&Self) -> Nanos| {
-            let mut parts: Vec<Nanos> = rounds.iter().map(part).collect();
-            parts.sort_unstable();
-            parts[ROUNDS / 2].min(MAX_COST)
-        };
-        Ok(Self { transport: median(|round| round.transport), overshoot: median(|round| round.overshoot) })
-    }
+    let median = |part: fn(&Calibration) -> Nanos| {
+        let mut parts: Vec<Nanos> = rounds.iter().map(part).collect();
+        parts.sort_unstable();
+        parts[ROUNDS / 2].min(MAX_COST)
+    };
+    Ok(Calibration { transport: median(|round| round.transport), overshoot: median(|round| round.overshoot) })
 }
 
 /// One round that gives answers early by what `sofar` says; medians.

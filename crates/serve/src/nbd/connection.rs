@@ -314,6 +314,6 @@ pub(crate) fn data_bytes(request: &Request) -> usize {
     match request {
         Request::Read { length, .. } => *length as usize,
         Request::Write { data, .. } => data.len(),
-        Request::Flush | Request::Trim { .. } | Request::WriteZeroes { .. } => 0,
+        _ => 0,
     }
 }

@@ -3,7 +3,7 @@
 use nvme::NamespaceId;
 use ssd::Identity;
 
-use super::error::ServeError;
+use crate::error::ServeError;
 use super::proto::TransmissionFlags;
 
 /// The preferred block size where the logical block is smaller: a page, which

@@ -10,7 +10,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use super::error::ServeError;
+use crate::error::ServeError;
 use super::proto::NBD_PORT;
 
 /// An address to listen on: `unix:PATH`, `tcp:PORT`, `tcp:HOST` or

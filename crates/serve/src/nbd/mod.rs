@@ -19,17 +19,13 @@
 
 mod calibrate;
 mod connection;
-mod error;
 mod export;
 mod handshake;
-mod lead;
 mod listen;
 mod output;
 pub mod proto;
 mod server;
 mod transmission;
 
-pub use calibrate::Calibration;
-pub use error::ServeError;
 pub use listen::{Listen, ParseListenError};
 pub use server::{Limits, ServeOptions, ServeReport, Server};

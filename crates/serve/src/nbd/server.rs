@@ -7,14 +7,14 @@ use nvme::Status;
 use ssd::Device;
 use units::Nanos;
 
-use super::calibrate::Calibration;
+use super::calibrate::measure;
 use super::connection::{Connection, End, data_bytes};
-use super::error::ServeError;
+use crate::error::ServeError;
 use super::export::Exports;
-use super::lead::Lead;
 use super::listen::{Listen, Listener, Socket};
 use super::transmission::{Ticket, error_of};
 use crate::backend::{Backend, Reply, Request};
+use crate::calibration::{Calibration, Lead};
 use crate::clock::WallClock;
 use crate::latency::{Latencies, LatencySummary};
 use crate::poller::{Interest, Poller, Ready, use_exact_timers};
@@ -170,7 +170,7 @@ impl Server {
             (options.log)("warning: the device keeps no contents; everything reads as zeroes");
         }
         let calibration = if options.calibrate {
-            Calibration::measure(options, self.listener.is_tcp())?
+            measure(options, self.listener.is_tcp())?
         } else {
             Calibration::default()
         };
@@ -376,7 +376,7 @@ impl<'a> EventLoop<'a> {
                         match &request {
                             Request::Read { length, .. } => self.read_bytes += u64::from(*length),
                             Request::Write { data, .. } => self.written_bytes += data.len() as u64,
-                            Request::Flush | Request::Trim { .. } | Request::WriteZeroes { .. } => {}
+                            _ => {}
                         }
                         self.backend.submit(now, slot, nsid, request, context, &mut self.replies);
                     }

@@ -2,7 +2,7 @@
 
 use units::Nanos;
 
-use super::calibrate::{Calibration, MAX_COST};
+use super::{Calibration, MAX_COST};
 
 /// How much one late or early answer moves the estimate: slow enough that the
 /// estimate is a median, fast enough to follow a change within a thousand
