@@ -9,8 +9,8 @@
 use std::error::Error;
 use std::process::ExitCode;
 
-use plumb_serve::Stop;
-use plumb_serve::nbd::{Listen, ServeOptions, Server};
+use plumb_serve::nbd::{Listen, Server};
+use plumb_serve::{ServeOptions, Stop};
 use ssd::NullDevice;
 use units::{ByteSize, Nanos};
 

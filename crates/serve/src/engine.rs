@@ -6,7 +6,8 @@ use units::Nanos;
 use crate::backend::{Backend, Reply, Request};
 use crate::calibration::{Calibration, Lead};
 use crate::clock::WallClock;
-use crate::latency::{Latencies, LatencySummary};
+use crate::front_end::Outcome;
+use crate::latency::Latencies;
 use nvme::NamespaceId;
 
 /// What the engine remembers of a request.
@@ -19,11 +20,21 @@ pub(crate) struct InDevice<C> {
 pub(crate) struct Engine<C> {
     backend: Backend<InDevice<C>>,
     clock: WallClock,
+    now: Nanos,
     lead: Lead,
     calibration: Calibration,
     latencies: Latencies,
     replies: Vec<Reply<InDevice<C>>>,
+    /// Answers on their way out, whose latency is not counted yet.
+    leaving: Vec<Leaving>,
     counts: Counts,
+}
+
+/// An answer given since latencies were last counted.
+struct Leaving {
+    seen_at: Nanos,
+    modelled: Nanos,
+    completed_at: Nanos,
 }
 
 /// What has gone through.
@@ -40,17 +51,28 @@ impl<C> Engine<C> {
         Self {
             backend: Backend::new(device),
             clock: WallClock::start(),
+            now: Nanos::ZERO,
             lead: Lead::new(calibration),
             calibration,
             latencies: Latencies::new(calibration.transport),
             replies: Vec::new(),
+            leaving: Vec::new(),
             counts: Counts::default(),
         }
     }
 
-    /// Time since serving began.
+    /// When the loop last woke up, counted from the start of serving: the time at
+    /// which what its descriptors have was seen. The clock is not read again until
+    /// answers have left, since each reading is on the requests' way (and in a
+    /// kernel in virtual time is what costs most there).
     pub(crate) fn now(&self) -> Nanos {
-        self.clock.now()
+        self.now
+    }
+
+    /// The loop has woken up; gives the time.
+    pub(crate) fn wake_up(&mut self) -> Nanos {
+        self.now = self.clock.now();
+        self.now
     }
 
     /// Gives the device a request that was seen at `seen_at`, on queue `queue`
@@ -67,21 +89,27 @@ impl<C> Engine<C> {
 
     /// Does what is due; says whether more is due.
     pub(crate) fn advance(&mut self) -> bool {
-        self.backend.advance(self.clock.now() + self.lead.now(), &mut self.replies)
+        self.backend.advance(self.now + self.lead.now(), &mut self.replies)
     }
 
     /// Gives what has ended to `answer`.
-    pub(crate) fn answers(&mut self, mut answer: impl FnMut(C, crate::front_end::Outcome, Nanos)) {
-        if self.replies.is_empty() {
-            return;
-        }
-        let now = self.clock.now();
+    pub(crate) fn answers(&mut self, mut answer: impl FnMut(C, Outcome, Nanos)) {
         for reply in self.replies.drain(..) {
-            self.latencies.record(reply.modelled_latency(), now.since(reply.context.seen_at));
-            self.lead.learn(reply.context.seen_at, reply.completed_at, now);
+            let (modelled, completed_at) = (reply.modelled_latency(), reply.completed_at);
+            self.leaving.push(Leaving { seen_at: reply.context.seen_at, modelled, completed_at });
             self.counts.errors += u64::from(reply.result.is_err());
-            answer(reply.context.context, crate::front_end::Outcome { result: reply.result, value: reply.value }, now);
+            answer(reply.context.context, Outcome { result: reply.result, value: reply.value }, self.now);
         }
+    }
+
+    /// Counts the latencies of the answers that have just left; gives the time.
+    pub(crate) fn left(&mut self) -> Nanos {
+        let now = self.clock.now();
+        for Leaving { seen_at, modelled, completed_at } in self.leaving.drain(..) {
+            self.latencies.record(modelled, now.since(seen_at));
+            self.lead.learn(seen_at, completed_at, now);
+        }
+        now
     }
 
     /// When the device next has something to do, on the wall clock.
@@ -96,10 +124,6 @@ impl<C> Engine<C> {
     /// Finishes what is outstanding and commits the device's cache.
     pub(crate) fn shut_down(&mut self) -> nvme::Status {
         self.backend.shut_down(&mut self.replies)
-    }
-
-    pub(crate) fn latency(&self) -> LatencySummary {
-        self.latencies.summary()
     }
 
     pub(crate) fn latencies(&self) -> &Latencies {

@@ -7,6 +7,7 @@ use crate::engine::Engine;
 use crate::error::ServeError;
 use crate::front_end::FrontEnd;
 use crate::poller::{Interest, Poller, Ready, use_exact_timers};
+use crate::run::ServeReport;
 use crate::stop::Stop;
 
 const STOP: u64 = 0;
@@ -36,34 +37,49 @@ impl<F: FrontEnd> EventLoop<F> {
         self.poller.add(stop, STOP, Interest::READABLE).map_err(fail("watching for the end"))?;
         self.front_end.attach(&self.poller).map_err(fail("watching for clients"))?;
         let mut ready: Vec<Ready> = Vec::new();
-        let mut busy = false;
+        let (mut timeout, mut asked) = (Some(Nanos::ZERO), 0);
         loop {
-            let timeout = if busy { Some(Nanos::ZERO) } else { self.timeout() };
             ready.clear();
             self.poller.wait(timeout, &mut ready).map_err(fail("waiting"))?;
-            let now = self.engine.now();
+            let now = self.engine.wake_up();
             for event in &ready {
                 match event.token {
-                    STOP if stop.take() => return Ok(()),
+                    STOP if stop.take() => asked += 1,
                     STOP => {}
                     _ => self.front_end.ready(event, &self.poller, now)?,
                 }
+                if event.token == STOP && asked == 1 {
+                    self.front_end.stop(&self.poller)?;
+                }
             }
-            busy = self.front_end.take(&mut self.engine)?;
+            if self.is_over(asked) {
+                return Ok(());
+            }
+            let mut busy = self.front_end.take(&mut self.engine)?;
             busy |= self.engine.advance();
             let front_end = &mut self.front_end;
             self.engine.answers(|context, outcome, now| front_end.answer(context, outcome, now));
             self.front_end.send(&self.poller)?;
+            busy |= self.front_end.has_more();
             if self.front_end.deadline().is_some_and(|deadline| deadline <= now) {
                 self.front_end.expire(now, &self.poller);
             }
+            if self.is_over(asked) {
+                return Ok(());
+            }
+            let left = self.engine.left();
+            timeout = if busy { Some(Nanos::ZERO) } else { self.next_event().map(|next| next.since(left)) };
         }
     }
 
-    /// How long nothing can happen unless a descriptor says so.
-    fn timeout(&self) -> Option<Nanos> {
-        let next = self.engine.next_event(self.spin).into_iter().chain(self.front_end.deadline()).min()?;
-        Some(next.since(self.engine.now()))
+    /// Whether serving ends, when somebody has `asked` so many times.
+    fn is_over(&self, asked: u32) -> bool {
+        asked > 1 || (asked == 1 && self.front_end.stopped()) || self.front_end.ended()
+    }
+
+    /// Until when nothing can happen unless a descriptor says so.
+    fn next_event(&self) -> Option<Nanos> {
+        self.engine.next_event(self.spin).into_iter().chain(self.front_end.deadline()).min()
     }
 
     /// Finishes what is outstanding, lets clients take their replies, and commits
@@ -72,10 +88,10 @@ impl<F: FrontEnd> EventLoop<F> {
         let status = self.engine.shut_down();
         let front_end = &mut self.front_end;
         self.engine.answers(|context, outcome, now| front_end.answer(context, outcome, now));
-        let deadline = self.engine.now() + DRAIN_TIME;
+        let deadline = self.engine.left() + DRAIN_TIME;
         let mut ready = Vec::new();
         while !self.front_end.drain(&self.poller) {
-            let now = self.engine.now();
+            let now = self.engine.wake_up();
             if now >= deadline {
                 break;
             }
@@ -84,5 +100,20 @@ impl<F: FrontEnd> EventLoop<F> {
             wait.map_err(|source| ServeError::Loop { action: "sending the last replies", source })?;
         }
         if status == Status::SUCCESS { Ok(()) } else { Err(ServeError::LastFlush { status }) }
+    }
+
+    /// What has been served.
+    pub(crate) fn report(&self) -> ServeReport {
+        let counts = self.engine.counts();
+        ServeReport {
+            clients: self.front_end.clients(),
+            requests: counts.requests,
+            read_bytes: counts.read_bytes,
+            written_bytes: counts.written_bytes,
+            errors: counts.errors,
+            latency: self.engine.latencies().summary(),
+            calibration: self.engine.calibration(),
+            counters: self.engine.backend().counters(),
+        }
     }
 }

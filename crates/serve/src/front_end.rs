@@ -38,8 +38,8 @@ pub(crate) trait FrontEnd {
     fn ready(&mut self, event: &Ready, poller: &Poller, now: Nanos) -> Result<(), ServeError>;
 
     /// Gives the engine the requests that are at hand, a bounded number; says
-    /// whether more are there without another event. A request may be answered
-    /// at once.
+    /// whether more are there without another event. They were seen at
+    /// [`Engine::now`]. A request may be answered at once.
     fn take(&mut self, engine: &mut Engine<Self::Context>) -> Result<bool, ServeError>;
 
     /// A request has ended.
@@ -48,6 +48,13 @@ pub(crate) trait FrontEnd {
     /// Sends what is ready, as far as descriptors take it, and changes what they
     /// are watched for.
     fn send(&mut self, poller: &Poller) -> Result<(), ServeError>;
+
+    /// Whether requests are at hand that no descriptor will announce; asked after
+    /// [`send`](Self::send), since an answer that left may have made room for a
+    /// request that is buffered already.
+    fn has_more(&self) -> bool {
+        false
+    }
 
     /// When [`expire`](Self::expire) is to be called, if nothing happens before.
     fn deadline(&self) -> Option<Nanos> {
@@ -64,6 +71,23 @@ pub(crate) trait FrontEnd {
 
     /// The device has its power back.
     fn power_restored(&mut self, now: Nanos);
+
+    /// Somebody asked the server to stop. A front-end that needs to be served while
+    /// it goes (a kernel that writes its cache back) begins to go here, and says in
+    /// [`stopped`](Self::stopped) when it has; being asked twice ends serving at once.
+    fn stop(&mut self, _poller: &Poller) -> Result<(), ServeError> {
+        Ok(())
+    }
+
+    /// Whether serving may end now that somebody asked.
+    fn stopped(&self) -> bool {
+        true
+    }
+
+    /// Whether serving is over although nobody asked: what was served is gone.
+    fn ended(&self) -> bool {
+        false
+    }
 
     /// Serving ends: takes no new requests, and says whether everything that was
     /// answered has gone out. Called again after each wait until it says so or

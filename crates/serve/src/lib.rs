@@ -24,10 +24,15 @@ mod event_loop;
 mod front_end;
 pub mod latency;
 pub mod nbd;
+mod output;
 mod poller;
+mod run;
+mod socket;
 mod stop;
+pub mod subsystem;
 
 pub use calibration::Calibration;
 pub use error::ServeError;
 pub use front_end::Clients;
+pub use run::{ServeOptions, ServeReport};
 pub use stop::Stop;

@@ -58,8 +58,8 @@ fn nbdcopy_there_and_back() {
     must("nbdcopy", &[&served.uri(), back.to_str().unwrap()]);
     assert!(fs::read(&back).unwrap() == data, "what came back differs");
     let report = served.stop();
-    assert!(report.connections >= 4, "nbdcopy used several connections: {report}");
-    assert_eq!((report.dropped, report.errors), (0, 0));
+    assert!(report.clients.accepted >= 4, "nbdcopy used several connections: {report}");
+    assert_eq!((report.clients.dropped, report.errors), (0, 0));
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn qemu_converts_and_compares() {
     let text = must("qemu-io", &arguments).unwrap();
     assert!(!text.contains("failed"), "{text}");
     must("qemu-img", &["bench", "-f", "raw", "-c", "2000", "-d", "16", "-s", "4096", &uri]);
-    assert_eq!(served.stop().dropped, 0);
+    assert_eq!(served.stop().clients.dropped, 0);
 }
 
 fn fio(served: &Served, arguments: &[&str]) -> Option<()> {
@@ -113,7 +113,7 @@ fn fio_verifies_what_it_wrote() {
     let mixed = ["--rw=randrw", "--bs=4k", "--iodepth=8", "--size=8m", "--verify=crc32c", "--fsync=16"];
     fio(&served, &mixed).unwrap();
     let report = served.stop();
-    assert_eq!((report.dropped, report.errors), (0, 0), "{report}");
+    assert_eq!((report.clients.dropped, report.errors), (0, 0), "{report}");
 }
 
 #[test]
@@ -138,13 +138,14 @@ fn four_clients_at_once_and_large_blocks() {
     let info = must("nbdinfo", &[&served.uri()]);
     assert!(info.is_none_or(|text| text.contains("block_size_minimum: 4096")));
     let report = served.stop();
-    assert_eq!((report.dropped, report.errors), (0, 0), "{report}");
+    assert_eq!((report.clients.dropped, report.errors), (0, 0), "{report}");
 }
 
 #[test]
 fn tcp_serves_as_well() {
+    use plumb_serve::ServeOptions;
     use plumb_serve::Stop;
-    use plumb_serve::nbd::{ServeOptions, Server};
+    use plumb_serve::nbd::Server;
     let server = Server::bind(&"tcp:0".parse().unwrap()).unwrap();
     let (uri, stop) = (server.uri(), Stop::new().unwrap());
     let asked = stop.try_clone().unwrap();
@@ -157,7 +158,7 @@ fn tcp_serves_as_well() {
     let report = thread.join().unwrap();
     if let Some(size) = served {
         assert_eq!(size.trim(), (8 << 20).to_string());
-        assert_eq!(report.dropped, 0);
+        assert_eq!(report.clients.dropped, 0);
     }
 }
 

@@ -69,7 +69,7 @@ fn options_are_answered_or_refused() {
     assert_eq!(kinds(&client.option(2, &[])), [1]);
     assert!(client.is_closed());
     let report = served.stop();
-    assert_eq!((report.connections, report.dropped), (1, 0));
+    assert_eq!((report.clients.accepted, report.clients.dropped), (1, 0));
 }
 
 #[test]
@@ -260,7 +260,7 @@ fn malformed_and_slow_clients_do_not_hold_up_others() {
     served.wait_for_log("hung up in the middle of a message");
     drop(deaf);
     assert_eq!(good.call(0, 0, 512, 512), (0, vec![1; 512]));
-    assert!(served.stop().dropped >= 5);
+    assert!(served.stop().clients.dropped >= 5);
 }
 
 #[test]

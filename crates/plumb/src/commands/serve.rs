@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use serve::Stop;
-use serve::nbd::{Listen, ServeOptions, Server};
+use serve::nbd::{Listen, Server};
+use serve::{ServeOptions, Stop};
 use ssd::Contents;
 use ssd::profile::BuildOptions;
 use units::Nanos;

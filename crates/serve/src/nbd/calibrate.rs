@@ -14,18 +14,21 @@ use std::os::unix::net::UnixStream;
 use std::thread;
 use std::time::Instant;
 
-use ssd::NullDevice;
+use ssd::{Device, NullDevice};
 use units::Nanos;
 use zerocopy::IntoBytes;
 
-
-use super::listen::Socket;
+use super::export::Exports;
+use super::front_end::NbdFrontEnd;
+use super::limits::Limits;
 use super::proto::{
     HandshakeFlags, IHAVEOPT, NBD_REQUEST_MAGIC, OptionHeader, RequestHeader, SimpleReplyHeader, cmd, opt,
 };
-use super::server::{EventLoop, ServeOptions};
 use crate::calibration::{Calibration, MAX_COST};
+use crate::engine::Engine;
 use crate::error::ServeError;
+use crate::event_loop::EventLoop;
+use crate::socket::Socket;
 use crate::stop::Stop;
 
 /// The device that is measured with. A process that sleeps longer wakes up into
@@ -44,11 +47,11 @@ const ROUNDS: usize = 5;
 const PROBE_TIMEOUT_MS: libc::c_int = 5_000;
 
 /// Measures over a Unix socket pair, or over loopback TCP.
-pub(crate) fn measure(options: &ServeOptions, tcp: bool) -> Result<Calibration, ServeError> {
+pub(crate) fn measure(spin: Nanos, tcp: bool) -> Result<Calibration, ServeError> {
     let mut rounds: Vec<Calibration> = Vec::with_capacity(ROUNDS);
     for _ in 0..ROUNDS {
         let before = rounds.last().copied().unwrap_or_default();
-        let found = round(options, before, tcp).map_err(|source| ServeError::Loop { action: "calibration", source })?;
+        let found = round(spin, before, tcp).map_err(|source| ServeError::Loop { action: "calibration", source })?;
         rounds.push(found);
     }
     let median = |part: fn(&Calibration) -> Nanos| {
@@ -60,22 +63,25 @@ pub(crate) fn measure(options: &ServeOptions, tcp: bool) -> Result<Calibration, 
 }
 
 /// One round that gives answers early by what `sofar` says; medians.
-fn round(options: &ServeOptions, sofar: Calibration, tcp: bool) -> io::Result<Calibration> {
+fn round(spin: Nanos, sofar: Calibration, tcp: bool) -> io::Result<Calibration> {
     let (server, client) = pair(tcp)?;
     let stop = Stop::new()?;
     let device = Box::new(NullDevice::new(1, PROBE_BLOCK_BYTES, PROBE_LATENCY));
-    let mut served = EventLoop::new(device, options, sofar).map_err(io::Error::other)?;
-    served.adopt(server, "calibration".to_owned())?;
+    let limits = Limits::default();
+    let exports = Exports::of(device.identity(), true, limits.request_bytes).map_err(io::Error::other)?;
+    let mut front_end = NbdFrontEnd::new(exports, limits, None, &|_| {});
+    front_end.adopt(server);
+    let mut served = EventLoop::new(front_end, Engine::new(device, sofar), spin).map_err(io::Error::other)?;
     let stopper = stop.try_clone()?;
     let probe = thread::spawn(move || {
         let round_trips = probe(client);
         stopper.ask();
         round_trips
     });
-    served.run(None, &stop).map_err(io::Error::other)?;
+    served.run(&stop).map_err(io::Error::other)?;
     let mut round_trips = probe.join().map_err(|_| io::Error::other("the calibrating client panicked"))??;
     round_trips.sort_unstable();
-    let in_server = served.latencies().in_server_median();
+    let in_server = served.engine.latencies().in_server_median();
     Ok(Calibration {
         transport: round_trips[round_trips.len() / 2].since(in_server),
         overshoot: (in_server + sofar.lead()).since(PROBE_LATENCY),

@@ -8,13 +8,13 @@ use zerocopy::FromBytes;
 
 use super::export::{Export, Exports};
 use super::handshake::{Handshake, Progress, ProtocolError};
-use super::listen::Socket;
-use super::output::Output;
+use super::limits::Limits;
 use super::proto::{NbdError, RequestHeader, cmd};
-use super::server::Limits;
 use super::transmission::{self, Message, Ticket};
 use crate::backend::Request;
+use crate::output::Output;
 use crate::poller::Interest;
+use crate::socket::Socket;
 
 /// Bytes read from a socket at once. Larger write payloads are read straight to
 /// where they belong.

@@ -3,8 +3,8 @@
 use nvme::NamespaceId;
 use ssd::Identity;
 
-use crate::error::ServeError;
 use super::proto::TransmissionFlags;
+use crate::error::ServeError;
 
 /// The preferred block size where the logical block is smaller: a page, which
 /// file systems and the page cache use.

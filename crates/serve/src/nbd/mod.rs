@@ -1,8 +1,8 @@
 //! The Network Block Device protocol, fixed newstyle (NBD `doc/proto.md`).
 //!
 //! ```no_run
-//! use plumb_serve::Stop;
-//! use plumb_serve::nbd::{Listen, ServeOptions, Server};
+//! use plumb_serve::nbd::{Listen, Server};
+//! use plumb_serve::{ServeOptions, Stop};
 //!
 //! let listen: Listen = "unix:/run/plumb.sock".parse()?;
 //! let stop = Stop::new()?;
@@ -20,12 +20,14 @@
 mod calibrate;
 mod connection;
 mod export;
+mod front_end;
 mod handshake;
+mod limits;
 mod listen;
-mod output;
 pub mod proto;
 mod server;
 mod transmission;
 
+pub use limits::Limits;
 pub use listen::{Listen, ParseListenError};
-pub use server::{Limits, ServeOptions, ServeReport, Server};
+pub use server::Server;

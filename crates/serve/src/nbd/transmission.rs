@@ -6,12 +6,12 @@ use zerocopy::IntoBytes;
 
 use super::export::Export;
 use super::handshake::ProtocolError;
-use super::output::Output;
 use super::proto::{
     CommandFlags, NBD_REPLY_FLAG_DONE, NBD_REQUEST_MAGIC, NBD_SIMPLE_REPLY_MAGIC, NBD_STRUCTURED_REPLY_MAGIC, NbdError,
     RequestHeader, SimpleReplyHeader, StructuredReplyHeader, TransmissionFlags, cmd, reply_type,
 };
 use crate::backend::Request;
+use crate::output::Output;
 
 /// How a request is to be answered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use plumb_serve::Stop;
-use plumb_serve::nbd::{Limits, Listen, ServeOptions, ServeReport, Server};
+use plumb_serve::nbd::{Limits, Listen, Server};
+use plumb_serve::{ServeOptions, ServeReport, Stop};
 use ssd::{Device, NullDevice};
 use units::Nanos;
 
@@ -37,7 +37,7 @@ impl Served {
     pub fn start(setting: Setting, device: impl FnOnce() -> Box<dyn Device> + Send + 'static) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let socket = dir.path().join("nbd.sock");
-        let server = Server::bind(&Listen::Unix(socket.clone())).unwrap();
+        let server = Server::bind(&Listen::Unix(socket.clone())).unwrap().with_limits(setting.limits);
         let stop = Stop::new().unwrap();
         let (asked, log) = (stop.try_clone().unwrap(), Arc::new(Mutex::new(Vec::new())));
         let lines = Arc::clone(&log);
@@ -45,7 +45,6 @@ impl Served {
             let options = ServeOptions {
                 read_only: setting.read_only,
                 calibrate: setting.calibrate,
-                limits: setting.limits,
                 log: Box::new(move |line| lines.lock().unwrap().push(line.to_owned())),
                 ..ServeOptions::default()
             };
