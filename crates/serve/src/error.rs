@@ -42,6 +42,9 @@ pub enum ServeError {
         /// The device's model name.
         model: String,
     },
+    /// ublk cannot serve it.
+    #[error(transparent)]
+    Ublk(#[from] crate::ublk::UblkError),
     /// The device could not commit what it had on shutdown.
     #[error("the device failed its last flush ({status:?}); writes since the flush before it may be lost")]
     LastFlush {

@@ -30,6 +30,7 @@ mod run;
 mod socket;
 mod stop;
 pub mod subsystem;
+pub mod ublk;
 
 pub use calibration::Calibration;
 pub use error::ServeError;

@@ -1,0 +1,142 @@
+//! The two io_urings: one carries control commands, the other requests.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+
+use io_uring::squeue::{Entry, Entry128, EntryMarker};
+use io_uring::{IoUring, opcode, types};
+use zerocopy::IntoBytes;
+
+use super::abi::{ControlCommand, IoCommand};
+
+/// What came back for a command: the token it was given and its result.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Completed {
+    pub(crate) token: u64,
+    /// Negative: an errno.
+    pub(crate) result: i32,
+}
+
+/// An io_uring of commands for a driver. Its descriptor is readable while
+/// completions wait.
+pub(crate) struct Ring<E: EntryMarker> {
+    ring: IoUring<E>,
+    unsubmitted: bool,
+}
+
+/// Commands given to the kernel at once at most.
+const SUBMISSION_ENTRIES: u32 = 256;
+
+impl<E: EntryMarker> Ring<E> {
+    /// A ring in which up to `commands` may be outstanding.
+    pub(crate) fn new(commands: u32) -> io::Result<Self> {
+        let ring = IoUring::builder()
+            .dontfork()
+            // The loop waits in epoll, which the kernel's task work interrupts; no
+            // need to interrupt it while it computes.
+            .setup_coop_taskrun()
+            .setup_cqsize(commands.max(2 * SUBMISSION_ENTRIES))
+            .build(SUBMISSION_ENTRIES)?;
+        Ok(Self { ring, unsubmitted: false })
+    }
+
+    /// Queues an entry, giving the kernel what is queued where there is no room.
+    ///
+    /// # Safety
+    ///
+    /// What the entry points at must stay valid until it completes.
+    unsafe fn push(&mut self, entry: &E) -> io::Result<()> {
+        // SAFETY: as the caller guarantees.
+        while unsafe { self.ring.submission().push(entry) }.is_err() {
+            self.unsubmitted = true;
+            self.submit()?;
+        }
+        self.unsubmitted = true;
+        Ok(())
+    }
+
+    /// Gives the kernel what is queued.
+    pub(crate) fn submit(&mut self) -> io::Result<()> {
+        if !self.unsubmitted {
+            return Ok(());
+        }
+        loop {
+            match self.ring.submit() {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+                Ok(_) if self.ring.submission().is_empty() => break,
+                Ok(_) => {}
+            }
+        }
+        self.unsubmitted = false;
+        Ok(())
+    }
+
+    /// Submits and sleeps until a completion is there.
+    pub(crate) fn wait(&mut self) -> io::Result<()> {
+        loop {
+            match self.ring.submit_and_wait(1) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+                Ok(_) => return Ok(()),
+            }
+        }
+    }
+
+    /// The next completion, if one is there. Looks at shared memory only.
+    pub(crate) fn next(&mut self) -> Option<Completed> {
+        let entry = self.ring.completion().next()?;
+        Some(Completed { token: entry.user_data(), result: entry.result() })
+    }
+
+    /// Whether a completion is there.
+    pub(crate) fn is_ready(&mut self) -> bool {
+        !self.ring.completion().is_empty()
+    }
+}
+
+impl<E: EntryMarker> AsFd for Ring<E> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.ring.as_fd()
+    }
+}
+
+impl Ring<Entry> {
+    /// Queues an I/O command for the character device `file`.
+    pub(crate) fn command(
+        &mut self,
+        file: BorrowedFd<'_>,
+        code: u32,
+        command: IoCommand,
+        token: u64,
+    ) -> io::Result<()> {
+        let mut bytes = [0; 16];
+        bytes.copy_from_slice(command.as_bytes());
+        let entry = opcode::UringCmd16::new(types::Fd(file.as_raw_fd()), code).cmd(bytes).build().user_data(token);
+        // SAFETY: with user copy the entry holds no address; the kernel takes its
+        // own reference to the file, and answers a bad descriptor with an error.
+        unsafe { self.push(&entry) }
+    }
+}
+
+impl Ring<Entry128> {
+    /// Queues a control command.
+    ///
+    /// # Safety
+    ///
+    /// `command.addr` must be 0 or the address of a buffer of `command.len` bytes
+    /// that stays valid and unborrowed until the command completes.
+    pub(crate) unsafe fn command(
+        &mut self,
+        file: BorrowedFd<'_>,
+        code: u32,
+        command: ControlCommand,
+        token: u64,
+    ) -> io::Result<()> {
+        let mut bytes = [0; 80];
+        bytes[..size_of::<ControlCommand>()].copy_from_slice(command.as_bytes());
+        let entry = opcode::UringCmd80::new(types::Fd(file.as_raw_fd()), code).cmd(bytes).build().user_data(token);
+        // SAFETY: as the caller guarantees of the one address in it.
+        unsafe { self.push(&entry) }
+    }
+}
