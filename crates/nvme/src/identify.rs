@@ -81,6 +81,8 @@ pub enum Cns {
     CommandSetController = 0x06,
     /// Active Namespace ID list of one I/O Command Set.
     CommandSetActiveNamespaceList = 0x07,
+    /// I/O Command Set Independent Identify Namespace data structure.
+    IndependentNamespace = 0x08,
     /// Identify I/O Command Set data structure.
     CommandSet = 0x1c,
 }
@@ -96,6 +98,7 @@ impl Cns {
             0x05 => Self::CommandSetNamespace,
             0x06 => Self::CommandSetController,
             0x07 => Self::CommandSetActiveNamespaceList,
+            0x08 => Self::IndependentNamespace,
             0x1c => Self::CommandSet,
             _ => return None,
         })

@@ -38,6 +38,18 @@ impl IdentifyCommandSet {
     }
 }
 
+impl CommandSet {
+    /// The command set with this identifier.
+    pub fn from_code(code: u8) -> Option<Self> {
+        Some(match code {
+            0x00 => Self::Nvm,
+            0x01 => Self::KeyValue,
+            0x02 => Self::Zoned,
+            _ => return None,
+        })
+    }
+}
+
 /// Namespace Identifier Type: I/O Command Set Identifier (Base figure 281).
 const NIDT_CSI: u8 = 0x04;
 

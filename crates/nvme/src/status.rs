@@ -113,6 +113,10 @@ statuses! {
     INVALID_PROTECTION_INFORMATION = 0x81, "Invalid Protection Information";
     WRITE_TO_READ_ONLY_RANGE = 0x82, "Attempted Write to Read Only Range";
     COMMAND_SIZE_LIMIT_EXCEEDED = 0x83, "Command Size Limit Exceeded";
+    COMMAND_SET_NOT_SUPPORTED = 0x29, "I/O Command Set Not Supported";
+    COMMAND_SET_NOT_ENABLED = 0x2a, "I/O Command Set Not Enabled";
+    COMMAND_SET_COMBINATION_REJECTED = 0x2b, "I/O Command Set Combination Rejected";
+    INVALID_COMMAND_SET = 0x2c, "Invalid I/O Command Set";
     // ZNS figure 11; the first two from TP 4076.
     INVALID_ZONE_OPERATION_REQUEST = 0xb6, "Invalid Zone Operation Request";
     ZRWA_RESOURCES_UNAVAILABLE = 0xb7, "ZRWA Resources Unavailable";
@@ -138,6 +142,27 @@ statuses! {
     UNWRITTEN_BLOCK = 0x87, "Deallocated or Unwritten Logical Block";
     STORAGE_TAG_CHECK_ERROR = 0x88, "End-to-End Storage Tag Check Error";
     }
+}
+
+/// Statuses of Fabrics commands (Base figure 97), whose codes mean something else
+/// for other commands.
+impl Status {
+    /// Connect Incompatible Format; for I/O commands Conflicting Attributes.
+    pub const CONNECT_INCOMPATIBLE_FORMAT: Self = Self::new(StatusCodeType::CommandSpecific, 0x80);
+    /// Connect Controller Busy.
+    pub const CONNECT_CONTROLLER_BUSY: Self = Self::new(StatusCodeType::CommandSpecific, 0x81);
+    /// Connect Invalid Parameters.
+    pub const CONNECT_INVALID_PARAMETERS: Self = Self::new(StatusCodeType::CommandSpecific, 0x82);
+    /// Connect Restart Discovery.
+    pub const CONNECT_RESTART_DISCOVERY: Self = Self::new(StatusCodeType::CommandSpecific, 0x83);
+    /// Connect Invalid Host.
+    pub const CONNECT_INVALID_HOST: Self = Self::new(StatusCodeType::CommandSpecific, 0x84);
+    /// Invalid Queue Type (of Disconnect).
+    pub const INVALID_QUEUE_TYPE: Self = Self::new(StatusCodeType::CommandSpecific, 0x85);
+    /// Discover Restart.
+    pub const DISCOVER_RESTART: Self = Self::new(StatusCodeType::CommandSpecific, 0x90);
+    /// Authentication Required.
+    pub const AUTHENTICATION_REQUIRED: Self = Self::new(StatusCodeType::CommandSpecific, 0x91);
 }
 
 impl Status {

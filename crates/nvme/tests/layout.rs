@@ -7,10 +7,14 @@ use std::mem::offset_of;
 use std::process::Command;
 
 use plumb_nvme::{
-    ChangedZoneList, Cns, CommandSet, CompletionEntry, DatasetManagementRange, IdentifyCommandSet, IdentifyController,
-    IdentifyNamespace, IdentifyZonedController, IdentifyZonedNamespace, IoOpcode, LbaFormat, NamespaceDescriptors,
-    PowerStateDescriptor, SglDescriptor, Status, SubmissionEntry, ZoneAttributes, ZoneDescriptor, ZoneFormat,
-    ZoneReceiveAction, ZoneReportFilter, ZoneReportHeader, ZoneSendAction, ZoneState,
+    AsynchronousEvent, ChangedZoneList, Cns, CommandEffectsLog, CommandSet, CompletionEntry, ConnectData,
+    DatasetManagementRange, DiscoveryLogEntry, DiscoveryLogHeader, ErrorLogEntry, EventConfiguration, FabricsType,
+    Feature, FeatureSelect, FirmwareSlotLog, HealthLog, IdentifyCommandSet, IdentifyController,
+    IdentifyIndependentNamespace, IdentifyNamespace, IdentifyNvmController, IdentifyNvmNamespace,
+    IdentifyZonedController, IdentifyZonedNamespace, IoOpcode, LbaFormat, LogPage, NamespaceDescriptors,
+    PowerStateDescriptor, Property, SglDescriptor, Status, SubmissionEntry, SubsystemType, SupportedLogPages,
+    TransportType, ZoneAttributes, ZoneDescriptor, ZoneFormat, ZoneReceiveAction, ZoneReportFilter, ZoneReportHeader,
+    ZoneSendAction, ZoneState,
 };
 
 /// A field: its name in libnvme, our offset, and its first byte in the
@@ -97,6 +101,51 @@ const NAMESPACE_DESCRIPTOR: &[Field] = fields!(NamespaceDescriptors: nidt = 0, n
 /// Base 5.17.2.21.
 const COMMAND_SETS: &[Field] = fields!(IdentifyCommandSet: iocsc as "iocsc" = 0);
 
+/// Base figure 381.
+const CONNECT_DATA: &[Field] =
+    fields!(ConnectData: hostid = 0, cntlid = 16, subnqn as "subsysnqn" = 256, hostnqn = 512);
+
+/// Base figure 204.
+const SUPPORTED_LOGS: &[Field] = fields!(SupportedLogPages: lid_support = 0);
+
+/// Base figure 206.
+const ERROR_ENTRY: &[Field] = fields!(ErrorLogEntry:
+    error_count = 0, sqid = 8, cmdid = 10, status_field = 12, parm_error_location = 14, lba = 16, nsid = 24, vs = 28,
+    trtype = 29, cs = 32, trtype_spec_info = 40);
+
+/// Base figure 207.
+const HEALTH: &[Field] = fields!(HealthLog:
+    critical_warning = 0, temperature = 1, avail_spare = 3, spare_thresh = 4, percent_used = 5,
+    endu_grp_crit_warn_sumry = 6, data_units_read = 32, data_units_written = 48, host_reads = 64, host_writes = 80,
+    ctrl_busy_time = 96, power_cycles = 112, power_on_hours = 128, unsafe_shutdowns = 144, media_errors = 160,
+    num_err_log_entries = 176, warning_temp_time = 192, critical_comp_time = 196, temp_sensor = 200,
+    thm_temp1_trans_count = 216, thm_temp2_trans_count = 220, thm_temp1_total_time = 224, thm_temp2_total_time = 228);
+
+/// Base figure 208.
+const FIRMWARE: &[Field] = fields!(FirmwareSlotLog: afi = 0, frs = 8);
+
+/// Base figure 209.
+const EFFECTS: &[Field] = fields!(CommandEffectsLog: acs = 0, iocs = 1024);
+
+/// Base figure 261.
+const DISCOVERY: &[Field] = fields!(DiscoveryLogHeader: genctr = 0, numrec = 8, recfmt = 16);
+
+/// Base figure 262.
+const DISCOVERY_ENTRY: &[Field] = fields!(DiscoveryLogEntry:
+    trtype = 0, adrfam = 1, subtype = 2, treq = 3, portid = 4, cntlid = 6, asqsz = 8, eflags = 10, trsvcid = 32,
+    subnqn = 256, traddr = 512, tsas = 768);
+
+/// NVM figure 100.
+const NVM_NAMESPACE: &[Field] = fields!(IdentifyNvmNamespace: lbstm = 0, pic = 8, elbaf = 12);
+
+/// NVM figure 102.
+const NVM_CONTROLLER: &[Field] =
+    fields!(IdentifyNvmController: vsl = 0, wzsl = 1, wusl = 2, dmrl = 3, dmrsl = 4, dmsl = 8);
+
+/// Base figure 280.
+const INDEPENDENT_NAMESPACE: &[Field] = fields!(IdentifyIndependentNamespace:
+    nsfeat = 0, nmic = 1, rescap = 2, fpi = 3, anagrpid = 4, nsattr = 8, nvmsetid = 10, endgid = 12, nstat = 14);
+
 #[test]
 fn offsets_are_the_specifications() {
     for fields in [
@@ -116,6 +165,17 @@ fn offsets_are_the_specifications() {
         ZONED_CONTROLLER,
         NAMESPACE_DESCRIPTOR,
         COMMAND_SETS,
+        CONNECT_DATA,
+        SUPPORTED_LOGS,
+        ERROR_ENTRY,
+        HEALTH,
+        FIRMWARE,
+        EFFECTS,
+        DISCOVERY,
+        DISCOVERY_ENTRY,
+        NVM_NAMESPACE,
+        NVM_CONTROLLER,
+        INDEPENDENT_NAMESPACE,
     ] {
         for (name, ours, byte) in fields {
             assert_eq!(ours, byte, "{name}");
@@ -123,7 +183,7 @@ fn offsets_are_the_specifications() {
     }
 }
 
-/// Codes of the Zoned Namespace Command Set, by libnvme's names.
+/// Codes, by libnvme's names.
 const CODES: &[(&str, u8)] = &[
     ("nvme_zns_cmd_mgmt_send", IoOpcode::ZoneManagementSend as u8),
     ("nvme_zns_cmd_mgmt_recv", IoOpcode::ZoneManagementReceive as u8),
@@ -172,6 +232,78 @@ const CODES: &[(&str, u8)] = &[
     ("NVME_IDENTIFY_CNS_CSI_NS", Cns::CommandSetNamespace as u8),
     ("NVME_IDENTIFY_CNS_CSI_CTRL", Cns::CommandSetController as u8),
     ("NVME_IDENTIFY_CNS_COMMAND_SET_STRUCTURE", Cns::CommandSet as u8),
+    ("nvme_fabrics_type_property_set", FabricsType::PropertySet as u8),
+    ("nvme_fabrics_type_connect", FabricsType::Connect as u8),
+    ("nvme_fabrics_type_property_get", FabricsType::PropertyGet as u8),
+    ("nvme_fabrics_type_auth_send", FabricsType::AuthenticationSend as u8),
+    ("nvme_fabrics_type_auth_receive", FabricsType::AuthenticationReceive as u8),
+    ("nvme_fabrics_type_disconnect", FabricsType::Disconnect as u8),
+    ("NVME_REG_CAP", Property::Capabilities as u8),
+    ("NVME_REG_VS", Property::Version as u8),
+    ("NVME_REG_CC", Property::Configuration as u8),
+    ("NVME_REG_CSTS", Property::Status as u8),
+    ("NVME_REG_NSSR", Property::SubsystemReset as u8),
+    ("NVME_REG_CRTO", Property::ReadyTimeouts as u8),
+    ("NVME_FEAT_FID_ARBITRATION", Feature::Arbitration as u8),
+    ("NVME_FEAT_FID_POWER_MGMT", Feature::PowerManagement as u8),
+    ("NVME_FEAT_FID_LBA_RANGE", Feature::LbaRangeType as u8),
+    ("NVME_FEAT_FID_TEMP_THRESH", Feature::TemperatureThreshold as u8),
+    ("NVME_FEAT_FID_ERR_RECOVERY", Feature::ErrorRecovery as u8),
+    ("NVME_FEAT_FID_VOLATILE_WC", Feature::VolatileWriteCache as u8),
+    ("NVME_FEAT_FID_NUM_QUEUES", Feature::NumberOfQueues as u8),
+    ("NVME_FEAT_FID_IRQ_COALESCE", Feature::InterruptCoalescing as u8),
+    ("NVME_FEAT_FID_IRQ_CONFIG", Feature::InterruptVectorConfiguration as u8),
+    ("NVME_FEAT_FID_WRITE_ATOMIC", Feature::WriteAtomicity as u8),
+    ("NVME_FEAT_FID_ASYNC_EVENT", Feature::AsynchronousEventConfiguration as u8),
+    ("NVME_FEAT_FID_AUTO_PST", Feature::AutonomousPowerStateTransition as u8),
+    ("NVME_FEAT_FID_TIMESTAMP", Feature::Timestamp as u8),
+    ("NVME_FEAT_FID_KATO", Feature::KeepAliveTimer as u8),
+    ("NVME_FEAT_FID_HOST_BEHAVIOR", Feature::HostBehaviorSupport as u8),
+    ("NVME_FEAT_FID_IOCS_PROFILE", Feature::CommandSetProfile as u8),
+    ("NVME_FEAT_FID_HOST_ID", Feature::HostIdentifier as u8),
+    ("NVME_FEAT_FID_WRITE_PROTECT", Feature::WriteProtection as u8),
+    ("NVME_GET_FEATURES_SEL_CURRENT", FeatureSelect::Current as u8),
+    ("NVME_GET_FEATURES_SEL_DEFAULT", FeatureSelect::Default as u8),
+    ("NVME_GET_FEATURES_SEL_SAVED", FeatureSelect::Saved as u8),
+    ("NVME_GET_FEATURES_SEL_SUPPORTED", FeatureSelect::Supported as u8),
+    ("NVME_LOG_LID_SUPPORTED_LOG_PAGES", LogPage::SupportedLogPages as u8),
+    ("NVME_LOG_LID_ERROR", LogPage::ErrorInformation as u8),
+    ("NVME_LOG_LID_SMART", LogPage::Health as u8),
+    ("NVME_LOG_LID_FW_SLOT", LogPage::FirmwareSlot as u8),
+    ("NVME_LOG_LID_CHANGED_NS", LogPage::ChangedNamespaceList as u8),
+    ("NVME_LOG_LID_CMD_EFFECTS", LogPage::CommandsSupportedAndEffects as u8),
+    ("NVME_LOG_LID_FID_SUPPORTED_EFFECTS", LogPage::FeatureIdentifiers as u8),
+    ("NVME_LOG_LID_DISCOVER", LogPage::Discovery as u8),
+    ("NVME_LOG_LID_ZNS_CHANGED_ZONES", LogPage::ChangedZoneList as u8),
+    ("NVMF_TRTYPE_TCP", TransportType::Tcp as u8),
+    ("NVME_NQN_DISC", SubsystemType::Referral as u8),
+    ("NVME_NQN_NVME", SubsystemType::Nvm as u8),
+    ("NVME_NQN_CURR", SubsystemType::CurrentDiscovery as u8),
+    ("NVME_AER_ERROR_PERSISTENT_INTERNAL_ERROR", AsynchronousEvent::PERSISTENT_INTERNAL_ERROR.information),
+    ("NVME_AER_SMART_SUBSYSTEM_RELIABILITY", AsynchronousEvent::RELIABILITY.information),
+    ("NVME_AER_SMART_TEMPERATURE_THRESHOLD", AsynchronousEvent::TEMPERATURE.information),
+    ("NVME_AER_SMART_SPARE_THRESHOLD", AsynchronousEvent::SPARE.information),
+    ("NVME_AER_NOTICE", AsynchronousEvent::NAMESPACE_CHANGED.kind),
+    ("NVME_AER_SMART", AsynchronousEvent::SPARE.kind),
+    ("NVME_AER_ERROR", AsynchronousEvent::PERSISTENT_INTERNAL_ERROR.kind),
+    ("NVME_AER_NOTICE_NS_CHANGED", AsynchronousEvent::NAMESPACE_CHANGED.information),
+    ("NVME_AER_NOTICE_DISC_CHANGED", AsynchronousEvent::DISCOVERY_CHANGED.information),
+    ("NVME_CTRL_OAES_NA >> 8", (EventConfiguration::NAMESPACE_ATTRIBUTE.bits() >> 8) as u8),
+    ("NVME_CTRL_OAES_ZD >> 24", (EventConfiguration::ZONE_DESCRIPTOR.bits() >> 24) as u8),
+    ("(NVME_CTRL_OAES_DL >> 24) & 0xff", (EventConfiguration::DISCOVERY_LOG.bits() >> 24) as u8),
+    ("NVME_SC_CONNECT_FORMAT", Status::CONNECT_INCOMPATIBLE_FORMAT.code),
+    ("NVME_SC_CONNECT_CTRL_BUSY", Status::CONNECT_CONTROLLER_BUSY.code),
+    ("NVME_SC_CONNECT_INVALID_PARAM", Status::CONNECT_INVALID_PARAMETERS.code),
+    ("NVME_SC_CONNECT_RESTART_DISC", Status::CONNECT_RESTART_DISCOVERY.code),
+    ("NVME_SC_CONNECT_INVALID_HOST", Status::CONNECT_INVALID_HOST.code),
+    ("NVME_SC_DISCONNECT_INVALID_QTYPE", Status::INVALID_QUEUE_TYPE.code),
+    ("NVME_SC_DISCOVERY_RESTART", Status::DISCOVER_RESTART.code),
+    ("NVME_SC_AUTH_REQUIRED", Status::AUTHENTICATION_REQUIRED.code),
+    ("NVME_SC_IOCS_NOT_SUPPORTED", Status::COMMAND_SET_NOT_SUPPORTED.code),
+    ("NVME_SC_IOCS_NOT_ENABLED", Status::COMMAND_SET_NOT_ENABLED.code),
+    ("NVME_SC_IOCS_COMBINATION_REJECTED", Status::COMMAND_SET_COMBINATION_REJECTED.code),
+    ("NVME_SC_INVALID_IOCS", Status::INVALID_COMMAND_SET.code),
+    ("NVME_IDENTIFY_CNS_CSI_INDEPENDENT_ID_NS", Cns::IndependentNamespace as u8),
 ];
 
 /// The same tables against structures that others wrote.
@@ -194,6 +326,17 @@ fn offsets_are_libnvmes() {
         ("nvme_zns_id_ctrl", ZONED_CONTROLLER),
         ("nvme_ns_id_desc", NAMESPACE_DESCRIPTOR),
         ("nvme_id_iocs", COMMAND_SETS),
+        ("nvmf_connect_data", CONNECT_DATA),
+        ("nvme_supported_log_pages", SUPPORTED_LOGS),
+        ("nvme_error_log_page", ERROR_ENTRY),
+        ("nvme_smart_log", HEALTH),
+        ("nvme_firmware_slot", FIRMWARE),
+        ("nvme_cmd_effects_log", EFFECTS),
+        ("nvmf_discovery_log", DISCOVERY),
+        ("nvmf_disc_log_entry", DISCOVERY_ENTRY),
+        ("nvme_nvm_id_ns", NVM_NAMESPACE),
+        ("nvme_id_ctrl_nvm", NVM_CONTROLLER),
+        ("nvme_id_independent_id_ns", INDEPENDENT_NAMESPACE),
     ] {
         // libnvme keeps LBSTM, of a later structure, where 1.0c has `vs` begin.
         for (name, ours, _) in fields.iter().filter(|field| structure != "nvme_id_ns" || field.0 != "vs") {
