@@ -42,6 +42,9 @@ pub enum ServeError {
         /// The device's model name.
         model: String,
     },
+    /// A loop device cannot be had, or has failed.
+    #[error(transparent)]
+    FuseLoop(#[from] crate::fuse_loop::LoopError),
     /// ublk cannot serve it.
     #[error(transparent)]
     Ublk(#[from] crate::ublk::UblkError),

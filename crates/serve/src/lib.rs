@@ -22,6 +22,7 @@ mod engine;
 mod error;
 mod event_loop;
 mod front_end;
+pub mod fuse_loop;
 pub mod latency;
 pub mod nbd;
 mod output;

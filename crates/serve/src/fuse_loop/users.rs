@@ -1,0 +1,85 @@
+//! Who has a block device in use, in words for the operator.
+
+use std::fs;
+use std::path::Path;
+
+use super::loop_device::LoopNumber;
+
+/// Processes named at most; more are "and others".
+const PROCESSES_MAX: usize = 5;
+
+/// What keeps `device` busy: mounts (of this mount namespace), swap, devices on
+/// top of it, and processes that have it open. Empty where nothing was found.
+pub(crate) fn users(device: LoopNumber) -> Vec<String> {
+    let path = device.path();
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let mut users = mounted_at(&mounts, device);
+    let swaps = fs::read_to_string("/proc/swaps").unwrap_or_default();
+    if swaps.lines().any(|line| line.split_whitespace().next().is_some_and(|first| Path::new(first) == path)) {
+        users.push("used as swap".to_owned());
+    }
+    if let Ok(holders) = fs::read_dir(format!("/sys/block/loop{}/holders", device.0)) {
+        users.extend(holders.flatten().map(|holder| format!("under {}", holder.file_name().to_string_lossy())));
+    }
+    users.extend(open_in(&path));
+    users
+}
+
+/// Where a device is mounted according to a mountinfo file (proc(5)). A file
+/// system of several devices has a device number of its own and names one of
+/// them as its source.
+fn mounted_at(mountinfo: &str, device: LoopNumber) -> Vec<String> {
+    let number = format!("7:{}", device.0);
+    let source = format!("/dev/loop{}", device.0);
+    let mut places = Vec::new();
+    for line in mountinfo.lines() {
+        let fields: Vec<&str> = line.split(' ').collect();
+        let (Some(device), Some(place)) = (fields.get(2), fields.get(4)) else { continue };
+        let separator = fields.iter().position(|field| *field == "-");
+        let from = separator.and_then(|at| fields.get(at + 2));
+        if *device == number || from.is_some_and(|from| *from == source) {
+            places.push(format!("mounted at {}", place.replace("\\040", " ")));
+        }
+    }
+    places
+}
+
+/// The processes that have `path` open, as far as /proc shows them.
+fn open_in(path: &Path) -> Vec<String> {
+    let mut found = Vec::new();
+    let Ok(processes) = fs::read_dir("/proc") else { return found };
+    let own = std::process::id();
+    for process in processes.flatten() {
+        let Some(pid) = process.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
+        let Ok(descriptors) = fs::read_dir(process.path().join("fd")) else { continue };
+        let opens = |entry: fs::DirEntry| fs::read_link(entry.path()).is_ok_and(|target| target == path);
+        if pid == own || !descriptors.flatten().any(opens) {
+            continue;
+        }
+        if found.len() == PROCESSES_MAX {
+            found.push("and others".to_owned());
+            break;
+        }
+        let name = fs::read_to_string(process.path().join("comm")).unwrap_or_default();
+        found.push(format!("opened by {} (process {pid})", name.trim()));
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finds_mounts_by_number_and_by_source() {
+        let mountinfo = "\
+22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw
+90 22 7:3 / /mnt/a\\040b rw,relatime - ext4 /dev/loop3 rw
+91 22 0:51 / /mnt/btrfs rw - btrfs /dev/loop3 rw,ssd
+92 22 7:30 / /mnt/other rw - xfs /dev/loop30 rw
+short line
+";
+        assert_eq!(mounted_at(mountinfo, LoopNumber(3)), ["mounted at /mnt/a b", "mounted at /mnt/btrfs"]);
+        assert_eq!(mounted_at(mountinfo, LoopNumber(0)), [""; 0]);
+    }
+}

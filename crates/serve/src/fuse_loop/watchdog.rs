@@ -1,0 +1,232 @@
+//! A second process that ends the connection when the server cannot.
+//!
+//! Whoever waits for an answer of a FUSE server waits uninterruptibly. Where the
+//! server itself hangs (in reclaim that waits for its own device, say) or is
+//! killed with a thread that cannot die, nobody is ever released; only the
+//! `abort` file of fusectl does that. So a process that needs no memory and
+//! holds no descriptor of the connection listens to the server's heartbeat.
+
+use std::ffi::OsString;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use units::Nanos;
+
+use super::error::LoopError;
+use super::loop_device::LoopNumber;
+use super::memory;
+use super::mount::ConnectionControl;
+use super::users::users;
+
+/// How often the watchdog looks.
+const TICK: Duration = Duration::from_secs(1);
+
+const BEAT: u8 = b'.';
+const ATTACHED: u8 = b'+';
+const DETACHED: u8 = b'-';
+const END: u8 = b'q';
+
+/// The program that runs [`watchdog_main`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WatchdogProgram {
+    /// The program.
+    pub program: PathBuf,
+    /// Its first arguments; those of [`watchdog_main`] follow.
+    pub arguments: Vec<OsString>,
+}
+
+/// The server's side.
+pub(crate) struct Watchdog {
+    child: Child,
+    to: UnixStream,
+}
+
+impl Watchdog {
+    /// Starts the watchdog of connection `number`, which aborts it when requests
+    /// have waited for `stall` without a heartbeat. `label` is the loop device's.
+    pub(crate) fn start(program: &WatchdogProgram, number: u32, stall: Nanos, label: &str) -> Result<Self, LoopError> {
+        let fail = |source| LoopError::Watchdog { program: program.program.clone(), source };
+        let (to, from) = UnixStream::pair().map_err(fail)?;
+        to.set_nonblocking(true).map_err(fail)?;
+        let child = Command::new(&program.program)
+            .args(&program.arguments)
+            .args([number.to_string(), (stall.0 / 1_000_000).to_string(), label.to_owned()])
+            .stdin(Stdio::from(OwnedFd::from(from)))
+            .stdout(Stdio::null())
+            // Ctrl-C is for the server, which says goodbye.
+            .process_group(0)
+            .spawn()
+            .map_err(fail)?;
+        Ok(Self { child, to })
+    }
+
+    fn tell(&mut self, message: &[u8]) {
+        // A watchdog that is gone, or so far behind that the socket is full,
+        // cannot be helped from here.
+        let _ = (&self.to).write(message);
+    }
+
+    pub(crate) fn beat(&mut self) {
+        self.tell(&[BEAT]);
+    }
+
+    pub(crate) fn attached(&mut self, number: LoopNumber) {
+        let [a, b, c, d] = number.0.to_le_bytes();
+        self.tell(&[ATTACHED, a, b, c, d]);
+    }
+
+    pub(crate) fn detached(&mut self) {
+        self.tell(&[DETACHED]);
+    }
+}
+
+impl Drop for Watchdog {
+    fn drop(&mut self) {
+        self.tell(&[END]);
+        let _ = self.to.shutdown(std::net::Shutdown::Both);
+        let _ = self.child.wait();
+    }
+}
+
+/// The watchdog process: watches over the server at the other end of standard
+/// input until it says goodbye. `arguments` are the connection's number in
+/// fusectl, the time without a heartbeat that counts as a stall in
+/// milliseconds, and the loop device's label.
+///
+/// When requests wait and no heartbeat comes for that time, or the server
+/// dies, the connection is aborted: everybody who waits gets an I/O error. Of a
+/// server that died the loop device is detached as well.
+///
+/// # Errors
+///
+/// When the arguments are not these three, or the connection cannot be found.
+pub fn watchdog_main(arguments: &[String]) -> io::Result<()> {
+    let [connection, stall_ms, label] = arguments else {
+        return Err(io::Error::other("the watchdog is started by `plumb serve --loop`, not by hand"));
+    };
+    let connection: u32 = connection.parse().map_err(io::Error::other)?;
+    let stall = Duration::from_millis(stall_ms.parse().map_err(io::Error::other)?);
+    let control = ConnectionControl::open(connection)?;
+    let server = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
+    server.set_read_timeout(Some(TICK))?;
+    // Must not itself wait for memory when it is needed.
+    for warning in memory::protect() {
+        eprintln!("watchdog: {warning}");
+    }
+    let mut heard = Heard::default();
+    let mut progress = Instant::now();
+    loop {
+        match heard.listen(&server) {
+            News::Nothing => {}
+            News::Beat => progress = Instant::now(),
+            News::Goodbye => return Ok(()),
+            News::Death => break,
+        }
+        // Nobody waits: no answers are missing.
+        if control.waiting().unwrap_or(0) == 0 {
+            progress = Instant::now();
+        }
+        if progress.elapsed() >= stall {
+            control.abort()?;
+            eprintln!(
+                "watchdog: the server has not moved for {} s with requests waiting; they fail now, and so does every later one",
+                stall.as_secs_f64()
+            );
+            progress = Instant::now();
+        }
+    }
+    // The kernel ends the connection itself when its last descriptor is closed;
+    // a thread that cannot die keeps one open. There may be nothing left to abort.
+    let _ = control.abort();
+    if let Some(number) = heard.attached
+        && number.label().is_ok_and(|found| found == *label)
+    {
+        let users = users(number);
+        number.detach()?;
+        let device = number.path();
+        if users.is_empty() {
+            eprintln!("watchdog: the server died; {} is detached", device.display());
+        } else {
+            let users = users.join(", ");
+            eprintln!("watchdog: the server died; {} fails until it is released ({users})", device.display());
+        }
+    }
+    Ok(())
+}
+
+enum News {
+    Nothing,
+    Beat,
+    Goodbye,
+    Death,
+}
+
+/// What the server has said so far.
+#[derive(Default)]
+struct Heard {
+    attached: Option<LoopNumber>,
+    /// The bytes of a device number that have come.
+    number: Option<Vec<u8>>,
+}
+
+impl Heard {
+    /// Takes what there is, waiting a tick at most.
+    fn listen(&mut self, mut server: &UnixStream) -> News {
+        let mut bytes = [0; 64];
+        match server.read(&mut bytes) {
+            Ok(0) => News::Death,
+            Ok(length) => self.take(bytes.get(..length).unwrap_or_default()),
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => News::Nothing,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => News::Nothing,
+            Err(_) => News::Death,
+        }
+    }
+
+    fn take(&mut self, bytes: &[u8]) -> News {
+        for &byte in bytes {
+            if let Some(number) = &mut self.number {
+                number.push(byte);
+                if let Ok(bytes) = <[u8; 4]>::try_from(number.as_slice()) {
+                    self.attached = Some(LoopNumber(u32::from_le_bytes(bytes)));
+                    self.number = None;
+                }
+                continue;
+            }
+            match byte {
+                ATTACHED => self.number = Some(Vec::with_capacity(4)),
+                DETACHED => self.attached = None,
+                END => return News::Goodbye,
+                _ => {}
+            }
+        }
+        News::Beat
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hears_numbers_in_pieces() {
+        let mut heard = Heard::default();
+        assert!(matches!(heard.take(&[BEAT, ATTACHED, END]), News::Beat));
+        assert!(matches!(heard.take(&[1, 0]), News::Beat));
+        assert_eq!(heard.attached, None);
+        assert!(matches!(heard.take(&[0, BEAT, BEAT]), News::Beat));
+        assert_eq!(heard.attached, Some(LoopNumber(u32::from_le_bytes([END, 1, 0, 0]))));
+        assert!(matches!(heard.take(&[DETACHED, END]), News::Goodbye));
+        assert_eq!(heard.attached, None);
+    }
+
+    #[test]
+    fn wants_its_three_arguments() {
+        assert!(watchdog_main(&[]).is_err());
+        assert!(watchdog_main(&["x".to_owned(), "1".to_owned(), String::new()]).is_err());
+    }
+}
