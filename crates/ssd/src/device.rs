@@ -1,8 +1,11 @@
 //! What every modelled device offers.
 
-use nvme::{Command, CommandId, Lba, NamespaceId, QueueId, Status, ZoneState};
+use nvme::{ChangedZoneList, Command, CommandId, Lba, NamespaceId, QueueId, Status, ZoneState};
 use trace::{Recorder, RequestId};
 use units::Nanos;
+
+use crate::live::LiveState;
+use crate::zoned::ControllerEvent;
 
 /// Bytes that travel with a command; `None` in timing-only runs.
 pub type Payload = Option<Box<[u8]>>;
@@ -161,6 +164,32 @@ pub trait Device {
     /// before the clock starts. Empty where the namespace has none.
     fn zones(&self, _nsid: NamespaceId) -> Vec<ZoneStatus> {
         Vec::new()
+    }
+
+    /// Something happens to a zone without a command, at `now` (ZNS 2.1.1.2, 5.4 to
+    /// 5.6): whoever drives the device says so, since the model's flash does not fail
+    /// by itself. Returns whether it applies to the zone in its state; if so the zone
+    /// is on the namespace's Changed Zone List.
+    fn zone_event(&mut self, _now: Nanos, _nsid: NamespaceId, _zone: u32, _event: ControllerEvent) -> bool {
+        false
+    }
+
+    /// Whether the Changed Zone List of a namespace has entries: the condition of the
+    /// Zone Descriptor Changed asynchronous event (ZNS 4.1.2).
+    fn has_zone_events(&self, _nsid: NamespaceId) -> bool {
+        false
+    }
+
+    /// The Changed Zone List log page (BFh; ZNS 4.1.4.1) of a namespace. Reading it
+    /// empties it unless `retain` (Retain Asynchronous Event) is set. Empty where the
+    /// namespace has no zones.
+    fn changed_zones(&mut self, _nsid: NamespaceId, _retain: bool) -> ChangedZoneList {
+        ChangedZoneList::of([])
+    }
+
+    /// How things stand now.
+    fn live_state(&self) -> LiveState {
+        LiveState::default()
     }
 
     /// Cuts the power at `now`: outstanding commands vanish, volatile state is

@@ -14,8 +14,10 @@ mod controller;
 mod device;
 pub mod disk;
 mod event;
+pub mod faults;
 mod flash;
 mod ftl;
+mod live;
 mod null;
 pub mod profile;
 mod slab;
@@ -30,5 +32,6 @@ pub use device::{
     Completion, Device, Identity, Payload, PowerCut, Submission, VolatileWrite, ZoneStatus, ZonedIdentity, ZrwaIdentity,
 };
 pub use disk::{Disk, DiskConfig};
+pub use live::{GarbageCollectionState, LiveState, WriteCacheState, ZoneSummary};
 pub use null::NullDevice;
-pub use zoned::{Zoned, ZonedConfig};
+pub use zoned::{ControllerEvent, Zoned, ZonedConfig};

@@ -6,7 +6,7 @@ use nvme::{Command, LbaRange, NamespaceId, Status};
 use trace::Recorder;
 use units::Nanos;
 
-use crate::{Completion, Contents, Device, Identity, Payload, PowerCut, Store, Submission, VolatileWrite};
+use crate::{Completion, Contents, Device, Identity, LiveState, Payload, PowerCut, Store, Submission, VolatileWrite};
 
 /// Completes every command after the same latency, in order of submission.
 /// Keeps contents in memory.
@@ -106,6 +106,10 @@ impl Device for NullDevice {
     fn survive(&mut self, _write: &VolatileWrite) {}
 
     fn set_recorder(&mut self, _recorder: Recorder) {}
+
+    fn live_state(&self) -> LiveState {
+        LiveState { outstanding_commands: self.outstanding.len() as u64, ..LiveState::default() }
+    }
 
     fn counters(&self) -> Vec<(String, u64)> {
         vec![("commands".to_owned(), self.completed)]

@@ -10,7 +10,7 @@ use units::{ByteSize, Nanos};
 use super::config::{CardConfig, CardError};
 use super::units::{FlashWork, OpenUnits};
 use crate::check::check_command;
-use crate::{Completion, Device, Identity, PowerCut, Store, Submission, VolatileWrite};
+use crate::{Completion, Device, Identity, LiveState, PowerCut, Store, Submission, VolatileWrite};
 
 /// A flash card: one command at a time, done when its data is on the flash.
 pub struct Card {
@@ -283,6 +283,11 @@ impl Device for Card {
 
     fn set_recorder(&mut self, recorder: Recorder) {
         self.recorder = recorder;
+    }
+
+    fn live_state(&self) -> LiveState {
+        let outstanding_commands = (self.waiting.len() + usize::from(self.active.is_some())) as u64;
+        LiveState { outstanding_commands, ..LiveState::default() }
     }
 
     fn counters(&self) -> Vec<(String, u64)> {

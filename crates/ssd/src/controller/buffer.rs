@@ -211,6 +211,11 @@ impl WriteBuffer {
         self.epochs.iter().any(|count| *count != 0)
     }
 
+    /// Accepted versions that are not on flash yet.
+    pub fn unsettled(&self) -> u32 {
+        self.epochs.iter().sum()
+    }
+
     /// Takes a version out of the list of its unit's versions.
     pub fn unlink(&mut self, id: u32) {
         let Slot { older, newer, .. } = self.slots[id];

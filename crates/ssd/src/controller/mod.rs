@@ -13,6 +13,7 @@ mod destage;
 mod dies;
 mod journal;
 pub(crate) mod link;
+mod live;
 mod power;
 mod read;
 mod report;
@@ -39,7 +40,7 @@ use crate::ftl::gc::{self, GcPolicy};
 use crate::ftl::map::Map;
 use crate::slab::{NONE, Slab};
 use crate::state::InitialLayout;
-use crate::{Completion, Device, Identity, PowerCut, Submission, VolatileWrite};
+use crate::{Completion, Device, Identity, LiveState, PowerCut, Submission, VolatileWrite};
 
 use buffer::WriteBuffer;
 use command::{Cmd, Opcode};
@@ -397,6 +398,10 @@ impl Device for Ssd {
     fn set_recorder(&mut self, recorder: Recorder) {
         self.flash.set_recorder(recorder.clone());
         self.recorder = recorder;
+    }
+
+    fn live_state(&self) -> LiveState {
+        self.live()
     }
 
     fn counters(&self) -> Vec<(String, u64)> {

@@ -78,6 +78,11 @@ impl WriteBuffer {
         }
     }
 
+    /// Bytes that it holds at most.
+    pub fn size_bytes(&self) -> u64 {
+        self.size_bytes
+    }
+
     /// Bytes that there is room for.
     pub fn room(&self) -> u64 {
         self.free_bytes

@@ -14,6 +14,7 @@ use super::dirty::{DirtyBlocks, Run};
 use super::mechanism::Mechanism;
 use super::read_cache::ReadCache;
 use crate::check::check_command;
+use crate::live::{LiveState, WriteCacheState};
 use crate::{Completion, Device, Identity, Payload, PowerCut, Store, Submission, VolatileWrite};
 
 /// A 7200 rpm disk, or one of another speed.
@@ -502,6 +503,17 @@ impl Device for Disk {
 
     fn set_recorder(&mut self, recorder: Recorder) {
         self.recorder = recorder;
+    }
+
+    fn live_state(&self) -> LiveState {
+        let capacity_bytes = self.bytes(&(0..self.cache_blocks));
+        let dirty_bytes = self.bytes(&(0..self.dirty.count()));
+        let write_cache = WriteCacheState { dirty_bytes, capacity_bytes, power_loss_protected: false };
+        LiveState {
+            outstanding_commands: (self.incoming.len() + self.active + usize::from(self.flush.is_some())) as u64,
+            write_cache: (capacity_bytes > 0).then_some(write_cache),
+            ..LiveState::default()
+        }
     }
 
     fn counters(&self) -> Vec<(String, u64)> {

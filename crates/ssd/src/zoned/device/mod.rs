@@ -11,6 +11,7 @@ mod durable;
 mod erase;
 mod events;
 mod finishing;
+mod live;
 mod manage;
 mod power;
 mod read;
@@ -18,7 +19,7 @@ mod report;
 mod resetting;
 mod write;
 
-use nvme::{Command, Lba, LbaRange, NamespaceId, Status};
+use nvme::{ChangedZoneList, Command, Lba, LbaRange, NamespaceId, Status};
 use trace::{Recorder, RequestId, Span, Step, Track};
 use units::Nanos;
 
@@ -31,12 +32,13 @@ use super::flash::Flash;
 use super::mapping::{self, Mapping, Physical};
 use super::reset::{self, ResetPolicy};
 use super::stripe::Striping;
-use super::zones::{Change, Zones};
+use super::zones::{Change, ControllerEvent, Zones};
 use crate::controller::link::{Direction, HostLink};
 use crate::event::Events;
 use crate::slab::{Fifo, Slab};
 use crate::{
-    Completion, Contents, Device, Identity, MediaError, PowerCut, Store, Submission, VolatileWrite, ZoneStatus,
+    Completion, Contents, Device, Identity, LiveState, MediaError, PowerCut, Store, Submission, VolatileWrite,
+    ZoneStatus,
 };
 
 use catching::Catching;
@@ -461,6 +463,23 @@ impl Device for Zoned {
                 }
             })
             .collect()
+    }
+
+    fn zone_event(&mut self, now: Nanos, nsid: NamespaceId, zone: u32, event: ControllerEvent) -> bool {
+        Zoned::zone_event(self, now, nsid, zone, event)
+    }
+
+    fn has_zone_events(&self, nsid: NamespaceId) -> bool {
+        let index = (nsid.0 as usize).wrapping_sub(1);
+        self.namespaces.get(index).is_some_and(Zones::has_changed)
+    }
+
+    fn changed_zones(&mut self, nsid: NamespaceId, retain: bool) -> ChangedZoneList {
+        self.changed_zone_list(nsid, retain).unwrap_or_else(|| ChangedZoneList::of([]))
+    }
+
+    fn live_state(&self) -> LiveState {
+        self.live()
     }
 
     fn counters(&self) -> Vec<(String, u64)> {

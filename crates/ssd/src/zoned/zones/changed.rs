@@ -89,6 +89,11 @@ impl Zones {
         true
     }
 
+    /// Whether the Changed Zone List has entries.
+    pub(crate) fn has_changed(&self) -> bool {
+        self.changed.overflown || !self.changed.zones.is_empty()
+    }
+
     /// The Changed Zone List log page; reading it without `retain` (the Retain
     /// Asynchronous Event bit) empties it.
     pub(crate) fn changed_zone_list(&mut self, retain: bool) -> ChangedZoneList {
