@@ -8,6 +8,7 @@
 
 pub mod card;
 mod check;
+pub mod command_log;
 pub mod config;
 mod contents;
 mod controller;
