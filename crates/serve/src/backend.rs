@@ -12,7 +12,7 @@
 use std::collections::VecDeque;
 
 use nvme::{Command, CommandId, Lba, LbaRange, NamespaceId, QueueId, Status};
-use ssd::{Completion, Device, Identity, Submission};
+use ssd::{Completion, ControllerEvent, Device, Identity, LiveState, PowerCut, Submission, VolatileWrite, ZoneStatus};
 use trace::RequestId;
 use units::Nanos;
 
@@ -312,6 +312,51 @@ impl<T> Backend<T> {
             }
         }
         Status::INTERNAL_ERROR
+    }
+
+    /// Cuts the device's power at `now` or, where its clock is ahead, at that time:
+    /// what was outstanding is gone. Returns its contexts, and what may have
+    /// survived; give the survivors to [`Backend::survive`] before the next request.
+    pub fn power_cut(&mut self, now: Nanos) -> (Vec<T>, PowerCut) {
+        self.clock = self.clock.max(now);
+        let cut = self.device.power_cut(self.clock);
+        let depth = self.identity.queue_depth.max(1);
+        for queue in &mut self.queues {
+            queue.commands.fill(None);
+            queue.free.clear();
+            queue.free.extend((0..depth).rev());
+            queue.waiting.clear();
+        }
+        self.completions.clear();
+        self.free.clear();
+        let orphans = self.active.drain(..).flatten().map(|entry| entry.context).collect();
+        (orphans, cut)
+    }
+
+    /// Makes one undecided write of the last power cut have survived.
+    pub fn survive(&mut self, write: &VolatileWrite) {
+        self.device.survive(write);
+    }
+
+    /// Requests that wait for, and commands that have, a place in each queue.
+    pub fn queues(&self) -> impl Iterator<Item = (usize, usize)> {
+        self.queues.iter().map(|queue| (queue.waiting.len(), queue.commands.len() - queue.free.len()))
+    }
+
+    /// How things stand in the device.
+    pub fn live_state(&self) -> LiveState {
+        self.device.live_state()
+    }
+
+    /// The zones of a namespace as they are now.
+    pub fn zones(&self, nsid: NamespaceId) -> Vec<ZoneStatus> {
+        self.device.zones(nsid)
+    }
+
+    /// Something happens to a zone at `now`, see [`Device::zone_event`].
+    pub fn zone_event(&mut self, now: Nanos, nsid: NamespaceId, zone: u32, event: ControllerEvent) -> bool {
+        self.clock = self.clock.max(now);
+        self.device.zone_event(self.clock, nsid, zone, event)
     }
 
     fn refusal(&self, nsid: NamespaceId, request: &Request) -> Option<Status> {

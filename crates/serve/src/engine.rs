@@ -1,14 +1,15 @@
 //! The device on the wall clock: what every front-end submits to.
 
-use ssd::Device;
+use nvme::{Command, NamespaceId, Status};
+use ssd::{ControllerEvent, Device};
 use units::Nanos;
 
 use crate::backend::{Backend, Reply, Request};
 use crate::calibration::{Calibration, Lead};
 use crate::clock::WallClock;
 use crate::front_end::Outcome;
-use crate::latency::Latencies;
-use nvme::NamespaceId;
+use crate::latency::{Latencies, RecentLatency};
+use crate::power::{PowerLoss, Survival};
 
 /// What the engine remembers of a request.
 pub(crate) struct InDevice<C> {
@@ -28,6 +29,8 @@ pub(crate) struct Engine<C> {
     /// Answers on their way out, whose latency is not counted yet.
     leaving: Vec<Leaving>,
     counts: Counts,
+    lba_bytes: u64,
+    powered: bool,
 }
 
 /// An answer given since latencies were last counted.
@@ -41,14 +44,29 @@ struct Leaving {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) requests: u64,
+    pub(crate) reads: u64,
+    pub(crate) writes: u64,
     pub(crate) read_bytes: u64,
     pub(crate) written_bytes: u64,
     pub(crate) errors: u64,
 }
 
+impl Counts {
+    fn read(&mut self, bytes: u64) {
+        self.reads += 1;
+        self.read_bytes += bytes;
+    }
+
+    fn wrote(&mut self, bytes: u64) {
+        self.writes += 1;
+        self.written_bytes += bytes;
+    }
+}
+
 impl<C> Engine<C> {
     pub(crate) fn new(device: Box<dyn Device>, calibration: Calibration) -> Self {
         Self {
+            lba_bytes: device.identity().lba_bytes.into(),
             backend: Backend::new(device),
             clock: WallClock::start(),
             now: Nanos::ZERO,
@@ -58,6 +76,7 @@ impl<C> Engine<C> {
             replies: Vec::new(),
             leaving: Vec::new(),
             counts: Counts::default(),
+            powered: true,
         }
     }
 
@@ -80,16 +99,29 @@ impl<C> Engine<C> {
     pub(crate) fn submit(&mut self, seen_at: Nanos, queue: usize, nsid: NamespaceId, request: Request, context: C) {
         self.counts.requests += 1;
         match &request {
-            Request::Read { length, .. } => self.counts.read_bytes += u64::from(*length),
-            Request::Write { data, .. } => self.counts.written_bytes += data.len() as u64,
+            Request::Read { length, .. } => self.counts.read(u64::from(*length)),
+            Request::Write { data, .. } => self.counts.wrote(data.len() as u64),
+            Request::Command { command, data } => match (command, data) {
+                (Command::Read { range, .. }, _) => self.counts.read(u64::from(range.count) * self.lba_bytes),
+                (Command::Write { .. } | Command::ZoneAppend { .. }, Some(data)) => {
+                    self.counts.wrote(data.len() as u64)
+                }
+                _ => {}
+            },
             _ => {}
         }
-        self.backend.submit(seen_at, queue, nsid, request, InDevice { seen_at, context }, &mut self.replies);
+        let context = InDevice { seen_at, context };
+        if !self.powered {
+            let result = Err(Status::NAMESPACE_NOT_READY);
+            self.replies.push(Reply { context, result, value: 0, submitted_at: seen_at, completed_at: seen_at });
+            return;
+        }
+        self.backend.submit(seen_at, queue, nsid, request, context, &mut self.replies);
     }
 
     /// Does what is due; says whether more is due.
     pub(crate) fn advance(&mut self) -> bool {
-        self.backend.advance(self.now + self.lead.now(), &mut self.replies)
+        self.powered && self.backend.advance(self.now + self.lead.now(), &mut self.replies)
     }
 
     /// Gives what has ended to `answer`.
@@ -106,7 +138,7 @@ impl<C> Engine<C> {
     pub(crate) fn left(&mut self) -> Nanos {
         let now = self.clock.now();
         for Leaving { seen_at, modelled, completed_at } in self.leaving.drain(..) {
-            self.latencies.record(modelled, now.since(seen_at));
+            self.latencies.record(now, modelled, now.since(seen_at));
             self.lead.learn(seen_at, completed_at, now);
         }
         now
@@ -114,6 +146,9 @@ impl<C> Engine<C> {
 
     /// When the device next has something to do, on the wall clock.
     pub(crate) fn next_event(&self, spin: Nanos) -> Option<Nanos> {
+        if !self.powered {
+            return None;
+        }
         self.backend.next_event().map(|due| due.since(self.lead.now() + spin))
     }
 
@@ -121,13 +156,48 @@ impl<C> Engine<C> {
         &self.backend
     }
 
-    /// Finishes what is outstanding and commits the device's cache.
-    pub(crate) fn shut_down(&mut self) -> nvme::Status {
-        self.backend.shut_down(&mut self.replies)
+    pub(crate) fn is_powered(&self) -> bool {
+        self.powered
+    }
+
+    /// Cuts the device's power: what was outstanding is gone, and of what its cache
+    /// had, `survival` says what is on the media. It has its power back at once, or
+    /// is `off` until [`Engine::power_on`]. Returns the contexts of what was
+    /// outstanding.
+    pub(crate) fn power_cut(&mut self, survival: Survival, off: bool) -> (Vec<C>, PowerLoss) {
+        let (orphans, cut) = self.backend.power_cut(self.now);
+        let mut loss = PowerLoss { orphans: orphans.len() as u64, undecided: cut.undecided.len() as u64, survived: 0 };
+        for write in survival.choose(&cut.undecided) {
+            self.backend.survive(write);
+            loss.survived += 1;
+        }
+        self.powered = !off;
+        (orphans.into_iter().map(|orphan| orphan.context).collect(), loss)
+    }
+
+    /// Gives the device its power back.
+    pub(crate) fn power_on(&mut self) {
+        self.powered = true;
+    }
+
+    /// Something happens to a zone; whether it applies.
+    pub(crate) fn zone_event(&mut self, nsid: NamespaceId, zone: u32, event: ControllerEvent) -> bool {
+        self.backend.zone_event(self.now, nsid, zone, event)
+    }
+
+    /// Finishes what is outstanding and commits the device's cache. A device without
+    /// power has neither.
+    pub(crate) fn shut_down(&mut self) -> Status {
+        if self.powered { self.backend.shut_down(&mut self.replies) } else { Status::SUCCESS }
     }
 
     pub(crate) fn latencies(&self) -> &Latencies {
         &self.latencies
+    }
+
+    /// The latencies of the last whole second.
+    pub(crate) fn recent(&mut self) -> RecentLatency {
+        self.latencies.recent(self.now)
     }
 
     pub(crate) fn calibration(&self) -> Calibration {
@@ -136,5 +206,10 @@ impl<C> Engine<C> {
 
     pub(crate) fn counts(&self) -> Counts {
         self.counts
+    }
+
+    /// When serving began, on CLOCK_MONOTONIC.
+    pub(crate) fn started_at(&self) -> Nanos {
+        self.clock.started_at()
     }
 }

@@ -1,16 +1,20 @@
 //! The event loop: descriptors on one side, the device on the other, one thread.
 
 use nvme::Status;
+use ssd::faults::FaultPlan;
 use units::Nanos;
 
+use crate::control::{ControlServer, execute};
 use crate::engine::Engine;
 use crate::error::ServeError;
-use crate::front_end::FrontEnd;
+use crate::front_end::{FIRST_TOKEN, FrontEnd};
 use crate::poller::{Interest, Poller, Ready, use_exact_timers};
 use crate::run::ServeReport;
 use crate::stop::Stop;
 
 const STOP: u64 = 0;
+/// The control socket's first token.
+pub(crate) const CONTROL: u64 = 1;
 
 /// How long clients get to take their last replies on shutdown.
 const DRAIN_TIME: Nanos = Nanos::from_secs(2);
@@ -22,12 +26,25 @@ pub(crate) struct EventLoop<F: FrontEnd> {
     poller: Poller,
     /// How long before an answer is due the loop stops sleeping.
     spin: Nanos,
+    control: Option<Control>,
+}
+
+/// What is needed to do as the control socket's clients ask.
+struct Control {
+    server: ControlServer,
+    faults: FaultPlan,
 }
 
 impl<F: FrontEnd> EventLoop<F> {
     pub(crate) fn new(front_end: F, engine: Engine<F::Context>, spin: Nanos) -> Result<Self, ServeError> {
         let poller = Poller::new().map_err(|source| ServeError::Loop { action: "creating epoll", source })?;
-        Ok(Self { front_end, engine, poller, spin })
+        Ok(Self { front_end, engine, poller, spin, control: None })
+    }
+
+    /// Answers on a control socket as well; `faults` is the plan that the device's
+    /// commands pass.
+    pub(crate) fn control(&mut self, server: ControlServer, faults: FaultPlan) {
+        self.control = Some(Control { server, faults });
     }
 
     /// Serves until asked to stop.
@@ -36,6 +53,9 @@ impl<F: FrontEnd> EventLoop<F> {
         use_exact_timers();
         self.poller.add(stop, STOP, Interest::READABLE).map_err(fail("watching for the end"))?;
         self.front_end.attach(&self.poller).map_err(fail("watching for clients"))?;
+        if let Some(control) = &self.control {
+            control.server.attach(&self.poller).map_err(fail("watching the control socket"))?;
+        }
         let mut ready: Vec<Ready> = Vec::new();
         let (mut timeout, mut asked) = (Some(Nanos::ZERO), 0);
         loop {
@@ -46,6 +66,11 @@ impl<F: FrontEnd> EventLoop<F> {
                 match event.token {
                     STOP if stop.take() => asked += 1,
                     STOP => {}
+                    token if token < FIRST_TOKEN => {
+                        if let Some(control) = &mut self.control {
+                            control.server.ready(event, &self.poller);
+                        }
+                    }
                     _ => self.front_end.ready(event, &self.poller, now)?,
                 }
                 if event.token == STOP && asked == 1 {
@@ -61,6 +86,10 @@ impl<F: FrontEnd> EventLoop<F> {
             self.engine.answers(|context, outcome, now| front_end.answer(context, outcome, now));
             self.front_end.send(&self.poller)?;
             busy |= self.front_end.has_more();
+            if self.control_turn(&mut busy) {
+                asked += 1;
+                self.front_end.stop(&self.poller)?;
+            }
             if self.front_end.deadline().is_some_and(|deadline| deadline <= now) {
                 self.front_end.expire(now, &self.poller);
             }
@@ -70,6 +99,21 @@ impl<F: FrontEnd> EventLoop<F> {
             let left = self.engine.left();
             timeout = if busy { Some(Nanos::ZERO) } else { self.next_event().map(|next| next.since(left)) };
         }
+    }
+
+    /// Does what clients of the control socket ask; whether they ask for the end.
+    fn control_turn(&mut self, busy: &mut bool) -> bool {
+        let Some(control) = &mut self.control else { return false };
+        let (front_end, engine, faults) = (&mut self.front_end, &mut self.engine, &control.faults);
+        let (mut stop, mut executed) = (false, false);
+        control.server.turn(|request| {
+            executed = true;
+            execute(request, front_end, engine, faults, &mut stop)
+        });
+        control.server.send(&self.poller);
+        // What was done may have left answers to send.
+        *busy |= executed || control.server.has_more();
+        stop
     }
 
     /// Whether serving ends, when somebody has `asked` so many times.
@@ -90,7 +134,7 @@ impl<F: FrontEnd> EventLoop<F> {
         self.engine.answers(|context, outcome, now| front_end.answer(context, outcome, now));
         let deadline = self.engine.left() + DRAIN_TIME;
         let mut ready = Vec::new();
-        while !self.front_end.drain(&self.poller) {
+        while !(self.front_end.drain(&self.poller) && self.drain_control()) {
             let now = self.engine.wake_up();
             if now >= deadline {
                 break;
@@ -102,6 +146,11 @@ impl<F: FrontEnd> EventLoop<F> {
         if status == Status::SUCCESS { Ok(()) } else { Err(ServeError::LastFlush { status }) }
     }
 
+    /// Sends the control socket's clients their last replies; whether they have them.
+    fn drain_control(&mut self) -> bool {
+        self.control.as_mut().is_none_or(|control| control.server.send(&self.poller))
+    }
+
     /// What has been served.
     pub(crate) fn report(&self) -> ServeReport {
         let counts = self.engine.counts();
@@ -111,6 +160,7 @@ impl<F: FrontEnd> EventLoop<F> {
             read_bytes: counts.read_bytes,
             written_bytes: counts.written_bytes,
             errors: counts.errors,
+            started_at: self.engine.started_at(),
             latency: self.engine.latencies().summary(),
             calibration: self.engine.calibration(),
             counters: self.engine.backend().counters(),

@@ -2,7 +2,8 @@
 
 use std::io;
 
-use nvme::Status;
+use nvme::{Lba, NamespaceId, Status};
+use serde::{Deserialize, Serialize};
 use units::Nanos;
 
 use crate::engine::Engine;
@@ -72,6 +73,10 @@ pub(crate) trait FrontEnd {
     /// The device has its power back.
     fn power_restored(&mut self, now: Nanos);
 
+    /// The device's controller changed these zones (named by their first blocks)
+    /// without a command: hosts that asked for it are to be told.
+    fn zones_changed(&mut self, _nsid: NamespaceId, _zones: &[Lba], _now: Nanos) {}
+
     /// Somebody asked the server to stop. A front-end that needs to be served while
     /// it goes (a kernel that writes its cache back) begins to go here, and says in
     /// [`stopped`](Self::stopped) when it has; being asked twice ends serving at once.
@@ -99,7 +104,7 @@ pub(crate) trait FrontEnd {
 }
 
 /// What a front-end counts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Clients {
     /// Clients accepted.
     pub accepted: u64,

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
 use stats::Histogram;
 use units::Nanos;
 
@@ -12,10 +13,27 @@ pub struct Latencies {
     early: Histogram,
     in_server: Histogram,
     transport: Nanos,
+    /// Since when `window` collects.
+    window_began: Nanos,
+    window: Histogram,
+    last: RecentLatency,
+}
+
+/// How long a window of recent latencies is.
+const WINDOW: Nanos = Nanos::from_secs(1);
+
+/// Served latencies (as a client sees them) of the last whole window of time. All
+/// in nanoseconds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct RecentLatency {
+    /// Requests answered in it.
+    pub requests: u64,
+    /// Their latencies.
+    pub served_ns: Percentiles,
 }
 
 /// Median and tail of a distribution.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Percentiles {
     /// Median.
     pub p50: i64,
@@ -25,8 +43,15 @@ pub struct Percentiles {
     pub p999: i64,
 }
 
+impl Percentiles {
+    fn of(histogram: &Histogram) -> Self {
+        let at = |percent| histogram.percentile(percent).0 as i64;
+        Self { p50: at(50.0), p99: at(99.0), p999: at(99.9) }
+    }
+}
+
 /// What [`Latencies`] amounts to. All in nanoseconds.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct LatencySummary {
     /// Requests counted.
     pub requests: u64,
@@ -47,13 +72,18 @@ impl Latencies {
             early: Histogram::new(),
             in_server: Histogram::new(),
             transport,
+            window_began: Nanos::ZERO,
+            window: Histogram::new(),
+            last: RecentLatency::default(),
         }
     }
 
-    /// Counts a request that the model says takes `modelled` and that the server
-    /// had for `in_server`.
-    pub fn record(&mut self, modelled: Nanos, in_server: Nanos) {
+    /// Counts a request, answered at `now`, that the model says takes `modelled` and
+    /// that the server had for `in_server`.
+    pub fn record(&mut self, now: Nanos, modelled: Nanos, in_server: Nanos) {
         let served = in_server + self.transport;
+        self.turn_window(now);
+        self.window.record(served);
         self.in_server.record(in_server);
         self.modelled.record(modelled);
         if served >= modelled {
@@ -68,13 +98,33 @@ impl Latencies {
         self.in_server.percentile(50.0)
     }
 
+    /// The latencies of the last whole second before `now`.
+    pub fn recent(&mut self, now: Nanos) -> RecentLatency {
+        self.turn_window(now);
+        self.last
+    }
+
+    fn turn_window(&mut self, now: Nanos) {
+        let passed = now.since(self.window_began);
+        if passed < WINDOW {
+            return;
+        }
+        // Nothing was recorded after the window: it would have been turned then.
+        let full = passed < WINDOW * 2;
+        let window = std::mem::take(&mut self.window);
+        self.last = RecentLatency::default();
+        if full && !window.is_empty() {
+            self.last = RecentLatency { requests: window.count(), served_ns: Percentiles::of(&window) };
+        }
+        self.window_began = now;
+    }
+
     /// The figures so far.
     pub fn summary(&self) -> LatencySummary {
-        let percentiles = |at: &dyn Fn(f64) -> i64| Percentiles { p50: at(50.0), p99: at(99.0), p999: at(99.9) };
         LatencySummary {
             requests: self.modelled.count(),
-            modelled_ns: percentiles(&|percent| self.modelled.percentile(percent).0 as i64),
-            error_ns: percentiles(&|percent| self.error_at(percent)),
+            modelled_ns: Percentiles::of(&self.modelled),
+            error_ns: Percentiles { p50: self.error_at(50.0), p99: self.error_at(99.0), p999: self.error_at(99.9) },
         }
     }
 
@@ -112,7 +162,7 @@ mod tests {
     fn error_is_signed() {
         let mut latencies = Latencies::new(Nanos(10));
         for (modelled, in_server) in [(100, 60), (100, 80), (100, 90), (100, 110), (100, 190)] {
-            latencies.record(Nanos(modelled), Nanos(in_server));
+            latencies.record(Nanos::ZERO, Nanos(modelled), Nanos(in_server));
         }
         let summary = latencies.summary();
         assert_eq!(summary.requests, 5);
@@ -121,6 +171,20 @@ mod tests {
         assert_eq!(summary.error_ns.p999, 100);
         assert_eq!(latencies.error_at(20.0), -30);
         assert_eq!(latencies.error_at(40.0), -10);
+    }
+
+    #[test]
+    fn recent_is_the_last_whole_second() {
+        let mut latencies = Latencies::new(Nanos::ZERO);
+        let ms = Nanos::from_millis;
+        latencies.record(ms(100), Nanos(50), Nanos(70));
+        assert_eq!(latencies.recent(ms(900)).requests, 0, "not over yet");
+        latencies.record(ms(1100), Nanos(50), Nanos(90));
+        let recent = latencies.recent(ms(1200));
+        assert_eq!((recent.requests, recent.served_ns.p50), (1, 70));
+        assert_eq!(latencies.recent(ms(2150)).served_ns.p50, 90);
+        assert_eq!(latencies.recent(ms(9000)).requests, 0, "nothing came for seconds");
+        assert_eq!(latencies.summary().requests, 2);
     }
 
     #[test]

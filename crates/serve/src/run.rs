@@ -3,13 +3,16 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use serde_json::{Value, json};
 use ssd::Device;
+use ssd::faults::{FaultPlan, FaultyDevice};
 use units::Nanos;
 
 use crate::calibration::Calibration;
+use crate::control::ControlServer;
 use crate::engine::Engine;
 use crate::error::ServeError;
-use crate::event_loop::EventLoop;
+use crate::event_loop::{CONTROL, EventLoop};
 use crate::front_end::{Clients, FrontEnd};
 use crate::latency::LatencySummary;
 use crate::stop::Stop;
@@ -67,6 +70,31 @@ pub struct ServeReport {
     pub calibration: Calibration,
     /// The device's counters.
     pub counters: Vec<(String, u64)>,
+    /// When serving began, on CLOCK_MONOTONIC: time zero of what a recorder in the
+    /// device holds.
+    pub started_at: Nanos,
+}
+
+impl ServeReport {
+    /// The report as a JSON object; the unit ends a name.
+    pub fn to_json(&self) -> Value {
+        let counters: serde_json::Map<String, Value> =
+            self.counters.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
+        json!({
+            "clients": self.clients,
+            "requests": self.requests,
+            "read_bytes": self.read_bytes,
+            "written_bytes": self.written_bytes,
+            "errors": self.errors,
+            "latency": self.latency,
+            "calibration": {
+                "transport_ns": self.calibration.transport.0,
+                "overshoot_ns": self.calibration.overshoot.0,
+            },
+            "started_at_ns": self.started_at.0,
+            "counters": counters,
+        })
+    }
 }
 
 impl fmt::Display for ServeReport {
@@ -102,7 +130,16 @@ pub(crate) fn serve<F: FrontEnd>(
     if !device.identity().keeps_contents {
         (options.log)("warning: the device keeps no contents; everything reads as zeroes");
     }
+    let faults = FaultPlan::default();
+    let device = match &options.control {
+        Some(_) => Box::new(FaultyDevice::new(device, faults.clone())),
+        None => device,
+    };
     let mut event_loop = EventLoop::new(front_end, Engine::new(device, calibration), options.spin)?;
+    if let Some(path) = &options.control {
+        event_loop.control(ControlServer::bind(path, CONTROL)?, faults);
+        (options.log)(&format!("control socket at unix:{}", path.display()));
+    }
     if let Some(address) = address {
         (options.log)(&format!("ready at {address}; {calibration}"));
     }

@@ -1,0 +1,95 @@
+//! Power cuts while serving: which undecided writes survive.
+
+use serde::{Deserialize, Serialize};
+use ssd::VolatileWrite;
+
+/// Which of the undecided writes (see [`ssd::PowerCut`]) a power cut leaves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Survival {
+    /// None: the cache is empty and nothing of it reached the media.
+    #[default]
+    None,
+    /// All: as if the cut had come a moment later.
+    All,
+    /// Each with a probability of one half, by `seed`: what an arbitrary order of
+    /// writing back leaves.
+    Random {
+        /// The same seed and the same writes give the same choice.
+        seed: u64,
+    },
+    /// The oldest so many: what writing back in order leaves.
+    Prefix {
+        /// How many.
+        writes: u64,
+    },
+}
+
+impl Survival {
+    /// Whether the write at `position` of the undecided ones survives.
+    fn keeps(self, position: usize, write: &VolatileWrite) -> bool {
+        match self {
+            Self::None => false,
+            Self::All => true,
+            Self::Random { seed } => {
+                // SplitMix64 as a hash of seed and place in the order of acceptance.
+                let mut z = seed.wrapping_add(write.sequence.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+                z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+                z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+                (z ^ (z >> 31)) >> 63 == 1
+            }
+            Self::Prefix { writes } => (position as u64) < writes,
+        }
+    }
+
+    /// Those that survive, in their order.
+    pub(crate) fn choose(self, undecided: &[VolatileWrite]) -> impl Iterator<Item = &VolatileWrite> {
+        undecided.iter().enumerate().filter(move |(at, write)| self.keeps(*at, write)).map(|(_, write)| write)
+    }
+}
+
+/// What a power cut did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct PowerLoss {
+    /// Requests that were in the device and got no answer from it.
+    pub orphans: u64,
+    /// Writes that might or might not have survived.
+    pub undecided: u64,
+    /// Of these, those that did.
+    pub survived: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use nvme::{Lba, NamespaceId};
+
+    use super::*;
+
+    fn writes(count: u64) -> Vec<VolatileWrite> {
+        let write = |sequence| VolatileWrite {
+            sequence,
+            nsid: NamespaceId::FIRST,
+            start: Lba(sequence),
+            blocks: 1,
+            data: None,
+        };
+        (1..=count).map(write).collect()
+    }
+
+    fn chosen(survival: Survival, writes: &[VolatileWrite]) -> Vec<u64> {
+        survival.choose(writes).map(|write| write.sequence).collect()
+    }
+
+    #[test]
+    fn each_choice() {
+        let writes = writes(1000);
+        assert_eq!(chosen(Survival::None, &writes), []);
+        assert_eq!(chosen(Survival::All, &writes).len(), 1000);
+        assert_eq!(chosen(Survival::Prefix { writes: 3 }, &writes), [1, 2, 3]);
+        assert_eq!(chosen(Survival::Prefix { writes: u64::MAX }, &writes).len(), 1000);
+        let random = chosen(Survival::Random { seed: 4 }, &writes);
+        assert!(random.is_sorted() && (420..580).contains(&random.len()), "{}", random.len());
+        assert_eq!(random, chosen(Survival::Random { seed: 4 }, &writes));
+        assert_ne!(random, chosen(Survival::Random { seed: 5 }, &writes));
+    }
+}
