@@ -41,6 +41,9 @@ enum Command {
     Zns(commands::zns::ZnsArguments),
     /// Serve a modelled device on the wall clock
     Serve(commands::serve::ServeArguments),
+    /// Look after the connection of `plumb serve --loop`
+    #[command(hide = true)]
+    FuseWatchdog(commands::fuse_watchdog::FuseWatchdogArguments),
 }
 
 fn main() -> ExitCode {
@@ -53,6 +56,7 @@ fn main() -> ExitCode {
         Command::Validate(arguments) => commands::validate::validate(&arguments),
         Command::Zns(arguments) => commands::zns::zns(&arguments),
         Command::Serve(arguments) => commands::serve::serve(arguments),
+        Command::FuseWatchdog(arguments) => commands::fuse_watchdog::fuse_watchdog(&arguments),
     };
     match done {
         Ok(code) => code,

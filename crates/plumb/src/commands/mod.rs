@@ -1,6 +1,7 @@
 //! One file a subcommand.
 
 pub mod folder;
+pub mod fuse_watchdog;
 pub mod list;
 pub mod merge;
 pub mod report;

@@ -88,6 +88,10 @@ pub(crate) struct LoopFrontEnd<'a> {
     readable: bool,
     connected: bool,
     powered: bool,
+    /// Whether the power has failed since the loop device was attached: a disk
+    /// that went away comes back as a new one, and what the old one's users still
+    /// write must not reach it.
+    severed: bool,
     stopping: bool,
     /// Opened and not yet released.
     handles: u32,
@@ -133,6 +137,7 @@ impl<'a> LoopFrontEnd<'a> {
             readable: true,
             connected: true,
             powered: true,
+            severed: false,
             stopping: false,
             handles: 0,
             outstanding: 0,
@@ -166,6 +171,7 @@ impl<'a> LoopFrontEnd<'a> {
             wanted: self.number,
         };
         self.place = Place::Attaching;
+        self.severed = !self.powered;
         let mount = self.mount.try_clone();
         mount.and_then(|mount| self.jobs.attach(mount, plan)).map_err(|source| LoopError::Attach { source })
     }
@@ -196,8 +202,8 @@ impl<'a> LoopFrontEnd<'a> {
                     let (device, users) = (number.path(), users.join(", "));
                     let until = match (self.stopping, self.powered) {
                         (true, _) => "it is served until it is released; asked again to stop, the server cuts it off",
-                        (false, false) => "without power every request fails; it goes away when it is released",
-                        (false, true) => "it comes back when it is released",
+                        (false, false) => "every request fails; with power it comes back once it is released",
+                        (false, true) => "every request fails; it comes back once it is released",
                     };
                     self.notes.line(&format!("{} is still in use ({users}): {until}", device.display()));
                 }
@@ -273,6 +279,7 @@ impl<'a> LoopFrontEnd<'a> {
             return Ok(true);
         }
         match request_of(&operation, &self.disk, self.takes_deallocate) {
+            Ok(_) if self.severed => self.reply(unique, Err(libc::EIO)),
             Ok((request, kind)) => {
                 if self.outstanding == 0 {
                     self.next_beat = engine.now() + BEAT;
@@ -439,6 +446,7 @@ impl FrontEnd for LoopFrontEnd<'_> {
 
     fn power_lost(&mut self, orphans: Vec<Context>, _now: Nanos) {
         self.powered = false;
+        self.severed = true;
         for orphan in orphans {
             self.outstanding = self.outstanding.saturating_sub(1);
             self.reply(orphan.unique, Err(libc::EIO));

@@ -1,0 +1,22 @@
+//! The watchdog of `plumb serve --loop`, a process of its own; not for people.
+
+use std::process::ExitCode;
+
+use clap::Args;
+
+use super::Done;
+use crate::failure::Failure;
+
+/// What the server says when it starts its watchdog.
+#[derive(Args)]
+pub struct FuseWatchdogArguments {
+    /// The connection's number, the stall in milliseconds, and the device's label
+    #[arg(num_args = 3)]
+    watched: Vec<String>,
+}
+
+/// Watches until the server says goodbye or dies.
+pub fn fuse_watchdog(arguments: &FuseWatchdogArguments) -> Done {
+    serve::fuse_loop::watchdog_main(&arguments.watched).map_err(|error| Failure::Machine(error.to_string()))?;
+    Ok(ExitCode::SUCCESS)
+}
