@@ -28,6 +28,7 @@ mod identify_zoned;
 mod log_page;
 mod namespace_identification;
 mod opcode;
+mod ordering;
 mod property;
 mod sgl;
 mod status;
@@ -60,6 +61,7 @@ pub use log_page::{
 };
 pub use namespace_identification::NamespaceIdentifier;
 pub use opcode::{AdminOpcode, IoOpcode, UnknownOpcode};
+pub use ordering::{OrderingCapability, OrderingFields};
 pub use property::{
     Capabilities, Configuration, ControllerStatus, Property, ShutdownNotification, ShutdownStatus, VERSION_2_0,
 };

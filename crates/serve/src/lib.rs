@@ -26,6 +26,7 @@ mod front_end;
 pub mod fuse_loop;
 pub mod latency;
 pub mod nbd;
+pub mod nvme_tcp;
 mod output;
 mod poller;
 mod power;
