@@ -10,9 +10,11 @@ use std::time::{Duration, Instant};
 use crate::error::Ending;
 use crate::kernel::Kernel;
 use crate::report::Report;
-use crate::{Error, host, image};
+use crate::{Error, host, image, zonefs};
 
-const LIBRARY: &str = include_str!("../guest/library");
+/// The functions that every script has.
+const LIBRARY: &str =
+    concat!(include_str!("../guest/library"), include_str!("../guest/nvme"), include_str!("../guest/filesystems"));
 
 /// How often the host looks whether the machine has ended. The guest runs on its own clock: this delays only the host's answer.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -81,6 +83,8 @@ impl Guest {
         let write =
             |name: &str, text: &str| fs::write(folder.join(name), text).map_err(Error::file(&folder.join(name)));
         write("library", LIBRARY)?;
+        let zonefs = folder.join("zonefs.superblock");
+        fs::write(&zonefs, zonefs::superblock("plumb", *b"plumb-conformanc")).map_err(Error::file(&zonefs))?;
         write("run", &format!(". /share/library\n{script}\nresult end\n"))?;
         let mut child = self.boot(&qemu, &archive, &folder)?;
         let ended = wait(&mut child, self.time_limit);

@@ -16,14 +16,18 @@ pub enum Profile {
     Release,
 }
 
-/// The `plumb` program, built when it is out of date, without its debugging information where `strip` is there.
+/// The `plumb` program without its debugging information where `strip` is there: the one that the environment names in
+/// `PLUMB_PROGRAM` (`./test` has built it already), or built here when it is out of date.
 pub fn program(profile: Profile) -> Result<PathBuf, Error> {
     static BUILT: [OnceLock<PathBuf>; 2] = [OnceLock::new(), OnceLock::new()];
     let slot = &BUILT[usize::from(profile == Profile::Release)];
     if let Some(path) = slot.get() {
         return Ok(path.clone());
     }
-    let path = build(profile)?;
+    let path = match env::var_os("PLUMB_PROGRAM") {
+        Some(path) if profile == Profile::Dev => strip(Path::new(&path))?,
+        _ => build(profile)?,
+    };
     Ok(slot.get_or_init(|| path).clone())
 }
 
