@@ -136,6 +136,9 @@ impl<C> Engine<C> {
 
     /// Counts the latencies of the answers that have just left; gives the time.
     pub(crate) fn left(&mut self) -> Nanos {
+        if self.leaving.is_empty() {
+            return self.now;
+        }
         let now = self.clock.now();
         for Leaving { seen_at, modelled, completed_at } in self.leaving.drain(..) {
             self.latencies.record(now, modelled, now.since(seen_at));

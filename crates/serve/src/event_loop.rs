@@ -19,6 +19,15 @@ pub(crate) const CONTROL: u64 = 1;
 /// How long clients get to take their last replies on shutdown.
 const DRAIN_TIME: Nanos = Nanos::from_secs(2);
 
+/// Until when the loop sleeps, unless a descriptor becomes ready.
+#[derive(Clone, Copy)]
+enum Wake {
+    AtOnce,
+    /// On the engine's clock.
+    At(Nanos),
+    OnDescriptor,
+}
+
 /// A device shown by a front-end.
 pub(crate) struct EventLoop<F: FrontEnd> {
     pub(crate) front_end: F,
@@ -57,10 +66,15 @@ impl<F: FrontEnd> EventLoop<F> {
             control.server.attach(&self.poller).map_err(fail("watching the control socket"))?;
         }
         let mut ready: Vec<Ready> = Vec::new();
-        let (mut timeout, mut asked) = (Some(Nanos::ZERO), 0);
+        let (mut wake, mut asked) = (Wake::AtOnce, 0);
         loop {
             ready.clear();
-            self.poller.wait(timeout, &mut ready).map_err(fail("waiting"))?;
+            let waited = match wake {
+                Wake::AtOnce => self.poller.wait(Some(Nanos::ZERO), &mut ready),
+                Wake::At(event) => self.poller.wait_until(Some(self.engine.started_at() + event), &mut ready),
+                Wake::OnDescriptor => self.poller.wait_until(None, &mut ready),
+            };
+            waited.map_err(fail("waiting"))?;
             let now = self.engine.wake_up();
             for event in &ready {
                 match event.token {
@@ -96,8 +110,12 @@ impl<F: FrontEnd> EventLoop<F> {
             if self.is_over(asked) {
                 return Ok(());
             }
-            let left = self.engine.left();
-            timeout = if busy { Some(Nanos::ZERO) } else { self.next_event().map(|next| next.since(left)) };
+            self.engine.left();
+            wake = match self.next_event() {
+                _ if busy => Wake::AtOnce,
+                Some(event) => Wake::At(event),
+                None => Wake::OnDescriptor,
+            };
         }
     }
 
