@@ -48,6 +48,18 @@ pub enum ServeError {
     /// ublk cannot serve it.
     #[error(transparent)]
     Ublk(#[from] crate::ublk::UblkError),
+    /// Other machines would reach the subsystem, and it takes every host.
+    #[error(
+        "{address} can be reached by other machines, and every host would be let in; name the hosts with \
+         --allow-host or give them secrets with --host-secret, or listen on 127.0.0.1"
+    )]
+    OpenToAll {
+        /// The address as asked for.
+        address: String,
+    },
+    /// The NVM subsystem cannot be made.
+    #[error(transparent)]
+    Subsystem(#[from] crate::subsystem::SubsystemError),
     /// The device could not commit what it had on shutdown.
     #[error("the device failed its last flush ({status:?}); writes since the flush before it may be lost")]
     LastFlush {

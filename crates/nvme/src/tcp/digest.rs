@@ -20,22 +20,6 @@ pub fn digest(bytes: &[u8]) -> u32 {
     crc32c::crc32c(bytes)
 }
 
-/// A data digest over data that comes or goes in pieces.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct DataDigest(u32);
-
-impl DataDigest {
-    /// Takes the next piece in.
-    pub fn update(&mut self, piece: &[u8]) {
-        self.0 = crc32c::crc32c_append(self.0, piece);
-    }
-
-    /// The digest of everything so far.
-    pub fn value(self) -> u32 {
-        self.0
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -48,16 +32,5 @@ mod tests {
         assert_eq!(digest(&[0xff; 32]).to_le_bytes(), [0x43, 0xab, 0xa8, 0x62]);
         let ascending: Vec<u8> = (0..32).collect();
         assert_eq!(digest(&ascending).to_le_bytes(), [0x4e, 0x79, 0xdd, 0x46]);
-    }
-
-    #[test]
-    fn pieces_add_up() {
-        let bytes: Vec<u8> = (0..=255).collect();
-        for cut in 0..=bytes.len() {
-            let mut pieces = DataDigest::default();
-            pieces.update(&bytes[..cut]);
-            pieces.update(&bytes[cut..]);
-            assert_eq!(pieces.value(), digest(&bytes));
-        }
     }
 }

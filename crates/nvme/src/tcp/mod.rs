@@ -22,7 +22,7 @@ mod terminate;
 
 pub use common::{CommonHeader, HEADER_BYTES, PduFlags, PduType};
 pub use decode::{decode, header_bytes};
-pub use digest::{DIGEST_BYTES, DataDigest, Digests, digest};
+pub use digest::{DIGEST_BYTES, Digests, digest};
 pub use encode::{EncodedData, encode};
 pub use error::{Direction, FatalErrorStatus, Field, PduError};
 pub use layout::{Alignment, Format, Layout};

@@ -1,0 +1,468 @@
+//! The hosts of one device, their turns, and the controllers behind them.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+
+use nvme::{Lba, NamespaceId, QueueId, Status, SubmissionEntry};
+use units::Nanos;
+
+use super::client::{Client, End};
+use super::complaints::Complaints;
+use super::connection::{Controller, Fatal, Step};
+use super::limits::Limits;
+use crate::engine::Engine;
+use crate::error::ServeError;
+use crate::front_end::{Clients, FIRST_TOKEN, FrontEnd, Outcome};
+use crate::poller::{Interest, Poller, Ready};
+use crate::socket::{Listener, Socket};
+use crate::subsystem::{Answer, CloseReason, ConnectionId, DeviceRequest, Event, Reaction, Subsystem, Token, Transfer};
+
+const LISTENER: u64 = FIRST_TOKEN;
+const FIRST_CLIENT: u64 = FIRST_TOKEN + 1;
+
+/// How long no client is accepted after one could not be: descriptors or memory
+/// have run out, and trying again at once would only fill the log.
+const ACCEPT_PAUSE: Nanos = Nanos::from_secs(1);
+
+/// Connections beyond the limit that are told so at the same time; still more are
+/// closed at once.
+const SURPLUS: usize = 16;
+
+/// Connections accepted in one turn; the next wait reports the others.
+const ACCEPTS_PER_TURN: usize = 64;
+
+/// Commands taken from one connection before the others and the device get their
+/// turn.
+const COMMANDS_PER_TURN: usize = 64;
+
+/// Low bits of a [`ConnectionId`] that say where the connection is; the others
+/// count.
+const SLOT_BITS: u32 = 16;
+
+/// What a connection has to know, from the subsystem.
+struct Behind<'a> {
+    subsystem: &'a Subsystem,
+    id: ConnectionId,
+}
+
+impl Controller for Behind<'_> {
+    fn transfer(&self, entry: &SubmissionEntry) -> Transfer {
+        self.subsystem.transfer(self.id, entry)
+    }
+
+    fn queue_depth(&self) -> u32 {
+        self.subsystem.queue_depth(self.id)
+    }
+}
+
+/// Nobody: a connection that is only told that there is no room.
+struct Nobody;
+
+impl Controller for Nobody {
+    fn transfer(&self, _: &SubmissionEntry) -> Transfer {
+        Transfer::None
+    }
+
+    fn queue_depth(&self) -> u32 {
+        1
+    }
+}
+
+/// NVMe/TCP hosts.
+pub(super) struct NvmeTcpFrontEnd<'a> {
+    subsystem: Subsystem,
+    limits: Limits,
+    complaints: Complaints<'a>,
+    listener: Option<Listener>,
+    local: SocketAddr,
+    /// By slot; the last [`SURPLUS`] are for those that are turned away.
+    clients: Vec<Option<Client>>,
+    /// Connections to take without a listener.
+    adopted: Vec<Socket>,
+    next_serial: u64,
+    /// Requests that came of answers; the device gets them in the next turn.
+    pending: VecDeque<DeviceRequest>,
+    events: Vec<Event>,
+    powered: bool,
+    /// Whether somebody waits to be accepted.
+    accept: bool,
+    /// Until when no client is accepted, because one could not be.
+    accept_paused_until: Option<Nanos>,
+    now: Nanos,
+    accepted: u64,
+    dropped: u64,
+}
+
+impl<'a> NvmeTcpFrontEnd<'a> {
+    pub(super) fn new(subsystem: Subsystem, limits: Limits, listener: Option<Listener>, log: &'a dyn Fn(&str)) -> Self {
+        let local = listener.as_ref().and_then(Listener::tcp_address);
+        let mut clients = Vec::new();
+        clients.resize_with(limits.connections.min((1 << SLOT_BITS) - SURPLUS) + SURPLUS, || None);
+        Self {
+            subsystem,
+            limits,
+            complaints: Complaints::new(log),
+            listener,
+            local: local.unwrap_or_else(|| (Ipv4Addr::LOCALHOST, nvme::tcp::NVME_TCP_PORT).into()),
+            clients,
+            adopted: Vec::new(),
+            next_serial: 0,
+            pending: VecDeque::new(),
+            events: Vec::new(),
+            powered: true,
+            accept: false,
+            accept_paused_until: None,
+            now: Nanos::ZERO,
+            accepted: 0,
+            dropped: 0,
+        }
+    }
+
+    /// Has a connection that is taken when the loop begins.
+    pub(super) fn adopt(&mut self, socket: Socket) {
+        self.adopted.push(socket);
+    }
+
+    /// Takes a connection that has been accepted.
+    fn connect(&mut self, socket: Socket, peer: String, poller: &Poller) -> io::Result<()> {
+        if !self.powered {
+            self.dropped += 1;
+            self.complaints.line(self.now, || format!("{peer}: turned away, the device has no power"));
+            return Ok(());
+        }
+        let regular = self.clients.len() - SURPLUS;
+        let limit = self.clients.iter().take(regular).flatten().count();
+        let Some(slot) = self.clients.iter().position(Option::is_none) else {
+            self.dropped += 1;
+            self.complaints.line(self.now, || format!("{peer}: turned away at once, {limit} are connected already"));
+            return Ok(());
+        };
+        let surplus = slot >= regular;
+        let token = FIRST_CLIENT + slot as u64;
+        poller.add(&socket, token, Interest::READABLE)?;
+        self.next_serial += 1;
+        let id = ConnectionId(self.next_serial << SLOT_BITS | slot as u64);
+        if surplus {
+            self.dropped += 1;
+            self.complaints.line(self.now, || format!("{peer}: turned away, {limit} are connected already"));
+        } else {
+            self.accepted += 1;
+            self.subsystem.connection_opened(self.now, id, self.local);
+        }
+        let peer = format!("{peer} connection {}", self.next_serial);
+        self.clients[slot] = Some(Client::new(socket, peer, id, token, surplus, self.now));
+        Ok(())
+    }
+
+    fn accept_clients(&mut self, poller: &Poller) {
+        for _ in 0..ACCEPTS_PER_TURN {
+            let Some(listener) = &self.listener else { return };
+            match listener.accept() {
+                Ok(Some((socket, peer))) => {
+                    if let Err(error) = self.connect(socket, peer, poller) {
+                        self.complaints.line(self.now, || format!("a client was not accepted: {error}"));
+                    }
+                }
+                Ok(None) => return,
+                // A client that left before it was accepted is no reason to pause.
+                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+                // The clients that are there are served on.
+                Err(error) => {
+                    self.complaints.line(self.now, || format!("no client is accepted for {ACCEPT_PAUSE}: {error}"));
+                    self.accept_paused_until = Some(self.now + ACCEPT_PAUSE);
+                    self.watch_listener(false, poller);
+                    return;
+                }
+            }
+        }
+    }
+
+    fn watch_listener(&mut self, readable: bool, poller: &Poller) {
+        let Some(listener) = &self.listener else { return };
+        if let Err(error) = poller.modify(listener, LISTENER, Interest { readable, writable: false }) {
+            self.complaints.line(self.now, || format!("the listening socket cannot be watched: {error}"));
+        }
+    }
+
+    /// The client of a connection that is still there.
+    fn client(&mut self, id: ConnectionId) -> Option<&mut Client> {
+        let slot = (id.0 & ((1 << SLOT_BITS) - 1)) as usize;
+        self.clients.get_mut(slot)?.as_mut().filter(|client| client.id == id)
+    }
+
+    /// Does what one client's input asks for; whether that may be done again.
+    fn turn(&mut self, slot: usize, engine: &mut Engine<Context>) -> bool {
+        let Some(client) = self.clients.get_mut(slot).and_then(Option::as_mut) else { return false };
+        if !client.connection.is_runnable(&self.limits) {
+            return false;
+        }
+        let (id, now) = (client.id, self.now);
+        let step = if client.surplus {
+            client.connection.step(&Nobody, &self.limits)
+        } else {
+            client.connection.step(&Behind { subsystem: &self.subsystem, id }, &self.limits)
+        };
+        match step {
+            Ok(Step::Idle) => return false,
+            Ok(Step::Command(entry, _) | Step::Failed(entry, _) | Step::Conflict(entry)) if client.surplus => {
+                client.connection.answer(busy(&entry));
+                client.close_soon(now);
+            }
+            Ok(Step::Command(entry, data)) => {
+                let reaction = self.subsystem.capsule(now, id, &entry, data);
+                self.react(id, reaction, Some(engine));
+            }
+            Ok(Step::Failed(entry, status)) => {
+                let answer = self.subsystem.failed(now, id, &entry, status);
+                client.connection.answer(answer);
+            }
+            Ok(Step::Conflict(entry)) => {
+                let answer = self.subsystem.failed(now, id, &entry, Status::COMMAND_ID_CONFLICT);
+                client.connection.answer_conflict(answer);
+            }
+            Err(fatal) => {
+                let polite = matches!(fatal, Fatal::Violation(_));
+                self.part(slot, Some(fatal.to_string()), polite);
+            }
+        }
+        true
+    }
+
+    /// Carries out what the subsystem made of a command.
+    fn react(&mut self, id: ConnectionId, reaction: Reaction, engine: Option<&mut Engine<Context>>) {
+        match (reaction, engine) {
+            (Reaction::Complete(answer), _) => self.answer_to(id, answer),
+            (Reaction::Submit(request), Some(engine)) => submit(request, engine),
+            (Reaction::Submit(request), None) => self.pending.push_back(request),
+            (Reaction::Held, _) => {}
+        }
+    }
+
+    fn answer_to(&mut self, id: ConnectionId, answer: Answer) {
+        let close = answer.close;
+        if let Some(client) = self.client(id).filter(|client| !client.is_closing()) {
+            client.connection.answer(answer);
+            if close {
+                self.part((id.0 & ((1 << SLOT_BITS) - 1)) as usize, None, true);
+            }
+        }
+    }
+
+    /// Does what has become due in the subsystem.
+    fn poll(&mut self, engine: &mut Engine<Context>) {
+        let mut events = std::mem::take(&mut self.events);
+        self.subsystem.poll(self.now, &mut events);
+        for event in events.drain(..) {
+            match event {
+                Event::Answer(id, answer) => self.answer_to(id, answer),
+                Event::Submit(request) => submit(request, engine),
+                Event::Close(id, reason) => {
+                    if self.client(id).is_some() {
+                        let slot = (id.0 & ((1 << SLOT_BITS) - 1)) as usize;
+                        self.part(slot, complaint(reason).map(str::to_owned), true);
+                    }
+                }
+            }
+        }
+        self.events = events;
+    }
+
+    /// Takes nothing more from a client: what is to be sent still is, if
+    /// `polite`, and then it is closed. `complaint` is what it did wrong.
+    fn part(&mut self, slot: usize, complaint: Option<String>, polite: bool) {
+        let Some(client) = self.clients.get_mut(slot).and_then(Option::as_mut) else { return };
+        if !client.is_closing() {
+            let (id, peer) = (client.id, &client.peer);
+            if let Some(complaint) = complaint.filter(|_| !client.surplus) {
+                self.dropped += 1;
+                self.complaints.line(self.now, || format!("{peer}: dropped: {complaint}"));
+            }
+            client.close_soon(self.now);
+            if !client.surplus {
+                self.subsystem.closed(self.now, id);
+            }
+        }
+        if !polite {
+            self.clients[slot] = None;
+        }
+    }
+
+    /// A connection is over, and its socket is closed.
+    fn close(&mut self, slot: usize, end: End) {
+        let complaint = match end {
+            End::Orderly => None,
+            End::Dropped(reason) => Some(reason),
+        };
+        // Closing the descriptor removes it from epoll as well.
+        self.part(slot, complaint, false);
+    }
+
+    fn send_all(&mut self, poller: &Poller) {
+        for slot in 0..self.clients.len() {
+            let Some(client) = &mut self.clients[slot] else { continue };
+            if let Err(end) = client.send(poller, &self.limits, self.now) {
+                self.close(slot, end);
+            }
+        }
+    }
+}
+
+/// What is remembered of a request in the device: the rest is in the subsystem.
+pub(super) struct Context(Token);
+
+fn submit(request: DeviceRequest, engine: &mut Engine<Context>) {
+    let DeviceRequest { token, queue, nsid, request } = request;
+    engine.submit(engine.now(), queue, nsid, request, Context(token));
+}
+
+/// The answer to any first command of a surplus connection. The host may try again.
+fn busy(entry: &SubmissionEntry) -> Answer {
+    let status = nvme::CompletionStatus { do_not_retry: false, ..Status::CONNECT_CONTROLLER_BUSY.into() };
+    let (cid, data) = (entry.command_id(), Box::default());
+    Answer { queue: QueueId(0), cid, dw0: 0, dw1: 0, sqhd: Some(0), status, data, close: true }
+}
+
+/// What the log says of a connection that the subsystem closes; `None` where the
+/// host wanted it so.
+fn complaint(reason: CloseReason) -> Option<&'static str> {
+    match reason {
+        CloseReason::KeepAliveExpired => Some("no Keep Alive command in time"),
+        CloseReason::ConnectTimeout => Some("no Connect command in time"),
+        CloseReason::Authentication => Some("authentication failed"),
+        CloseReason::ControllerReset | CloseReason::AdminQueueClosed => None,
+    }
+}
+
+impl FrontEnd for NvmeTcpFrontEnd<'_> {
+    type Context = Context;
+
+    fn attach(&mut self, poller: &Poller) -> io::Result<()> {
+        if let Some(listener) = &self.listener {
+            poller.add(listener, LISTENER, Interest::READABLE)?;
+        }
+        for socket in std::mem::take(&mut self.adopted) {
+            self.connect(socket, "calibration".to_owned(), poller)?;
+        }
+        Ok(())
+    }
+
+    fn ready(&mut self, event: &Ready, _poller: &Poller, now: Nanos) -> Result<(), ServeError> {
+        self.now = now;
+        if event.token == LISTENER {
+            self.accept = true;
+            return Ok(());
+        }
+        let slot = event.token.wrapping_sub(FIRST_CLIENT) as usize;
+        let Some(client) = self.clients.get_mut(slot).and_then(Option::as_mut) else { return Ok(()) };
+        if event.readable && client.reads() {
+            if let Err(end) = client.receive(now) {
+                self.close(slot, end);
+            }
+        } else if event.hung_up {
+            self.close(slot, End::Dropped("hung up with commands outstanding".to_owned()));
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, engine: &mut Engine<Context>) -> Result<bool, ServeError> {
+        self.now = engine.now();
+        for request in self.pending.drain(..) {
+            submit(request, engine);
+        }
+        for slot in 0..self.clients.len() {
+            for _ in 0..COMMANDS_PER_TURN {
+                if !self.turn(slot, engine) {
+                    break;
+                }
+            }
+        }
+        self.poll(engine);
+        Ok(false)
+    }
+
+    fn answer(&mut self, context: Context, outcome: Outcome, now: Nanos) {
+        self.now = now;
+        let Outcome { result, value } = outcome;
+        if let Some((id, reaction)) = self.subsystem.device_done(now, context.0, result, value) {
+            self.react(id, reaction, None);
+        }
+    }
+
+    fn send(&mut self, poller: &Poller) -> Result<(), ServeError> {
+        self.send_all(poller);
+        // Last, when those who leave have made room.
+        if std::mem::take(&mut self.accept) {
+            self.accept_clients(poller);
+        }
+        Ok(())
+    }
+
+    fn has_more(&self) -> bool {
+        !self.pending.is_empty()
+            || self.clients.iter().flatten().any(|client| client.connection.is_runnable(&self.limits))
+    }
+
+    fn deadline(&self) -> Option<Nanos> {
+        let clients = self.clients.iter().flatten().filter_map(|client| client.deadline(&self.limits));
+        let clients = clients.map(|(deadline, _)| deadline);
+        clients.chain(self.subsystem.deadline()).chain(self.accept_paused_until).min()
+    }
+
+    fn expire(&mut self, now: Nanos, poller: &Poller) {
+        // What is due in the subsystem is done by the next `take`.
+        self.now = now;
+        for slot in 0..self.clients.len() {
+            let deadline = self.clients[slot].as_ref().and_then(|client| client.deadline(&self.limits));
+            if let Some((_, what)) = deadline.filter(|(deadline, _)| *deadline <= now) {
+                self.close(slot, End::Dropped(what.to_owned()));
+            }
+        }
+        if self.accept_paused_until.is_some_and(|until| until <= now) {
+            self.accept_paused_until = None;
+            self.watch_listener(true, poller);
+        }
+        self.complaints.flush();
+    }
+
+    fn power_lost(&mut self, orphans: Vec<Context>, now: Nanos) {
+        // A drive without power answers nobody: its connections are gone, and so
+        // is what was under way.
+        drop(orphans);
+        self.now = now;
+        self.powered = false;
+        self.pending.clear();
+        self.subsystem.power_lost(now);
+        let count = self.clients.iter().flatten().count();
+        self.complaints.line(now, || format!("power lost: {count} connections dropped"));
+        for slot in 0..self.clients.len() {
+            self.close(slot, End::Orderly);
+        }
+    }
+
+    fn power_restored(&mut self, now: Nanos) {
+        self.now = now;
+        self.powered = true;
+        self.subsystem.power_restored(now);
+    }
+
+    fn zones_changed(&mut self, nsid: NamespaceId, zones: &[Lba], now: Nanos) {
+        self.now = now;
+        self.subsystem.zones_changed(now, nsid, zones);
+    }
+
+    fn drain(&mut self, poller: &Poller) -> bool {
+        for slot in 0..self.clients.len() {
+            let Some(client) = &mut self.clients[slot] else { continue };
+            if client.drain(poller).unwrap_or(true) {
+                self.close(slot, End::Orderly);
+            }
+        }
+        self.clients.iter().all(Option::is_none)
+    }
+
+    fn clients(&self) -> Clients {
+        let connected = self.clients.iter().flatten().filter(|client| !client.surplus).count() as u64;
+        Clients { accepted: self.accepted, connected, dropped: self.dropped }
+    }
+}
