@@ -3,6 +3,7 @@
 mod commands;
 mod failure;
 mod terminal;
+mod watch;
 
 use std::process::ExitCode;
 
@@ -41,6 +42,8 @@ enum Command {
     Zns(commands::zns::ZnsArguments),
     /// Serve a modelled device on the wall clock
     Serve(commands::serve::ServeArguments),
+    /// Watch a served device, cut its power, have it fail
+    Control(commands::control::ControlArguments),
     /// Look after the connection of `plumb serve --loop`
     #[command(hide = true)]
     FuseWatchdog(commands::fuse_watchdog::FuseWatchdogArguments),
@@ -56,6 +59,7 @@ fn main() -> ExitCode {
         Command::Validate(arguments) => commands::validate::validate(&arguments),
         Command::Zns(arguments) => commands::zns::zns(&arguments),
         Command::Serve(arguments) => commands::serve::serve(arguments),
+        Command::Control(arguments) => commands::control::control(&arguments),
         Command::FuseWatchdog(arguments) => commands::fuse_watchdog::fuse_watchdog(&arguments),
     };
     match done {

@@ -1,5 +1,7 @@
 //! One file a subcommand.
 
+pub mod control;
+pub mod control_inject;
 pub mod folder;
 pub mod fuse_watchdog;
 pub mod list;
