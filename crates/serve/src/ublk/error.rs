@@ -69,6 +69,12 @@ pub enum UblkError {
         /// The system's reason.
         source: io::Error,
     },
+    /// The cost of serving could not be measured.
+    #[error("calibration: {source}; serve with --no-calibration")]
+    Calibration {
+        /// The system's reason.
+        source: io::Error,
+    },
     /// Somebody else deleted the device.
     #[error("/dev/ublkb{id} was stopped by another program while it was served")]
     Deleted {

@@ -27,6 +27,7 @@
 //! is one of those it waits for.
 
 mod abi;
+mod calibrate;
 mod control;
 mod descriptors;
 mod disk;

@@ -3,6 +3,7 @@
 use ssd::{Device, Identity};
 
 use super::abi::feature;
+use super::calibrate::measure;
 use super::control::{Control, disk_path, existing};
 use super::disk::{Disk, clear_up};
 use super::error::UblkError;
@@ -58,7 +59,7 @@ impl Server {
             return Err(UblkError::TooOld { what: "zones (UBLK_F_ZONED)", since: "6.6" }.into());
         }
         clear_up(&mut self.control, &existing(), log);
-        let calibration = Calibration::default();
+        let calibration = if options.calibrate { measure(options.spin)? } else { Calibration::default() };
         let disks = add_all(&mut self.control, self.id, &identity, options.read_only, log)?;
         let paths: Vec<String> = disks.iter().map(|disk| disk_path(disk.id)).collect();
         let ready_line = format!("ready at {}; {calibration}", paths.join(" "));
