@@ -56,8 +56,7 @@ const TIMER: u64 = u64::MAX;
 pub(crate) struct Poller {
     epoll: OwnedFd,
     timer: OwnedFd,
-    /// What the timer is set to; it stays ready once that has passed, until it is
-    /// set to something else.
+    /// What the timer is set to, if it has not gone off yet.
     set_to: Option<Nanos>,
     events: Vec<libc::epoll_event>,
 }
@@ -74,24 +73,25 @@ impl Poller {
         let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
         let events = vec![libc::epoll_event { events: 0, u64: 0 }; EVENTS_PER_WAIT];
         let poller = Self { epoll, timer, set_to: None, events };
-        poller.add(&poller.timer, TIMER, Interest::READABLE)?;
+        // Reported once each time it goes off: it need be neither read nor stopped.
+        poller.control(libc::EPOLL_CTL_ADD, &poller.timer, TIMER, (libc::EPOLLIN | libc::EPOLLET) as u32)?;
         Ok(poller)
     }
 
     pub(crate) fn add(&self, fd: &impl AsFd, token: u64, interest: Interest) -> io::Result<()> {
-        self.control(libc::EPOLL_CTL_ADD, fd, token, interest)
+        self.control(libc::EPOLL_CTL_ADD, fd, token, interest.bits())
     }
 
     pub(crate) fn modify(&self, fd: &impl AsFd, token: u64, interest: Interest) -> io::Result<()> {
-        self.control(libc::EPOLL_CTL_MOD, fd, token, interest)
+        self.control(libc::EPOLL_CTL_MOD, fd, token, interest.bits())
     }
 
     pub(crate) fn remove(&self, fd: &impl AsFd) -> io::Result<()> {
-        self.control(libc::EPOLL_CTL_DEL, fd, 0, Interest { readable: false, writable: false })
+        self.control(libc::EPOLL_CTL_DEL, fd, 0, 0)
     }
 
-    fn control(&self, operation: i32, fd: &impl AsFd, token: u64, interest: Interest) -> io::Result<()> {
-        let mut event = libc::epoll_event { events: interest.bits(), u64: token };
+    fn control(&self, operation: i32, fd: &impl AsFd, token: u64, events: u32) -> io::Result<()> {
+        let mut event = libc::epoll_event { events, u64: token };
         // SAFETY: both descriptors are open for the call and `event` outlives it.
         let result =
             unsafe { libc::epoll_ctl(self.epoll.as_raw_fd(), operation, fd.as_fd().as_raw_fd(), &raw mut event) };
@@ -99,11 +99,14 @@ impl Poller {
     }
 
     /// Waits until CLOCK_MONOTONIC shows `deadline` (`None`: for ever) and appends
-    /// what became ready. A signal ends the wait early.
+    /// what became ready. A signal ends the wait early, and so may a deadline of
+    /// before.
     pub(crate) fn wait_until(&mut self, deadline: Option<Nanos>, ready: &mut Vec<Ready>) -> io::Result<()> {
-        if deadline != self.set_to {
-            // All zeroes stop the timer, so the earliest deadline is one nanosecond.
-            let at = deadline.map_or(0, |deadline| deadline.0.max(1));
+        // An earlier deadline costs one turn of the loop; stopping the timer would
+        // cost a system call in each.
+        if let Some(Nanos(at)) = deadline.filter(|_| deadline != self.set_to) {
+            // All zeroes stop a timer, so the earliest deadline is one nanosecond.
+            let at = at.max(1);
             let it_value = Timespec { tv_sec: (at / NANOS_PER_SEC) as i64, tv_nsec: (at % NANOS_PER_SEC) as i64 };
             let it_interval = Timespec { tv_sec: 0, tv_nsec: 0 };
             timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &Itimerspec { it_interval, it_value })?;
@@ -139,7 +142,11 @@ impl Poller {
             let error = io::Error::last_os_error();
             return if error.kind() == io::ErrorKind::Interrupted { Ok(()) } else { Err(error) };
         }
-        for event in self.events[..count as usize].iter().filter(|event| event.u64 != TIMER) {
+        for event in &self.events[..count as usize] {
+            if event.u64 == TIMER {
+                self.set_to = None;
+                continue;
+            }
             let bits = event.events as i32;
             ready.push(Ready {
                 token: event.u64,
