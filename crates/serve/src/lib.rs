@@ -3,7 +3,9 @@
 //! The device is the same sans-IO value that virtual-time runs drive. A
 //! front-end hands [`backend::Request`]s to a [`backend::Backend`], which splits
 //! them into commands, keeps within the device's queues, and gives the answers
-//! back when the model says they are done. [`nbd`] is the first front-end.
+//! back when the model says they are done. [`nbd`], [`nvme_tcp`], [`ublk`] and
+//! [`fuse_loop`] are the front-ends, one folder each behind one interface; [`control`]
+//! cuts the power and injects faults whichever is in use.
 //!
 //! # Why a loop of its own and not the executor on its wall clock
 //!
