@@ -331,7 +331,7 @@ fn run(session: Session) {
         }
         assert!(connection.held_bytes() <= most, "{} bytes held", connection.held_bytes());
         // Commands complete in any order, and not at once.
-        if (choice() + round) % 3 == 0 && !in_device.is_empty() {
+        if (choice() % 3 == 0 || round % 7 == 0) && !in_device.is_empty() {
             let entry = in_device.swap_remove(choice() % in_device.len());
             let data = if entry.opc == READ { contents(entry.cid.get(), entry.cdw12.get()) } else { Vec::new() };
             connection.answer(answer_to(&entry, data, flow_control.then_some(0)));
