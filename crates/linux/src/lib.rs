@@ -4,4 +4,24 @@
 //! processor costs nothing and the clock jumps to the next timer. A modelled
 //! device served inside it shows its latencies to the kernel's own drivers,
 //! file systems and any program, the same on every machine.
+//!
+//! [`Kernel`] finds or builds the kernel; [`Linux`] says what to run in it;
+//! [`Outcome`] is what came of it. Inside, the plumb program itself is the first
+//! process ([`guest::main`]) and serves the device.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod boot;
+mod choice;
+mod error;
+pub mod guest;
+mod kernel;
+mod outcome;
+mod plan;
+mod run;
+pub mod trace;
+
+pub use choice::{FileSystem, FrontEnd, UnknownChoice};
+pub use error::LinuxError;
+pub use kernel::{BuildProgress, Kernel, Recipe};
+pub use outcome::{Ended, Outcome};
+pub use run::{DEFAULT_MEMORY_BYTES, Input, Limits, Linux, OutputStreams};

@@ -44,6 +44,11 @@ enum Command {
     Serve(commands::serve::ServeArguments),
     /// Watch a served device, cut its power, have it fail
     Control(commands::control::ControlArguments),
+    /// Run a command under a real Linux kernel on a modelled device, in virtual time
+    Linux(commands::linux::LinuxArguments),
+    /// The first process inside a guest of `plumb linux`
+    #[command(name = "linux-guest", hide = true)]
+    LinuxGuest,
     /// Look after the connection of `plumb serve --loop`
     #[command(hide = true)]
     FuseWatchdog(commands::fuse_watchdog::FuseWatchdogArguments),
@@ -60,6 +65,8 @@ fn main() -> ExitCode {
         Command::Zns(arguments) => commands::zns::zns(&arguments),
         Command::Serve(arguments) => commands::serve::serve(arguments),
         Command::Control(arguments) => commands::control::control(&arguments),
+        Command::Linux(arguments) => commands::linux::linux(arguments),
+        Command::LinuxGuest => commands::linux::guest(),
         Command::FuseWatchdog(arguments) => commands::fuse_watchdog::fuse_watchdog(&arguments),
     };
     match done {

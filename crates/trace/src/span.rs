@@ -200,6 +200,29 @@ impl fmt::Display for Track {
 }
 
 impl Step {
+    /// Every step, in order.
+    pub const ALL: [Self; 19] = [
+        Self::Read,
+        Self::Write,
+        Self::Flush,
+        Self::Discard,
+        Self::ZoneReset,
+        Self::ZoneFinish,
+        Self::Queued,
+        Self::Command,
+        Self::Process,
+        Self::Transfer,
+        Self::BufferWait,
+        Self::ChannelTransfer,
+        Self::FlashRead,
+        Self::FlashProgram,
+        Self::FlashErase,
+        Self::GarbageCollect,
+        Self::Seek,
+        Self::Rotate,
+        Self::CpuBusy,
+    ];
+
     /// Its name in files: `flash_read`.
     pub const fn name(self) -> &'static str {
         match self {

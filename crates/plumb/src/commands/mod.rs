@@ -4,12 +4,16 @@ pub mod control;
 pub mod control_inject;
 pub mod folder;
 pub mod fuse_watchdog;
+pub mod linux;
+pub mod linux_kernel;
+pub mod linux_report;
 pub mod list;
 pub mod merge;
 pub mod report;
 pub mod run;
 pub mod serve;
 pub mod validate;
+pub mod validate_host;
 pub mod zns;
 
 use std::process::ExitCode;

@@ -1,0 +1,122 @@
+//! Makes a file system on the device and mounts it.
+
+use std::fs::{self, File};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use super::error::{GuestError, attempt};
+use super::null_blk::MemoryDevice;
+use super::{command, zonefs};
+use crate::choice::FileSystem;
+use crate::plan::Plan;
+
+/// Where it is mounted.
+const MOUNT: &str = "/mnt/plumb";
+
+/// A program that makes a file system.
+struct Maker {
+    program: &'static str,
+    /// The Debian package that holds it.
+    package: &'static str,
+    arguments: &'static [&'static str],
+    /// Further ones for a device with zones.
+    zoned: &'static [&'static str],
+}
+
+fn maker(file_system: FileSystem) -> Option<Maker> {
+    let maker = |program, package, arguments, zoned| Some(Maker { program, package, arguments, zoned });
+    match file_system {
+        FileSystem::None | FileSystem::Zonefs => None,
+        FileSystem::Ext4 => maker("mkfs.ext4", "e2fsprogs", &["-q", "-F"], &[]),
+        FileSystem::Xfs => maker("mkfs.xfs", "xfsprogs", &["-q", "-f"], &[]),
+        FileSystem::Btrfs => {
+            maker("mkfs.btrfs", "btrfs-progs", &["-q", "-f"], &["-O", "zoned", "-d", "single", "-m", "single"])
+        }
+        FileSystem::F2fs => maker("mkfs.f2fs", "f2fs-tools", &["-q", "-f"], &["-m"]),
+    }
+}
+
+/// Makes the plan's file system on `node`; where it is mounted, if there is one.
+pub(super) fn make_and_mount(plan: &Plan, node: &str, log: &File) -> Result<Option<PathBuf>, GuestError> {
+    let Some(kind) = plan.file_system.mount_type() else { return Ok(None) };
+    let mut mounted = node.to_owned();
+    if let Some(maker) = maker(plan.file_system) {
+        let mut words: Vec<&str> = maker.arguments.to_vec();
+        if plan.zoned {
+            words.extend(maker.zoned);
+        }
+        words.extend(plan.mkfs_options.iter().map(String::as_str));
+        if plan.zoned && plan.file_system == FileSystem::F2fs {
+            mounted = metadata_device(node)?.make()?;
+            words.extend(["-c", node]);
+        }
+        words.push(&mounted);
+        run(maker.program, &words, maker.package, log)?;
+    } else {
+        zonefs::make(Path::new(node))?;
+    }
+    let folder = PathBuf::from(MOUNT);
+    attempt(fs::create_dir_all(&folder), || format!("cannot make {MOUNT}"))?;
+    let mut words = vec!["-t", kind];
+    if !plan.mount_options.is_empty() {
+        words.extend(["-o", &plan.mount_options]);
+    }
+    words.extend([mounted.as_str(), MOUNT]);
+    run("mount", &words, "mount", log)?;
+    Ok(Some(folder))
+}
+
+/// F2FS updates its metadata in place, which a device of sequential zones alone does not take: it lies on a
+/// small conventional device in memory, without latency.
+fn metadata_device(node: &str) -> Result<MemoryDevice, GuestError> {
+    let name = Path::new(node).file_name().unwrap_or_default();
+    let path = Path::new("/sys/class/block").join(name).join("size");
+    let text = attempt(fs::read_to_string(&path), || format!("cannot read the size of {node}"))?;
+    let sectors: u64 = text.trim().parse().map_err(|_| GuestError::new(format!("{node} has no size")))?;
+    // Segment summaries take 1/512 of the device, node and segment tables less than 1/256 together.
+    let size_mib = (sectors / 2048 / 100).max(512);
+    Ok(MemoryDevice { name: "plumb-metadata", size_mib, latency_ns: 0 })
+}
+
+/// Runs a program of the host; its output goes to the log, and into the error if it fails.
+fn run(program: &str, words: &[&str], package: &str, log: &File) -> Result<(), GuestError> {
+    let path = command::search_path(None);
+    if crate::kernel::find_program(program, &path).is_none() {
+        return Err(GuestError::new(format!("{program} is not installed: apt-get install {package}")));
+    }
+    let failed = || format!("cannot run {program}");
+    let said = File::from(attempt(rustix::fs::memfd_create("said", rustix::fs::MemfdFlags::CLOEXEC), failed)?);
+    let copy = || attempt(said.try_clone(), failed).map(OwnedFd::from).map(Stdio::from);
+    let mut child = Command::new(program);
+    child.args(words).env_clear().env("PATH", &path).stdin(Stdio::null()).stdout(copy()?).stderr(copy()?);
+    let status = attempt(child.status(), failed)?;
+    let mut text = vec![0; said.metadata().map_or(0, |about| about.len().min(1 << 20) as usize)];
+    let read = std::os::unix::fs::FileExt::read_at(&said, &mut text, 0).unwrap_or(0);
+    text.truncate(read);
+    attempt(std::io::Write::write_all(&mut &*log, &text), || "cannot write the log".to_owned())?;
+    if status.success() {
+        return Ok(());
+    }
+    let text = String::from_utf8_lossy(&text);
+    Err(GuestError::new(format!("`{program} {}` failed ({status}): {}", words.join(" "), text.trim())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_is_not_there_is_named_with_its_package() {
+        let log = tempfile::tempfile().unwrap();
+        let error = run("mkfs.absent", &["/dev/x"], "absent-tools", &log).unwrap_err().to_string();
+        assert_eq!(error, "mkfs.absent is not installed: apt-get install absent-tools");
+    }
+
+    #[test]
+    fn a_program_that_fails_is_quoted() {
+        let log = tempfile::tempfile().unwrap();
+        let error = run("ls", &["/no/such/folder"], "coreutils", &log).unwrap_err().to_string();
+        assert!(error.starts_with("`ls /no/such/folder` failed (exit status: 2): "), "{error}");
+    }
+}

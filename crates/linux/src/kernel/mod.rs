@@ -1,0 +1,112 @@
+//! The kernel: found in the cache, or built once from the distribution's source.
+
+mod build;
+mod cache;
+mod recipe;
+mod source;
+mod tools;
+mod unpack;
+
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use crate::error::LinuxError;
+
+pub use recipe::Recipe;
+pub(crate) use tools::find as find_program;
+
+/// A built kernel: User-Mode Linux as a program.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Kernel {
+    program: PathBuf,
+    release: String,
+    recipe: String,
+}
+
+/// How far a build has come.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum BuildProgress {
+    /// Another process builds the same; this one waits for it.
+    Waiting,
+    /// The source package is on its way.
+    Downloading,
+    /// The source is unpacked.
+    Unpacking,
+    /// The configuration is made.
+    Configuring,
+    /// Objects are compiled.
+    Compiling {
+        /// Objects so far.
+        done: u64,
+        /// About how many there will be.
+        about: u64,
+        /// The one that was last begun.
+        object: String,
+    },
+    /// The objects become a program.
+    Linking,
+}
+
+impl Kernel {
+    /// The newest kernel in the cache that this version of Plumb's recipe made.
+    /// `PLUMB_KERNEL=FILE` overrules it.
+    ///
+    /// # Errors
+    /// [`LinuxError::NoKernel`] where there is none.
+    pub fn cached() -> Result<Self, LinuxError> {
+        if let Some(program) = std::env::var_os("PLUMB_KERNEL") {
+            return Self::from_program(Path::new(&program));
+        }
+        cache::newest(&cache::folder()?, &Recipe::built_in().hash())?.ok_or(LinuxError::NoKernel)
+    }
+
+    /// The cached kernel, or a new one: minutes of compiling.
+    ///
+    /// `progress` hears of every step. Two builders at once do not disturb each
+    /// other: the second waits. An interrupted build goes on where it stopped.
+    ///
+    /// # Errors
+    /// What the machine lacks, with the Debian package to install, or the end of
+    /// the failed step's output.
+    pub fn build(progress: &mut dyn FnMut(BuildProgress)) -> Result<Self, LinuxError> {
+        match Self::cached() {
+            Err(LinuxError::NoKernel) => build::build(&cache::folder()?, &Recipe::built_in(), progress),
+            found => found,
+        }
+    }
+
+    /// A kernel built elsewhere, from the same recipe.
+    fn from_program(program: &Path) -> Result<Self, LinuxError> {
+        let output = std::process::Command::new(program)
+            .arg("--version")
+            .stdin(std::process::Stdio::null())
+            .output()
+            .map_err(LinuxError::system(format!("cannot run PLUMB_KERNEL={}", program.display())))?;
+        let release = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+        Ok(Self { program: program.to_owned(), release, recipe: "PLUMB_KERNEL".to_owned() })
+    }
+
+    /// The program.
+    pub fn program(&self) -> &Path {
+        &self.program
+    }
+
+    /// The kernel's release, such as `6.12.117`.
+    pub fn release(&self) -> &str {
+        &self.release
+    }
+
+    /// Names what it was built from, beside the source: configuration and patches.
+    pub fn recipe(&self) -> &str {
+        &self.recipe
+    }
+
+    /// Where kernels are kept: `$XDG_CACHE_HOME/plumb/linux`, or the same below `~/.cache`.
+    ///
+    /// # Errors
+    /// Where neither variable is set.
+    pub fn cache_folder() -> Result<PathBuf, LinuxError> {
+        cache::folder()
+    }
+}

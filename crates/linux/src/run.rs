@@ -1,0 +1,168 @@
+//! One run: what to run on which device, and how it is asked for.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::choice::{FileSystem, FrontEnd};
+use crate::error::LinuxError;
+use crate::kernel::Kernel;
+use crate::outcome::Outcome;
+
+/// A command to run under a real kernel on a modelled device.
+///
+/// The run is a function of this value, the kernel and the files that the command
+/// reads: virtual times, and every byte the kernel makes up (identifiers of file
+/// systems, hash seeds), are the same each time.
+///
+/// ```no_run
+/// use linux::{FileSystem, Kernel, Linux};
+///
+/// let kernel = Kernel::cached()?;
+/// let mut run = Linux::new("target/debug/plumb", "samsung-980pro-1tb");
+/// run.file_system = FileSystem::Ext4;
+/// let outcome = run.script("dd if=/dev/zero of=file bs=4k count=16 oflag=dsync").run(&kernel)?;
+/// println!("{} of virtual time", outcome.virtual_time());
+/// # Ok::<(), linux::LinuxError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Linux {
+    /// The plumb program: it is the first process inside, and serves the device.
+    pub plumb: PathBuf,
+    /// Device profile: a built-in name or a file.
+    pub device: String,
+    /// Changes of the profile, `key=value`, as `plumb serve --set` takes them.
+    pub settings: Vec<String>,
+    /// Keeps the device's contents, made when absent; an absolute path. In memory otherwise.
+    pub image: Option<PathBuf>,
+    /// More arguments for `plumb serve`.
+    pub serve_arguments: Vec<OsString>,
+    /// How the device is shown.
+    pub front_end: FrontEnd,
+    /// What is made on it and mounted.
+    pub file_system: FileSystem,
+    /// Words for `mkfs`, split at white space.
+    pub mkfs_options: String,
+    /// Options for `mount`, separated by commas.
+    pub mount_options: String,
+    /// The program and its arguments.
+    pub command: Vec<OsString>,
+    /// Environment of the command.
+    pub environment: Vec<(OsString, OsString)>,
+    /// The caller's folder: where relative names in `command` are looked for.
+    pub folder: PathBuf,
+    /// A folder of the host that can be written from inside, at the same path.
+    pub output: Option<PathBuf>,
+    /// Memory of the guest in bytes; the contents of a device without `--image` lie there too.
+    pub memory_bytes: u64,
+    /// Whether block and NVMe events of the kernel and spans of the device are recorded.
+    pub trace: bool,
+    /// Seed of the kernel's random numbers.
+    pub seed: u64,
+    /// Standard input of the command.
+    pub input: Input,
+    /// Where its output goes.
+    pub output_streams: OutputStreams,
+    /// When to give up.
+    pub limits: Limits,
+}
+
+/// What the command reads.
+#[derive(Clone, Debug, Default)]
+pub enum Input {
+    /// Nothing: `/dev/null`.
+    #[default]
+    Empty,
+    /// These bytes.
+    Bytes(Vec<u8>),
+    /// What the caller's standard input holds. The clock stands still while the
+    /// command waits for it.
+    Inherit,
+}
+
+/// Where the command's standard output and standard error go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum OutputStreams {
+    /// Into the [`Outcome`].
+    #[default]
+    Capture,
+    /// To the caller's, as they come. Where all three of the caller's streams are
+    /// a terminal, the command has a terminal too.
+    Inherit,
+}
+
+/// When a run is given up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Limits {
+    /// Time on the wall clock, if bounded.
+    pub wall: Option<Duration>,
+    /// Bytes of captured output and log that are kept.
+    pub output_bytes: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { wall: None, output_bytes: 64 << 20 }
+    }
+}
+
+/// Memory of a guest where nothing else is said: 4 GiB, taken as it is used.
+pub const DEFAULT_MEMORY_BYTES: u64 = 4 << 30;
+
+impl Linux {
+    /// A run on `device` with nothing to run yet; `plumb` is the plumb program.
+    pub fn new(plumb: impl Into<PathBuf>, device: impl Into<String>) -> Self {
+        Self {
+            plumb: plumb.into(),
+            device: device.into(),
+            settings: Vec::new(),
+            image: None,
+            serve_arguments: Vec::new(),
+            front_end: FrontEnd::Auto,
+            file_system: FileSystem::None,
+            mkfs_options: String::new(),
+            mount_options: String::new(),
+            command: Vec::new(),
+            environment: std::env::vars_os().collect(),
+            folder: std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/")),
+            output: None,
+            memory_bytes: DEFAULT_MEMORY_BYTES,
+            trace: false,
+            seed: 1,
+            input: Input::Empty,
+            output_streams: OutputStreams::Capture,
+            limits: Limits::default(),
+        }
+    }
+
+    /// The same with `text` as the command, run by `sh -e`.
+    pub fn script(&self, text: &str) -> Self {
+        self.command(["sh", "-ec", text])
+    }
+
+    /// The same with these words as the command.
+    pub fn command<W: Into<OsString>>(&self, words: impl IntoIterator<Item = W>) -> Self {
+        Self { command: words.into_iter().map(Into::into).collect(), ..self.clone() }
+    }
+
+    /// Boots, serves, makes and mounts the file system, runs the command, and powers off.
+    ///
+    /// A command that fails is no error: its status is in the outcome.
+    ///
+    /// # Errors
+    /// When the guest cannot be started or fails: each says what is missing and
+    /// the mend, with the last lines of the kernel's log where they help.
+    pub fn run(&self, kernel: &Kernel) -> Result<Outcome, LinuxError> {
+        crate::boot::run(self, kernel, &|| false)
+    }
+
+    /// As [`run`](Self::run), but given up when `stop` says so; it is asked many times a second.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run), and [`LinuxError::Stopped`].
+    pub fn run_until(&self, kernel: &Kernel, stop: &dyn Fn() -> bool) -> Result<Outcome, LinuxError> {
+        crate::boot::run(self, kernel, stop)
+    }
+}

@@ -1,0 +1,181 @@
+//! `plumb linux`: a command under a real Linux kernel, on a modelled device, in virtual time.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use clap::{Args, Subcommand};
+use linux::{FileSystem, FrontEnd, Input, Kernel, Linux, LinuxError, Outcome, OutputStreams};
+use units::ByteSize;
+
+use super::{Done, EXIT_INTERRUPTED, linux_kernel, linux_report};
+use crate::failure::Failure;
+
+/// What to run on which device.
+#[derive(Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+#[command(after_help = "Examples:
+  plumb linux --device samsung-980pro-1tb --fs ext4 -- fio job.fio
+  plumb linux --device wd-zn540 --fs btrfs -- sh -c 'cp -r /usr/share/doc . && sync && df -h .'
+  plumb linux --device optane-905p-960gb --fs xfs -- bash
+  plumb linux --device samsung-980pro-1tb --trace trace.perfetto -- dd if=$PLUMB_DEVICE of=/dev/null count=8
+
+Inside, the host's files can be read, and written without a trace; the device is $PLUMB_DEVICE, and
+/dev/plumb. With --fs it is mounted at $PLUMB_MOUNT, where the command starts. Only --output DIR reaches
+the host. Time is virtual: the processor costs nothing, and the clock jumps from timer to timer.
+
+Exit status: the command's; 128 + N for one that signal N killed; 1 when the guest failed.")]
+pub struct LinuxArguments {
+    #[command(subcommand)]
+    action: Option<Action>,
+    #[command(flatten)]
+    run: Option<RunFlags>,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    /// Build the kernel, once: minutes of compiling, kept under the cache folder
+    Build,
+    /// Show which kernel is there
+    Status,
+}
+
+#[derive(Args)]
+struct RunFlags {
+    /// Device profile, built-in (`plumb list devices`) or a .toml file
+    #[arg(long, value_name = "NAME|FILE")]
+    device: String,
+    /// Change the profile: a dotted path and a TOML value
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// File system to make and mount: ext4, xfs, btrfs, f2fs, zonefs or none
+    #[arg(long, value_name = "KIND", default_value = "none")]
+    fs: FileSystem,
+    /// How the kernel sees the device: auto, ublk, nvme-tcp, loop, nbd; null-blk is no model
+    #[arg(long, value_name = "KIND", default_value = "auto")]
+    front_end: FrontEnd,
+    /// Words for mkfs
+    #[arg(long, value_name = "WORDS", default_value = "", allow_hyphen_values = true)]
+    mkfs_options: String,
+    /// Options of mount, separated by commas
+    #[arg(long, value_name = "OPTIONS", default_value = "", allow_hyphen_values = true)]
+    mount_options: String,
+    /// Keep the device's contents in this file, made when absent [default: in memory]
+    #[arg(long, value_name = "FILE")]
+    image: Option<PathBuf>,
+    /// Record block and NVMe events and the device's spans: for ui.perfetto.dev, or a table if FILE ends in .tsv
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+    /// Write exit status, virtual time, and the device's counters and latencies as JSON
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// A folder of the host that the command can write to, at the same path
+    #[arg(long, value_name = "DIR")]
+    output: Option<PathBuf>,
+    /// Memory of the guest; the device's contents lie there too
+    #[arg(long, value_name = "SIZE", default_value = "4GiB")]
+    memory: ByteSize,
+    /// Seed of the kernel's random numbers
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Say nothing of virtual time at the end
+    #[arg(long, short)]
+    quiet: bool,
+    /// The command and its arguments
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+/// Runs the command, or sees to the kernel.
+pub fn linux(arguments: LinuxArguments) -> Done {
+    match (arguments.action, arguments.run) {
+        (Some(Action::Build), _) => linux_kernel::build().map(|_| ExitCode::SUCCESS),
+        (Some(Action::Status), _) => linux_kernel::status(),
+        (None, Some(flags)) => run(&flags),
+        (None, None) => Err(Failure::input("nothing to run: name a device and a command, or `build`, or `status`")),
+    }
+}
+
+/// The first process inside a guest; does not come back.
+pub fn guest() -> Done {
+    match linux::guest::main() {
+        Ok(never) => match never {},
+        Err(error) => Err(failure(error)),
+    }
+}
+
+fn run(flags: &RunFlags) -> Done {
+    let run = described(flags)?;
+    let kernel = match Kernel::cached() {
+        Err(LinuxError::NoKernel) => linux_kernel::build()?,
+        found => found.map_err(failure)?,
+    };
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&stop))
+            .map_err(|error| Failure::Machine(format!("cannot listen to signals: {error}")))?;
+    }
+    let outcome = match run.run_until(&kernel, &|| stop.load(Ordering::Relaxed)) {
+        Err(LinuxError::Stopped) => return Ok(ExitCode::from(EXIT_INTERRUPTED)),
+        done => done.map_err(failure)?,
+    };
+    if let (Some(path), Some(trace)) = (&flags.trace, &outcome.trace) {
+        trace.write(path).map_err(|error| Failure::Machine(format!("cannot write {}: {error}", path.display())))?;
+        if trace.lost_events > 0 {
+            eprintln!("plumb: the trace lacks its first {} events: the kernel's buffer was full", trace.lost_events);
+        }
+    }
+    if let Some(path) = &flags.json {
+        let text = linux_report::json(&flags.device, &outcome);
+        std::fs::write(path, text)
+            .map_err(|error| Failure::Machine(format!("cannot write {}: {error}", path.display())))?;
+    }
+    if !flags.quiet {
+        eprintln!("{}", summary(&outcome));
+    }
+    Ok(ExitCode::from(outcome.ended.shell_status()))
+}
+
+fn described(flags: &RunFlags) -> Result<Linux, Failure> {
+    let plumb =
+        std::env::current_exe().map_err(|error| Failure::Machine(format!("cannot find plumb itself: {error}")))?;
+    let mut run = Linux::new(plumb, &flags.device);
+    run.settings.clone_from(&flags.set);
+    run.front_end = flags.front_end;
+    run.file_system = flags.fs;
+    run.mkfs_options.clone_from(&flags.mkfs_options);
+    run.mount_options.clone_from(&flags.mount_options);
+    run.output.clone_from(&flags.output);
+    run.memory_bytes = flags.memory.0;
+    run.trace = flags.trace.is_some();
+    run.seed = flags.seed;
+    run.input = Input::Inherit;
+    run.output_streams = OutputStreams::Inherit;
+    if let Some(image) = &flags.image {
+        let image = std::path::absolute(image)
+            .map_err(|error| Failure::Machine(format!("cannot tell where {} is: {error}", image.display())))?;
+        run.image = Some(image);
+    }
+    Ok(run.command(flags.command.iter().cloned()))
+}
+
+/// One line for standard error.
+fn summary(outcome: &Outcome) -> String {
+    format!(
+        "plumb: {:.9} s of virtual time in {:.1} s; {}, Linux {}",
+        outcome.virtual_time().as_secs_f64(),
+        outcome.wall.as_secs_f64(),
+        outcome.device_node,
+        outcome.kernel
+    )
+}
+
+/// An error of the guest as the command line shows it.
+pub fn failure(error: LinuxError) -> Failure {
+    match error {
+        LinuxError::Invalid { message } => Failure::input(message),
+        other => Failure::Machine(other.to_string()),
+    }
+}

@@ -1,0 +1,46 @@
+//! What the tests of `plumb linux` share: a kernel from the cache, or a word that there is none.
+#![allow(dead_code)] // Each test file uses its own part.
+
+use std::path::Path;
+
+use linux::{FrontEnd, Kernel, Linux, LinuxError};
+
+/// The plumb program.
+pub const PLUMB: &str = env!("CARGO_BIN_EXE_plumb");
+
+/// The kernel of the cache. Building one takes minutes and is `plumb linux build`'s affair.
+pub fn kernel() -> Option<Kernel> {
+    match Kernel::cached() {
+        Ok(kernel) => Some(kernel),
+        Err(LinuxError::NoKernel) => {
+            println!("skipped: no kernel for virtual time is built (plumb linux build)");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// Whether a program that makes file systems is there; says so where it is not.
+pub fn has(program: &str) -> bool {
+    let folders = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"];
+    let found = folders.iter().any(|folder| Path::new(folder).join(program).exists());
+    if !found {
+        println!("skipped: {program} is not installed");
+    }
+    found
+}
+
+/// A run on the kernel's own memory device, whose requests take 80 us.
+pub fn on_memory() -> Linux {
+    let mut run = Linux::new(PLUMB, "none");
+    run.front_end = FrontEnd::NullBlk;
+    run.environment = vec![("PATH".into(), "/usr/bin:/bin".into())];
+    run
+}
+
+/// A run on a modelled device.
+pub fn on(device: &str) -> Linux {
+    let mut run = Linux::new(PLUMB, device);
+    run.environment = vec![("PATH".into(), "/usr/bin:/bin".into())];
+    run
+}
