@@ -12,9 +12,9 @@ use units::Nanos;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct QueueConfig {
-    /// I/O scheduler; by default mq-deadline for a device with one queue, such
-    /// as a disk, and none for one with several (block/elevator.c,
-    /// elevator_get_default).
+    /// I/O scheduler; by default mq-deadline where there is one hardware queue, as
+    /// with a disk or on one CPU, and none where there are several
+    /// (block/elevator.c, elevator_get_default).
     pub scheduler: Option<SchedulerKind>,
     /// Tunables of mq-deadline, for when it is the scheduler.
     pub mq_deadline: MqDeadlineConfig,

@@ -84,7 +84,9 @@ impl Queue {
             Some(depth) => depth.get().min(NO_TAG - 1),
             None => identity.queue_depth.clamp(1, NVME_QUEUE_DEPTH),
         };
-        let default_scheduler = if identity.queues > 1 { SchedulerKind::None } else { SchedulerKind::MqDeadline };
+        // By the queues there are, which one processor makes one of
+        // (block/elevator.c, elevator_get_default).
+        let default_scheduler = if queues > 1 { SchedulerKind::None } else { SchedulerKind::MqDeadline };
         let scheduler_kind = config.scheduler.unwrap_or(default_scheduler);
         let mut scheduler_tags = 0;
         if scheduler_kind != SchedulerKind::None {

@@ -26,7 +26,10 @@ pub fn experiment(file: &Path, overrides: &[Override]) -> Result<Experiment, Lab
         let variables = std::env::vars().collect();
         let source =
             Source { name: &file.display().to_string(), text: text.as_bytes(), variables: &variables, overrides: &[] };
-        JobFile::parse(&source).map_err(|error| LabError::Job(Box::new(error), text.clone()))?;
+        // Under a real kernel the real fio is the judge of its job file.
+        if !overrides.iter().any(Override::chooses_linux) {
+            JobFile::parse(&source).map_err(|error| LabError::Job(Box::new(error), text.clone()))?;
+        }
         workload.insert("fio".to_owned(), text.into());
     } else {
         let absolute = fs::canonicalize(file).map_err(unreadable)?;

@@ -3,6 +3,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod adhoc;
+pub mod commands;
 pub mod device;
 mod fill;
 pub mod interference;
@@ -14,6 +15,10 @@ pub mod results;
 mod run;
 pub mod spec;
 pub mod summary;
+pub mod truth;
 pub mod validate;
 
-pub use run::{Batch, LabError, Observer, PlannedRun, PoolOptions, PoolOutcome, Quiet, Shard, execute, finished, plan};
+pub use run::{
+    Batch, LabError, LinuxHostError, Observer, PlannedRun, PoolOptions, PoolOutcome, Quiet, Shard, commands_of_run,
+    execute, finished, plan,
+};

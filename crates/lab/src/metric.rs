@@ -3,8 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::commands::CLASSES;
 use crate::report::Unit;
-use crate::results::{DirectionResult, RunResult};
+use crate::results::{CommandClass, DirectionResult, RunResult};
 
 /// A number that a run yields, named `WHAT.STATISTIC` or `counter.NAME`.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,6 +20,7 @@ enum Source {
     WriteAmplification,
     CoresBusy,
     Counter(String),
+    Command { class: String, statistic: Statistic },
 }
 
 /// A part of what a run's jobs did: `write`, `job.NAME` or `job.NAME.write`.
@@ -61,7 +63,8 @@ const DIRECTIONS: [(&str, &[&str]); 8] = [
 #[error(
     "`{name}` is not a metric; write read|write|append|trim|reset|finish|management|sync, or job.NAME, or job.NAME.write, a dot, and \
      iops|iops_mean|count|mib_per_s|mb_per_s|mean_us|max_us|p50_us|p99_us|p99.9_us (such as read.p99_us), or \
-     device.write_amplification, or cpu.cores_busy, or counter.NAME"
+     device.write_amplification, or cpu.cores_busy, or counter.NAME, or command.CLASS.count|mean_us|max_us|p50_us|... \
+     (such as command.write_fua.mean_us, with run.commands = true)"
 )]
 pub struct MetricError {
     name: String,
@@ -80,9 +83,10 @@ impl FromStr for Metric {
         let source = match name {
             "device.write_amplification" => Some(Source::WriteAmplification),
             "cpu.cores_busy" => Some(Source::CoresBusy),
-            _ => match name.strip_prefix("counter.") {
-                Some(counter) => (!counter.is_empty()).then(|| Source::Counter(counter.to_owned())),
-                None => work_statistic(name),
+            _ => match (name.strip_prefix("counter."), name.strip_prefix("command.")) {
+                (Some(counter), _) => (!counter.is_empty()).then(|| Source::Counter(counter.to_owned())),
+                (_, Some(rest)) => command_statistic(rest),
+                (None, None) => work_statistic(name),
             },
         };
         let source = source.ok_or_else(|| MetricError::new(name))?;
@@ -96,6 +100,16 @@ fn work_statistic(name: &str) -> Option<Source> {
         let statistic = Statistic::named(&name[at + 1..])?;
         Some(Source::Work { work: name[..at].parse().ok()?, statistic })
     })
+}
+
+/// `CLASS.STATISTIC`, of statistics that commands have.
+fn command_statistic(name: &str) -> Option<Source> {
+    let (class, statistic) = name.split_once('.')?;
+    let statistic = Statistic::named(statistic)?;
+    let known =
+        matches!(statistic, Statistic::Count | Statistic::MeanUs | Statistic::MaxUs | Statistic::PercentileUs(_));
+    let named = CLASSES.contains(&class);
+    (known && named).then(|| Source::Command { class: class.to_owned(), statistic })
 }
 
 impl FromStr for Work {
@@ -163,6 +177,17 @@ impl Statistic {
         })
     }
 
+    fn of_command(self, class: &CommandClass) -> f64 {
+        let latency = &class.latency;
+        match self {
+            Self::MeanUs => latency.mean_ns / 1e3,
+            Self::MaxUs => latency.max_ns as f64 / 1e3,
+            Self::PercentileUs(percent) => latency.percentile_ns(percent) as f64 / 1e3,
+            // The others are no metrics of commands.
+            Self::Count | Self::Iops | Self::IopsMean | Self::MibPerS | Self::MbPerS => latency.count as f64,
+        }
+    }
+
     fn of(self, part: &DirectionResult) -> f64 {
         match self {
             Self::Count => part.ios as f64,
@@ -205,7 +230,7 @@ impl Metric {
     /// in microseconds is a time, and one is 1000 ns.
     pub fn unit(&self) -> (Unit, f64) {
         match &self.source {
-            Source::Work { statistic, .. } => match statistic {
+            Source::Work { statistic, .. } | Source::Command { statistic, .. } => match statistic {
                 Statistic::Count => (Unit::Plain, 1.0),
                 Statistic::Iops | Statistic::IopsMean => (Unit::Iops, 1.0),
                 Statistic::MibPerS => (Unit::Bandwidth, f64::from(1 << 20)),
@@ -234,6 +259,15 @@ impl Metric {
                 };
                 sentence(&format!("{} {what}", work.words()))
             }
+            Source::Command { class, statistic } => {
+                let what = match statistic {
+                    Statistic::MeanUs => "mean latency at the device".to_owned(),
+                    Statistic::MaxUs => "longest latency at the device".to_owned(),
+                    Statistic::PercentileUs(percent) => format!("p{percent} latency at the device"),
+                    _ => "commands".to_owned(),
+                };
+                sentence(&format!("{class} {what}"))
+            }
             Source::WriteAmplification => "Write amplification".to_owned(),
             Source::CoresBusy => "Processor cores busy".to_owned(),
             Source::Counter(name) => sentence(name),
@@ -257,6 +291,10 @@ impl Metric {
                 (run.elapsed_ns > 0).then(|| busy_ns as f64 / run.elapsed_ns as f64)
             }
             Source::Work { work, statistic } => Some(statistic.of(&work.of(run)?)),
+            Source::Command { class, statistic } => {
+                let class = run.commands.iter().find(|known| known.class == *class)?;
+                Some(statistic.of_command(class))
+            }
         }
     }
 }
@@ -286,12 +324,24 @@ mod tests {
             "job.victim-*.p99.9_us",
             "job.a.b.reset.iops_mean",
             "cpu.cores_busy",
+            "command.write_fua.mean_us",
+            "command.zone_reset.p99.9_us",
         ] {
             assert_eq!(good.parse::<Metric>().unwrap().to_string(), good);
         }
-        for bad in
-            ["iops", "read.", "read.p101_us", "read.pxx_us", "counter.", "erase.iops", "job..iops", "job.iops", "cpu.x"]
-        {
+        for bad in [
+            "iops",
+            "read.",
+            "read.p101_us",
+            "read.pxx_us",
+            "counter.",
+            "erase.iops",
+            "job..iops",
+            "job.iops",
+            "cpu.x",
+            "command.sync.count",
+            "command.read.iops",
+        ] {
             assert!(bad.parse::<Metric>().is_err(), "{bad} was accepted");
         }
     }

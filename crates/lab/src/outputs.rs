@@ -4,11 +4,14 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
+use ssd::command_log;
+
+use crate::commands::COMMANDS_MAX;
 use crate::metric::Metric;
 use crate::quantity::{Effect, Quantity, Values};
 use crate::report::{self, Comparison, Estimate};
 use crate::results::{ResultError, RunResult, Store, counters, latency, runs};
-use crate::run::{LabError, PlannedRun, plan, simulate_recorded};
+use crate::run::{LabError, LinuxHostError, PlannedRun, WorkloadInput, commands_of_run, plan, simulate_recorded};
 use crate::spec::Experiment;
 use crate::summary::{self, PointSummary};
 
@@ -207,9 +210,28 @@ fn json_of(experiment: &Experiment, results: &[RunResult], finished: &Finished) 
     whole
 }
 
+/// Runs the plan's first run once more and keeps the commands its device got.
+pub fn write_command_log(store: &Store, planned: &[PlannedRun]) -> Result<(), LabError> {
+    let Some(first) = planned.first() else { return Ok(()) };
+    let (_, records, left_out) = commands_of_run(first, COMMANDS_MAX)?;
+    let mut text = format!("{}\n", command_log::HEADER);
+    for record in &records {
+        text += &format!("{record}\n");
+    }
+    store.write("commands.tsv", text.as_bytes())?;
+    if left_out > 0 {
+        eprintln!("note: the log holds the first {} commands; {left_out} later ones were left out", records.len());
+    }
+    Ok(())
+}
+
 /// Runs the plan's first run once more with a recorder and keeps its spans.
 pub fn write_trace(store: &Store, planned: &[PlannedRun]) -> Result<(), LabError> {
     let Some(first) = planned.first() else { return Ok(()) };
+    if matches!(first.inputs.workload, WorkloadInput::Linux(_)) {
+        let reason = "its first run is under a real kernel; `plumb linux --trace FILE -- fio job.fio` traces one";
+        return Err(LinuxHostError::Option { option: "--trace".to_owned(), reason: reason.to_owned() }.into());
+    }
     let (spans, dropped) = simulate_recorded(first, TRACE_SPANS)?;
     let fail = |name: &str, source| ResultError::Write { path: store.folder().join(name), source };
     let mut table = Vec::new();

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use plumb_lab::quantity::{Effect, Quantity, Values};
 use plumb_lab::results::Store;
 use plumb_lab::spec::{Experiment, Override};
-use plumb_lab::{Batch, PoolOptions, Quiet, Shard, execute, finished, plan};
+use plumb_lab::{Batch, LabError, LinuxHostError, PoolOptions, Quiet, Shard, execute, finished, plan};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments")
@@ -36,8 +36,14 @@ fn every_experiment_can_be_planned() {
     assert!(specs.len() > 40, "{}", specs.len());
     for path in specs {
         let experiment = Experiment::load(&path, &[]).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        let planned = plan(&experiment).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        assert!(!planned.is_empty());
+        match plan(&experiment) {
+            Ok(planned) => assert!(!planned.is_empty()),
+            // A real kernel and the real fio are not on every machine.
+            Err(LabError::Linux(why @ (LinuxHostError::Guest(_) | LinuxHostError::NoFio { .. }))) => {
+                println!("skipped: {}: {why}", path.display());
+            }
+            Err(error) => panic!("{}: {error}", path.display()),
+        }
         let spec = &experiment.spec;
         assert!(spec.description.len() > 60, "{}: what does it ask?", path.display());
         assert!(spec.published.iter().all(|row| !row.source.is_empty()), "{}", path.display());

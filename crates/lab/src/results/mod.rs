@@ -7,7 +7,7 @@ mod store;
 mod table;
 mod tables;
 
-pub use record::{DirectionResult, JobResult, Latency, RunResult, Series, StoryRecord};
+pub use record::{CommandClass, DirectionResult, JobResult, Latency, RunResult, Series, StoryRecord};
 pub use store::{ResultError, Store, write_whole};
 pub use table::{Cell, Column, Kind, Table};
 pub use tables::{counters, latency, runs};

@@ -24,6 +24,10 @@ pub struct RunResult {
     /// Counters of the device (`device.*`), the block layer (`block.*`) and the
     /// processors (`cpu.*`), in a fixed order. Names end in their unit.
     pub counters: Vec<(String, u64)>,
+    /// The commands that the device got, by class, where the spec asks for them
+    /// (`run.commands`).
+    #[serde(default)]
+    pub commands: Vec<CommandClass>,
     /// Requests that were asked for and not served, and errors: one line each.
     /// Empty on a run that did what was asked.
     pub failures: Vec<String>,
@@ -35,6 +39,18 @@ pub struct RunResult {
     pub fio_json: Option<String>,
     /// The paths of a few requests through the stack.
     pub stories: Vec<StoryRecord>,
+}
+
+/// Commands of one class as the device saw them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CommandClass {
+    /// An opcode's name in a command log, such as `write`; with FUA set
+    /// `write_fua`; of a zone's management the action, such as `zone_reset`.
+    pub class: String,
+    /// Logical blocks in all.
+    pub blocks: u64,
+    /// Time in the device.
+    pub latency: Latency,
 }
 
 /// The path of one request through the stack.

@@ -103,7 +103,8 @@ fn direction_result(direction: &str, part: &DirectionReport, report: &JobReport)
     }
 }
 
-fn latency(histogram: &Histogram) -> Latency {
+/// A histogram as a record keeps it.
+pub(crate) fn latency(histogram: &Histogram) -> Latency {
     Latency {
         count: histogram.count(),
         mean_ns: histogram.mean_ns(),

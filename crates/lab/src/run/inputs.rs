@@ -5,14 +5,15 @@ use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
+use linux::FileSystem;
 use ssd::profile::Profile;
 use workload::fio::JobFile;
 use workload::fio::parse::Source;
 use workload::replay::{Align, Fit, Pace, Placement, ReadOptions, ReplayOptions, Speed, TraceReader};
 
-use super::LabError;
+use super::{LabError, LinuxHostError, LinuxWorkload};
 use crate::device::{Described, describe, leaves};
-use crate::spec::{Override, Replay, ReplayMode, Spec, hash_document, value_text};
+use crate::spec::{HostKind, Override, Replay, ReplayMode, Spec, hash_document, value_text};
 
 /// A device profile and a workload.
 #[derive(Clone, Debug)]
@@ -29,6 +30,8 @@ pub struct Inputs {
 pub enum WorkloadInput {
     /// fio jobs.
     Fio(JobFile),
+    /// fio jobs for the real fio under a real kernel.
+    Linux(Box<LinuxWorkload>),
     /// A block trace, read while it is replayed.
     Trace {
         /// The file.
@@ -43,11 +46,18 @@ pub enum WorkloadInput {
 impl Inputs {
     /// Reads what `spec`, a file in `folder`, refers to.
     pub fn read(spec: &Spec, folder: &Path) -> Result<Self, LabError> {
+        if spec.stack.host == HostKind::Model && spec.stack.filesystem != FileSystem::None {
+            let option = "stack.filesystem".to_owned();
+            return Err(LinuxHostError::ModelOption { option, what: "file systems" }.into());
+        }
         let device = Self::device(spec, folder)?;
         let mut hasher = blake3::Hasher::new();
         hasher.update(env!("CARGO_PKG_VERSION").as_bytes());
         hasher.update(hash_document(&device.document).as_bytes());
         let workload = match (&spec.workload.trace, &spec.workload.fio_file, &spec.workload.fio) {
+            _ if spec.stack.host == HostKind::Linux => {
+                WorkloadInput::Linux(Box::new(LinuxWorkload::read(spec, folder, &mut hasher)?))
+            }
             (Some(path), _, _) => trace(&folder.join(path), &spec.workload.replay, &mut hasher)?,
             (None, Some(path), _) => {
                 let path = folder.join(path);

@@ -2,6 +2,7 @@
 
 mod convert;
 mod inputs;
+mod linux_host;
 mod pool;
 mod simulate;
 mod stories;
@@ -12,7 +13,9 @@ use crate::quantity::texts;
 use crate::results::{ResultError, RunResult, Store};
 use crate::spec::{Experiment, Point, SpecError};
 
+pub(crate) use convert::latency;
 pub use inputs::{Inputs, WorkloadInput};
+pub use linux_host::{LinuxHostError, LinuxWorkload};
 pub use pool::{Batch, Observer, PoolOptions, PoolOutcome, Quiet, Shard, execute, finished};
 pub(crate) use simulate::{simulate, simulate_recorded};
 
@@ -70,6 +73,9 @@ pub enum LabError {
         /// What the system said.
         source: std::io::Error,
     },
+    /// A run under a real kernel cannot be, or went wrong.
+    #[error(transparent)]
+    Linux(#[from] LinuxHostError),
     /// Workload and stack do not fit.
     #[error("{message}")]
     Unfit {
@@ -85,6 +91,18 @@ impl LabError {
     /// A setting that does not fit.
     fn unfit(error: impl std::error::Error) -> Self {
         Self::Unfit { message: error.to_string() }
+    }
+}
+
+/// What one run asked its device for, under either host: the result, the first
+/// `capacity` commands by time of submission, and how many there were beyond.
+pub fn commands_of_run(
+    run: &PlannedRun,
+    capacity: usize,
+) -> Result<(RunResult, Vec<ssd::command_log::CommandRecord>, u64), LabError> {
+    match &run.inputs.workload {
+        WorkloadInput::Linux(workload) => linux_host::run_logged(run, workload, capacity, &|| false),
+        WorkloadInput::Fio(_) | WorkloadInput::Trace { .. } => simulate::simulate_logged(run, capacity),
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::results::{ResultError, RunResult, Store};
 
-use super::{LabError, PlannedRun, simulate};
+use super::{LabError, PlannedRun, WorkloadInput, linux_host, simulate};
 
 /// Shard `index` of `count`, from 1: every `count`-th run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,7 +146,11 @@ pub fn execute(batches: &[Batch<'_>], options: PoolOptions<'_>) -> Vec<Result<Po
             }
             let label = format!("{} {}", work.name, item.run.point.label());
             let progress = |fraction| options.observer.progress(item.position, label.trim_start(), fraction);
-            let done = simulate(item.run, &progress, &halted).and_then(|result| {
+            let result = match &item.run.inputs.workload {
+                WorkloadInput::Linux(workload) => linux_host::run(item.run, workload, &halted),
+                _ => simulate(item.run, &progress, &halted),
+            };
+            let done = result.and_then(|result| {
                 let kept = result.map(|result| work.store.put(&result)).transpose()?;
                 Ok(kept.is_some())
             });

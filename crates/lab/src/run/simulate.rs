@@ -3,6 +3,7 @@
 use block::BlockDevice;
 use sim::Executor;
 use sim::cpu::Cpus;
+use ssd::command_log::{CommandLog, CommandRecord};
 use ssd::profile::BuildOptions;
 use trace::{Recorder, Span};
 use units::Nanos;
@@ -14,8 +15,9 @@ use super::convert::{block_counters, cpu_counters, played, replayed};
 use super::inputs::open_trace;
 use super::stories::{self, Stories};
 use super::{LabError, PlannedRun, WorkloadInput};
+use crate::commands::{self, COMMANDS_MAX};
 use crate::quantity::texts;
-use crate::results::RunResult;
+use crate::results::{CommandClass, RunResult};
 use crate::spec::Contents;
 
 /// Virtual time between looks at the stop flag and the progress.
@@ -33,7 +35,8 @@ pub(crate) fn simulate(
         progress(fraction);
         stories.look(&recorder, began);
     };
-    let Some(mut result) = play(run, &recorder, &mut slice, halted)? else { return Ok(None) };
+    let log = run.point.spec.run.commands.then(|| CommandLog::in_memory(COMMANDS_MAX));
+    let Some(mut result) = play(run, &recorder, log, true, &mut slice, halted)? else { return Ok(None) };
     result.stories = stories.take();
     Ok(Some(result))
 }
@@ -42,8 +45,32 @@ pub(crate) fn simulate(
 /// many were left out.
 pub(crate) fn simulate_recorded(run: &PlannedRun, capacity: usize) -> Result<(Vec<Span>, u64), LabError> {
     let recorder = Recorder::bounded(capacity);
-    play(run, &recorder, &mut |_, _| (), &|| false)?;
+    play(run, &recorder, None, false, &mut |_, _| (), &|| false)?;
     Ok(recorder.take())
+}
+
+/// Runs to the end for the sake of its commands: the first `capacity`, and how
+/// many were left out.
+pub(crate) fn simulate_logged(
+    run: &PlannedRun,
+    capacity: usize,
+) -> Result<(RunResult, Vec<CommandRecord>, u64), LabError> {
+    let log = CommandLog::in_memory(capacity);
+    let result = play(run, &Recorder::default(), Some(log.clone()), false, &mut |_, _| (), &|| false)?;
+    let (records, left_out) = log.take();
+    let result = result.ok_or_else(|| LabError::Unfit { message: "interrupted".to_owned() })?;
+    Ok((result, records, left_out))
+}
+
+/// The classes of what a log holds; a note where it could not hold all. A log
+/// that somebody else reads is left as it is.
+fn commands_of(log: &CommandLog, wanted: bool, notes: &mut Vec<String>) -> Vec<CommandClass> {
+    if !wanted {
+        return Vec::new();
+    }
+    let (records, left_out) = log.take();
+    notes.extend(commands::left_out_note(left_out));
+    commands::classes(&records)
 }
 
 /// Runs to the end; after each slice `slice` learns how far the run is (0 to 1)
@@ -51,12 +78,14 @@ pub(crate) fn simulate_recorded(run: &PlannedRun, capacity: usize) -> Result<(Ve
 fn play(
     run: &PlannedRun,
     recorder: &Recorder,
+    log: Option<CommandLog>,
+    keep_classes: bool,
     slice: &mut dyn FnMut(f64, Nanos),
     halted: &dyn Fn() -> bool,
 ) -> Result<Option<RunResult>, LabError> {
     let spec = &run.point.spec;
     let mut executor = Executor::new_virtual();
-    let host = build(run, &executor, recorder)?;
+    let host = build(run, &executor, recorder, log.as_ref())?;
     let limit = spec.run.time_limit;
     let mut drive = |fraction: &dyn Fn() -> f64| -> bool {
         let mut deadline = Nanos::ZERO;
@@ -73,7 +102,7 @@ fn play(
             }
         }
     };
-    let played = match &run.inputs.workload {
+    let mut played = match &run.inputs.workload {
         WorkloadInput::Fio(jobs) => {
             let started = fio::start(&host, jobs).map_err(|error| LabError::Unfit { message: error.to_string() })?;
             let fraction = || {
@@ -93,6 +122,9 @@ fn play(
             }
             replayed(&started.finish()?)
         }
+        WorkloadInput::Linux(_) => {
+            return Err(LabError::Unfit { message: "a run under Linux is not simulated".to_owned() });
+        }
     };
     let disk = &host.disk;
     let mut counters: Vec<(String, u64)> = Vec::new();
@@ -110,6 +142,7 @@ fn play(
         elapsed_ns: host.sim.now().0,
         jobs: played.jobs,
         counters,
+        commands: log.map(|log| commands_of(&log, keep_classes, &mut played.notes)).unwrap_or_default(),
         failures: played.failures,
         notes: played.notes,
         text: played.text,
@@ -119,7 +152,12 @@ fn play(
 }
 
 /// Device, block layer and processors as the spec says.
-fn build(run: &PlannedRun, executor: &Executor, recorder: &Recorder) -> Result<Host, LabError> {
+fn build(
+    run: &PlannedRun,
+    executor: &Executor,
+    recorder: &Recorder,
+    log: Option<&CommandLog>,
+) -> Result<Host, LabError> {
     let spec = &run.point.spec;
     let contents = match (spec.stack.contents, &run.inputs.workload) {
         (Contents::Memory, _) => ssd::Contents::Memory,
@@ -133,6 +171,9 @@ fn build(run: &PlannedRun, executor: &Executor, recorder: &Recorder) -> Result<H
     let options = BuildOptions { contents, seed: Some(run.seed), ..BuildOptions::default() };
     let mut device = run.inputs.profile.build(&options)?;
     device.set_recorder(recorder.clone());
+    if let Some(log) = log {
+        device = log.wrap(device);
+    }
     let sim = executor.handle();
     let cpus = Cpus::new(&sim, spec.stack.cpu.clone(), recorder.clone());
     let costs = IoCosts { submit: spec.stack.io_path.submit, complete: spec.stack.io_path.complete };

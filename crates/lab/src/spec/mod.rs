@@ -6,6 +6,7 @@
 
 mod derived;
 mod error;
+mod host;
 mod overrides;
 mod sweep;
 
@@ -13,11 +14,13 @@ use std::collections::BTreeMap;
 use std::num::{NonZeroU32, NonZeroU64};
 use std::path::{Path, PathBuf};
 
+use linux::FileSystem;
 use serde::{Deserialize, Serialize};
 use units::Nanos;
 
 pub use derived::{Derived, Form, HeatMap, Interference};
 pub use error::SpecError;
+pub use host::{HostKind, LinuxHost};
 pub use overrides::Override;
 pub use sweep::{Point, short_key, value_text};
 
@@ -72,9 +75,15 @@ pub struct Spec {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stack {
-    /// Which host: only `model` so far.
+    /// Which host runs above the device.
     #[serde(default)]
     pub host: HostKind,
+    /// What lies on the device under `host = "linux"`: the jobs run in it.
+    #[serde(default)]
+    pub filesystem: FileSystem,
+    /// More about the real kernel, under `host = "linux"`.
+    #[serde(default)]
+    pub linux: LinuxHost,
     /// A built-in profile's name, or the path of a profile (ends in `.toml`).
     pub device: String,
     /// Changes to the device profile, by dotted path into the profile.
@@ -109,15 +118,6 @@ impl Default for IoPath {
         let workload::IoCosts { submit, complete } = workload::IoCosts::default();
         Self { submit, complete }
     }
-}
-
-/// Which host runs above the device.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum HostKind {
-    /// Plumb's own host stack in virtual time.
-    #[default]
-    Model,
 }
 
 /// What becomes of the bytes.
@@ -224,11 +224,14 @@ pub struct Run {
     pub seed: u64,
     /// Virtual time after which a run is stopped as short.
     pub time_limit: Nanos,
+    /// Keep the latency of each class of commands as the device saw them, for
+    /// the metrics `command.CLASS.STATISTIC`.
+    pub commands: bool,
 }
 
 impl Default for Run {
     fn default() -> Self {
-        Self { repeats: 1, seed: 1, time_limit: Nanos::from_secs(86_400) }
+        Self { repeats: 1, seed: 1, time_limit: Nanos::from_secs(86_400), commands: false }
     }
 }
 

@@ -34,6 +34,11 @@ impl Override {
         Ok(())
     }
 
+    /// Whether it is `stack.host=linux`.
+    pub(crate) fn chooses_linux(&self) -> bool {
+        self.path == ["stack", "host"] && self.value.as_str() == Some("linux")
+    }
+
     fn form(&self) -> SpecError {
         SpecError::OverrideForm { text: self.path.join(".") }
     }

@@ -21,6 +21,7 @@ use crate::terminal::{Progress, number, print_table};
   plumb run experiments/quickstart.toml
   plumb run experiments/zns
   plumb run job.fio --device optane-905p-960gb --json > fio.json
+  plumb run job.fio --host linux --set stack.filesystem=ext4
   plumb run job.fio --set workload.set.iodepth=8 --set stack.block.scheduler=mq-deadline
   plumb run msr.csv --device hdd-7200-1tb --set workload.replay.disk=0
   plumb run sweep.toml --shard $SLURM_ARRAY_TASK_ID/16 --out shard-$SLURM_ARRAY_TASK_ID")]
@@ -30,6 +31,9 @@ pub struct RunArguments {
     /// Device profile, built-in (`plumb list devices`) or a .toml file
     #[arg(long, value_name = "NAME|FILE")]
     device: Option<String>,
+    /// Run on Plumb's model of the host, or under a real Linux kernel in virtual time
+    #[arg(long, value_name = "model|linux", value_parser = ["model", "linux"])]
+    host: Option<String>,
     /// Change the spec: a dotted path and a TOML value
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<Override>,
@@ -54,6 +58,9 @@ pub struct RunArguments {
     /// Also write the first run's trace: trace.perfetto (ui.perfetto.dev) and trace.tsv
     #[arg(long)]
     pub(super) trace: bool,
+    /// Also write the commands that the first run's device got, one a line: commands.tsv
+    #[arg(long)]
+    pub(super) command_log: bool,
     /// Print results as JSON (fio's json+ for a fio job)
     #[arg(long)]
     pub(super) json: bool,
@@ -96,6 +103,9 @@ pub fn run(arguments: RunArguments) -> Done {
     if arguments.trace {
         lab::outputs::write_trace(&store, &plan)?;
     }
+    if arguments.command_log {
+        lab::outputs::write_command_log(&store, &plan)?;
+    }
     let finished = lab::outputs::write_all(&store, &experiment, &runs)?;
     if arguments.json {
         println!("{}", finished.json_text(&runs));
@@ -105,6 +115,9 @@ pub fn run(arguments: RunArguments) -> Done {
         println!("report   {}", finished.report.display());
         if arguments.trace {
             println!("trace    {}", store.folder().join("trace.perfetto").display());
+        }
+        if arguments.command_log {
+            println!("commands {}", store.folder().join("commands.tsv").display());
         }
     }
     Ok(verdict("", &runs, finished.missed()))
@@ -145,6 +158,9 @@ pub(super) fn load(arguments: &RunArguments, file: &Path) -> Result<Experiment, 
     let mut overrides = Vec::new();
     if let Some(device) = &arguments.device {
         overrides.push(Override::new("stack.device", device.clone().into()));
+    }
+    if let Some(host) = &arguments.host {
+        overrides.push(Override::new("stack.host", host.clone().into()));
     }
     if let Some(seed) = arguments.seed {
         let seed = i64::try_from(seed).map_err(|_| Failure::input("--seed must be below 2^63"))?;

@@ -4,29 +4,36 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use lab::results::Store;
 use lab::validate::{Host, JudgeOptions, RowVerdict, TableVerdict, Verdict, errors_table, judge, page, read_tables};
 use serde_json::json;
 use ssd::profile::{builtin_names, check};
 
 use super::run::stop_on_signals;
+use super::validate_host::{ValidateHostArguments, validate_host};
 use super::{Done, EXIT_FAILED, EXIT_INTERRUPTED};
 use crate::failure::Failure;
 use crate::terminal::{Progress, number, print_table};
 
 /// Which profiles.
 #[derive(Args)]
-#[command(after_help = "Examples:
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "Examples:
   plumb validate
+  plumb validate host
   plumb validate samsung-980pro-1tb my-drive.toml
   plumb validate wd-zn540 --data measurements/ --out zn540
   plumb validate my-drive.toml --data spdk.csv resets.csv --within 15 --json
 
 A table is recognised by its columns: op, latency_us and an occupancy | op, block_size_kib,
 concurrent_zones, queue_depth | victim, interferer, victim_load, interferer_rate_pct |
-op, condition, ops_per_s. The documentation says more: docs/validate.md.")]
+op, condition, ops_per_s. The documentation says more: docs/validate.md."
+)]
 pub struct ValidateArguments {
+    #[command(subcommand)]
+    what: Option<What>,
     /// Built-in names or .toml files [default: every built-in profile]
     devices: Vec<String>,
     /// Tables of measurements (.csv) of a zoned device, or folders of them: simulate each row and compare
@@ -52,8 +59,17 @@ pub struct ValidateArguments {
     quiet: bool,
 }
 
+#[derive(Subcommand)]
+enum What {
+    /// Hold the modelled host against a real Linux kernel
+    Host(ValidateHostArguments),
+}
+
 /// Measures what there is to measure and prints it side by side.
 pub fn validate(arguments: &ValidateArguments) -> Done {
+    if let Some(What::Host(arguments)) = &arguments.what {
+        return validate_host(arguments);
+    }
     if arguments.data.is_empty() { figures(arguments) } else { data(arguments) }
 }
 

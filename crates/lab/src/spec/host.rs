@@ -1,0 +1,43 @@
+//! The host of an experiment: Plumb's model of it, or a real Linux kernel.
+
+use linux::FrontEnd;
+use serde::{Deserialize, Serialize};
+use units::ByteSize;
+
+/// Which host runs above the device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum HostKind {
+    /// Plumb's own host stack in virtual time.
+    #[default]
+    Model,
+    /// A real Linux kernel in virtual time, and the real fio. What it computes
+    /// takes no time: processor time is the model's alone.
+    Linux,
+}
+
+/// Settings of the real kernel and what stands around it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct LinuxHost {
+    /// How the device is shown to the kernel; `auto` is NVMe/TCP for devices with
+    /// zones and ublk for others.
+    pub front_end: FrontEnd,
+    /// Words for `mkfs`, separated by white space.
+    pub mkfs_options: String,
+    /// Options for `mount`, separated by commas.
+    pub mount_options: String,
+    /// Memory of the guest; what is written to the device lies there too.
+    pub memory: ByteSize,
+}
+
+impl Default for LinuxHost {
+    fn default() -> Self {
+        Self {
+            front_end: FrontEnd::Auto,
+            mkfs_options: String::new(),
+            mount_options: String::new(),
+            memory: ByteSize(linux::DEFAULT_MEMORY_BYTES),
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! What `host = "linux"` takes and refuses, as far as it needs no kernel.
+#![allow(clippy::unwrap_used)]
+
+use std::path::Path;
+
+use plumb_lab::spec::{Experiment, Override};
+use plumb_lab::{LabError, LinuxHostError, plan};
+
+const SPEC: &str = r#"
+title = "t"
+[stack]
+host = "linux"
+device = "samsung-980pro-1tb"
+[workload]
+fio = "[j]\nrw=read\nioengine=psync\ndirect=1\nsize=4k\n"
+"#;
+
+fn planned(changes: &[&str]) -> Result<usize, LabError> {
+    let changes: Vec<Override> = changes.iter().map(|change| change.parse().unwrap()).collect();
+    let experiment = Experiment::parse("t", "t.toml", SPEC, Path::new(""), &changes)?;
+    plan(&experiment).map(|runs| runs.len())
+}
+
+#[test]
+fn what_a_real_kernel_cannot_be_asked_for_is_named() {
+    for (change, option) in [
+        ("stack.block.scheduler=zinc", "stack.block.scheduler"),
+        ("stack.block.cpus=4", "stack.block.cpus"),
+        ("stack.block.nr_hw_queues=2", "stack.block.nr_hw_queues"),
+        ("stack.block.queue_depth=7", "stack.block.queue_depth"),
+        ("stack.block.max_segments=7", "stack.block.max_segments"),
+        ("stack.contents=none", "stack.contents"),
+        ("workload.set.ioengine=spdk", "ioengine=spdk"),
+        ("workload.set.filename=/dev/nvme0n2", "filename"),
+    ] {
+        match planned(&[change]) {
+            Err(LabError::Linux(LinuxHostError::Option { option: named, .. })) => assert_eq!(named, option),
+            other => panic!("{change}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn the_model_has_no_file_systems() {
+    match planned(&["stack.host=model", "stack.filesystem=ext4"]) {
+        Err(LabError::Linux(LinuxHostError::ModelOption { option, .. })) => assert_eq!(option, "stack.filesystem"),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(planned(&["stack.host=model"]).unwrap(), 1);
+}
+
+/// Results under different hosts and file systems are different results.
+#[test]
+fn keys_tell_hosts_apart() {
+    let key = |changes: &[&str]| {
+        let changes: Vec<Override> = changes.iter().map(|change| change.parse().unwrap()).collect();
+        let experiment = Experiment::parse("t", "t.toml", SPEC, Path::new(""), &changes).unwrap();
+        experiment.points().unwrap()[0].key(1, "inputs")
+    };
+    assert_ne!(key(&[]), key(&["stack.host=model"]));
+    assert_ne!(key(&[]), key(&["stack.filesystem=ext4"]));
+    assert_ne!(key(&["stack.linux.front_end=ublk"]), key(&["stack.linux.front_end=nvme-tcp"]));
+}
