@@ -60,7 +60,9 @@ fn round(sofar: Calibration, spin: Nanos) -> Result<Calibration, ServeError> {
     let (sender, started) = channel();
     // The one line that the front-end logs is that it is ready; a reader that is
     // gone has failed, which it reports itself.
-    let log = |_line: &str| drop(sender.send(()));
+    let log = |_line: &str| {
+        let _ = sender.send(());
+    };
     let front_end = UblkFrontEnd::new(control, vec![disk], &log, String::new())?;
     let mut served = EventLoop::new(front_end, Engine::new(device, sofar), spin)?;
     let stop = Stop::new().map_err(failed)?;

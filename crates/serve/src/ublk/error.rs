@@ -75,12 +75,6 @@ pub enum UblkError {
         /// The system's reason.
         source: io::Error,
     },
-    /// Somebody else deleted the device.
-    #[error("/dev/ublkb{id} was stopped by another program while it was served")]
-    Deleted {
-        /// The device.
-        id: u32,
-    },
     /// The block layer has no such blocks.
     #[error(
         "logical blocks of {lba_bytes} bytes cannot be served over ublk, which takes 512 to 4096; choose a device with \

@@ -184,10 +184,6 @@ impl<'a> UblkFrontEnd<'a> {
         self.more = self.ring.as_mut().is_some_and(Ring::is_ready);
         self.more
     }
-
-    fn everything_aborted(&self) -> bool {
-        self.aborted > 0 && self.aborted >= requests(&self.disks)
-    }
 }
 
 impl FrontEnd for UblkFrontEnd<'_> {
@@ -230,9 +226,9 @@ impl FrontEnd for UblkFrontEnd<'_> {
         while let Some((slot, errno)) = self.refused.pop_front() {
             self.commit(slot, errno.as_result(), 0);
         }
-        if self.everything_aborted() && matches!(self.phase, Phase::Starting(_) | Phase::Live) {
-            let id = self.disks.first().map_or(0, |disk| disk.id);
-            return Err(UblkError::Deleted { id }.into());
+        if self.phase == Phase::Live && self.aborted >= requests(&self.disks) {
+            (self.log)("the disk was stopped by another program; serving ends");
+            self.phase = Phase::Stopped;
         }
         Ok(self.look_for_more())
     }
@@ -288,6 +284,11 @@ impl FrontEnd for UblkFrontEnd<'_> {
     }
 
     fn stopped(&self) -> bool {
+        self.phase == Phase::Stopped
+    }
+
+    /// Somebody else gave STOP_DEV.
+    fn ended(&self) -> bool {
         self.phase == Phase::Stopped
     }
 

@@ -1,5 +1,7 @@
 //! Serving a device over ublk from start to end.
 
+use rustix::mm::{MlockAllFlags, mlockall};
+use rustix::process::configure_io_flusher_behavior;
 use ssd::{Device, Identity};
 
 use super::abi::feature;
@@ -58,6 +60,7 @@ impl Server {
         if identity.zoned.is_some() && self.features & feature::ZONED == 0 {
             return Err(UblkError::TooOld { what: "zones (UBLK_F_ZONED)", since: "6.6" }.into());
         }
+        protect(log);
         clear_up(&mut self.control, &existing(), log);
         let calibration = if options.calibrate { measure(options.spin)? } else { Calibration::default() };
         let disks = add_all(&mut self.control, self.id, &identity, options.read_only, log)?;
@@ -65,6 +68,18 @@ impl Server {
         let ready_line = format!("ready at {}; {calibration}", paths.join(" "));
         let front_end = UblkFrontEnd::new(self.control, disks, log, ready_line)?;
         serve(front_end, device, options, calibration, None, stop)
+    }
+}
+
+/// Tells the kernel that its own writeback waits for this process, which then must
+/// not wait for writeback when it asks for memory (PR_SET_IO_FLUSHER), and keeps
+/// what it has in memory.
+fn protect(log: &dyn Fn(&str)) {
+    if let Err(error) = configure_io_flusher_behavior(true) {
+        log(&format!("warning: the kernel does not take this process for an I/O flusher ({error})"));
+    }
+    if let Err(error) = mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT) {
+        log(&format!("warning: memory is not locked ({error}); under memory pressure the disk may stall"));
     }
 }
 
