@@ -147,6 +147,10 @@ impl<F: FrontEnd> EventLoop<F> {
     /// Finishes what is outstanding, lets clients take their replies, and commits
     /// the device's cache.
     pub(crate) fn shut_down(&mut self) -> Result<(), ServeError> {
+        // Commands that a fault keeps from completing would never.
+        if let Some(control) = &self.control {
+            control.faults.clear(None);
+        }
         let status = self.engine.shut_down();
         let front_end = &mut self.front_end;
         self.engine.answers(|context, outcome, now| front_end.answer(context, outcome, now));

@@ -303,6 +303,21 @@ fn slow_and_greedy_clients_hold_up_nobody() {
     let _: Status = control.ask(&Request::Status).unwrap();
 }
 
+/// What a fault holds is let go when serving ends.
+#[test]
+fn stop_with_commands_that_never_complete() {
+    let served = Served::null();
+    let (mut control, mut nbd) = (served.control(), served.nbd());
+    inject(&mut control, Fault::new(Effect::Timeout));
+    nbd.send(0, 0, 1, 0, BLOCK as u32);
+    while control.ask::<Status>(&Request::Status).unwrap().outstanding == 0 {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let _: Value = control.ask(&Request::Stop).unwrap();
+    assert_eq!(nbd.reply(BLOCK).error, EIO);
+    assert_eq!(served.join().errors, 1);
+}
+
 #[test]
 fn stop_answers_and_ends() {
     let served = Served::null();

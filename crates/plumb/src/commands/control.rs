@@ -235,7 +235,7 @@ fn show(request: &Request, result: Value) -> serde_json::Result<()> {
         Request::Inject { fault } => {
             println!("fault {}: {}", result.get("id").unwrap_or(&json!(null)), describe(fault));
         }
-        Request::Clear { .. } => println!("{} faults cleared", result.get("cleared").unwrap_or(&json!(0))),
+        Request::Clear { .. } => println!("faults cleared: {}", result.get("cleared").unwrap_or(&json!(0))),
         Request::PowerOn => println!("the power is on"),
         Request::ZoneEvent { zone, .. } => println!("zone {zone} changed"),
         Request::Stop => println!("the server stops"),

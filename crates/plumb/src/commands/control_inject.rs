@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand, ValueEnum};
 use nvme::Status;
-use ssd::faults::{Effect, Fault, Operation, ParseStatusError, parse_status, status_text};
+use ssd::faults::{Effect, Fault, Operation, parse_status, status_text};
 use units::Nanos;
 
 /// What is to go wrong.
@@ -202,9 +202,9 @@ pub fn describe(fault: &Fault) -> String {
         Effect::LostFlush => "lost flush".to_owned(),
     };
     if !fault.operations.is_empty() {
-        // Names as the server writes them.
-        let names: Vec<String> = fault.operations.iter().map(|operation| format!("{operation:?}")).collect();
-        text.push_str(&format!(", {}", names.join(" and ").to_lowercase()));
+        let name = |operation: &Operation| serde_json::to_value(operation).ok()?.as_str().map(str::to_owned);
+        let names: Vec<String> = fault.operations.iter().filter_map(name).collect();
+        text.push_str(&format!(", {}", names.join(" and ")));
     }
     if let Some(nsid) = fault.nsid {
         text.push_str(&format!(", namespace {nsid}"));
@@ -219,7 +219,7 @@ pub fn describe(fault: &Fault) -> String {
         text.push_str(&format!(", every {}", fault.every));
     }
     if let Some(times) = fault.times {
-        text.push_str(&format!(", at most {times} times"));
+        text.push_str(&format!(", times {times}"));
     }
     if fault.probability < 1.0 {
         text.push_str(&format!(", probability {} (seed {})", fault.probability, fault.seed));
@@ -242,7 +242,8 @@ mod tests {
 
     #[test]
     fn faults_in_words() {
-        let fault = Fault { nth: 3, times: Some(1), operations: vec![Operation::Read], ..Fault::new(Effect::Timeout) };
-        assert_eq!(describe(&fault), "timeout, read, from match 3, at most 1 times");
+        let fault =
+            Fault { nth: 3, times: Some(1), operations: vec![Operation::ZoneSend], ..Fault::new(Effect::Timeout) };
+        assert_eq!(describe(&fault), "timeout, zone-send, from match 3, times 1");
     }
 }

@@ -25,7 +25,13 @@ pub(crate) struct ControlServer {
     clients: Vec<Option<ControlClient>>,
     first_token: u64,
     buffer: Box<[u8]>,
+    /// Passes of the loop until clients are accepted again, after one could not be.
+    accept_pause: u32,
 }
+
+/// The pass in which a client could not be accepted, and the next: descriptors or
+/// memory have run out, and something else has to happen first.
+const ACCEPT_PAUSE: u32 = 2;
 
 struct ControlClient {
     socket: Socket,
@@ -53,7 +59,7 @@ impl ControlServer {
         let listener = Listener::unix(path)?;
         let mut clients = Vec::new();
         clients.resize_with(MAX_CLIENTS, || None);
-        Ok(Self { listener, clients, first_token, buffer: vec![0; READ_BYTES].into() })
+        Ok(Self { listener, clients, first_token, buffer: vec![0; READ_BYTES].into(), accept_pause: 0 })
     }
 
     /// Starts watching for clients.
@@ -83,10 +89,16 @@ impl ControlServer {
     }
 
     fn accept(&mut self, poller: &Poller) {
-        // Bounded: the rest is reported by the next wait. One that cannot be had
-        // is tried again then.
+        // Bounded: the rest is reported by the next wait.
         for _ in 0..MAX_CLIENTS {
-            let Ok(Some((socket, _))) = self.listener.accept() else { return };
+            let socket = match self.listener.accept() {
+                Ok(Some((socket, _))) => socket,
+                Ok(None) => return,
+                Err(_) => {
+                    self.accept_pause = ACCEPT_PAUSE;
+                    return self.watch(poller, false);
+                }
+            };
             let Some(slot) = self.clients.iter().position(Option::is_none) else { return };
             if poller.add(&socket, self.first_token + 1 + slot as u64, Interest::READABLE).is_ok() {
                 self.clients[slot] = Some(ControlClient {
@@ -98,6 +110,12 @@ impl ControlServer {
                 });
             }
         }
+    }
+
+    fn watch(&self, poller: &Poller, readable: bool) {
+        // A listener that cannot be watched leaves the device served, without more
+        // control clients.
+        let _ = poller.modify(&self.listener, self.first_token, Interest { readable, writable: false });
     }
 
     fn close(&mut self, slot: usize) {
@@ -143,6 +161,12 @@ impl ControlServer {
 
     /// Sends what clients take; says whether everything has gone out.
     pub(crate) fn send(&mut self, poller: &Poller) -> bool {
+        if self.accept_pause > 0 {
+            self.accept_pause -= 1;
+            if self.accept_pause == 0 {
+                self.watch(poller, true);
+            }
+        }
         let mut all = true;
         for slot in 0..self.clients.len() {
             let Some(client) = &mut self.clients[slot] else { continue };
