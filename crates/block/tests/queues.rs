@@ -40,17 +40,24 @@ fn cpus_feed_their_hardware_queues() {
     assert_eq!(bench.log.borrow().commands.last().unwrap().1, 4);
 }
 
+/// block/elevator.c, elevator_get_default: one hardware queue gets mq-deadline, whether the device
+/// has no more or the host has one processor; several get none.
 #[test]
-fn devices_with_one_queue_get_mq_deadline() {
-    let order = |queues: u16| {
-        let config = QueueConfig { nr_requests: NonZeroU16::new(16), ..depth(1) };
-        let mut bench = Bench::with(config, |device| device.identity_mut().queues = queues);
+fn one_hardware_queue_gets_mq_deadline() {
+    let order = |config: QueueConfig, queues: u16| {
+        let config = QueueConfig { nr_requests: NonZeroU16::new(16), queue_depth: NonZeroU16::new(1), ..config };
+        let mut bench = Bench::as_is(config, |device| device.identity_mut().queues = queues);
         let futures = [0, 5, 30, 20, 10].map(|block| bench.device.submit(0, read(block, 1))).into();
         bench.wait(futures);
         bench.commands()
     };
-    assert_eq!(order(4), ["R 0+1", "R 5+1", "R 30+1", "R 20+1", "R 10+1"]);
-    assert_eq!(order(1), ["R 0+1", "R 5+1", "R 10+1", "R 20+1", "R 30+1"]);
+    let as_given = ["R 0+1", "R 5+1", "R 30+1", "R 20+1", "R 10+1"];
+    let sorted = ["R 0+1", "R 5+1", "R 10+1", "R 20+1", "R 30+1"];
+    assert_eq!(order(cpus(4), 4), as_given);
+    assert_eq!(order(cpus(1), 4), sorted, "one processor");
+    assert_eq!(order(cpus(4), 1), sorted, "a device of one queue");
+    let one = QueueConfig { nr_hw_queues: NonZeroU16::new(1), ..cpus(4) };
+    assert_eq!(order(one, 4), sorted);
 }
 
 #[test]

@@ -104,7 +104,12 @@ fn replay(
     let sim = executor.handle();
     let recorder = Recorder::bounded(1 << 20);
     let host = Host {
-        disk: BlockDevice::new(&sim, Box::new(device), QueueConfig::default(), Recorder::default()),
+        disk: BlockDevice::new(
+            &sim,
+            Box::new(device),
+            QueueConfig { scheduler: Some(block::SchedulerKind::None), ..QueueConfig::default() },
+            Recorder::default(),
+        ),
         cpus: Cpus::new(&sim, CpuConfig::free(NonZeroU16::MIN), Recorder::default()),
         costs: IoCosts::FREE,
         seed: 1,

@@ -239,12 +239,23 @@ pub struct Bench {
     pub log: Rc<RefCell<Log>>,
 }
 
+/// No scheduler where none is named.
+pub fn unscheduled(config: QueueConfig) -> QueueConfig {
+    QueueConfig { scheduler: config.scheduler.or(Some(block::SchedulerKind::None)), ..config }
+}
+
 impl Bench {
     pub fn new(config: QueueConfig) -> Self {
         Self::with(config, |_| ())
     }
 
+    /// Without a scheduler unless the settings name one: on one processor Linux would choose mq-deadline.
     pub fn with(config: QueueConfig, change: impl FnOnce(&mut CacheDevice)) -> Self {
+        Self::as_is(unscheduled(config), change)
+    }
+
+    /// With whatever scheduler the settings give by default.
+    pub fn as_is(config: QueueConfig, change: impl FnOnce(&mut CacheDevice)) -> Self {
         let executor = Executor::new_virtual();
         let (mut device, log) = CacheDevice::new(1 << 20, Nanos::from_micros(10));
         change(&mut device);

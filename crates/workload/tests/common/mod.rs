@@ -26,7 +26,12 @@ pub fn free_host(device: impl Device + 'static, seed: u64) -> (Executor, Host) {
 pub fn host(device: Box<dyn Device>, seed: u64, cpus: CpuConfig, costs: IoCosts) -> (Executor, Host) {
     let executor = Executor::new_virtual();
     let sim = executor.handle();
-    let disk = BlockDevice::new(&sim, device, QueueConfig::default(), Recorder::default());
+    let disk = BlockDevice::new(
+        &sim,
+        device,
+        QueueConfig { scheduler: Some(block::SchedulerKind::None), ..QueueConfig::default() },
+        Recorder::default(),
+    );
     let cpus = Cpus::new(&sim, cpus, Recorder::default());
     (executor, Host { sim, disk, cpus, costs, seed, recorder: Recorder::default() })
 }
