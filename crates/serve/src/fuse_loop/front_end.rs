@@ -281,8 +281,9 @@ impl<'a> LoopFrontEnd<'a> {
         match request_of(&operation, &self.disk, self.takes_deallocate) {
             Ok(_) if self.severed => self.reply(unique, Err(libc::EIO)),
             Ok((request, kind)) => {
-                if self.outstanding == 0 {
-                    self.next_beat = engine.now() + BEAT;
+                // Also for load that is never long outstanding.
+                if self.next_beat <= engine.now() {
+                    self.beat(engine.now());
                 }
                 self.outstanding += 1;
                 engine.submit(engine.now(), 0, NamespaceId::FIRST, request, Context { unique, kind });
@@ -290,6 +291,13 @@ impl<'a> LoopFrontEnd<'a> {
             Err(answer) => self.reply(unique, answer.map(|()| [].as_slice())),
         }
         Ok(true)
+    }
+
+    fn beat(&mut self, now: Nanos) {
+        self.next_beat = now + BEAT;
+        if let Some(watchdog) = &mut self.watchdog {
+            watchdog.beat();
+        }
     }
 
     fn reply(&mut self, unique: u64, answer: Result<&[u8], i32>) {
@@ -438,10 +446,7 @@ impl FrontEnd for LoopFrontEnd<'_> {
     }
 
     fn expire(&mut self, now: Nanos, _poller: &Poller) {
-        self.next_beat = now + BEAT;
-        if let Some(watchdog) = &mut self.watchdog {
-            watchdog.beat();
-        }
+        self.beat(now);
     }
 
     fn power_lost(&mut self, orphans: Vec<Context>, _now: Nanos) {

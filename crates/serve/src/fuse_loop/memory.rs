@@ -29,11 +29,14 @@ pub(crate) struct Limit {
 /// Gives what could not be had, in words for the operator.
 pub(crate) fn protect() -> Vec<String> {
     let mut warnings = Vec::new();
-    if let Err(error) = configure_io_flusher_behavior(true) {
-        warnings.push(format!("warning: the kernel does not take this process for an I/O flusher ({error})"));
-    }
-    if let Err(error) = fs::write("/proc/self/oom_score_adj", "-1000") {
-        warnings.push(format!("warning: the out-of-memory killer may choose this process ({error})"));
+    let flusher = configure_io_flusher_behavior(true).is_ok();
+    let unkillable = fs::write("/proc/self/oom_score_adj", "-1000").is_ok();
+    if !flusher || !unkillable {
+        warnings.push(
+            "warning: without CAP_SYS_RESOURCE the kernel does not know that this process writes for others, and may \
+             choose it when memory runs out"
+                .to_owned(),
+        );
     }
     keep_freed_memory();
     if let Err(error) = mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE) {

@@ -5,8 +5,8 @@
 //! stumbles into it, and it goes away with the process.
 
 use std::fs::File;
-use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags, openat, statx};
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsconfig_set_string, fsmount, fsopen};
@@ -22,7 +22,6 @@ pub(crate) struct Mount {
 impl Mount {
     /// Mounts the file system that is served through `channel`.
     pub(crate) fn new(channel: &Channel) -> io::Result<Self> {
-        use std::os::fd::AsFd;
         let context = fsopen("fuse", FsOpenFlags::FSOPEN_CLOEXEC)?;
         fsconfig_set_string(&context, "source", "plumb")?;
         fsconfig_set_string(&context, "subtype", "plumb")?;
@@ -62,9 +61,16 @@ impl Mount {
 
 /// The control files of one connection (`fusectl`, Documentation/filesystems/fuse.rst).
 pub(crate) struct ConnectionControl {
+    root: OwnedFd,
+    number: u32,
     abort: File,
-    waiting: File,
+    /// Each can be read once: the kernel keeps what the first read said, and takes
+    /// no seek. They are opened beforehand, since opening needs memory.
+    waiting: Vec<File>,
 }
+
+/// Readings that are had without opening a file.
+const READINGS: usize = 2;
 
 impl ConnectionControl {
     /// Opens the files of connection `number`, in a mount of its own.
@@ -72,26 +78,40 @@ impl ConnectionControl {
         let context = fsopen("fusectl", FsOpenFlags::FSOPEN_CLOEXEC)?;
         fsconfig_create(&context)?;
         let root = fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())?;
-        let open = |file: &str, access: OFlags| -> io::Result<File> {
-            Ok(openat(&root, format!("{number}/{file}"), access | OFlags::CLOEXEC, Mode::empty())?.into())
-        };
-        Ok(Self { abort: open("abort", OFlags::WRONLY)?, waiting: open("waiting", OFlags::RDONLY)? })
+        let abort = open_control(&root, number, "abort", OFlags::WRONLY)?;
+        let mut control = Self { root, number, abort, waiting: Vec::with_capacity(READINGS) };
+        control.refill()?;
+        Ok(control)
     }
 
     /// Fails everything that is outstanding and everything to come. Needs no
     /// memory and waits for nobody.
     pub(crate) fn abort(&self) -> io::Result<()> {
-        use std::io::Write;
         (&self.abort).write_all(b"1")
     }
 
-    /// Requests that the server has not answered.
-    pub(crate) fn waiting(&self) -> io::Result<u64> {
-        use std::os::unix::fs::FileExt;
+    /// Requests that the server has not answered. Twice after a
+    /// [`refill`](Self::refill) this needs no memory.
+    pub(crate) fn waiting(&mut self) -> io::Result<u64> {
+        if self.waiting.is_empty() {
+            self.refill()?;
+        }
+        let Some(mut file) = self.waiting.pop() else { return Ok(0) };
         let mut text = [0; 24];
-        let length = self.waiting.read_at(&mut text, 0)?;
-        let text = text.get(..length).unwrap_or_default();
-        let number = std::str::from_utf8(text).ok().and_then(|text| text.trim().parse().ok());
-        number.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))
+        let length = file.read(&mut text)?;
+        let number = std::str::from_utf8(text.get(..length).unwrap_or_default()).ok();
+        number.and_then(|text| text.trim().parse().ok()).ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
+
+    /// Opens files for the next readings; best when nobody waits.
+    pub(crate) fn refill(&mut self) -> io::Result<()> {
+        while self.waiting.len() < READINGS {
+            self.waiting.push(open_control(&self.root, self.number, "waiting", OFlags::RDONLY)?);
+        }
+        Ok(())
+    }
+}
+
+fn open_control(root: &OwnedFd, number: u32, file: &str, access: OFlags) -> io::Result<File> {
+    Ok(openat(root, format!("{number}/{file}"), access | OFlags::CLOEXEC, Mode::empty())?.into())
 }

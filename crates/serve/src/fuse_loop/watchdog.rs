@@ -111,33 +111,33 @@ pub fn watchdog_main(arguments: &[String]) -> io::Result<()> {
     };
     let connection: u32 = connection.parse().map_err(io::Error::other)?;
     let stall = Duration::from_millis(stall_ms.parse().map_err(io::Error::other)?);
-    let control = ConnectionControl::open(connection)?;
+    let mut control = ConnectionControl::open(connection)?;
     let server = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     server.set_read_timeout(Some(TICK))?;
     // Must not itself wait for memory when it is needed.
-    for warning in memory::protect() {
-        eprintln!("watchdog: {warning}");
-    }
+    // What it cannot have the server could not have either, and has said so.
+    memory::protect();
     let mut heard = Heard::default();
-    let mut progress = Instant::now();
+    let mut suspicion = Suspicion::new(stall, Instant::now());
     loop {
         match heard.listen(&server) {
             News::Nothing => {}
-            News::Beat => progress = Instant::now(),
+            News::Beat => suspicion.beat(Instant::now()),
             News::Goodbye => return Ok(()),
             News::Death => break,
         }
-        // Nobody waits: no answers are missing.
-        if control.waiting().unwrap_or(0) == 0 {
-            progress = Instant::now();
-        }
-        if progress.elapsed() >= stall {
-            control.abort()?;
-            eprintln!(
-                "watchdog: the server has not moved for {} s with requests waiting; they fail now, and so does every later one",
-                stall.as_secs_f64()
-            );
-            progress = Instant::now();
+        match suspicion.check(Instant::now(), || control.waiting().unwrap_or(0)) {
+            Verdict::Silent => {}
+            // Nobody waits: the time to open files.
+            Verdict::Idle => control.refill().unwrap_or(()),
+            Verdict::Stalled => {
+                control.abort()?;
+                eprintln!(
+                    "watchdog: the server has not moved for {} s with requests waiting; they fail now, and so does \
+                     every later one",
+                    stall.as_secs_f64()
+                );
+            }
         }
     }
     // The kernel ends the connection itself when its last descriptor is closed;
@@ -157,6 +157,49 @@ pub fn watchdog_main(arguments: &[String]) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// What the watchdog makes of a silence.
+#[derive(Debug, PartialEq, Eq)]
+enum Verdict {
+    /// Too short to mean anything.
+    Silent,
+    /// There is nothing to do.
+    Idle,
+    /// Requests wait, and nothing moves.
+    Stalled,
+}
+
+/// When a server that says nothing counts as stalled. One with something to do
+/// says so every second; an idle one says nothing, and may have got its first
+/// request just now. So two silences in a row, each half as long as the stall and
+/// each ending with requests that wait, are needed.
+struct Suspicion {
+    stall: Duration,
+    since: Instant,
+    suspected: bool,
+}
+
+impl Suspicion {
+    fn new(stall: Duration, now: Instant) -> Self {
+        Self { stall: stall / 2, since: now, suspected: false }
+    }
+
+    fn beat(&mut self, now: Instant) {
+        (self.since, self.suspected) = (now, false);
+    }
+
+    fn check(&mut self, now: Instant, waiting: impl FnOnce() -> u64) -> Verdict {
+        if now.saturating_duration_since(self.since) < self.stall {
+            return Verdict::Silent;
+        }
+        self.since = now;
+        if waiting() == 0 {
+            self.suspected = false;
+            return Verdict::Idle;
+        }
+        if std::mem::replace(&mut self.suspected, true) { Verdict::Stalled } else { Verdict::Silent }
+    }
 }
 
 enum News {
@@ -222,6 +265,27 @@ mod tests {
         assert_eq!(heard.attached, Some(LoopNumber(u32::from_le_bytes([END, 1, 0, 0]))));
         assert!(matches!(heard.take(&[DETACHED, END]), News::Goodbye));
         assert_eq!(heard.attached, None);
+    }
+
+    #[test]
+    fn suspects_twice() {
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let mut suspicion = Suspicion::new(Duration::from_secs(20), start);
+        let looked = |suspicion: &mut Suspicion, seconds, waiting| suspicion.check(at(seconds), || waiting);
+        // Too early to look at all.
+        assert_eq!(suspicion.check(at(9), || unreachable!()), Verdict::Silent);
+        assert_eq!(looked(&mut suspicion, 10, 0), Verdict::Idle);
+        // A first request after a long idle time.
+        assert_eq!(looked(&mut suspicion, 20, 1), Verdict::Silent);
+        suspicion.beat(at(21));
+        assert_eq!(looked(&mut suspicion, 31, 1), Verdict::Silent);
+        // The silence went on.
+        assert_eq!(looked(&mut suspicion, 35, 1), Verdict::Silent);
+        assert_eq!(looked(&mut suspicion, 41, 1), Verdict::Stalled);
+        // Answered meanwhile: the suspicion is gone.
+        assert_eq!(looked(&mut suspicion, 51, 0), Verdict::Idle);
+        assert_eq!(looked(&mut suspicion, 61, 1), Verdict::Silent);
     }
 
     #[test]
