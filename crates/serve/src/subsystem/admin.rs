@@ -115,7 +115,10 @@ impl Subsystem {
         if !self.facts.log_pages(controller.is_discovery()).any(|supported| supported == page) {
             return Err(Status::INVALID_LOG_PAGE.into());
         }
-        if command.bytes > u64::from(self.facts.max_transfer_bytes) || command.index_offset || command.offset % 4 != 0 {
+        if command.bytes > u64::from(self.facts.max_transfer_bytes)
+            || command.index_offset
+            || !command.offset.is_multiple_of(4)
+        {
             return Err(Status::INVALID_FIELD.into());
         }
         let clear = !command.retain_event;

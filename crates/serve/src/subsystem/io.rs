@@ -46,6 +46,20 @@ pub(super) enum Then {
     },
 }
 
+/// The opcode, where the device has the command.
+fn supported(facts: &Facts, opcode: u8) -> Result<IoOpcode, Status> {
+    let opcode = IoOpcode::try_from(opcode)?;
+    let there = match opcode {
+        IoOpcode::Flush | IoOpcode::Read | IoOpcode::Write | IoOpcode::Compare | IoOpcode::WriteZeroes => true,
+        IoOpcode::DatasetManagement => facts.identity.supports_deallocate,
+        IoOpcode::ZoneAppend | IoOpcode::ZoneManagementSend | IoOpcode::ZoneManagementReceive => {
+            facts.identity.zoned.is_some()
+        }
+        _ => false,
+    };
+    if there { Ok(opcode) } else { Err(Status::INVALID_OPCODE) }
+}
+
 /// Bytes of the blocks that a command names (NLB is zero-based).
 fn block_bytes(facts: &Facts, entry: &SubmissionEntry) -> u64 {
     (u64::from(entry.cdw12.get() & 0xffff) + 1) * u64::from(facts.identity.lba_bytes)
@@ -60,7 +74,7 @@ pub(super) fn transfer(facts: &Facts, entry: &SubmissionEntry) -> Transfer {
     };
     let to_controller = |bytes| Transfer::HostToController { bytes };
     let to_host = |bytes| Transfer::ControllerToHost { bytes };
-    match IoOpcode::try_from(entry.opc) {
+    match supported(facts, entry.opc) {
         Ok(IoOpcode::Read) => limited(block_bytes(facts, entry), to_host),
         Ok(IoOpcode::Write | IoOpcode::Compare | IoOpcode::ZoneAppend) => {
             limited(block_bytes(facts, entry), to_controller)
@@ -93,7 +107,7 @@ pub(super) fn plan(
     entry: &SubmissionEntry,
     data: Box<[u8]>,
 ) -> Result<IoPlan, Status> {
-    let opcode = IoOpcode::try_from(entry.opc)?;
+    let opcode = supported(facts, entry.opc)?;
     let nsid = entry.namespace_id();
     let blocks = match facts.blocks(nsid) {
         Some(blocks) => blocks,
@@ -163,16 +177,13 @@ pub(super) fn plan(
             Ok(IoPlan { command, data: None, then })
         }
         Command::Deallocate { ranges, .. } => {
-            if !facts.identity.supports_deallocate {
-                return Err(Status::INVALID_OPCODE);
-            }
             if !ranges.iter().all(inside) {
                 return Err(Status::LBA_OUT_OF_RANGE);
             }
             Ok(IoPlan { command, data: None, then: complete })
         }
         Command::ZoneManagementSend { action, .. } => {
-            let extension = facts.identity.zoned.as_ref().ok_or(Status::INVALID_OPCODE)?.descriptor_extension_bytes;
+            let extension = facts.identity.zoned.as_ref().map_or(0, |zoned| zoned.descriptor_extension_bytes);
             let data = match action {
                 ZoneSendAction::SetDescriptorExtension => {
                     // Without extensions there is nothing to set (ZNS 3.4.3.1.7).
@@ -184,9 +195,6 @@ pub(super) fn plan(
             Ok(IoPlan { command, data, then: complete })
         }
         Command::ZoneManagementReceive { bytes, .. } => {
-            if facts.identity.zoned.is_none() {
-                return Err(Status::INVALID_OPCODE);
-            }
             let bytes = *bytes;
             check_transfer(facts, bytes.into(), None)?;
             Ok(IoPlan { command, data: None, then: Then::Complete { bytes } })

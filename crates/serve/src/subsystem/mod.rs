@@ -37,21 +37,18 @@ mod facts;
 mod features;
 mod health;
 mod identifiers;
+mod interface;
 mod io;
-#[cfg(test)]
-mod tests;
+mod notices;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use nvme::{
-    AsynchronousEvent, Command, CommandId, CompletionEntry, CompletionStatus, CriticalWarning, Lba, NamespaceId,
-    QueueId, ShutdownStatus, Status, SubmissionEntry,
-};
+use nvme::{Command, CommandId, QueueId, Status, SubmissionEntry};
 use units::Nanos;
 
 use self::connection::Connection;
-use self::controller::{Controller, Kind};
+use self::controller::Controller;
 use self::execution::{Completion, Failure, status_field};
 use self::facts::Facts;
 use self::health::Health;
@@ -61,118 +58,7 @@ use crate::backend::Request;
 pub use self::authentication::{HostCredentials, Secret, SecretError};
 pub use self::config::{Entropy, SubsystemConfig, SubsystemError};
 pub use self::identifiers::Identifiers;
-
-/// A transport connection: the transport's own number for it, never used twice.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct ConnectionId(pub u64);
-
-/// A request to the device, from [`Reaction::Submit`] until
-/// [`Subsystem::device_done`].
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Token(pub u64);
-
-/// The data that goes with a command, by what the command itself says.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Transfer {
-    /// None.
-    None,
-    /// The host sends `bytes` bytes. A longer SGL is no error: hosts send whole
-    /// pages of Dataset Management ranges.
-    HostToController {
-        /// Bytes that the command needs.
-        bytes: u32,
-    },
-    /// The controller sends at most `bytes` bytes.
-    ControllerToHost {
-        /// Most bytes of an answer's data.
-        bytes: u32,
-    },
-}
-
-/// A command's completion and its data.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Answer {
-    /// The queue the command came from (0: admin).
-    pub queue: QueueId,
-    /// The command.
-    pub cid: CommandId,
-    /// Command specific, Dword 0.
-    pub dw0: u32,
-    /// Command specific, Dword 1.
-    pub dw1: u32,
-    /// SQ Head Pointer; `None` where the host disabled SQ flow control in its
-    /// Connect (Base 3.3.1.2), which makes the field reserved. The answer to that
-    /// Connect itself has FFFFh there (Base 6.3).
-    pub sqhd: Option<u16>,
-    /// How the command ended.
-    pub status: CompletionStatus,
-    /// Data for the host; empty on failure and for most commands.
-    pub data: Box<[u8]>,
-    /// Whether the connection is to be closed once the answer has gone out.
-    pub close: bool,
-}
-
-impl Answer {
-    /// The completion queue entry of the response capsule.
-    pub fn entry(&self) -> CompletionEntry {
-        let mut entry = CompletionEntry::new(self.queue, self.cid, self.sqhd.unwrap_or(0), self.status);
-        entry.dw0 = self.dw0.into();
-        entry.dw1 = self.dw1.into();
-        entry
-    }
-}
-
-/// A request that the device is to carry out.
-#[derive(Debug)]
-pub struct DeviceRequest {
-    /// To be given back with the outcome.
-    pub token: Token,
-    /// The queue to submit on: 0 for the first I/O queue. Taken modulo the
-    /// device's queues.
-    pub queue: usize,
-    /// The namespace.
-    pub nsid: NamespaceId,
-    /// What to do.
-    pub request: Request,
-}
-
-/// What comes of a command, or of a device request's end.
-#[derive(Debug)]
-pub enum Reaction {
-    /// The command is complete.
-    Complete(Answer),
-    /// The device is to do this first.
-    Submit(DeviceRequest),
-    /// The answer comes out of a later [`Subsystem::poll`], if ever (Asynchronous
-    /// Event Request).
-    Held,
-}
-
-/// Why a connection is to be closed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum CloseReason {
-    /// The host sent no Keep Alive within its timeout (Base 3.9).
-    KeepAliveExpired,
-    /// The controller was reset or shut down (Base 3.7.2): its I/O queues go.
-    ControllerReset,
-    /// The controller's admin connection has gone: its I/O queues go.
-    AdminQueueClosed,
-    /// No Connect command came in time.
-    ConnectTimeout,
-    /// Authentication failed or took too long.
-    Authentication,
-}
-
-/// What [`Subsystem::poll`] asks of the transport.
-#[derive(Debug)]
-pub enum Event {
-    /// A held command is complete.
-    Answer(ConnectionId, Answer),
-    /// Close the connection, and say so with [`Subsystem::closed`].
-    Close(ConnectionId, CloseReason),
-    /// The device is to do this.
-    Submit(DeviceRequest),
-}
+pub use self::interface::{Answer, CloseReason, ConnectionId, DeviceRequest, Event, Reaction, Token, Transfer};
 
 /// How a command goes on.
 enum Step {
@@ -456,108 +342,6 @@ impl Subsystem {
         }
     }
 
-    /// The device has lost its power: nobody will hear again of its requests under
-    /// way. Their commands are answered, by the next [`poll`](Self::poll), with
-    /// Commands Aborted due to Power Loss Notification.
-    pub fn power_lost(&mut self, now: Nanos) {
-        self.powered = false;
-        let shut_down = |controller: &Controller| controller.status.shutdown == ShutdownStatus::Complete;
-        let io = self.controllers.values().filter(|controller| controller.kind == Kind::Io);
-        self.health.power_lost(io.fold(true, |all, controller| all && shut_down(controller)));
-        for purpose in std::mem::take(&mut self.requests).into_values() {
-            match purpose {
-                Purpose::Shutdown { cntlid } => self.shutdown_done(cntlid, false),
-                Purpose::Command { connection: id, entry, .. } => {
-                    self.health.ended(now);
-                    let alive = self.connections.get(&id).is_some_and(|connection| !connection.closing);
-                    if let Some(queue) = self.queue_of(id).filter(|_| alive) {
-                        let status = Status::ABORTED_POWER_LOSS;
-                        self.log_failure(id, &entry, status);
-                        let answer = self.answer(id, queue, entry.command_id(), Err(status.into()));
-                        self.events.push(Event::Answer(id, answer));
-                    }
-                }
-            }
-        }
-    }
-
-    /// The device has its power back.
-    pub fn power_restored(&mut self, now: Nanos) {
-        let _ = now;
-        self.powered = true;
-        self.health.power_restored();
-    }
-
-    /// Zones changed without a host's command (a zone went read-only or offline,
-    /// or was finished): hosts that enabled the event are told (ZNS 4.1.4.1).
-    pub fn zones_changed(&mut self, now: Nanos, nsid: NamespaceId, zones: &[Lba]) {
-        let _ = now;
-        if self.facts.identity.zoned.is_none() || self.facts.blocks(nsid).is_none() || zones.is_empty() {
-            return;
-        }
-        for controller in self.io_controllers() {
-            controller.events.zones_changed(nsid, zones);
-            controller.happened(AsynchronousEvent::ZONE_CHANGED);
-        }
-    }
-
-    /// A namespace's attributes changed (Base 5.16.1.5).
-    pub fn namespace_changed(&mut self, now: Nanos, nsid: NamespaceId) {
-        let _ = now;
-        if self.facts.blocks(nsid).is_none() {
-            return;
-        }
-        for controller in self.io_controllers() {
-            controller.events.namespace_changed(nsid);
-            controller.happened(AsynchronousEvent::NAMESPACE_CHANGED);
-        }
-    }
-
-    /// SMART's Critical Warning is now `warning`; hosts that enabled the event of a
-    /// bit that has come are told.
-    pub fn set_critical_warning(&mut self, now: Nanos, warning: CriticalWarning) {
-        let _ = now;
-        let new = warning.difference(self.health.warning);
-        self.health.warning = warning;
-        for controller in self.io_controllers() {
-            let told = [
-                (CriticalWarning::SPARE, AsynchronousEvent::SPARE),
-                (CriticalWarning::TEMPERATURE, AsynchronousEvent::TEMPERATURE),
-                (CriticalWarning::RELIABILITY, AsynchronousEvent::RELIABILITY),
-                (CriticalWarning::READ_ONLY, AsynchronousEvent::RELIABILITY),
-                (CriticalWarning::VOLATILE_MEMORY_BACKUP, AsynchronousEvent::RELIABILITY),
-            ];
-            for (_, event) in told.into_iter().filter(|(bit, _)| new.contains(*bit)) {
-                controller.happened(event);
-            }
-        }
-    }
-
-    /// The device can no longer be used: every I/O controller has Controller Fatal
-    /// Status, and takes nothing but properties until it is reset (Base 9.5).
-    pub fn fail(&mut self, now: Nanos) {
-        let _ = now;
-        for controller in self.io_controllers() {
-            controller.status.fatal = true;
-            controller.happened(AsynchronousEvent::PERSISTENT_INTERNAL_ERROR);
-        }
-    }
-
-    /// Changes which hosts may connect; discovery controllers tell theirs that the
-    /// log page has changed. Hosts that are connected stay.
-    pub fn set_allowed_hosts(&mut self, now: Nanos, hosts: Vec<String>) {
-        let _ = now;
-        self.config.allowed_hosts = hosts;
-        self.generation += 1;
-        for controller in self.controllers.values_mut().filter(|controller| controller.is_discovery()) {
-            controller.happened(AsynchronousEvent::DISCOVERY_CHANGED);
-        }
-    }
-
-    fn io_controllers(&mut self) -> impl Iterator<Item = &mut Controller> {
-        self.controllers.values_mut().filter(|controller| !controller.is_discovery())
-    }
-
     /// Notes that a command has come: which queue it is of, and whether its
     /// identifier was free.
     fn fetch(&mut self, now: Nanos, id: ConnectionId, entry: &SubmissionEntry) -> (Option<QueueId>, bool) {
@@ -673,42 +457,6 @@ impl Subsystem {
         {
             connection.closing = true;
             self.events.push(Event::Close(id, reason));
-        }
-    }
-
-    /// A controller whose host has gone silent: Controller Fatal Status, and all of
-    /// its connections are closed (Base 3.9).
-    fn give_up(&mut self, cntlid: u16) {
-        let Some(controller) = self.controllers.get_mut(&cntlid) else { return };
-        controller.status.fatal = true;
-        let connections = controller.io_queues.values().copied().chain([controller.admin]).collect::<Vec<_>>();
-        for connection in connections {
-            self.close(connection, CloseReason::KeepAliveExpired);
-        }
-    }
-
-    /// Completes Asynchronous Event Requests that have an event.
-    fn tell_events(&mut self) {
-        for cntlid in self.controllers.keys().copied().collect::<Vec<_>>() {
-            while let Some(controller) = self.controllers.get_mut(&cntlid)
-                && let admin = controller.admin
-                && let Some((cid, event)) = controller.events.next()
-            {
-                let answer = self.answer(admin, QueueId(0), cid, Ok(Completion::dword(event.dword())));
-                self.events.push(Event::Answer(admin, answer));
-            }
-        }
-    }
-
-    /// The flush of a shutdown has ended; a shutdown that lost data is no shutdown.
-    fn shutdown_done(&mut self, cntlid: u16, flushed: bool) {
-        let Some(controller) = self.controllers.get_mut(&cntlid) else { return };
-        if controller.status.shutdown != ShutdownStatus::Occurring {
-            return;
-        }
-        match flushed {
-            true => controller.status.shutdown = ShutdownStatus::Complete,
-            false => controller.status.fatal = true,
         }
     }
 }

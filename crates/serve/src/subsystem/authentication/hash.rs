@@ -72,23 +72,48 @@ impl Exchanged<'_> {
 mod tests {
     use super::*;
 
+    fn hex(bytes: &[u8]) -> String {
+        bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
     /// RFC 4231, test case 2.
     #[test]
-    fn published_vectors() {
-        let (key, data) = (b"Jefe", b"what do ya want for nothing?");
-        for (hash, head, tail) in [
-            (AuthenticationHash::Sha256, [0x5b, 0xdc, 0xc1, 0x46], [0x64, 0xec, 0x38, 0x43]),
-            (AuthenticationHash::Sha384, [0xaf, 0x45, 0xd2, 0xe3], [0x8e, 0x22, 0x40, 0x0e]),
-            (AuthenticationHash::Sha512, [0x16, 0x4b, 0x7a, 0x7b], [0x48, 0x5c, 0x1c, 0xe5]),
+    fn published_vector() {
+        let parts: [&[u8]; 2] = [b"what do ya want ", b"for nothing?"];
+        let mac = keyed(AuthenticationHash::Sha256, b"Jefe", &parts);
+        assert_eq!(hex(&mac), "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
+    }
+
+    /// Responses of the three hash functions with a transformed key and a shared
+    /// secret, computed with Python's hmac and hashlib.
+    #[test]
+    fn responses_of_another_implementation() {
+        let (host, subsystem) = ("nqn.2014-08.org.example:host", "nqn.2014-08.org.example:subsystem");
+        let exchanged = Exchanged { sequence: 0x0102_0304, transaction: 0x0506, secure_channel: 0, host, subsystem };
+        let secret = (0..256_u32).map(|index| (index * 7) as u8).collect::<Vec<_>>();
+        for (hash, r1, r2) in [
+            (
+                AuthenticationHash::Sha256,
+                "b01fcba5ccee7c43326ecb84bb0586540b677f6d9c5da7d5ab9f701d56bef38e",
+                "ed37aa807f44d7e5d5119702567062a1de716d9dce1abab2dca660c2ea359238",
+            ),
+            (
+                AuthenticationHash::Sha384,
+                "22c1b18e48dd4a0d6ba44c5e457ff7339127b3f787ef653d47b870c3ef36ad7fee54f067833a5397541f2db613d679f3",
+                "e30b628ee234798145e61f61f347673a48ce4909f22d5fbcd44ccd0052b604f2affefae82855a54ca59bc4e7f6c7db29",
+            ),
+            (
+                AuthenticationHash::Sha512,
+                "01088dd345c3a01b0c60c0fdcfc6f4ccd0656503cb5b3fc3c8f91ea656f7b6798e6715fab9856ef5496d1b689126c517aa42c3dba1e2039461f50b7eeb03dbb9",
+                "09da992e82e9b5ea17e8ae353795a3a9c0161cae9079f0a1be6740d4614cb4d8aa20d10a8aff75368424db3ead213b316898334f92fcdf81d44c3655573dd800",
+            ),
         ] {
-            let whole = keyed(hash, key, &[data]);
-            let split = keyed(hash, key, &[&data[..5], &data[5..]]);
-            assert_eq!(whole, split);
-            assert_eq!(whole.len(), hash.bytes());
-            assert_eq!(whole[..4], head);
-            if hash != AuthenticationHash::Sha512 && hash != AuthenticationHash::Sha384 {
-                assert_eq!(whole[28..], tail);
-            }
+            let key = (0..hash.bytes() as u8).collect::<Vec<_>>();
+            let challenge = key.iter().map(|byte| 255 - byte).collect::<Vec<_>>();
+            let key_of = |nqn: &str| keyed(hash, &key, &[nqn.as_bytes(), b"NVMe-over-Fabrics"]);
+            let augmented = augmented(hash, &secret, &challenge);
+            assert_eq!(hex(&exchanged.host_response(hash, &key_of(host), &augmented)), r1);
+            assert_eq!(hex(&exchanged.controller_response(hash, &key_of(subsystem), &augmented)), r2);
         }
     }
 }
