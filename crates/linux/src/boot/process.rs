@@ -56,8 +56,8 @@ impl Boot<'_> {
             // It waits for jitter that a jumping clock does not have.
             "initcall_blacklist=jent_mod_init".into(),
             "panic=-1".into(),
-            "stderr=1".into(),
             "con=null".into(),
+            "con0=null,fd:2".into(),
             "ssl=null".into(),
             "null_blk.nr_devices=0".into(),
             format!("hostfd={}", numbers.join(",")).into(),
@@ -88,10 +88,14 @@ impl Boot<'_> {
         let kept: Vec<RawFd> = self.channels.iter().chain(&self.terminal).map(AsRawFd::as_raw_fd).collect();
         // Above the numbers they are to get, so that none is overwritten before it is copied.
         let above = FIRST_CHANNEL + kept.len() as RawFd;
-        // SAFETY: between fork and exec the closure makes only fcntl and dup2 calls, which are
+        // SAFETY: between fork and exec the closure makes only personality, fcntl and dup2 calls, which are
         // async-signal-safe; it neither allocates nor touches a lock.
         unsafe {
             command.pre_exec(move || {
+                // The place of the host's heap decides how much memory the kernel has.
+                if libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong) < 0 {
+                    return Err(std::io::Error::last_os_error());
+                }
                 for (fd, target) in kept.iter().zip(FIRST_CHANNEL..) {
                     let copy = libc::fcntl(*fd, libc::F_DUPFD_CLOEXEC, above);
                     if copy < 0 || libc::dup2(copy, target) < 0 {

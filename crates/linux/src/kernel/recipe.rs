@@ -25,13 +25,13 @@ const PATCHES: &[(&str, &str)] = patches![
     "0002-um-time-travel-rdtsc-reads-virtual-time.patch",
     "0003-um-channels-to-descriptors-of-the-host.patch",
     "0004-um-time-travel-stop-the-clock-at-a-console.patch",
-    "0005-um-random-numbers-without-the-command-line.patch",
+    "0005-um-time-travel-random-numbers-without-the-host.patch",
 ];
 
 impl Recipe {
     /// The recipe in the repository, `crates/linux/kernel`.
     pub const fn built_in() -> Self {
-        Self { config: include_str!("../../kernel/plumb.config"), patches: PATCHES, objects: 1330 }
+        Self { config: include_str!("../../kernel/plumb.config"), patches: PATCHES, objects: 1130 }
     }
 
     /// Twelve hexadecimal digits that change with it.
