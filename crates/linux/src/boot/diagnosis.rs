@@ -17,10 +17,24 @@ pub(super) fn killed_for_memory(log: &str) -> Option<&str> {
     log.lines().find_map(|line| line.find("Out of memory: Killed process").map(|at| &line[at..]))
 }
 
+/// What a kernel says that cannot map a page of a process: on the host each piece of scattered memory is a
+/// mapping of its own, and their number is limited.
+pub(super) fn out_of_mappings(log: &str) -> Option<LinuxError> {
+    let said = ["vm.max_map_count", "Error flushing stub syscalls: 12"].iter().any(|words| log.contains(words));
+    said.then(|| LinuxError::Guest {
+        message: "a process inside uses more memory than the host's vm.max_map_count allows it to map in pieces:                   make the device smaller (--set), or `sysctl vm.max_map_count=1000000` on the host"
+            .to_owned(),
+        log: String::new(),
+    })
+}
+
 /// Why a guest that said nothing more has stopped.
 pub(super) fn silent_end(log: &str, memory_bytes: u64, status: &str) -> LinuxError {
     let panic = log.lines().find_map(|line| line.split_once("Kernel panic - not syncing: ").map(|(_, reason)| reason));
     let said = tail(log);
+    if let Some(error) = out_of_mappings(log) {
+        return error;
+    }
     match panic {
         Some(reason) if reason.contains("going to sleep forever") => LinuxError::Deadlock { log: said },
         Some(reason) if reason.contains("Out of memory") || reason.contains("out of memory") => {
@@ -57,6 +71,7 @@ mod tests {
             matches!(of(killed), LinuxError::OutOfMemory { memory_mib: 1024, victim, .. } if victim.ends_with("77 (plumb)"))
         );
         assert!(matches!(of(""), LinuxError::Guest { .. }));
+        assert!(of("userspace - Error flushing stub syscalls: 12").to_string().contains("vm.max_map_count"));
         assert_eq!(killed_for_memory("Memory cgroup out of memory: Killed process 5 (x)"), None);
         let long: String = (0..100).map(|line| format!("{line}\n")).collect();
         assert!(tail(&long).starts_with("80\n"));

@@ -108,9 +108,10 @@ fn outcome(
             Report::Served { report } => device = Some(report),
             Report::Done => finished = true,
             Report::Failed { message } => {
-                return Err(match diagnosis::killed_for_memory(&log) {
-                    Some(victim) => out_of_memory(run, victim, &log),
-                    None => LinuxError::Guest { message, log: String::new() },
+                return Err(match (diagnosis::killed_for_memory(&log), diagnosis::out_of_mappings(&log)) {
+                    (Some(victim), _) => out_of_memory(run, victim, &log),
+                    (None, Some(error)) => error,
+                    (None, None) => LinuxError::Guest { message, log: String::new() },
                 });
             }
         }

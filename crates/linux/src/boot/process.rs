@@ -56,6 +56,8 @@ impl Boot<'_> {
             // It waits for jitter that a jumping clock does not have.
             "initcall_blacklist=jent_mod_init".into(),
             "panic=-1".into(),
+            // Otherwise it is appended, and becomes an argument of the first process.
+            "console=tty0".into(),
             "con=null".into(),
             "con0=null,fd:2".into(),
             "ssl=null".into(),

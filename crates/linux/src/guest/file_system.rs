@@ -20,20 +20,26 @@ struct Maker {
     /// The Debian package that holds it.
     package: &'static str,
     arguments: &'static [&'static str],
+    /// Further ones for a device without zones: they leave the discard of the whole device out. A fresh one
+    /// needs none, and it would touch every page of the model's tables (see `docs/linux.md`, Limits).
+    conventional: &'static [&'static str],
     /// Further ones for a device with zones.
     zoned: &'static [&'static str],
 }
 
 fn maker(file_system: FileSystem) -> Option<Maker> {
-    let maker = |program, package, arguments, zoned| Some(Maker { program, package, arguments, zoned });
+    let maker = |program, package, arguments, conventional, zoned| {
+        Some(Maker { program, package, arguments, conventional, zoned })
+    };
     match file_system {
         FileSystem::None | FileSystem::Zonefs => None,
-        FileSystem::Ext4 => maker("mkfs.ext4", "e2fsprogs", &["-q", "-F"], &[]),
-        FileSystem::Xfs => maker("mkfs.xfs", "xfsprogs", &["-q", "-f"], &[]),
+        FileSystem::Ext4 => maker("mkfs.ext4", "e2fsprogs", &["-q", "-F"], &["-E", "nodiscard"], &[]),
+        FileSystem::Xfs => maker("mkfs.xfs", "xfsprogs", &["-q", "-f"], &["-K"], &[]),
         FileSystem::Btrfs => {
-            maker("mkfs.btrfs", "btrfs-progs", &["-q", "-f"], &["-O", "zoned", "-d", "single", "-m", "single"])
+            let zoned = &["-O", "zoned", "-d", "single", "-m", "single"];
+            maker("mkfs.btrfs", "btrfs-progs", &["-q", "-f"], &["-K"], zoned)
         }
-        FileSystem::F2fs => maker("mkfs.f2fs", "f2fs-tools", &["-q", "-f"], &["-m"]),
+        FileSystem::F2fs => maker("mkfs.f2fs", "f2fs-tools", &["-q", "-f"], &["-t", "0"], &["-m"]),
     }
 }
 
@@ -43,9 +49,7 @@ pub(super) fn make_and_mount(plan: &Plan, node: &str, log: &File) -> Result<Opti
     let mut mounted = node.to_owned();
     if let Some(maker) = maker(plan.file_system) {
         let mut words: Vec<&str> = maker.arguments.to_vec();
-        if plan.zoned {
-            words.extend(maker.zoned);
-        }
+        words.extend(if plan.zoned { maker.zoned } else { maker.conventional });
         words.extend(plan.mkfs_options.iter().map(String::as_str));
         if plan.zoned && plan.file_system == FileSystem::F2fs {
             mounted = metadata_device(node)?.make()?;
