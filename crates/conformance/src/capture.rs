@@ -11,8 +11,12 @@ use crate::{Error, host};
 pub struct Verdict {
     /// How many PDUs of each type (NVMe/TCP transport specification 1.0, table 16), by type number.
     pub pdus: BTreeMap<u8, u64>,
-    /// Packets that are malformed or that the dissector has an error-level remark on.
+    /// Header and data digests that the dissector computed itself and found right.
+    pub good_digests: u64,
+    /// Packets with a wrong digest, or that are malformed, or that the dissector has an error-level remark on.
     pub malformed: Vec<String>,
+    /// Packets at which the dissector itself failed (an assertion in Wireshark): nothing is known of them.
+    pub undissected: u64,
     /// TCP segments that the capture lost; then the verdict says little.
     pub lost: u64,
 }
@@ -22,30 +26,38 @@ pub fn nvme_tcp(capture: &Path, port: u16) -> Result<Verdict, Error> {
     let tshark = host::require("tshark", "tshark")?;
     let dissect = |filter: &str, fields: &[&str]| -> Result<String, Error> {
         let mut command = Command::new(&tshark);
-        command.arg("-n").arg("-r").arg(capture).args([
-            "-d",
-            &format!("tcp.port=={port},nvme-tcp"),
-            "-Y",
-            filter,
-            "-T",
-            "fields",
-        ]);
+        command.args(["-o", "nvme-tcp.check_hdgst:TRUE", "-o", "nvme-tcp.check_ddgst:TRUE"]);
+        command.args(["-d", &format!("tcp.port=={port},nvme-tcp"), "-n", "-T", "fields", "-Y", filter]);
         for field in fields {
             command.args(["-e", field]);
         }
-        host::text(&mut command)
+        host::text(command.arg("-r").arg(capture))
     };
     let mut pdus = BTreeMap::new();
     // A packet may hold several PDUs: their types are listed with commas.
-    for kind in dissect("nvme-tcp", &["nvme-tcp.type"])?.split([',', '\n']).filter(|kind| !kind.is_empty()) {
+    for kind in listed(&dissect("nvme-tcp", &["nvme-tcp.type"])?) {
         let kind = kind.parse().map_err(|_| Error::answer("tshark", format!("PDU type {kind:?}")))?;
         *pdus.entry(kind).or_insert(0) += 1;
     }
-    let malformed = dissect(
-        "_ws.malformed || (nvme-tcp && _ws.expert.severity == error)",
-        &["frame.number", "_ws.expert.message"],
-    )?;
-    let lost =
-        dissect("tcp.analysis.lost_segment || tcp.analysis.ack_lost_segment", &["frame.number"])?.lines().count();
-    Ok(Verdict { pdus, malformed: malformed.lines().map(str::to_owned).collect(), lost: lost as u64 })
+    // proto.h of Wireshark: a checksum is bad (0), good (1) or unverified (2).
+    let statuses = dissect("nvme-tcp", &["nvme-tcp.hdgst.status", "nvme-tcp.ddgst.status"])?;
+    let good_digests = listed(&statuses).filter(|status| *status == "1").count() as u64;
+    let bad = "nvme-tcp.hdgst.status == 0 || nvme-tcp.ddgst.status == 0";
+    let remarks = format!("_ws.malformed || (nvme-tcp && _ws.expert.severity == error) || {bad}");
+    let remarks = dissect(&remarks, &["frame.number", "_ws.expert.message"])?;
+    let (undissected, malformed): (Vec<&str>, Vec<&str>) =
+        remarks.lines().partition(|line| line.contains("failed assertion"));
+    let lost = dissect("tcp.analysis.lost_segment || tcp.analysis.ack_lost_segment", &["frame.number"])?;
+    Ok(Verdict {
+        pdus,
+        good_digests,
+        malformed: malformed.into_iter().map(str::to_owned).collect(),
+        undissected: undissected.len() as u64,
+        lost: lost.lines().count() as u64,
+    })
+}
+
+/// The values of fields as tshark prints them, one packet a line.
+fn listed(text: &str) -> impl Iterator<Item = &str> {
+    text.split([',', '\t', '\n']).filter(|value| !value.is_empty())
 }

@@ -10,7 +10,10 @@ use common::{guest, judge_long, transcript};
 use plumb_conformance::{Error, Series, fio_source};
 
 /// 160 zones of 16 MiB with a capacity of 12 MiB, at most 14 open: both devices.
+///
+/// Without native multipath, because the suite sets the I/O scheduler, which a multipath device does not have.
 const SERVED: &str = "\
+need core modprobe nvme_core multipath=0
 need modules modprobe -a nvme-tcp mq-deadline
 nqn=nqn.2014-08.org.example:zoned
 serve zoned --device wd-zn540 --set namespaces=[160] --set zone.size=\"16MiB\" --set zone.capacity=\"12MiB\" \
@@ -24,6 +27,7 @@ unserve zoned
 
 const KERNELS_OWN: &str = "\
 need null_blk modprobe null_blk nr_devices=0
+need core modprobe nvme_core multipath=0
 need modules modprobe -a nvme-tcp nvmet-tcp mq-deadline
 nqn=nqn.2014-08.org.example:zoned
 need device null_block zoned 2560 4096 zoned=1 zone_size=16 zone_capacity=12 zone_max_open=14 zone_max_active=14

@@ -4,6 +4,7 @@
 mod common;
 
 use common::{guest, judge, judge_long, run};
+use plumb_conformance::capture::Verdict;
 use plumb_conformance::{Error, Guest, HOST_NQN, Report, Series, capture, host};
 
 /// Zones small enough for a guest's memory on the flash of a real drive: 160 zones of 16 MiB, of which 12 MiB hold data.
@@ -26,15 +27,17 @@ fn with_capture(series: Series) -> Result<Guest, Error> {
 
 /// Wireshark's dissector finds nothing malformed in the script's captures, and all types of PDU that `wanted` names
 /// (NVMe/TCP transport specification 1.0, table 16).
-fn judge_capture(report: &Report, name: &str, wanted: &[u8]) -> Result<(), Error> {
+fn judge_capture(report: &Report, name: &str, wanted: &[u8]) -> Result<Verdict, Error> {
     let verdict = capture::nvme_tcp(&report.folder().join("out").join(format!("{name}.pcapng")), 4420)?;
-    println!("{name}: PDUs by type {:?}, {} segments lost by the capture", verdict.pdus, verdict.lost);
+    println!("{name}: {verdict:?}");
     assert_eq!(verdict.malformed, Vec::<String>::new(), "{name}");
     assert_eq!(verdict.lost, 0, "{name}: the capture has gaps");
     for kind in wanted {
         assert!(verdict.pdus.contains_key(kind), "{name}: no PDU of type {kind} in {:?}", verdict.pdus);
     }
-    Ok(())
+    // Wireshark 4.0 fails an assertion of its own at the answers of one Get Features.
+    assert!(verdict.undissected <= 2, "{name}: {verdict:?}");
+    Ok(verdict)
 }
 
 fn conventional(series: Series) -> Result<(), Error> {
@@ -92,7 +95,9 @@ unserve ssd
     assert_eq!(report.value("queues")?, "3");
     // ICReq, ICResp, commands, responses, data both ways, R2T.
     judge_capture(&report, "commands", &[0, 1, 4, 5, 6, 7, 9])?;
-    judge_capture(&report, "digests", &[0, 1, 4, 5, 6, 7, 9])
+    let verdict = judge_capture(&report, "digests", &[0, 1, 4, 5, 6, 7, 9])?;
+    assert!(verdict.good_digests > 20, "{verdict:?}");
+    Ok(())
 }
 
 #[test]
@@ -115,8 +120,9 @@ need attach attach $nqn
 device=$(fabric $nqn)
 zoned_commands $device
 capture_end zones
-check plain-attach port=4421 attach nqn.2014-08.org.example:plain
+port=4421 check plain-attach attach nqn.2014-08.org.example:plain
 zoned_filesystems $device $(fabric nqn.2014-08.org.example:plain) {file_systems}
+check emptied blkzone reset $device
 check finished blkzone finish -o 0 -c 1 $device
 check written dd if=/tmp/pattern of=$device bs=64k count=128 seek=256 oflag=direct status=none
 blkzone report -c 3 $device >/share/out/zones-before
@@ -146,7 +152,7 @@ unserve zoned
     assert_eq!(zone(0)["wptr"], 8, "two appends of four blocks: {zones}");
     assert_eq!(zone(0)["cap"], 3072);
     assert_eq!(report.json("report-full")?["nr_zones"], 1);
-    judge_capture(&report, "zones", &[0, 1, 4, 5, 6, 7, 9])
+    judge_capture(&report, "zones", &[0, 1, 4, 5, 6, 7, 9]).map(drop)
 }
 
 fn state_number(name: &str) -> u64 {
