@@ -27,11 +27,16 @@ fn main() -> ExitCode {
 }
 
 fn run(args: &[String]) -> Result<(), Box<dyn Error>> {
-    let [latency, size] = args else { return Err("usage: ublk_latency LATENCY SIZE".into()) };
+    let (latency, size, calibrate) = match args {
+        [latency, size] => (latency, size, true),
+        [latency, size, last] if last == "uncalibrated" => (latency, size, false),
+        _ => return Err("usage: ublk_latency LATENCY SIZE [uncalibrated]".into()),
+    };
     let (latency, size): (Nanos, ByteSize) = (latency.parse()?, size.parse()?);
     let stop = Stop::on_signals(&[libc::SIGTERM, libc::SIGINT])?;
     let device = Box::new(NullDevice::new(size.0 / u64::from(LBA_BYTES), LBA_BYTES, latency));
-    let report = ublk::Server::open(None)?.run(device, &ServeOptions::default(), &stop)?;
+    let report =
+        ublk::Server::open(None)?.run(device, &ServeOptions { calibrate, ..ServeOptions::default() }, &stop)?;
     println!("{report}");
     Ok(())
 }
