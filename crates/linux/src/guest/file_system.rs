@@ -52,11 +52,15 @@ pub(super) fn make_and_mount(plan: &Plan, node: &str, log: &File) -> Result<Opti
         words.extend(if plan.zoned { maker.zoned } else { maker.conventional });
         words.extend(plan.mkfs_options.iter().map(String::as_str));
         if plan.zoned && plan.file_system == FileSystem::F2fs {
-            mounted = metadata_device(node)?.make()?;
             words.extend(["-c", node]);
+            mounted = beside_metadata(node, |metadata| {
+                let words: Vec<&str> = words.iter().copied().chain([metadata]).collect();
+                run(maker.program, &words, maker.package, log)
+            })?;
+        } else {
+            words.push(node);
+            run(maker.program, &words, maker.package, log)?;
         }
-        words.push(&mounted);
-        run(maker.program, &words, maker.package, log)?;
     } else {
         zonefs::make(Path::new(node))?;
     }
@@ -72,15 +76,26 @@ pub(super) fn make_and_mount(plan: &Plan, node: &str, log: &File) -> Result<Opti
 }
 
 /// F2FS updates its metadata in place, which a device of sequential zones alone does not take: it lies on a
-/// small conventional device in memory, without latency.
-fn metadata_device(node: &str) -> Result<MemoryDevice, GuestError> {
+/// conventional device in memory, without latency. That is the smallest in whole zones on which `make`
+/// succeeds, so that data and nodes have no room there. Its node.
+fn beside_metadata(node: &str, make: impl Fn(&str) -> Result<(), GuestError>) -> Result<String, GuestError> {
+    const MOST_ZONES: u64 = 16;
     let name = Path::new(node).file_name().unwrap_or_default();
-    let path = Path::new("/sys/class/block").join(name).join("size");
-    let text = attempt(fs::read_to_string(&path), || format!("cannot read the size of {node}"))?;
-    let sectors: u64 = text.trim().parse().map_err(|_| GuestError::new(format!("{node} has no size")))?;
-    // Segment summaries take 1/512 of the device, node and segment tables less than 1/256 together.
-    let size_mib = (sectors / 2048 / 100).max(512);
-    Ok(MemoryDevice { name: "plumb-metadata", size_mib, latency_ns: 0 })
+    let path = Path::new("/sys/class/block").join(name).join("queue/chunk_sectors");
+    let text = attempt(fs::read_to_string(&path), || format!("cannot read the zone size of {node}"))?;
+    let sectors: u64 = text.trim().parse().map_err(|_| GuestError::new(format!("{node} has no zones")))?;
+    let zone_mib = (sectors / 2048).max(1);
+    let mut zones = 2;
+    loop {
+        let memory = MemoryDevice { name: "plumb-metadata", size_mib: zones * zone_mib, latency_ns: 0 };
+        let metadata = memory.make()?;
+        match make(&metadata) {
+            Ok(()) => return Ok(metadata),
+            Err(error) if zones == MOST_ZONES => return Err(error),
+            Err(_) => memory.remove()?,
+        }
+        zones += 1;
+    }
 }
 
 /// Runs a program of the host; its output goes to the log, and into the error if it fails.

@@ -1,7 +1,7 @@
 //! The kernel's memory device, set up through configfs (`Documentation/block/null_blk.rst`).
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::error::{GuestError, attempt};
 
@@ -20,9 +20,18 @@ impl MemoryDevice {
     /// Stands in for a modelled device.
     pub(super) const PLAIN: Self = Self { name: "plumb-memory", size_mib: 1024, latency_ns: 80_000 };
 
+    fn folder(self) -> PathBuf {
+        Path::new("/sys/kernel/config/nullb").join(self.name)
+    }
+
+    /// Takes it away.
+    pub(super) fn remove(self) -> Result<(), GuestError> {
+        attempt(fs::remove_dir(self.folder()), || "cannot take the memory device away".to_owned())
+    }
+
     /// Makes it; its node.
     pub(super) fn make(self) -> Result<String, GuestError> {
-        let folder = Path::new("/sys/kernel/config/nullb").join(self.name);
+        let folder = self.folder();
         attempt(fs::create_dir(&folder), || "cannot make a memory device: has the kernel null_blk?".to_owned())?;
         let set = |name: &str, value: u64| {
             let written = fs::write(folder.join(name), value.to_string());

@@ -8,6 +8,11 @@ use units::Nanos;
 use super::events::{Event, Extent, Kind, What};
 
 const SECTOR_BYTES: u64 = 512;
+/// `CLOCK_MONOTONIC`, which the device reads, counts in steps: it may be this much behind the kernel's trace.
+const CLOCK_STEP: Nanos = Nanos(256);
+
+/// A device and a sector of it.
+type Place = ((u32, u32), u64);
 
 /// A request between its events.
 struct Open {
@@ -48,7 +53,7 @@ struct Kernel {
     /// The number last given.
     last: u64,
     /// Bios on their way, oldest first, by device and sector.
-    bios: BTreeMap<((u32, u32), u64), VecDeque<(Nanos, Kind, Extent)>>,
+    bios: BTreeMap<Place, VecDeque<(Nanos, Kind, Extent)>>,
     inserted: BTreeMap<(Kind, Extent), VecDeque<Nanos>>,
     issued: BTreeMap<(Kind, Extent), VecDeque<Open>>,
     nvme: BTreeMap<(u32, u16, u32), Open>,
@@ -78,8 +83,9 @@ impl Kernel {
                 self.bios_of(at, kind, extent, open.request);
             }
             What::NvmeSetUp { controller, queue, command } => {
-                // The driver sets a command up while its request is issued: it is the newest.
-                let request = RequestId(if queue == 0 { 0 } else { self.last });
+                // The driver sets a command up just before it tells of the request's issue. The
+                // controller's own queue has requests of no disk.
+                let request = RequestId(if queue == 0 { 0 } else { self.last + 1 });
                 self.nvme.insert((controller, queue, command), Open { at, request });
             }
             What::NvmeCompleted { controller, queue, command } => {
@@ -158,7 +164,7 @@ fn same_requests(issued: &[Span], device: &[Span], last: u64) -> BTreeMap<Reques
     order.sort_by_key(|span| (span.start, span.request));
     let mut numbers = BTreeMap::new();
     for span in order {
-        let within = |outer: &&&Span| outer.start <= span.start && span.end <= outer.end + Nanos::from_millis(1);
+        let within = |outer: &&&Span| outer.start <= span.start + CLOCK_STEP && span.start <= outer.end;
         let found = by_offset.get_mut(&span.offset).and_then(|queue| {
             let place = queue.iter().position(|outer| within(&outer))?;
             queue.remove(place)
@@ -183,8 +189,8 @@ mod tests {
         vec![
             event(start, What::BioQueued(Kind::Read, EXTENT)),
             event(start + 1, What::Inserted(Kind::Read, EXTENT)),
-            event(start + 5, What::Issued(Kind::Read, EXTENT)),
             event(start + 5, What::NvmeSetUp { controller: 0, queue: 1, command: 7 }),
+            event(start + 5, What::Issued(Kind::Read, EXTENT)),
             event(start + 80, What::NvmeCompleted { controller: 0, queue: 1, command: 7 }),
             event(start + 81, What::Completed(Kind::Read, EXTENT)),
         ]
