@@ -35,8 +35,7 @@ pub enum SubsystemType {
 const FAMILY_IPV4: u8 = 1;
 /// ADRFAM: IPv6.
 const FAMILY_IPV6: u8 = 2;
-/// TREQ bits 1:0: a secure channel is not required.
-const SECURE_CHANNEL_NOT_REQUIRED: u8 = 2;
+/// TREQ bits 1:0 are 00b: without TLS there is nothing to say of a secure channel.
 /// TREQ bit 2: hosts may disable SQ flow control.
 const FLOW_CONTROL_OPTIONAL: u8 = 1 << 2;
 /// EFLAGS bit 1: the discovery service takes explicit persistent connections (EPCSD).
@@ -127,7 +126,7 @@ impl DiscoveryLogEntry {
         entry.trtype = TransportType::Tcp as u8;
         entry.adrfam = if facts.address.is_ipv4() { FAMILY_IPV4 } else { FAMILY_IPV6 };
         entry.subtype = facts.kind as u8;
-        entry.treq = SECURE_CHANNEL_NOT_REQUIRED | FLOW_CONTROL_OPTIONAL;
+        entry.treq = FLOW_CONTROL_OPTIONAL;
         entry.portid = facts.port_id.into();
         entry.cntlid = crate::fabrics::CNTLID_DYNAMIC.into();
         entry.asqsz = facts.admin_queue_entries.into();

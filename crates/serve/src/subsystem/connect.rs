@@ -23,6 +23,9 @@ use super::{CloseReason, ConnectionId, Event, Purpose, Step, Subsystem, Transfer
 const QID_OFFSET: u16 = 42;
 const SQSIZE_OFFSET: u16 = 44;
 
+/// Controller identifiers are 1 to FFEFh; those above mean something else (Base 6.3).
+const CNTLID_MAX: u16 = 0xffef;
+
 /// A Connect command without its data.
 #[derive(Clone, Copy)]
 struct Connect {
@@ -165,7 +168,7 @@ impl Subsystem {
         if data.cntlid.get() != CNTLID_DYNAMIC {
             return Err(invalid(ConnectData::CNTLID_OFFSET, true));
         }
-        if self.controllers.len() >= usize::from(self.config.controllers) {
+        if self.controllers.len() >= usize::from(self.config.controllers.min(CNTLID_MAX)) {
             return Err(Status::CONNECT_CONTROLLER_BUSY.into());
         }
         let cntlid = self.next_cntlid();
@@ -187,10 +190,10 @@ impl Subsystem {
         Ok(cntlid)
     }
 
-    /// A free controller identifier, the longest unused ones first: 1 to FFEFh.
+    /// A free controller identifier, the longest unused ones first.
     fn next_cntlid(&mut self) -> u16 {
         loop {
-            self.last_cntlid = self.last_cntlid % 0xffef + 1;
+            self.last_cntlid = self.last_cntlid % CNTLID_MAX + 1;
             // There are fewer controllers than identifiers.
             if !self.controllers.contains_key(&self.last_cntlid) {
                 return self.last_cntlid;

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod access;
+mod arbitrary;
 mod commands;
 mod controllers;
 mod host;
