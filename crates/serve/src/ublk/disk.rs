@@ -3,6 +3,9 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use nvme::NamespaceId;
 use rustix::io::{Errno as SystemError, pread, pwrite};
@@ -18,6 +21,9 @@ use super::{errno::Errno, zones};
 
 /// Kept in `DeviceInfo::ublksrv_flags`: a device that Plumb made.
 const MARK: u64 = u64::from_le_bytes(*b"plumb\0\0\0");
+
+/// How long the kernel may take to close what a killed server had open.
+const DYING_TIME: Duration = Duration::from_secs(2);
 
 /// A device that has been added and not yet deleted.
 pub(crate) struct Disk {
@@ -170,15 +176,36 @@ fn add(control: &mut Control, id: Option<u32>, info: DeviceInfo, log: &dyn Fn(&s
     };
     match (control.add(id, info), id) {
         (Err(error), Some(taken)) if error.raw_os_error() == Some(libc::EEXIST) => {
-            let found = control.info(taken).map_err(|source| failed(id, source))?;
-            if !is_abandoned(&found) {
-                return Err(UblkError::InUse { id: taken, pid: found.ublksrv_pid });
-            }
+            wait_for_the_dying(control, taken)?;
             log(&format!("ublk device {taken} was left behind by a server that was killed; it is deleted"));
             control.delete(taken)?;
             control.add(id, info).map_err(|source| failed(id, source))
         }
         (added, _) => added.map_err(|source| failed(id, source)),
+    }
+}
+
+/// Waits until nobody serves a device: the process of a killed server is gone
+/// before the kernel has closed what it had open.
+///
+/// # Errors
+///
+/// When it is served by a process that lives, or still held after [`DYING_TIME`].
+fn wait_for_the_dying(control: &mut Control, id: u32) -> Result<(), UblkError> {
+    let deadline = Instant::now() + DYING_TIME;
+    loop {
+        let info = control.info(id).map_err(|source| UblkError::Control { command: "GET_DEV_INFO", id, source })?;
+        if is_abandoned(&info) {
+            return Ok(());
+        }
+        let pid = info.ublksrv_pid;
+        if pid > 0 && Path::new(&format!("/proc/{pid}")).exists() {
+            return Err(UblkError::InUse { id, server: format!("process {pid}") });
+        }
+        if Instant::now() >= deadline {
+            return Err(UblkError::InUse { id, server: "a process that has not started it".to_owned() });
+        }
+        thread::sleep(Duration::from_millis(20));
     }
 }
 

@@ -42,12 +42,12 @@ pub enum UblkError {
         since: &'static str,
     },
     /// Somebody serves a device of this number.
-    #[error("/dev/ublkb{id} is served by process {pid}; stop it or choose another number")]
+    #[error("/dev/ublkb{id} is served by {server}; stop it or choose another number")]
     InUse {
         /// The device.
         id: u32,
-        /// Its server.
-        pid: i32,
+        /// Who serves it, such as `process 123`.
+        server: String,
     },
     /// A control command failed.
     #[error("{command} of ublk device {id}: {source}")]
