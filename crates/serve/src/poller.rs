@@ -86,10 +86,6 @@ impl Poller {
         self.control(libc::EPOLL_CTL_MOD, fd, token, interest.bits())
     }
 
-    pub(crate) fn remove(&self, fd: &impl AsFd) -> io::Result<()> {
-        self.control(libc::EPOLL_CTL_DEL, fd, 0, 0)
-    }
-
     fn control(&self, operation: i32, fd: &impl AsFd, token: u64, events: u32) -> io::Result<()> {
         let mut event = libc::epoll_event { events, u64: token };
         // SAFETY: both descriptors are open for the call and `event` outlives it.

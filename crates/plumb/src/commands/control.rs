@@ -9,12 +9,13 @@ use serde_json::{Value, json};
 use serve::Survival;
 use serve::control::{Client, ClientError, Request, Status, ZoneEventKind, ZonePage};
 use ssd::faults::{FaultId, FaultReport};
-use units::{ByteSize, Nanos};
+use units::Nanos;
 
 use super::Done;
 use super::control_inject::{InjectArguments, describe};
 use crate::failure::Failure;
 use crate::terminal::print_table;
+use crate::watch::prefixed;
 
 /// Where the control socket is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -267,25 +268,25 @@ pub fn time(ns: i64) -> String {
 }
 
 fn show_status(status: &Status) {
-    let line = |name: &str, text: String| println!("{name:<18}{text}");
+    let line = |name: &str, text: String| println!("{name:<20}{text}");
     let power = if status.powered { "on" } else { "OFF" };
     line("device", format!("{}, power {power}, served for {:.1} s", status.model, status.elapsed_ns as f64 / 1e9));
     for namespace in &status.namespaces {
         let zones = if namespace.zones > 0 { format!(", {} zones", namespace.zones) } else { String::new() };
-        let size = ByteSize(namespace.bytes);
-        line("namespace", format!("{}: {size}, blocks of {} bytes{zones}", namespace.nsid, namespace.lba_bytes));
+        let size = prefixed(namespace.bytes as f64);
+        line("namespace", format!("{}: {size}B, blocks of {} bytes{zones}", namespace.nsid, namespace.lba_bytes));
     }
     let clients = status.clients;
     line("clients", format!("{} now, {} so far, {} dropped", clients.connected, clients.accepted, clients.dropped));
     line(
         "requests",
         format!(
-            "{} ({} reads of {} bytes, {} writes of {} bytes), {} outstanding, {} errors",
+            "{} ({} reads of {}B, {} writes of {}B), {} outstanding, {} errors",
             status.requests,
             status.reads,
-            status.read_bytes,
+            prefixed(status.read_bytes as f64),
             status.writes,
-            status.written_bytes,
+            prefixed(status.written_bytes as f64),
             status.outstanding,
             status.errors
         ),
@@ -307,10 +308,8 @@ fn show_status(status: &Status) {
     if let Some(cache) = status.live.write_cache {
         let kept = if cache.power_loss_protected { ", power-loss protected" } else { "" };
         let percent = share(cache.dirty_bytes, cache.capacity_bytes);
-        line(
-            "write cache",
-            format!("{} of {} bytes dirty ({percent:.1}%){kept}", cache.dirty_bytes, cache.capacity_bytes),
-        );
+        let (dirty, capacity) = (prefixed(cache.dirty_bytes as f64), prefixed(cache.capacity_bytes as f64));
+        line("write cache", format!("{dirty}B of {capacity}B dirty ({percent:.1}%){kept}"));
     }
     if let Some(gc) = status.live.garbage_collection {
         let state = if gc.collecting_dies == 0 {
@@ -318,8 +317,8 @@ fn show_status(status: &Status) {
         } else {
             format!("running on {} of {} dies", gc.collecting_dies, gc.total_dies)
         };
-        let (free, all) = (gc.free_blocks, gc.total_blocks);
-        line("garbage collection", format!("{state}; {free} of {all} blocks free, {} bytes moved", gc.moved_bytes));
+        let (free, all, moved) = (gc.free_blocks, gc.total_blocks, prefixed(gc.moved_bytes as f64));
+        line("garbage collection", format!("{state}; {free} of {all} blocks free, {moved}B moved"));
     }
     for zones in &status.live.zones {
         let limit = |limit: Option<u32>| limit.map_or("no limit".to_owned(), |limit| limit.to_string());

@@ -15,6 +15,7 @@ use units::Nanos;
 use crate::commands::Done;
 use crate::failure::Failure;
 use sample::View;
+pub use sample::prefixed;
 
 /// Zones fetched for one picture, in pages of what a reply holds.
 const MAX_PAGES: u32 = 16;

@@ -13,14 +13,14 @@ use crate::commands::control::{share, time};
 
 /// Draws everything.
 pub fn draw(frame: &mut Frame, view: &View) {
-    let [head, top, middle, rest, foot] = Layout::vertical([
-        Constraint::Length(1),
-        Constraint::Length(7),
-        Constraint::Length(5),
-        Constraint::Min(0),
-        Constraint::Length(1),
-    ])
-    .areas(frame.area());
+    // Zones take what room there is, or else the curve does.
+    let (upper, lower) = match view.zones {
+        Some(_) => (Constraint::Length(7), Constraint::Min(0)),
+        None => (Constraint::Min(7), Constraint::Length(0)),
+    };
+    let [head, top, middle, rest, foot] =
+        Layout::vertical([Constraint::Length(1), upper, Constraint::Length(5), lower, Constraint::Length(1)])
+            .areas(frame.area());
     header(frame, head, view);
     let [left, right] = Layout::horizontal([Constraint::Fill(1), Constraint::Length(34)]).areas(top);
     rates(frame, left, view);

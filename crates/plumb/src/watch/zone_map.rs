@@ -48,6 +48,7 @@ fn cell(zones: &[ZoneEntry], capacity_blocks: u64) -> Span<'static> {
     let whole = capacity_blocks.saturating_mul(zones.len() as u64).max(1);
     let sign = match (name, written) {
         ("offline", _) => "x",
+        ("read-only", _) => "r",
         (_, 0) => "·",
         _ => BARS[(written.saturating_mul(8).div_ceil(whole).clamp(1, 8) - 1) as usize],
     };
