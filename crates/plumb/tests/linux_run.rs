@@ -106,7 +106,7 @@ fn a_panic_is_shown_as_one() {
     let mut run = on_memory();
     run.file_system = FileSystem::Ext4;
     run.mount_options = "errors=panic".to_owned();
-    let error = run.script("echo boom > /sys/fs/ext4/*/trigger_fs_error; sync; sleep 1").run(&kernel).unwrap_err();
+    let error = run.script("echo boom | tee /sys/fs/ext4/*/trigger_fs_error; sync; sleep 1").run(&kernel).unwrap_err();
     let LinuxError::Panic { reason, log } = &error else { panic!("{error}") };
     assert!(reason.contains("panic forced after error"), "{reason}");
     assert!(log.contains("boom"), "{log}");

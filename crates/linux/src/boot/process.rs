@@ -88,7 +88,8 @@ impl Boot<'_> {
             .stdout(log("cannot pass on the kernel's log")?)
             .stderr(log("cannot pass on the kernel's log")?);
         let kept: Vec<RawFd> = self.channels.iter().chain(&self.terminal).map(AsRawFd::as_raw_fd).collect();
-        // Above the numbers they are to get, so that none is overwritten before it is copied.
+        let mut copies = kept.clone();
+        // Above the numbers they are to get, so that no copy has one of them.
         let above = FIRST_CHANNEL + kept.len() as RawFd;
         // SAFETY: between fork and exec the closure makes only personality, fcntl and dup2 calls, which are
         // async-signal-safe; it neither allocates nor touches a lock.
@@ -98,9 +99,15 @@ impl Boot<'_> {
                 if libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong) < 0 {
                     return Err(std::io::Error::last_os_error());
                 }
-                for (fd, target) in kept.iter().zip(FIRST_CHANNEL..) {
-                    let copy = libc::fcntl(*fd, libc::F_DUPFD_CLOEXEC, above);
-                    if copy < 0 || libc::dup2(copy, target) < 0 {
+                // All are copied before any number is taken: an original may have one of them.
+                for (copy, fd) in copies.iter_mut().zip(&kept) {
+                    *copy = libc::fcntl(*fd, libc::F_DUPFD_CLOEXEC, above);
+                    if *copy < 0 {
+                        return Err(std::io::Error::last_os_error());
+                    }
+                }
+                for (copy, target) in copies.iter().zip(FIRST_CHANNEL..) {
+                    if libc::dup2(*copy, target) < 0 {
                         return Err(std::io::Error::last_os_error());
                     }
                 }
