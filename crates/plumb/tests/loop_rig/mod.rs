@@ -111,10 +111,7 @@ impl Rig {
                 return line.clone();
             }
             let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                drop(said);
-                panic!("no line `{beginning}…` came");
-            }
+            assert!(!left.is_zero(), "no line `{beginning}…` came:\n{}", said.join("\n"));
             said = changed.wait_timeout(said, left.min(Duration::from_secs(1))).unwrap().0;
         }
     }
