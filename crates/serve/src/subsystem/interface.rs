@@ -9,7 +9,7 @@ use crate::backend::Request;
 pub struct ConnectionId(pub u64);
 
 /// A request to the device, from [`Reaction::Submit`] until
-/// [`Subsystem::device_done`].
+/// [`Subsystem::device_done`](super::Subsystem::device_done).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Token(pub u64);
 
@@ -85,7 +85,7 @@ pub enum Reaction {
     Complete(Answer),
     /// The device is to do this first.
     Submit(DeviceRequest),
-    /// The answer comes out of a later [`Subsystem::poll`], if ever (Asynchronous
+    /// The answer comes out of a later [`Subsystem::poll`](super::Subsystem::poll), if ever (Asynchronous
     /// Event Request).
     Held,
 }
@@ -105,12 +105,12 @@ pub enum CloseReason {
     Authentication,
 }
 
-/// What [`Subsystem::poll`] asks of the transport.
+/// What [`Subsystem::poll`](super::Subsystem::poll) asks of the transport.
 #[derive(Debug)]
 pub enum Event {
     /// A held command is complete.
     Answer(ConnectionId, Answer),
-    /// Close the connection, and say so with [`Subsystem::closed`].
+    /// Close the connection, and say so with [`Subsystem::closed`](super::Subsystem::closed).
     Close(ConnectionId, CloseReason),
     /// The device is to do this.
     Submit(DeviceRequest),
