@@ -206,7 +206,7 @@ mod tests {
         assert_eq!(init(8, 0, 0).unwrap().major, 7);
         assert_eq!(init(6, 0, !0).unwrap_err(), libc::EPROTO);
         // Without asynchronous direct I/O every queue would be one deep.
-        assert_eq!(init(7, 45, !0 & !(1 << 15)).unwrap_err(), libc::EPROTO);
+        assert_eq!(init(7, 45, !(1 << 15)).unwrap_err(), libc::EPROTO);
     }
 
     #[test]
