@@ -160,3 +160,32 @@ fn several_guests_at_once() {
     });
     assert_eq!(outputs, ["0\n", "1\n", "2\n"]);
 }
+
+#[test]
+fn no_privilege_is_needed() {
+    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::process::CommandExt;
+    const NOBODY: u32 = 65_534;
+
+    let Some(kernel) = kernel() else { return };
+    if !has("mkfs.xfs") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let [program, plumb] = ["linux", "plumb"].map(|name| folder.path().join(name));
+    std::fs::copy(kernel.program(), &program).unwrap();
+    std::fs::copy(linux_rig::PLUMB, &plumb).unwrap();
+    let mut command = std::process::Command::new(&plumb);
+    command.args(["linux", "--device", "none", "--front-end", "null-blk", "--fs", "xfs", "--"]);
+    command.args(["sh", "-ec", "id -u; dd if=/dev/zero of=f bs=4k count=3 oflag=dsync 2>/dev/null; exit 5"]);
+    command.current_dir("/").env_clear().env("PATH", "/usr/bin:/bin").env("PLUMB_KERNEL", &program);
+    if std::fs::metadata("/proc/self").is_ok_and(|about| std::os::unix::fs::MetadataExt::uid(&about) == 0) {
+        command.uid(NOBODY).gid(NOBODY);
+    }
+    let output = command.stdin(std::process::Stdio::null()).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(5), "{said}");
+    assert_eq!(output.stdout, b"0\n", "{said}");
+    assert!(said.contains("s of virtual time"), "{said}");
+}
