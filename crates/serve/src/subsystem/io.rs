@@ -136,12 +136,11 @@ pub(super) fn plan(
         // The controller compares; the device only reads.
         let fua = entry.cdw12.get() & FUA != 0;
         check_transfer(facts, whole, Some(&data))?;
-        return match inside(&range) {
-            true => {
-                Ok(IoPlan { command: Command::Read { nsid, range, fua }, data: None, then: Then::Compare { data } })
-            }
-            false => Err(Status::LBA_OUT_OF_RANGE),
-        };
+        if !inside(&range) {
+            return Err(Status::LBA_OUT_OF_RANGE);
+        }
+        let then = Then::Compare { data: exactly(data, whole)? };
+        return Ok(IoPlan { command: Command::Read { nsid, range, fua }, data: None, then });
     }
     let mut command = Command::decode(entry, &data)?;
     let complete = Then::Complete { bytes: 0 };
@@ -161,11 +160,7 @@ pub(super) fn plan(
             if matches!(command, Command::Write { .. }) && !inside(&range) {
                 return Err(Status::LBA_OUT_OF_RANGE);
             }
-            // The host may have sent more than the command has blocks.
-            let data = match data.len() as u64 == whole {
-                true => data,
-                false => data.get(..whole as usize).ok_or(Status::DATA_TRANSFER_ERROR)?.into(),
-            };
+            let data = exactly(data, whole)?;
             Ok(IoPlan { command, data: Some(data), then })
         }
         Command::WriteZeroes { range, fua, .. } => {
@@ -225,6 +220,15 @@ fn check_transfer(facts: &Facts, bytes: u64, data: Option<&[u8]>) -> Result<(), 
         Some(data) if (data.len() as u64) < bytes => Err(Status::DATA_TRANSFER_ERROR),
         _ => Ok(()),
     }
+}
+
+/// The command's data, without what a host may have sent beyond its blocks.
+fn exactly(data: Box<[u8]>, bytes: u64) -> Result<Box<[u8]>, Status> {
+    if data.len() as u64 == bytes {
+        return Ok(data);
+    }
+    let bytes = usize::try_from(bytes).ok().and_then(|bytes| data.get(..bytes));
+    Ok(bytes.ok_or(Status::DATA_TRANSFER_ERROR)?.into())
 }
 
 /// FUA that the device does itself, or a flush behind the write where it cannot.

@@ -281,8 +281,10 @@ impl Subsystem {
             }
             Then::Compare { data: wanted } => {
                 self.health.read(wanted.len() as u64);
-                let zeroes = data.is_empty() && wanted.iter().all(|byte| *byte == 0);
-                match zeroes || data.get(..) == wanted.get(..data.len().min(wanted.len())) && !data.is_empty() {
+                // Devices without contents read as zeroes.
+                let mut read = data.into_vec();
+                read.resize(wanted.len(), 0);
+                match *read == *wanted {
                     true => Ok(Completion::default()),
                     false => Err(Failure::from(Status::COMPARE_FAILURE)),
                 }

@@ -67,6 +67,12 @@ fn compare() {
     other[1023] = 6;
     assert_eq!(rig.status(io, compare, &other), Status::COMPARE_FAILURE);
     assert_eq!(rig.status(io, compare, &data[..512]), Status::DATA_TRANSFER_ERROR);
+    // More than the command has blocks is not looked at.
+    let longer = [&data[..], &[1; 512]].concat();
+    let reaction = rig.subsystem.capsule(rig.now, io, &compare, longer.into());
+    let Reaction::Submit(request) = reaction else { panic!("{reaction:?}") };
+    let done = rig.subsystem.device_done(rig.now, request.token, Ok(data.clone().into()), 0);
+    assert!(matches!(done, Some((_, Reaction::Complete(answer))) if answer.status.status.is_success()));
     compare.set_slba(u64::MAX);
     assert_eq!(rig.status(io, compare, &data), Status::LBA_OUT_OF_RANGE);
 }
