@@ -167,21 +167,21 @@ impl Disk {
 
 /// Adds a device, after deleting what a killed server left in its place.
 fn add(control: &mut Control, id: Option<u32>, info: DeviceInfo, log: &dyn Fn(&str)) -> Result<DeviceInfo, UblkError> {
-    let failed = |id: Option<u32>, source: io::Error| match source.raw_os_error() {
+    let failed = |source: io::Error| match source.raw_os_error() {
         Some(libc::EPERM) => UblkError::Permission,
         Some(libc::EINVAL) if info.flags & feature::ZONED != 0 => {
             UblkError::TooOld { what: "zones (UBLK_F_ZONED with CONFIG_BLK_DEV_ZONED)", since: "6.6" }
         }
-        _ => UblkError::Control { command: "ADD_DEV", id: id.unwrap_or(u32::MAX), source },
+        _ => UblkError::Add { source },
     };
     match (control.add(id, info), id) {
         (Err(error), Some(taken)) if error.raw_os_error() == Some(libc::EEXIST) => {
             wait_for_the_dying(control, taken)?;
             log(&format!("ublk device {taken} was left behind by a server that was killed; it is deleted"));
             control.delete(taken)?;
-            control.add(id, info).map_err(|source| failed(id, source))
+            control.add(id, info).map_err(failed)
         }
-        (added, _) => added.map_err(|source| failed(id, source)),
+        (added, _) => added.map_err(failed),
     }
 }
 

@@ -49,6 +49,12 @@ pub enum UblkError {
         /// Who serves it, such as `process 123`.
         server: String,
     },
+    /// The driver makes no device.
+    #[error("the ublk driver adds no device: {source}")]
+    Add {
+        /// The driver's reason.
+        source: io::Error,
+    },
     /// A control command failed.
     #[error("{command} of ublk device {id}: {source}")]
     Control {
