@@ -112,7 +112,7 @@ impl Guest {
         command.arg("-virtfs").arg(format!("local,path={display},mount_tag=share,security_model=none"));
         command.arg("-kernel").arg(self.kernel.image()).arg("-initrd").arg(archive);
         // A hung task panics, a panic ends the machine: the host learns of both at once.
-        command.args(["-append", "console=ttyS0 loglevel=5 panic=-1 oops=panic mitigations=off nokaslr no_timer_check sysctl.kernel.hung_task_timeout_secs=100 sysctl.kernel.hung_task_panic=1"]);
+        command.args(["-append", "console=ttyS0 loglevel=5 panic=-1 oops=panic mitigations=off nokaslr no_timer_check nosoftlockup cryptomgr.notests=1 sysctl.kernel.hung_task_timeout_secs=100 sysctl.kernel.hung_task_panic=1"]);
         command.args(&self.arguments);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         command.spawn().map_err(Error::file(qemu))
