@@ -86,7 +86,10 @@ impl Facts {
         limit("the number of entries of a queue", config.queue_entries.into(), 2)?;
         limit("the number of I/O queues", config.io_queues.into(), 1)?;
         limit("the number of controllers", config.controllers.into(), 1)?;
-        let largest = config.max_transfer_bytes.min(identity.max_transfer_bytes);
+        // Linux 6.12 takes the largest append of a multipath zoned disk from the largest transfer (nvme_update_ns_info) and
+        // refuses the larger ones itself (blk_check_zone_append): Btrfs then fails with EIO. No transfer is larger.
+        let append_limit = identity.zoned.as_ref().map_or(u32::MAX, |zoned| zoned.append_limit_bytes);
+        let largest = config.max_transfer_bytes.min(identity.max_transfer_bytes).min(append_limit.max(8192));
         limit("the largest transfer in bytes", largest.into(), 8192)?;
         let max_transfer_bytes = 1 << largest.ilog2();
         let io_controller = io_controller(config, identity, max_transfer_bytes)?;
