@@ -55,6 +55,8 @@ pub enum Comparing {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Set {
+    /// Changes to the device of cases that name none.
+    device_set: Table,
     case: Vec<Case>,
 }
 
@@ -63,7 +65,13 @@ struct Set {
 /// # Errors
 /// Where the data is at fault; a test reads it.
 pub fn cases() -> Result<Vec<Case>, toml::de::Error> {
-    toml::from_str::<Set>(CASES).map(|set| set.case)
+    let Set { device_set, mut case } = toml::from_str::<Set>(CASES)?;
+    for case in case.iter_mut().filter(|case| case.device.is_none()) {
+        let mut all = device_set.clone();
+        all.extend(std::mem::take(&mut case.device_set));
+        case.device_set = all;
+    }
+    Ok(case)
 }
 
 #[cfg(test)]

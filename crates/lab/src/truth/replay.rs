@@ -76,11 +76,8 @@ mod tests {
         let run = &planned[0];
         let (_, records, left_out) = commands_of_run(run, 1 << 16).unwrap();
         assert!(records.len() >= 300 && left_out == 0, "{}", records.len());
-        let options = || BuildOptions {
-            contents: ssd::Contents::None,
-            seed: Some(run.seed),
-            ..BuildOptions::default()
-        };
+        let options =
+            || BuildOptions { contents: ssd::Contents::None, seed: Some(run.seed), ..BuildOptions::default() };
         let device = run.inputs.profile.build(&options()).unwrap();
         assert_eq!(replay(device, &records), []);
         let mut changed = records.clone();

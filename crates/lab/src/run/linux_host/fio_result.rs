@@ -31,7 +31,9 @@ pub(super) fn parse(output: &[u8]) -> Result<FioResult, String> {
         Some(Err(error)) => return Err(error.to_string()),
         None => return Err("it holds no JSON".to_owned()),
     };
-    let json = rest.get(..documents.byte_offset()).unwrap_or_default().to_owned();
+    let (json, after) = rest.split_at_checked(documents.byte_offset()).unwrap_or((rest, ""));
+    let text = format!("{}\n{}\n", text.trim_end(), after.trim());
+    let json = json.to_owned();
     let jobs = document.get("jobs").and_then(Value::as_array).ok_or("it names no jobs")?;
     let mut failures = Vec::new();
     let mut results = Vec::new();
@@ -48,7 +50,7 @@ pub(super) fn parse(output: &[u8]) -> Result<FioResult, String> {
         directions.extend(job.get("sync").and_then(|sync| sync_result(sync, job)));
         results.push(JobResult { name, directions });
     }
-    Ok(FioResult { jobs: results, failures, text: text.trim_end().to_owned() + "\n", json })
+    Ok(FioResult { jobs: results, failures, text, json })
 }
 
 fn number(of: &Value, key: &str) -> Option<u64> {
@@ -120,7 +122,6 @@ mod tests {
 
     const OUTPUT: &str = r#"j: (g=0): rw=randread
 fio-3.33
-j: (groupid=0, jobs=1): err= 0
 {
   "fio version" : "fio-3.33",
   "jobs" : [
@@ -140,6 +141,8 @@ j: (groupid=0, jobs=1): err= 0
     }
   ]
 }
+
+j: (groupid=0, jobs=1): err= 0
 "#;
 
     #[test]

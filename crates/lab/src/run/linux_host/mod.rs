@@ -14,6 +14,7 @@ use std::io::BufReader;
 use std::path::Path;
 
 use linux::{Ended, Linux, LinuxError, Outcome};
+use nvme::{Command, NamespaceId};
 use ssd::command_log::{self, CommandLogError, CommandRecord};
 use ssd::profile::{BuildOptions, DeviceConfig};
 use units::Nanos;
@@ -170,7 +171,7 @@ fn play(
     };
     let mut failures = fio.failures;
     if let Some(status) = status.filter(|_| failures.is_empty()) {
-        failures.push(format!("fio ended with status {status}: {}", words(&outcome)));
+        failures.push(format!("fio ended with status {status}: {}", last_word(&fio.text, &outcome)));
     }
     let records = match log {
         Some(_) => commands_during(&file(COMMAND_LOG), &outcome)?,
@@ -230,6 +231,12 @@ fn words(outcome: &Outcome) -> String {
     if lines.is_empty() { "it said nothing".to_owned() } else { lines.join("; ") }
 }
 
+/// The last line that fio printed for people, or what the shell said.
+fn last_word(text: &str, outcome: &Outcome) -> String {
+    let last = text.lines().map(str::trim).rfind(|line| !line.is_empty());
+    last.map_or_else(|| words(outcome), str::to_owned)
+}
+
 /// The commands of the log that the device got while fio ran: `mkfs`, `mount`
 /// and the like come before it.
 fn commands_during(path: &Path, outcome: &Outcome) -> Result<Vec<CommandRecord>, LinuxHostError> {
@@ -242,7 +249,9 @@ fn commands_during(path: &Path, outcome: &Outcome) -> Result<Vec<CommandRecord>,
         return Err(LinuxHostError::Result { message: "the server did not say when its clock began".to_owned() });
     };
     let (began, done) = (outcome.began.since(zero), outcome.done.since(zero));
-    records.retain(|record| (began..=done).contains(&record.submitted_at));
+    // The server's own flush of everything ends the log.
+    let of_the_server = |command: &Command| *command == Command::Flush { nsid: NamespaceId::ALL };
+    records.retain(|record| (began..=done).contains(&record.submitted_at) && !of_the_server(&record.command));
     for record in &mut records {
         record.submitted_at = record.submitted_at.since(began);
         record.completed_at = record.completed_at.map(|at| at.since(began));
