@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{guest, judge, judge_long, run};
+use common::{guest, judge_long, run};
 use plumb_conformance::Series;
 
 const START: &str = "\
@@ -12,7 +12,7 @@ need modules modprobe ublk_drv
 
 #[test]
 fn a_disk_is_made_used_and_taken_away() {
-    judge(|| {
+    judge_long(|| {
         let script = format!(
             "{START}
 serve ssd --device samsung-980pro-1tb --ublk 0
