@@ -77,7 +77,9 @@ pub(super) struct NvmeTcpFrontEnd<'a> {
     listener: Option<Listener>,
     local: SocketAddr,
     /// By slot; the last [`SURPLUS`] are for those that are turned away.
-    clients: Vec<Option<Client>>,
+    clients: Vec<Option<Box<Client>>>,
+    /// One past the last slot in use: a turn looks no further.
+    top: usize,
     /// Connections to take without a listener.
     adopted: Vec<Socket>,
     next_serial: u64,
@@ -106,6 +108,7 @@ impl<'a> NvmeTcpFrontEnd<'a> {
             listener,
             local: local.unwrap_or_else(|| (Ipv4Addr::LOCALHOST, nvme::tcp::NVME_TCP_PORT).into()),
             clients,
+            top: 0,
             adopted: Vec::new(),
             next_serial: 0,
             pending: VecDeque::new(),
@@ -151,7 +154,8 @@ impl<'a> NvmeTcpFrontEnd<'a> {
             self.subsystem.connection_opened(self.now, id, self.local);
         }
         let peer = format!("{peer} connection {}", self.next_serial);
-        self.clients[slot] = Some(Client::new(socket, peer, id, token, surplus, self.now));
+        self.clients[slot] = Some(Box::new(Client::new(socket, peer, id, token, surplus, self.now)));
+        self.top = self.top.max(slot + 1);
         Ok(())
     }
 
@@ -185,15 +189,19 @@ impl<'a> NvmeTcpFrontEnd<'a> {
         }
     }
 
+    fn present(&self) -> impl Iterator<Item = &Client> {
+        self.clients.iter().take(self.top).flatten().map(Box::as_ref)
+    }
+
     /// The client of a connection that is still there.
     fn client(&mut self, id: ConnectionId) -> Option<&mut Client> {
         let slot = (id.0 & ((1 << SLOT_BITS) - 1)) as usize;
-        self.clients.get_mut(slot)?.as_mut().filter(|client| client.id == id)
+        self.clients.get_mut(slot)?.as_deref_mut().filter(|client| client.id == id)
     }
 
     /// Does what one client's input asks for; whether that may be done again.
     fn turn(&mut self, slot: usize, engine: &mut Engine<Context>) -> bool {
-        let Some(client) = self.clients.get_mut(slot).and_then(Option::as_mut) else { return false };
+        let Some(client) = self.clients.get_mut(slot).and_then(Option::as_deref_mut) else { return false };
         if !client.connection.is_runnable(&self.limits) {
             return false;
         }
@@ -271,7 +279,7 @@ impl<'a> NvmeTcpFrontEnd<'a> {
     /// Takes nothing more from a client: what is to be sent still is, if
     /// `polite`, and then it is closed. `complaint` is what it did wrong.
     fn part(&mut self, slot: usize, complaint: Option<String>, polite: bool) {
-        let Some(client) = self.clients.get_mut(slot).and_then(Option::as_mut) else { return };
+        let Some(client) = self.clients.get_mut(slot).and_then(Option::as_deref_mut) else { return };
         if !client.is_closing() {
             let (id, peer) = (client.id, &client.peer);
             if let Some(complaint) = complaint.filter(|_| !client.surplus) {
@@ -285,6 +293,9 @@ impl<'a> NvmeTcpFrontEnd<'a> {
         }
         if !polite {
             self.clients[slot] = None;
+            while self.top > 0 && self.clients[self.top - 1].is_none() {
+                self.top -= 1;
+            }
         }
     }
 
@@ -299,7 +310,7 @@ impl<'a> NvmeTcpFrontEnd<'a> {
     }
 
     fn send_all(&mut self, poller: &Poller) {
-        for slot in 0..self.clients.len() {
+        for slot in 0..self.top {
             let Some(client) = &mut self.clients[slot] else { continue };
             if let Err(end) = client.send(poller, &self.limits, self.now) {
                 self.close(slot, end);
@@ -354,7 +365,7 @@ impl FrontEnd for NvmeTcpFrontEnd<'_> {
             return Ok(());
         }
         let slot = event.token.wrapping_sub(FIRST_CLIENT) as usize;
-        let Some(client) = self.clients.get_mut(slot).and_then(Option::as_mut) else { return Ok(()) };
+        let Some(client) = self.clients.get_mut(slot).and_then(Option::as_deref_mut) else { return Ok(()) };
         if event.readable && client.reads() {
             if let Err(end) = client.receive(now) {
                 self.close(slot, end);
@@ -370,7 +381,7 @@ impl FrontEnd for NvmeTcpFrontEnd<'_> {
         for request in self.pending.drain(..) {
             submit(request, engine);
         }
-        for slot in 0..self.clients.len() {
+        for slot in 0..self.top {
             for _ in 0..COMMANDS_PER_TURN {
                 if !self.turn(slot, engine) {
                     break;
@@ -399,12 +410,11 @@ impl FrontEnd for NvmeTcpFrontEnd<'_> {
     }
 
     fn has_more(&self) -> bool {
-        !self.pending.is_empty()
-            || self.clients.iter().flatten().any(|client| client.connection.is_runnable(&self.limits))
+        !self.pending.is_empty() || self.present().any(|client| client.connection.is_runnable(&self.limits))
     }
 
     fn deadline(&self) -> Option<Nanos> {
-        let clients = self.clients.iter().flatten().filter_map(|client| client.deadline(&self.limits));
+        let clients = self.present().filter_map(|client| client.deadline(&self.limits));
         let clients = clients.map(|(deadline, _)| deadline);
         clients.chain(self.subsystem.deadline()).chain(self.accept_paused_until).min()
     }
@@ -412,7 +422,7 @@ impl FrontEnd for NvmeTcpFrontEnd<'_> {
     fn expire(&mut self, now: Nanos, poller: &Poller) {
         // What is due in the subsystem is done by the next `take`.
         self.now = now;
-        for slot in 0..self.clients.len() {
+        for slot in 0..self.top {
             let deadline = self.clients[slot].as_ref().and_then(|client| client.deadline(&self.limits));
             if let Some((_, what)) = deadline.filter(|(deadline, _)| *deadline <= now) {
                 self.close(slot, End::Dropped(what.to_owned()));
@@ -433,9 +443,9 @@ impl FrontEnd for NvmeTcpFrontEnd<'_> {
         self.powered = false;
         self.pending.clear();
         self.subsystem.power_lost(now);
-        let count = self.clients.iter().flatten().count();
+        let count = self.present().count();
         self.complaints.line(now, || format!("power lost: {count} connections dropped"));
-        for slot in 0..self.clients.len() {
+        for slot in 0..self.top {
             self.close(slot, End::Orderly);
         }
     }
@@ -452,17 +462,17 @@ impl FrontEnd for NvmeTcpFrontEnd<'_> {
     }
 
     fn drain(&mut self, poller: &Poller) -> bool {
-        for slot in 0..self.clients.len() {
+        for slot in 0..self.top {
             let Some(client) = &mut self.clients[slot] else { continue };
             if client.drain(poller).unwrap_or(true) {
                 self.close(slot, End::Orderly);
             }
         }
-        self.clients.iter().all(Option::is_none)
+        self.top == 0
     }
 
     fn clients(&self) -> Clients {
-        let connected = self.clients.iter().flatten().filter(|client| !client.surplus).count() as u64;
+        let connected = self.present().filter(|client| !client.surplus).count() as u64;
         Clients { accepted: self.accepted, connected, dropped: self.dropped }
     }
 }

@@ -37,6 +37,8 @@ mod listen;
 mod probe;
 mod reply;
 mod server;
+#[cfg(test)]
+mod session_test;
 mod sgl;
 
 pub use limits::Limits;

@@ -113,7 +113,7 @@ impl Queue {
     }
 
     pub fn send_raw(&mut self, bytes: &[u8]) {
-        self.record.to_controller(bytes);
+        self.record.host_said(bytes);
         self.stream.write_all(bytes).unwrap();
     }
 
@@ -135,7 +135,7 @@ impl Queue {
         let header = bytes.len();
         bytes.resize(layout.pdu_bytes() as usize, 0);
         self.stream.read_exact(&mut bytes[header..]).unwrap();
-        self.record.to_host(&bytes);
+        self.record.controller_said(&bytes);
         let data = bytes[layout.data_offset..][..layout.data_bytes as usize].to_vec();
         if layout.data_digest {
             assert_eq!(bytes[bytes.len() - 4..], digest(&data).to_le_bytes(), "data digest");

@@ -14,11 +14,11 @@ const CONTROLLER_PORT: u16 = 4420;
 pub struct Record(Vec<(bool, Vec<u8>)>);
 
 impl Record {
-    pub fn to_controller(&mut self, bytes: &[u8]) {
+    pub fn host_said(&mut self, bytes: &[u8]) {
         self.0.push((true, bytes.to_vec()));
     }
 
-    pub fn to_host(&mut self, bytes: &[u8]) {
+    pub fn controller_said(&mut self, bytes: &[u8]) {
         self.0.push((false, bytes.to_vec()));
     }
 }
