@@ -3,6 +3,7 @@
 //!
 //! `PLUMB_LONG=1` cuts 200 times for each file system; `PLUMB_CUTS` says another
 //! number.
+#![allow(clippy::unwrap_used)]
 
 mod loop_rig;
 
@@ -75,9 +76,25 @@ struct Ledger {
     records: u64,
     sequence: u64,
     synchronised: u64,
+    /// Whether the last fsync of the log succeeded and was not to be believed.
+    doubtful: bool,
+    /// How often what it said was there was not.
+    deceived: u64,
+}
+
+/// Whether an fsync that succeeded is to be believed. XFS's (Linux 6.18) was seen to
+/// succeed, at about one cut in a hundred, for a change that the log then lacked; ext4's
+/// and Btrfs's never were. The likely cause: the fsync of a folder does not look whether
+/// the log has failed, that of a file looks before it waits for the log, and a failed
+/// log lets go of what it had (`xfs_dir_fsync`, `xfs_file_fsync` in fs/xfs/xfs_file.c).
+/// One more, which looks first, finds out; a drive that loses what it flushed would
+/// still be found out too.
+fn believe(system: FileSystem, file: &File) -> io::Result<()> {
+    if system == FileSystem::Xfs { file.sync_all() } else { Ok(()) }
 }
 
 struct Writer<'a> {
+    system: FileSystem,
     number: u64,
     folder: PathBuf,
     ledger: &'a mut Ledger,
@@ -115,10 +132,7 @@ impl Writer<'_> {
         file.sync_all()?;
         fs::rename(&new, self.folder.join(format!("slot-{slot}")))?;
         File::open(&self.folder)?.sync_all()?;
-        // Whether that is to be believed: XFS's fsync of a folder finds nothing to
-        // do, and says so, where the failed log has let go of it already; that of a
-        // file looks whether the log has failed (fs/xfs/xfs_file.c).
-        file.sync_all()?;
+        believe(self.system, &file)?;
         *entry = (Some(sequence), None);
         self.ledger.synchronised += 1;
         Ok(())
@@ -143,6 +157,10 @@ impl Writer<'_> {
         };
         file.write_all(&content(self.number, self.ledger.log, self.ledger.records, LONGEST_RECORD))?;
         file.sync_data()?;
+        if let Err(error) = believe(self.system, file) {
+            self.ledger.doubtful = true;
+            return Err(error);
+        }
         self.ledger.records += 1;
         self.ledger.synchronised += 1;
         Ok(())
@@ -209,13 +227,24 @@ fn verify(number: u64, folder: &Path, ledger: &mut Ledger) -> Result<(), String>
         records += 1;
     }
     if records < ledger.records {
-        return Err(format!("{}: {} records were synchronised, {records} are there", path.display(), ledger.records));
+        let next = content(number, ledger.log, records, LONGEST_RECORD);
+        let rest = bytes.get(at..).unwrap_or_default();
+        let same = rest.iter().zip(&next).take_while(|(found, expected)| found == expected).count();
+        return Err(format!(
+            "{}: {} records were synchronised, {records} are there; the next would end at byte {}, the file at {}; {same} \
+             bytes of it are there",
+            path.display(),
+            ledger.records,
+            at + next.len(),
+            bytes.len()
+        ));
     }
     // A torn record is what an append without its fsync may leave.
     if at < bytes.len() {
         let file = OpenOptions::new().write(true).open(&path).map_err(|error| error.to_string())?;
         file.set_len(at as u64).map_err(|error| error.to_string())?;
     }
+    ledger.deceived += u64::from(std::mem::take(&mut ledger.doubtful) && records == ledger.records);
     ledger.records = records;
     Ok(())
 }
@@ -258,10 +287,10 @@ impl Cuts {
         let load = Duration::from_millis(30 + self.dice.below(270));
         let over = AtomicBool::new(false);
         let mut control = self.rig.control();
-        let dice = &mut self.dice;
+        let (dice, system) = (&mut self.dice, self.system);
         thread::scope(|scope| {
             for ((number, folder), ledger) in (0..).zip(folders).zip(&mut self.ledgers) {
-                let mut writer = Writer { number, folder, ledger, dice: Dice(dice.next()) };
+                let mut writer = Writer { system, number, folder, ledger, dice: Dice(dice.next()) };
                 let over = &over;
                 scope.spawn(move || writer.run(over));
             }
@@ -316,6 +345,9 @@ fn survives_cuts(system: FileSystem) {
             _ => Survival::Random { seed: cuts.dice.next() },
         };
         cuts.cut(survive);
+        if cut % 20 == 0 {
+            println!("{}: {cut} of {count} cuts, {:.0} s", system.name(), begun.elapsed().as_secs_f64());
+        }
         if let Err(fault) = cuts.recover() {
             panic!("{}, cut {cut} ({survive:?}):\n{fault}", system.name());
         }
@@ -329,6 +361,10 @@ fn survives_cuts(system: FileSystem) {
         cuts.undecided,
         cuts.survived
     );
+    let deceived: u64 = cuts.ledgers.iter().map(|ledger| ledger.deceived).sum();
+    if deceived > 0 {
+        println!("{}: {deceived} fsyncs succeeded for a log that had failed", system.name());
+    }
     cuts.rig.stop();
     assert!(!cuts.rig.is_attached());
 }
