@@ -70,19 +70,19 @@ pub struct ServeArguments {
     #[arg(long)]
     no_calibration: bool,
     /// NVMe/TCP: the subsystem's NQN [default: derived from the device's name]
-    #[arg(long, value_name = "NQN", requires = "nvme_tcp")]
+    #[arg(long, value_name = "NQN")]
     nqn: Option<String>,
     /// NVMe/TCP: let only this host connect; may be repeated
-    #[arg(long, value_name = "NQN", requires = "nvme_tcp")]
+    #[arg(long, value_name = "NQN")]
     allow_host: Vec<String>,
     /// NVMe/TCP: let this host connect once it has authenticated (DH-HMAC-CHAP); may be repeated
-    #[arg(long, value_name = "NQN=DHHC-1:..[,DHHC-1:..]", requires = "nvme_tcp", value_parser = HostCredentials::parse)]
+    #[arg(long, value_name = "NQN=DHHC-1:..[,DHHC-1:..]", value_parser = HostCredentials::parse)]
     host_secret: Vec<HostCredentials>,
     /// Loop: lock this much memory for contents before serving
-    #[arg(long, value_name = "SIZE", requires = "loop_device")]
+    #[arg(long, value_name = "SIZE")]
     prefault: Option<ByteSize>,
     /// Loop: fail the kernel's requests when the server shows no sign of life for so long
-    #[arg(long, value_name = "TIME", requires = "loop_device")]
+    #[arg(long, value_name = "TIME")]
     stall: Option<Nanos>,
     /// Log every command as the device gets it
     #[arg(long, value_name = "FILE")]
@@ -100,6 +100,7 @@ pub struct ServeArguments {
 
 /// Serves until told to stop.
 pub fn serve(arguments: ServeArguments) -> Done {
+    arguments.check()?;
     let profile = lab::device::describe(&arguments.device, Path::new(""), &arguments.set)?.profile;
     let contents = match &arguments.image {
         Some(path) => Contents::File(path.clone()),
@@ -136,6 +137,24 @@ pub fn serve(arguments: ServeArguments) -> Done {
 }
 
 impl ServeArguments {
+    /// Refuses options of a front-end that is not the one asked for.
+    fn check(&self) -> Result<(), Failure> {
+        let (nvme_tcp, loop_device) = (self.nvme_tcp.is_some(), self.loop_device);
+        let foreign = [
+            ("--nqn", self.nqn.is_some() && !nvme_tcp, "--nvme-tcp"),
+            ("--allow-host", !self.allow_host.is_empty() && !nvme_tcp, "--nvme-tcp"),
+            ("--host-secret", !self.host_secret.is_empty() && !nvme_tcp, "--nvme-tcp"),
+            ("--prefault", self.prefault.is_some() && !loop_device, "--loop"),
+            ("--stall", self.stall.is_some() && !loop_device, "--loop"),
+        ];
+        match foreign.iter().find(|(_, is_foreign, _)| *is_foreign) {
+            Some((option, _, front_end)) => Err(Failure::input(format!(
+                "{option} is an option of {front_end}; leave it out or serve with {front_end}"
+            ))),
+            None => Ok(()),
+        }
+    }
+
     /// Serves through the front-end asked for.
     fn run(&self, name: &str, title: &str, device: Box<dyn Device>, stop: &Stop) -> Result<ServeReport, ServeError> {
         let options = ServeOptions {
