@@ -132,11 +132,10 @@ pub fn watchdog_main(arguments: &[String]) -> io::Result<()> {
             Verdict::Idle => control.refill().unwrap_or(()),
             Verdict::Stalled => {
                 control.abort()?;
-                eprintln!(
-                    "watchdog: the server has not moved for {} s with requests waiting; they fail now, and so does \
-                     every later one",
+                say(&format!(
+                    "the server has not moved for {} s with requests waiting; they fail now, and so does every later one",
                     stall.as_secs_f64()
-                );
+                ));
             }
         }
     }
@@ -150,13 +149,18 @@ pub fn watchdog_main(arguments: &[String]) -> io::Result<()> {
         number.detach()?;
         let device = number.path();
         if users.is_empty() {
-            eprintln!("watchdog: the server died; {} is detached", device.display());
+            say(&format!("the server died; {} is detached", device.display()));
         } else {
             let users = users.join(", ");
-            eprintln!("watchdog: the server died; {} fails until it is released ({users})", device.display());
+            say(&format!("the server died; {} fails until it is released ({users})", device.display()));
         }
     }
     Ok(())
+}
+
+/// Says something in one write, so that it is a line also where the server speaks.
+fn say(what: &str) {
+    let _ = io::stderr().write_all(format!("watchdog: {what}\n").as_bytes());
 }
 
 /// What the watchdog makes of a silence.
