@@ -112,7 +112,7 @@ fn a_session_with_zones() {
     assert!(refused.status == Some(1) && refused.stderr.contains("zone 2"), "{refused:?}");
     let zones = control(&scratch, "zones 1 3").ok().stdout;
     let states: Vec<&str> = zones.lines().skip(1).filter_map(|line| line.split_whitespace().nth(1)).collect();
-    assert_eq!(states, ["empty", "offline", "empty", "20"], "{zones}");
+    assert_eq!(states[..3], ["empty", "offline", "empty"], "{zones}");
     assert!(zones.ends_with("3 of 20 zones\n"));
     assert!(control(&scratch, "status").ok().stdout.contains("19 empty"));
     control(&scratch, "stop").ok();
