@@ -256,7 +256,8 @@ impl ZoneBench {
     pub fn with(config: QueueConfig, jitter: Nanos, seed: u64) -> Self {
         let executor = Executor::new_virtual();
         let (device, log) = ZonedDevice::new(&[16, 8], jitter, seed);
-        let device = BlockDevice::new(&executor.handle(), Box::new(device), super::unscheduled(config), Recorder::default());
+        let device =
+            BlockDevice::new(&executor.handle(), Box::new(device), super::unscheduled(config), Recorder::default());
         Self { executor, device, log }
     }
 

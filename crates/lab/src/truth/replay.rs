@@ -82,7 +82,7 @@ mod tests {
         assert_eq!(replay(device, &records), []);
         let mut changed = records.clone();
         if let Some(at) = changed[150].completed_at.as_mut() {
-            *at = *at + Nanos(1);
+            *at += Nanos(1);
         }
         let device = run.inputs.profile.build(&options()).unwrap();
         let found = replay(device, &changed);

@@ -65,7 +65,9 @@ fn show(
             if event::poll(left)? {
                 match event::read()? {
                     Event::Key(key) if quits(key) => return Ok(()),
-                    Event::Resize(..) => drop(terminal.draw(|frame| screen::draw(frame, view))?),
+                    Event::Resize(..) => {
+                        terminal.draw(|frame| screen::draw(frame, view))?;
+                    }
                     _ => {}
                 }
             }

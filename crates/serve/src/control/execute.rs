@@ -146,13 +146,15 @@ mod tests {
     use crate::poller::{Poller, Ready};
     use crate::power::{PowerLoss, Survival};
 
+    type Answer = (u32, Result<Box<[u8]>, NvmeStatus>);
+
     /// Notes what it is told.
     #[derive(Default)]
     struct Noting {
         lost: Vec<u32>,
         restored: u32,
         changed: Vec<(NamespaceId, Lba)>,
-        answers: Vec<(u32, Result<Box<[u8]>, NvmeStatus>)>,
+        answers: Vec<Answer>,
     }
 
     impl FrontEnd for Noting {

@@ -17,6 +17,6 @@ mod message;
 mod server;
 
 pub use client::{Client, ClientError};
-pub use message::{NamespaceStatus, QueueStatus, Reply, Request, Status, ZoneEntry, ZoneEventKind, ZonePage};
 pub(crate) use execute::execute;
+pub use message::{NamespaceStatus, QueueStatus, Reply, Request, Status, ZoneEntry, ZoneEventKind, ZonePage};
 pub(crate) use server::ControlServer;
