@@ -18,14 +18,14 @@ use crate::outcome::Outcome;
 /// systems, hash seeds), are the same each time.
 ///
 /// ```no_run
-/// use linux::{FileSystem, Kernel, Linux};
+/// use plumb_linux::{FileSystem, Kernel, Linux};
 ///
 /// let kernel = Kernel::cached()?;
 /// let mut run = Linux::new("target/debug/plumb", "samsung-980pro-1tb");
 /// run.file_system = FileSystem::Ext4;
 /// let outcome = run.script("dd if=/dev/zero of=file bs=4k count=16 oflag=dsync").run(&kernel)?;
 /// println!("{} of virtual time", outcome.virtual_time());
-/// # Ok::<(), linux::LinuxError>(())
+/// # Ok::<(), plumb_linux::LinuxError>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct Linux {

@@ -288,7 +288,8 @@ mod tests {
         assert_eq!(mutant(&|s| s[2].submitted_at = Nanos(20_500)), [Order]);
         // A write that does not wait for the flush.
         assert_eq!(mutant(&|s| s[3].submitted_at = Nanos(500_000)), [Order, DeviceLatency]);
-        assert_eq!(mutant(&|s| s[1].submitted_at = Nanos(20_500)), [Depth]);
+        // One that waits for the other to end: less depth, and another latency.
+        assert_eq!(mutant(&|s| s[1].submitted_at = Nanos(20_500)), [Depth, DeviceLatency]);
         assert_eq!(mutant(&|s| s[3].completed_at = Some(Nanos(641_000))), [DeviceLatency]);
     }
 

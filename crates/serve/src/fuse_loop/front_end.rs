@@ -493,6 +493,15 @@ impl FrontEnd for LoopFrontEnd<'_> {
     }
 
     fn drain(&mut self, _poller: &Poller) -> bool {
+        // A connection that was cut off leaves a device whose every request fails.
+        if let Place::Attached(number) = self.place
+            && !self.connected
+        {
+            match number.detach() {
+                Ok(()) => self.place = Place::Gone,
+                Err(error) => self.notes.line(&format!("{} stays attached: {error}", number.path().display())),
+            }
+        }
         true
     }
 
