@@ -73,7 +73,7 @@ def main():
         path = f"{directory}/nbd.sock"
 
         def plumb(latency, spin):
-            return prefix + [str(SERVER), f"unix:{path}", latency, "1GiB", spin]
+            return prefix + [str(SERVER), "nbd", f"unix:{path}", latency, "1GiB", spin]
 
         nbdkit = prefix + ["nbdkit", "-f", "-U", path, "memory", "1G"]
         shallow = [(f"{us} us, spin {spin} us", us, plumb(f"{us}us", f"{spin}us")) for us in (80, 200) for spin in (0, 30)]

@@ -3,27 +3,38 @@
 
 mod common;
 
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::io::{BufRead, BufReader, Lines};
+use std::process::{Child, ChildStderr, Command, Stdio};
 
 use common::{judge_long, run};
 use plumb_conformance::plumb::{self, Profile};
 use plumb_conformance::{Error, Guest, Kernel, Series};
 
-/// A server on the host, ended when dropped.
-struct Server(Child);
+/// A server on the host, ended when dropped; with its log, which it must not find closed.
+struct Server(Child, Lines<BufReader<ChildStderr>>);
 
 impl Server {
     fn start(socket: &str) -> Result<Server, Error> {
         let mut child = Command::new(plumb::program(Profile::Dev)?)
-            .args(["serve", "--device", "samsung-980pro-1tb", "--nbd", &format!("unix:{socket}")])
-            .stdout(Stdio::piped())
+            .args([
+                "serve",
+                "--device",
+                "samsung-980pro-1tb",
+                "--set",
+                "initial.fill=0",
+                "--nbd",
+                &format!("unix:{socket}"),
+            ])
+            .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let server = Server(child);
+        let lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let mut server = Server(child, lines);
         // The line is printed when clients are answered; the pipe closes if the server ends before.
-        assert!(lines.map_while(Result::ok).any(|line| line.starts_with("ready at")), "the server is not ready");
+        assert!(
+            server.1.by_ref().map_while(Result::ok).any(|line| line.starts_with("ready at")),
+            "the server is not ready"
+        );
         Ok(server)
     }
 }

@@ -18,7 +18,7 @@ need modules modprobe nvme-tcp
 const CONVENTIONAL: &str = "\
 nqn=nqn.2014-08.org.example:ssd
 need modules modprobe nvme-tcp
-serve ssd --device samsung-980pro-1tb --nvme-tcp tcp:4420 --nqn $nqn --control unix:/tmp/control
+serve ssd --device samsung-980pro-1tb --set initial.fill=0 --nvme-tcp tcp:4420 --nqn $nqn --control unix:/tmp/control
 ";
 
 fn with_capture(series: Series) -> Result<Guest, Error> {
@@ -102,8 +102,7 @@ unserve ssd
 
 #[test]
 fn a_conventional_device_under_6_12() {
-    // mkfs discards the whole drive, which takes more than a minute under emulation.
-    judge_long(|| conventional(Series::V6_12));
+    judge(|| conventional(Series::V6_12));
 }
 
 #[test]
@@ -115,7 +114,7 @@ fn zoned(series: Series, file_systems: &str) -> Result<(), Error> {
     let script = format!(
         "{SMALL_ZONES}
 serve zoned \"${{small_zones[@]}}\" --nvme-tcp tcp:4420 --nqn $nqn
-serve plain --device samsung-980pro-1tb --set lba=4096 --nvme-tcp tcp:4421 --nqn nqn.2014-08.org.example:plain
+serve plain --device samsung-980pro-1tb --set initial.fill=0 --set lba=4096 --nvme-tcp tcp:4421 --nqn nqn.2014-08.org.example:plain
 capture zones
 need attach attach $nqn
 device=$(fabric $nqn)
@@ -178,13 +177,13 @@ fn only_hosts_that_know_the_secret_are_let_in() {
 need modules modprobe nvme-tcp
 {}
 {}
-serve secret --device samsung-980pro-1tb --nvme-tcp tcp:4420 --nqn $nqn --host-secret {HOST_NQN}=$right
+serve secret --device samsung-980pro-1tb --set initial.fill=0 --nvme-tcp tcp:4420 --nqn $nqn --host-secret {HOST_NQN}=$right
 refused without attach $nqn
 refused with-wrong attach $nqn --dhchap-secret=$wrong
 need with-right attach $nqn --dhchap-secret=$right
 check use fio_verify $(fabric $nqn) 4m
 check detach detach $nqn
-serve listed --device samsung-980pro-1tb --nvme-tcp tcp:4421 --nqn $nqn-listed --allow-host {HOST_NQN}
+serve listed --device samsung-980pro-1tb --set initial.fill=0 --nvme-tcp tcp:4421 --nqn $nqn-listed --allow-host {HOST_NQN}
 port=4421
 refused not-listed attach $nqn-listed --hostnqn=nqn.2014-08.org.example:stranger --hostid=11111111-2222-4333-8444-555555555555
 need listed attach $nqn-listed
@@ -211,7 +210,7 @@ port=4422
 serve zoned \"${{small_zones[@]}}\" --nvme-tcp tcp:4422 --nqn $nqn
 need attach-zoned attach $nqn
 port=4423
-serve plain --device samsung-980pro-1tb --set lba=4096 --nvme-tcp tcp:4423 --nqn nqn.2014-08.org.example:plain
+serve plain --device samsung-980pro-1tb --set initial.fill=0 --set lba=4096 --nvme-tcp tcp:4423 --nqn nqn.2014-08.org.example:plain
 need attach-plain attach nqn.2014-08.org.example:plain
 port=4420
 need attach-ssd attach $ssd --hdr-digest --data-digest

@@ -15,7 +15,7 @@ fn a_disk_is_made_used_and_taken_away() {
     judge_long(|| {
         let script = format!(
             "{START}
-serve ssd --device samsung-980pro-1tb --ublk 0
+serve ssd --device samsung-980pro-1tb --set initial.fill=0 --ublk 0
 device=/dev/ublkb0
 check appears eventually 20 test -b $device
 value flush $(cat /sys/block/ublkb0/queue/write_cache | tr ' ' -)
@@ -43,7 +43,7 @@ fn zoned_and_conventional_disks_carry_file_systems() {
             "{START}
 serve zoned --device wd-zn540 --set namespaces=[160] --set zone.size=\"16MiB\" --set zone.capacity=\"12MiB\" \
 --set geometry.pages_per_block=12 --ublk 1
-serve plain --device samsung-980pro-1tb --set lba=4096 --ublk 2
+serve plain --device samsung-980pro-1tb --set initial.fill=0 --set lba=4096 --ublk 2
 value model $(cat /sys/block/ublkb1/queue/zoned)
 value append $(cat /sys/block/ublkb1/queue/zone_append_max_bytes)
 check report blkzone report -c 3 /dev/ublkb1

@@ -18,8 +18,6 @@ pub enum FrontEnd {
     NvmeTcp,
     /// `/dev/loop0` on a FUSE file.
     Loop,
-    /// `/dev/nbd0`.
-    Nbd,
     /// The kernel's own memory device, without a model: holds the runner itself to account.
     NullBlk,
 }
@@ -45,12 +43,11 @@ pub enum FileSystem {
 
 impl FrontEnd {
     /// Every choice, with its name.
-    pub const ALL: [(Self, &'static str); 6] = [
+    pub const ALL: [(Self, &'static str); 5] = [
         (Self::Auto, "auto"),
         (Self::Ublk, "ublk"),
         (Self::NvmeTcp, "nvme-tcp"),
         (Self::Loop, "loop"),
-        (Self::Nbd, "nbd"),
         (Self::NullBlk, "null-blk"),
     ];
 }

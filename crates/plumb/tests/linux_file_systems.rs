@@ -69,6 +69,13 @@ fn conventional_file_systems_keep_what_was_synced() {
 }
 
 #[test]
+fn the_loop_front_end_carries_a_file_system() {
+    let mut run = on("samsung-980pro-1tb");
+    run.front_end = FrontEnd::Loop;
+    verified(run, FileSystem::Ext4, "mkfs.ext4");
+}
+
+#[test]
 fn zoned_file_systems_keep_what_was_synced() {
     for front_end in [FrontEnd::NvmeTcp, FrontEnd::Ublk] {
         for (file_system, maker) in [(FileSystem::Btrfs, "mkfs.btrfs"), (FileSystem::F2fs, "mkfs.f2fs")] {

@@ -84,11 +84,13 @@ struct Ledger {
 
 /// Whether an fsync that succeeded is to be believed. XFS's (Linux 6.18) was seen to
 /// succeed, at about one cut in a hundred, for a change that the log then lacked; ext4's
-/// and Btrfs's never were. The likely cause: the fsync of a folder does not look whether
-/// the log has failed, that of a file looks before it waits for the log, and a failed
-/// log lets go of what it had (`xfs_dir_fsync`, `xfs_file_fsync` in fs/xfs/xfs_file.c).
-/// One more, which looks first, finds out; a drive that loses what it flushed would
-/// still be found out too.
+/// and Btrfs's never were. It needs no power cut: rename a file, shut the file system
+/// down without writing its log (`XFS_IOC_GOINGDOWN`), fsync the folder, and the call
+/// succeeds while the rename is gone, where an fsync of the file fails with EIO. That of
+/// a folder does not look whether the log has failed, that of a file looks before it
+/// waits for the log, and a failed log lets go of what it had (`xfs_dir_fsync`,
+/// `xfs_file_fsync` in fs/xfs/xfs_file.c). One more of the file, which looks first, finds
+/// out; a drive that loses what it flushed would still be found out too.
 fn believe(system: FileSystem, file: &File) -> io::Result<()> {
     if system == FileSystem::Xfs { file.sync_all() } else { Ok(()) }
 }

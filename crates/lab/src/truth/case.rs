@@ -50,6 +50,9 @@ pub enum Comparing {
     Shape,
     /// The same number of blocks: what is merged depends on timing.
     Volume,
+    /// About the same number of blocks: lengths are drawn at random, by fio's own
+    /// generator in one and by Plumb's in the other.
+    Drawn,
 }
 
 #[derive(Deserialize)]

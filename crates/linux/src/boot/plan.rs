@@ -28,7 +28,7 @@ pub(super) fn of(run: &Linux, plumb: &Path, run_folder: &Path, terminal: bool) -
         FrontEnd::Auto => FrontEnd::Ublk,
         front_end => front_end,
     };
-    if zoned && matches!(front_end, FrontEnd::Loop | FrontEnd::Nbd) {
+    if zoned && front_end == FrontEnd::Loop {
         return Err(invalid(format!(
             "{} is a zoned device, and {front_end} has no words for zones: choose ublk or nvme-tcp",
             run.device
@@ -151,7 +151,7 @@ mod tests {
         };
         let refused = |result: Result<Plan, LinuxError>| result.unwrap_err().to_string();
         assert!(refused(plan(zoned, FrontEnd::Auto, FileSystem::Ext4)).contains("writes in place"));
-        assert!(refused(plan(zoned, FrontEnd::Nbd, FileSystem::None)).contains("no words for zones"));
+        assert!(refused(plan(zoned, FrontEnd::Loop, FileSystem::None)).contains("no words for zones"));
         assert!(
             refused(plan("samsung-980pro-1tb", FrontEnd::Auto, FileSystem::Zonefs)).contains("needs a zoned device")
         );

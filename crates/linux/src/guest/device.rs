@@ -46,11 +46,6 @@ pub(super) fn show(plan: &Plan, log: &File) -> Result<Shown, GuestError> {
             let node = controller.name_space_node()?;
             (node, Some(server), Some(controller))
         }
-        FrontEnd::Nbd => {
-            return Err(GuestError::new(
-                "the kernel's NBD client is not wired up inside: choose ublk, nvme-tcp or loop",
-            ));
-        }
     };
     if !node.starts_with("/dev/") {
         return Err(GuestError::new(format!("the server is ready at `{node}`, which is no device")));

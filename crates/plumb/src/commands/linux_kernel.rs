@@ -1,5 +1,6 @@
 //! The kernel of `plumb linux`: built with progress, and shown.
 
+use std::collections::BTreeSet;
 use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -45,8 +46,8 @@ pub fn status() -> Done {
 struct Shown {
     bar: ProgressBar,
     terminal: bool,
-    last: String,
-    lines: u64,
+    /// Steps that had their line.
+    said: BTreeSet<String>,
 }
 
 impl Shown {
@@ -56,7 +57,7 @@ impl Shown {
         let style = ProgressStyle::with_template("{bar:32} {percent:>3}%  {wide_msg}  elapsed {elapsed}, left {eta}");
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
         bar.enable_steady_tick(Duration::from_secs(1));
-        Self { bar, terminal, last: String::new(), lines: 0 }
+        Self { bar, terminal, said: BTreeSet::new() }
     }
 
     fn show(&mut self, progress: &BuildProgress) {
@@ -69,7 +70,8 @@ impl Shown {
                 self.bar.set_length(*about);
                 self.bar.set_position(*done);
                 self.bar.set_message(object.clone());
-                format!("compiling, {} of about {about} objects", self.hundreds(*done))
+                // One line for each hundred.
+                format!("compiling, object {}", done.next_multiple_of(OBJECTS_A_LINE) - OBJECTS_A_LINE)
             }
             BuildProgress::Linking => "linking".to_owned(),
         };
@@ -77,15 +79,15 @@ impl Shown {
             if !matches!(progress, BuildProgress::Compiling { .. }) {
                 self.bar.set_message(step);
             }
-        } else if step != self.last {
-            eprintln!("kernel: {step}");
-            self.last = step;
+            return;
         }
-    }
-
-    /// `done` down to the hundred, so that a line comes for each.
-    fn hundreds(&mut self, done: u64) -> u64 {
-        self.lines = self.lines.max(done / OBJECTS_A_LINE);
-        self.lines * OBJECTS_A_LINE
+        let line = match progress {
+            BuildProgress::Compiling { about, .. } => format!("{step} of about {about}"),
+            _ => step.clone(),
+        };
+        // Folders are linked all the time; the line comes once.
+        if self.said.insert(step) {
+            eprintln!("kernel: {line}");
+        }
     }
 }

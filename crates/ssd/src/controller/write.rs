@@ -280,8 +280,10 @@ impl Ssd {
         }
         self.journal.entries += 1;
         self.counters.deallocated_bytes += u64::from(end - skip) * u64::from(self.layout.unit_bytes);
-        for unit in first + skip..first + end {
+        let mut units = first + skip..first + end;
+        while let Some(unit) = self.map.first_candidate(units.clone()) {
             self.unmap(now, unit);
+            units.start = unit + 1;
         }
     }
 }

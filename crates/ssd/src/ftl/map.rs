@@ -3,7 +3,11 @@
 //! Both tables are zeroed memory that the system provides on first touch, and
 //! zero means "as the initial state has it", so a device of any size and fill
 //! is ready at once. With the validity bits they take 8.13 bytes per unit, and
-//! 4.13 for each spare one.
+//! 4.13 for each spare one. A page of the forward map that was never written is
+//! not read either, since a read would have the system provide it: what goes
+//! over a whole new drive (a discard of all of it) takes no memory.
+
+use std::ops::Range;
 
 use crate::config::Layout;
 use crate::slab::NONE;
@@ -12,6 +16,9 @@ use crate::state::InitialLayout;
 /// An L2P entry: as initially, a flash address, a buffer slot, or nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Entry(u32);
+
+/// Entries of the forward map to one page of the system's memory.
+const ENTRIES_PER_PAGE: usize = 4096 / size_of::<u32>();
 
 /// Slots follow the flash addresses (see `config::check::MAX_UNITS`).
 const SLOT_BASE: u32 = u32::MAX - (1 << 20);
@@ -53,6 +60,8 @@ impl Default for Entry {
 pub(crate) struct Map {
     /// Logical to physical unit, as `Entry`; `Entry::INITIAL` is 0.
     l2p: Vec<u32>,
+    /// Whether any of so many entries of `l2p` was ever set.
+    written: Vec<bool>,
     /// Physical to logical unit plus one; 0: as initially, or nothing.
     p2l: Vec<u32>,
     /// One bit per physical unit: whether it is valid. In a block that is as
@@ -67,6 +76,7 @@ impl Map {
         let physical = layout.blocks() as usize * layout.units_per_block() as usize;
         Self {
             l2p: table(layout.logical_units() as usize),
+            written: vec![false; (layout.logical_units() as usize).div_ceil(ENTRIES_PER_PAGE)],
             p2l: table(physical),
             valid: table(physical.div_ceil(64)),
             initial,
@@ -75,12 +85,28 @@ impl Map {
 
     #[inline]
     pub fn entry(&self, unit: u32) -> Entry {
-        Entry(self.l2p[unit as usize])
+        if self.written[unit as usize / ENTRIES_PER_PAGE] { Entry(self.l2p[unit as usize]) } else { Entry::INITIAL }
     }
 
     #[inline]
     pub fn set(&mut self, unit: u32, entry: Entry) {
+        self.written[unit as usize / ENTRIES_PER_PAGE] = true;
         self.l2p[unit as usize] = entry.0;
+    }
+
+    /// The first unit of `units` that may be mapped: none of those before it is,
+    /// and most of them were not even looked at.
+    #[inline]
+    pub fn first_candidate(&self, units: Range<u32>) -> Option<u32> {
+        let mut unit = units.start;
+        while unit < units.end && !self.initial.holds(unit) {
+            let page = unit as usize / ENTRIES_PER_PAGE;
+            if self.written[page] {
+                break;
+            }
+            unit = u32::try_from((page + 1) * ENTRIES_PER_PAGE).unwrap_or(u32::MAX);
+        }
+        (unit < units.end).then_some(unit)
     }
 
     /// The physical unit that a flash entry of `unit` means; `NONE` if it means none.
@@ -159,7 +185,7 @@ impl Map {
 
     /// Bytes of address space; resident only as touched.
     pub fn table_bytes(&self) -> u64 {
-        4 * (self.l2p.len() as u64 + self.p2l.len() as u64) + 8 * self.valid.len() as u64
+        4 * (self.l2p.len() as u64 + self.p2l.len() as u64) + 8 * self.valid.len() as u64 + self.written.len() as u64
     }
 }
 
