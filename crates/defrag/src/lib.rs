@@ -1,0 +1,15 @@
+//! FragPicker (SOSP '21): defragments only what the I/O touches, on real files.
+//!
+//! A request of the application that covers several pieces of a file becomes
+//! several requests of the device: it is *split*. `trace` says which ranges of
+//! which files are read and written, `extents` where they lie, `plan` which of
+//! them split and what moving them would cost and save, `migrate` moves a range
+//! by the file system's own safe means, and `run` carries a plan out.
+
+mod file;
+mod io;
+mod range;
+
+pub use file::FileId;
+pub use io::{Access, IoKind};
+pub use range::ByteRange;
