@@ -7,7 +7,7 @@ mod watch;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 /// Run, measure and open up the storage stack, from system call to flash cell.
 #[derive(Parser)]
@@ -46,6 +46,8 @@ enum Command {
     Control(commands::control::ControlArguments),
     /// Run a command under a real Linux kernel on a modelled device, in virtual time
     Linux(commands::linux::LinuxArguments),
+    /// Write the manual pages
+    Man(commands::man::ManArguments),
     /// The first process inside a guest of `plumb linux`
     #[command(name = "linux-guest", hide = true)]
     LinuxGuest,
@@ -66,6 +68,7 @@ fn main() -> ExitCode {
         Command::Serve(arguments) => commands::serve::serve(arguments),
         Command::Control(arguments) => commands::control::control(&arguments),
         Command::Linux(arguments) => commands::linux::linux(arguments),
+        Command::Man(arguments) => commands::man::man(&arguments, Arguments::command()),
         Command::LinuxGuest => commands::linux::guest(),
         Command::FuseWatchdog(arguments) => commands::fuse_watchdog::fuse_watchdog(&arguments),
     };

@@ -8,6 +8,7 @@ pub mod linux;
 pub mod linux_kernel;
 pub mod linux_report;
 pub mod list;
+pub mod man;
 pub mod merge;
 pub mod report;
 pub mod run;
