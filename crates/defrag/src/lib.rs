@@ -6,8 +6,11 @@
 //! them split and what moving them would cost and save, `migrate` moves a range
 //! by the file system's own safe means, and `run` carries a plan out.
 
+pub mod analysis;
+pub mod extents;
 mod file;
 mod io;
+pub mod plan;
 mod range;
 
 pub use file::FileId;

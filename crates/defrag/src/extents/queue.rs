@@ -1,0 +1,93 @@
+//! How large a request of the device under a path may be, from sysfs.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use super::requests::RequestLimits;
+
+/// Why the limits are not known.
+#[derive(Debug, thiserror::Error)]
+pub enum QueueError {
+    /// The path cannot be looked at.
+    #[error("cannot look at {path}: {error}")]
+    Path {
+        /// Which.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        error: io::Error,
+    },
+    /// A file system over no single block device, such as tmpfs or a network's.
+    #[error("{path} lies on no block device; a file system on one is needed")]
+    NoDevice {
+        /// Which.
+        path: PathBuf,
+    },
+    /// sysfs says something unexpected.
+    #[error("{path} does not hold a number")]
+    Number {
+        /// Which file of sysfs.
+        path: PathBuf,
+    },
+}
+
+/// The limits of the queue that requests for files under `path` go through.
+///
+/// Source: `Documentation/ABI/stable/sysfs-block`. A Btrfs file system has device numbers of its own; its first
+/// device is found in `/proc/self/mountinfo`, and stands for all.
+pub fn limits_of(path: &Path) -> Result<RequestLimits, QueueError> {
+    let status = fs::metadata(path).map_err(|error| QueueError::Path { path: path.to_owned(), error })?;
+    let no_device = || QueueError::NoDevice { path: path.to_owned() };
+    let queue = match queue_of(status.dev()) {
+        Some(queue) => queue,
+        None => {
+            let source = mount_source(path).ok_or_else(no_device)?;
+            let device = fs::metadata(source).map_err(|_| no_device())?.rdev();
+            queue_of(device).ok_or_else(no_device)?
+        }
+    };
+    let kib: u64 = number(&queue.join("max_sectors_kb"))?;
+    let max_segments: u64 = number(&queue.join("max_segments"))?;
+    Ok(RequestLimits {
+        max_bytes: kib.saturating_mul(1024).max(4096),
+        max_segments: u32::try_from(max_segments).unwrap_or(u32::MAX).max(1),
+    })
+}
+
+/// The folder `queue` of a disk, or of the disk that a partition is of.
+fn queue_of(device: u64) -> Option<PathBuf> {
+    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+    let disk = fs::canonicalize(format!("/sys/dev/block/{major}:{minor}")).ok()?;
+    [disk.join("queue"), disk.parent()?.join("queue")].into_iter().find(|queue| queue.is_dir())
+}
+
+fn number(path: &Path) -> Result<u64, QueueError> {
+    let text = fs::read_to_string(path).map_err(|error| QueueError::Path { path: path.to_owned(), error })?;
+    text.trim().parse().map_err(|_| QueueError::Number { path: path.to_owned() })
+}
+
+/// The device that the mount with `path` in it was made from: the last field but one after the `-`
+/// of the longest mount point that is a part of the path (proc_pid_mountinfo(5)).
+fn mount_source(path: &Path) -> Option<PathBuf> {
+    let path = fs::canonicalize(path).ok()?;
+    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
+    let mut best: Option<(usize, PathBuf)> = None;
+    for line in mounts.lines() {
+        let Some((left, right)) = line.split_once(" - ") else { continue };
+        let Some(point) = left.split(' ').nth(4).map(unescape) else { continue };
+        let Some(source) = right.split(' ').nth(1).map(unescape) else { continue };
+        let depth = Path::new(&point).components().count();
+        // A later mount on the same point hides the earlier one.
+        if path.starts_with(&point) && best.as_ref().is_none_or(|(deepest, _)| depth >= *deepest) {
+            best = Some((depth, PathBuf::from(source)));
+        }
+    }
+    best.map(|(_, source)| source)
+}
+
+/// Blanks are `\040` there.
+fn unescape(text: &str) -> String {
+    text.replace("\\040", " ").replace("\\011", "\t").replace("\\012", "\n").replace("\\134", "\\")
+}

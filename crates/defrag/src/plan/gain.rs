@@ -1,0 +1,145 @@
+//! What moving parts of one file costs and saves.
+
+use std::collections::BTreeMap;
+
+use super::assumed::{Accesses, Assumed, Candidate};
+use super::file::{FileFacts, FilePlan, LeftAlone, Move};
+use super::skip::SkipReason;
+use crate::ByteRange;
+use crate::analysis::Touch;
+use crate::extents::{Direction, ExtentKind, ExtentMap, RequestLimits, moved, requests};
+
+/// What holds for every file of a plan.
+#[derive(Clone, Copy, Debug)]
+pub struct PlanOptions {
+    /// Of the device below.
+    pub limits: RequestLimits,
+    /// Move shared extents too, which takes up the room of a copy.
+    pub shared: bool,
+    /// Whether writes go to where the data lies. Where they do not (Btrfs), no move can save
+    /// a write's requests, and traced writes count for nothing.
+    pub writes_in_place: bool,
+}
+
+impl Default for PlanOptions {
+    fn default() -> Self {
+        Self { limits: RequestLimits::default(), shared: false, writes_in_place: true }
+    }
+}
+
+/// The plan for one file: each range that `assumed` touches, that holds nothing but movable data,
+/// that lies in several pieces, and that takes fewer requests once it is one.
+pub fn plan_file(file: FileFacts, map: &ExtentMap, assumed: Assumed<'_>, options: &PlanOptions) -> FilePlan {
+    let mut moves = Vec::new();
+    let mut left_alone = BTreeMap::new();
+    let (mut before, mut saved) = (0_u64, 0_u64);
+    for candidate in assumed.candidates(map.size_bytes()) {
+        let counted = counted(candidate.accesses, options);
+        let window = cost(map, &counted(candidate.range), options);
+        before = before.saturating_add(window);
+        let first_move = moves.len();
+        for run in movable_runs(map, &candidate, file.block_bytes, options) {
+            let touches = counted(run.range);
+            let to_move = gain(map, run, &touches, options);
+            if to_move.saved() > 0 || candidate.regardless {
+                saved = saved.saturating_add(to_move.saved());
+                moves.push(to_move);
+            }
+        }
+        if moves.len() > first_move || map.piece_count(candidate.range) > 1 {
+            note_left_alone(map, candidate.range, options, &mut left_alone);
+        }
+    }
+    FilePlan {
+        pieces: map.piece_count(map.whole()),
+        requests_before: before,
+        requests_after: before.saturating_sub(saved),
+        moves,
+        left_alone: left_alone.into_iter().map(|(reason, bytes)| LeftAlone { reason, bytes }).collect(),
+        file,
+    }
+}
+
+/// The accesses that count, by the range that they touch.
+fn counted<'a>(accesses: Accesses<'a>, options: &PlanOptions) -> impl Fn(ByteRange) -> Vec<Touch> + 'a {
+    let writes = options.writes_in_place;
+    move |range| accesses.touching(range).filter(|touch| writes || touch.direction == Direction::Read).collect()
+}
+
+/// Requests of every access.
+fn cost(map: &ExtentMap, touches: &[Touch], options: &PlanOptions) -> u64 {
+    let one = |touch: &Touch| requests(map, touch.range, &options.limits, touch.direction).saturating_mul(touch.count);
+    touches.iter().map(one).fold(0, u64::saturating_add)
+}
+
+/// Data without a gap, in `pieces` pieces.
+struct Run {
+    range: ByteRange,
+    pieces: u32,
+}
+
+/// The longest stretches of a window that may be moved, where they lie in more than one piece.
+///
+/// Windows begin and end on blocks but for a file's last one; extents always do.
+fn movable_runs(map: &ExtentMap, candidate: &Candidate<'_>, block_bytes: u64, options: &PlanOptions) -> Vec<Run> {
+    let window = aligned(candidate.range, block_bytes, map.size_bytes());
+    let mut runs: Vec<Run> = Vec::new();
+    for piece in map.pieces(window).filter(|piece| is_movable(piece.kind, options)) {
+        match runs.last_mut() {
+            Some(run) if run.range.end == piece.range.start => {
+                run.range.end = piece.range.end;
+                run.pieces = run.pieces.saturating_add(1);
+            }
+            _ => runs.push(Run { range: piece.range, pieces: 1 }),
+        }
+    }
+    runs.retain(|run| run.pieces > 1);
+    runs
+}
+
+fn is_movable(kind: ExtentKind, options: &PlanOptions) -> bool {
+    kind == ExtentKind::Data || (kind == ExtentKind::Shared && options.shared)
+}
+
+/// `range` grown to whole blocks, and cut at the file's end.
+fn aligned(range: ByteRange, block_bytes: u64, size_bytes: u64) -> ByteRange {
+    let block_bytes = block_bytes.max(1);
+    let end = range.end.checked_next_multiple_of(block_bytes).unwrap_or(u64::MAX);
+    ByteRange { start: range.start / block_bytes * block_bytes, end: end.min(size_bytes) }
+}
+
+/// What moving `run` saves of `touches`, which all touch it.
+fn gain(map: &ExtentMap, run: Run, touches: &[Touch], options: &PlanOptions) -> Move {
+    let start = touches.iter().map(|touch| touch.range.start).fold(run.range.start, u64::min);
+    let end = touches.iter().map(|touch| touch.range.end).fold(run.range.end, u64::max);
+    let now = map.slice(ByteRange { start, end });
+    let then = moved(&now, &[run.range]);
+    Move {
+        range: run.range,
+        pieces: run.pieces,
+        requests_before: cost(&now, touches, options),
+        requests_after: cost(&then, touches, options),
+    }
+}
+
+/// Adds what of a split window may not be moved, by reason.
+fn note_left_alone(
+    map: &ExtentMap,
+    range: ByteRange,
+    options: &PlanOptions,
+    left_alone: &mut BTreeMap<SkipReason, u64>,
+) {
+    for piece in map.pieces(range).filter(|piece| !is_movable(piece.kind, options)) {
+        let reason = match piece.kind {
+            ExtentKind::Data => continue,
+            ExtentKind::Shared => SkipReason::Shared,
+            ExtentKind::Unwritten => SkipReason::Unwritten,
+            ExtentKind::Delayed => SkipReason::Delayed,
+            ExtentKind::Encoded => SkipReason::Encoded,
+            ExtentKind::Inline => SkipReason::Inline,
+            ExtentKind::Unknown => SkipReason::UnknownPlace,
+        };
+        let bytes = left_alone.entry(reason).or_default();
+        *bytes = bytes.saturating_add(piece.range.len());
+    }
+}

@@ -1,0 +1,223 @@
+//! From the plans of files to one plan: best benefit per byte first, within a budget.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::file::{FilePlan, LeftAlone, Move};
+use super::mode::Mode;
+use super::skip::{SkipReason, SkippedFile};
+
+/// Most moves that a plan holds, some 40 MB.
+pub const MAX_MOVES: usize = 1 << 20;
+
+/// Most files that a plan names as left alone; the rest is counted by reason.
+pub const MAX_SKIPPED_FILES: usize = 1 << 14;
+
+/// Sums over everything that was looked at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Totals {
+    /// Files with a map of extents.
+    pub files: u64,
+    /// Their sizes.
+    pub size_bytes: u64,
+    /// Their pieces.
+    pub pieces: u64,
+    /// Files with something to move.
+    pub files_to_move: u64,
+    /// Moves.
+    pub moves: u64,
+    /// Bytes to write.
+    pub bytes_to_move: u64,
+    /// Requests of all assumed I/O now.
+    pub requests_before: u64,
+    /// The same after every move.
+    pub requests_after: u64,
+}
+
+/// What to move, and what not.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Plan {
+    /// How the ranges were chosen.
+    pub mode: Mode,
+    /// Sums.
+    pub totals: Totals,
+    /// Files with something to move, best benefit per byte first.
+    pub files: Vec<FilePlan>,
+    /// The first [`MAX_SKIPPED_FILES`] files left alone, in the order they were found.
+    pub skipped: Vec<SkippedFile>,
+    /// All files left alone, counted by reason.
+    pub skipped_by_reason: BTreeMap<String, u64>,
+}
+
+/// Puts a plan together in bounded memory.
+#[derive(Debug)]
+pub struct Planner {
+    mode: Mode,
+    max_moves: usize,
+    files: BTreeMap<Rank, FilePlan>,
+    moves: usize,
+    sequence: u64,
+    totals: Totals,
+    skipped: Vec<SkippedFile>,
+    skipped_by_reason: BTreeMap<String, u64>,
+}
+
+/// Benefit per byte; the greatest first, and of equals the one found first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Rank {
+    saved: u64,
+    bytes: u64,
+    sequence: u64,
+}
+
+impl Ord for Rank {
+    fn cmp(&self, other: &Self) -> Ordering {
+        // saved / bytes without division: no benefit is lost to rounding.
+        let cross = |a: &Self, b: &Self| u128::from(a.saved) * u128::from(b.bytes.max(1));
+        cross(other, self).cmp(&cross(self, other)).then(self.sequence.cmp(&other.sequence))
+    }
+}
+
+impl PartialOrd for Rank {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Rank {
+    fn of_move(to_move: &Move, sequence: u64) -> Self {
+        Self { saved: to_move.saved(), bytes: to_move.range.len(), sequence }
+    }
+}
+
+impl Planner {
+    /// An empty plan.
+    pub fn new(mode: Mode) -> Self {
+        Self::with_max_moves(mode, MAX_MOVES)
+    }
+
+    /// One that holds fewer moves than usual.
+    pub fn with_max_moves(mode: Mode, max_moves: usize) -> Self {
+        Self {
+            mode,
+            max_moves,
+            files: BTreeMap::new(),
+            moves: 0,
+            sequence: 0,
+            totals: Totals::default(),
+            skipped: Vec::new(),
+            skipped_by_reason: BTreeMap::new(),
+        }
+    }
+
+    /// A file that was looked at. One without moves counts as left alone.
+    pub fn add(&mut self, mut file: FilePlan) {
+        self.totals.files += 1;
+        self.totals.size_bytes = self.totals.size_bytes.saturating_add(file.file.size_bytes);
+        self.totals.pieces = self.totals.pieces.saturating_add(file.pieces);
+        self.totals.requests_before = self.totals.requests_before.saturating_add(file.requests_before);
+        if file.moves.is_empty() {
+            let most = file.left_alone.into_iter().max_by_key(|left| left.bytes).map(|left| left.reason);
+            self.skip(SkippedFile { path: file.file.path, reason: most.unwrap_or(SkipReason::NotSplit) });
+            return;
+        }
+        if file.moves.len() > self.max_moves {
+            let mut ranked = ranked(std::iter::once(&file));
+            let kept: Vec<_> =
+                ranked.split_off(0).into_iter().take(self.max_moves).map(|(_, _, index)| index).collect();
+            keep(&mut file, &kept, SkipReason::OverLimit);
+        }
+        self.moves += file.moves.len();
+        let rank = Rank { saved: file.saved(), bytes: file.bytes(), sequence: self.sequence };
+        self.sequence += 1;
+        self.files.insert(rank, file);
+        while self.moves > self.max_moves {
+            let Some((_, worst)) = self.files.pop_last() else { break };
+            self.moves -= worst.moves.len();
+            self.skip(SkippedFile { path: worst.file.path, reason: SkipReason::OverLimit });
+        }
+    }
+
+    /// A file left alone before its extents were looked at.
+    pub fn skip(&mut self, file: SkippedFile) {
+        *self.skipped_by_reason.entry(file.reason.name().to_owned()).or_default() += 1;
+        if self.skipped.len() < MAX_SKIPPED_FILES {
+            self.skipped.push(file);
+        }
+    }
+
+    /// The plan: at most `budget_bytes` to write, spent on the moves that save most for each byte.
+    ///
+    /// A move that no longer fits is left, and smaller ones after it still have their chance.
+    pub fn finish(mut self, budget_bytes: Option<u64>) -> Plan {
+        let mut files: Vec<FilePlan> = std::mem::take(&mut self.files).into_values().collect();
+        if let Some(budget_bytes) = budget_bytes {
+            files = self.within(files, budget_bytes);
+        }
+        let mut totals = self.totals;
+        totals.files_to_move = files.len() as u64;
+        for file in &files {
+            totals.moves += file.moves.len() as u64;
+            totals.bytes_to_move = totals.bytes_to_move.saturating_add(file.bytes());
+        }
+        let saved = files.iter().map(FilePlan::saved).fold(0, u64::saturating_add);
+        totals.requests_after = totals.requests_before.saturating_sub(saved);
+        Plan { mode: self.mode, totals, files, skipped: self.skipped, skipped_by_reason: self.skipped_by_reason }
+    }
+
+    fn within(&mut self, files: Vec<FilePlan>, budget_bytes: u64) -> Vec<FilePlan> {
+        let mut left = budget_bytes;
+        let mut kept: Vec<Vec<usize>> = vec![Vec::new(); files.len()];
+        for (rank, file, index) in ranked(files.iter()) {
+            if rank.bytes <= left {
+                left -= rank.bytes;
+                if let Some(kept) = kept.get_mut(file) {
+                    kept.push(index);
+                }
+            }
+        }
+        let mut chosen = BTreeMap::new();
+        for (sequence, (mut file, kept)) in files.into_iter().zip(kept).enumerate() {
+            keep(&mut file, &kept, SkipReason::OverBudget);
+            if file.moves.is_empty() {
+                self.skip(SkippedFile { path: file.file.path, reason: SkipReason::OverBudget });
+            } else {
+                let rank = Rank { saved: file.saved(), bytes: file.bytes(), sequence: sequence as u64 };
+                chosen.insert(rank, file);
+            }
+        }
+        chosen.into_values().collect()
+    }
+}
+
+/// Every move with its rank, its file's and its own place, best first.
+fn ranked<'a>(files: impl Iterator<Item = &'a FilePlan>) -> Vec<(Rank, usize, usize)> {
+    let mut all = Vec::new();
+    for (file, plan) in files.enumerate() {
+        for (index, to_move) in plan.moves.iter().enumerate() {
+            all.push((Rank::of_move(to_move, all.len() as u64), file, index));
+        }
+    }
+    all.sort_by_key(|(rank, ..)| *rank);
+    all
+}
+
+/// Keeps the moves at `kept`, and says why the rest stays.
+fn keep(file: &mut FilePlan, kept: &[usize], reason: SkipReason) {
+    let mut chosen = vec![false; file.moves.len()];
+    for index in kept {
+        if let Some(chosen) = chosen.get_mut(*index) {
+            *chosen = true;
+        }
+    }
+    let bytes_before = file.bytes();
+    let mut places = chosen.into_iter();
+    file.moves.retain(|_| places.next().unwrap_or(false));
+    file.requests_after = file.requests_before.saturating_sub(file.saved());
+    let bytes = bytes_before - file.bytes();
+    if bytes > 0 {
+        file.left_alone.push(LeftAlone { reason, bytes });
+    }
+}
