@@ -8,7 +8,11 @@ const MAX_TRANSFER_BYTES: u64 = 1 << 30;
 
 /// What in `options` contradicts itself, and the mend.
 pub(super) fn conflict(options: &Options) -> Option<String> {
-    general(options).or_else(|| engine(options)).or_else(|| zones(options)).map(str::to_owned)
+    general(options)
+        .or_else(|| engine(options))
+        .or_else(|| fragments(options))
+        .or_else(|| zones(options))
+        .map(str::to_owned)
 }
 
 fn general(options: &Options) -> Option<&'static str> {
@@ -59,6 +63,24 @@ fn engine(options: &Options) -> Option<&'static str> {
         || options.sync != SyncWrites::None;
     if kind == EngineKind::UringCommand && syncs {
         return Some("io_uring_cmd has no fsync and no sync writes: write ioengine=io_uring, or leave the syncs out");
+    }
+    None
+}
+
+/// A file in pieces is reached by system calls on it.
+fn fragments(options: &Options) -> Option<&'static str> {
+    if options.frag_size_bytes == 0 {
+        // A sweep over frag_size may come by 0; its distance then says nothing.
+        return None;
+    }
+    if options.engine.kind.is_passthrough() {
+        return Some("frag_size is the layout of a file, which passthrough commands pass by: write ioengine=io_uring");
+    }
+    if options.polled_submission {
+        return Some("frag_size and sqthread_poll exclude each other: leave one out");
+    }
+    if options.zones.zbd {
+        return Some("frag_size and zonemode=zbd exclude each other: leave one out");
     }
     None
 }

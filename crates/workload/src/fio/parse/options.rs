@@ -35,6 +35,10 @@ pub struct Options {
     pub offset_increment: Extent,
     /// `offset_align` in bytes; 0 is the smallest block size.
     pub offset_align_bytes: u64,
+    /// `frag_size` in bytes; 0 is one piece.
+    pub frag_size_bytes: u64,
+    /// `frag_distance` in bytes.
+    pub frag_distance_bytes: u64,
     /// `io_size`.
     pub io_size: Option<Extent>,
     /// `number_ios`.
@@ -436,6 +440,8 @@ impl Default for Options {
             offset: Extent::Bytes(0),
             offset_increment: Extent::Bytes(0),
             offset_align_bytes: 0,
+            frag_size_bytes: 0,
+            frag_distance_bytes: 0,
             io_size: None,
             number_ios: None,
             loops: 1,

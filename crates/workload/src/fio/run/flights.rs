@@ -11,6 +11,7 @@ use block::{BioFuture, BioResult};
 use trace::RequestId;
 use units::Nanos;
 
+use super::fragments::Parts;
 use super::ledger::Stamp;
 use super::transport::Handed;
 use crate::fio::generate::Io;
@@ -43,15 +44,20 @@ pub(super) struct Flight {
 pub(super) enum OnItsWay {
     /// The block layer has it.
     Submitted(BioFuture),
+    /// The block layer has each piece of it.
+    InParts(Parts),
     /// The submission thread was given it.
     Handed(Rc<Handed>),
 }
 
-impl OnItsWay {
+impl Future for OnItsWay {
+    type Output = BioResult;
+
     #[inline]
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<BioResult> {
-        match self {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<BioResult> {
+        match &mut *self {
             Self::Submitted(future) => Pin::new(future).poll(cx),
+            Self::InParts(parts) => Pin::new(parts).poll(cx),
             Self::Handed(handed) => Pin::new(&mut &**handed).poll(cx),
         }
     }
@@ -157,7 +163,7 @@ impl Flights {
     fn poll_place(&mut self, index: u32) {
         let place = &mut self.places[index as usize];
         let Some((flight, future)) = &mut place.flight else { return };
-        if let Poll::Ready(result) = future.poll(&mut Context::from_waker(&place.waker)) {
+        if let Poll::Ready(result) = Pin::new(future).poll(&mut Context::from_waker(&place.waker)) {
             self.done.push_back((*flight, result));
             place.flight = None;
             self.free.push(index);

@@ -5,6 +5,7 @@
 
 mod contents;
 mod flights;
+mod fragments;
 mod ledger;
 mod measure;
 mod namespaces;

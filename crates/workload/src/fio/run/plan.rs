@@ -6,6 +6,7 @@ use block::Limits;
 use nvme::NamespaceId;
 use units::Nanos;
 
+use super::fragments::Fragments;
 use super::start_error::StartFault;
 use super::zones::{ZonePlan, Zones};
 use crate::fio::generate::Region;
@@ -17,6 +18,8 @@ use crate::fio::{Direction, PerDirection};
 pub(super) struct Plan {
     pub nsid: NamespaceId,
     pub region: Region,
+    /// Where the region is a file in pieces.
+    pub fragments: Option<Fragments>,
     /// The region asked for, where it was rounded to zones.
     pub rounded_from: Option<Region>,
     /// Under `zonemode=zbd`.
@@ -126,6 +129,7 @@ impl Plan {
         Ok(Self {
             nsid: machine.nsid,
             zones,
+            fragments: Fragments::new(options, region.start),
             region,
             rounded_from: Some(asked).filter(|asked| *asked != region),
             target_bytes: (!bounded_by_time).then_some(total),
@@ -173,7 +177,10 @@ fn region(
         Some(size) => size.of(device_bytes, zone_bytes),
         None => device_bytes.saturating_sub(start),
     };
-    let end = start.saturating_add(bytes);
+    let end = match Fragments::new(options, start) {
+        Some(fragments) => fragments.end(bytes),
+        None => start.saturating_add(bytes),
+    };
     if bytes == 0 || end > device_bytes { Err((start, end)) } else { Ok(Region { start, bytes }) }
 }
 
@@ -251,6 +258,9 @@ fn lengths(options: &Options, used: &[Direction]) -> Vec<(&'static str, u64)> {
             sizes => lengths.push(("bs", sizes.min())),
         }
         lengths.extend(options.align_bytes[*direction].map(|align| ("blockalign", align)));
+    }
+    if options.frag_size_bytes > 0 {
+        lengths.extend([("frag_size", options.frag_size_bytes), ("frag_distance", options.frag_distance_bytes)]);
     }
     if !options.pattern.random {
         lengths.extend(options.modifier.map(|step| ("the step after rw", step.unsigned_abs())));

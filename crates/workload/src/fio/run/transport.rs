@@ -7,13 +7,14 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-use block::{Bio, BioFlags, BioFuture, BioOp, BioResult, BlockDevice, Sector, ZoneOp};
+use block::{Bio, BioFlags, BioFuture, BioOp, BioResult, BlockDevice, Plug, Sector, ZoneOp};
 use sim::Handle;
 use sim::sync::mpsc::{self, UnboundedSender};
 use trace::RequestId;
 use units::Nanos;
 
 use super::flights::{Flight, Kind, OnItsWay};
+use super::fragments::{Handler, Parts};
 use super::thread::Thread;
 use crate::fio::Direction;
 use crate::fio::generate::Io;
@@ -176,7 +177,8 @@ impl Thread {
     pub(super) async fn submit(&mut self) {
         let Some(first) = self.queued.first().map(|queued| queued.request) else { return };
         let count = self.queued.len();
-        let cost = self.host.costs.submit * count as u64;
+        let bios: u64 = self.queued.iter().map(|queued| self.bios_of(queued.kind)).sum();
+        let cost = self.host.costs.submit * bios;
         match &self.path {
             Path::Kernel => self.cpu.syscall_for(first, cost).await,
             Path::KernelPolled => self.host.sim.sleep(self.cpu.syscall_cost() + cost).await,
@@ -197,8 +199,7 @@ impl Thread {
                     debug_assert!(sent.is_ok());
                     OnItsWay::Handed(handed)
                 }
-                (_, Some(plug)) => OnItsWay::Submitted(plug.submit(bio)),
-                (_, None) => OnItsWay::Submitted(self.host.disk.submit(core, bio)),
+                (_, plug) => self.send(bio, plug.as_mut()),
             };
             self.flights.add(Flight { kind, request, decided_at, issued_at, zone }, on_its_way);
         }
@@ -207,6 +208,39 @@ impl Thread {
         let mut measured = self.measured.borrow_mut();
         measured.depths.submitted(count as u32);
         measured.in_flight = self.flights.len();
+    }
+
+    /// Hands a bio to the block layer, behind `plug` where there is one: as it is,
+    /// or as one for each piece of the file, which are plugged in any case.
+    fn send(&self, bio: Bio, plug: Option<&mut Plug>) -> OnItsWay {
+        let core = self.cpu.core();
+        let Some(fragments) = self.plan.fragments.filter(|_| bio.bytes > 0) else {
+            return OnItsWay::Submitted(match plug {
+                Some(plug) => plug.submit(bio),
+                None => self.host.disk.submit(core, bio),
+            });
+        };
+        let (sector, request) = (bio.sector, bio.request);
+        let parts = fragments.split(bio);
+        let mut own = None;
+        let plug = plug.unwrap_or_else(|| own.insert(self.host.disk.plug(core)));
+        let parts = parts.into_iter().map(|part| plug.submit(part)).collect();
+        let (cpus, cost) = (self.host.cpus.clone(), self.host.costs.complete);
+        let handler = matches!(self.path, Path::Kernel).then_some(Handler { cpus, core, cost, request });
+        OnItsWay::InParts(Parts::new(parts, sector, handler))
+    }
+
+    /// How many bios an I/O becomes.
+    fn bios_of(&self, kind: Kind) -> u64 {
+        match kind {
+            Kind::Io(io, _) | Kind::Verify(io, _) => self.bios_at(Sector(io.offset / Sector::BYTES), io.bytes),
+            Kind::Sync => 1,
+        }
+    }
+
+    fn bios_at(&self, sector: Sector, bytes: u64) -> u64 {
+        let fragments = self.plan.fragments.filter(|_| bytes > 0);
+        fragments.map_or(1, |fragments| fragments.count(sector.0 * Sector::BYTES, bytes))
     }
 
     /// One I/O that the job blocks for.
@@ -245,8 +279,8 @@ impl Thread {
         // also flushes once it is done (block/fops.c, blkdev_write_iter, calls
         // generic_write_sync); an asynchronous one is only FUA.
         let flushes = self.options().sync != SyncWrites::None && bio.op == BioOp::Write && bio.bytes > 0;
-        self.cpu.compute_for(request, costs.submit).await;
-        let mut result = self.host.disk.submit(self.cpu.core(), bio).await;
+        self.cpu.compute_for(request, costs.submit * self.bios_at(bio.sector, bio.bytes)).await;
+        let mut result = self.send(bio, None).await;
         if flushes && result.status.is_success() {
             let flush = self.bio(Kind::Sync, request, None);
             result = self.host.disk.submit(self.cpu.core(), flush).await;
@@ -329,7 +363,7 @@ impl Thread {
                     interrupts.set(Interrupts { until, taken: taken + complete });
                     until
                 }
-                Path::KernelPolled | Path::User => handled_at + complete,
+                Path::KernelPolled | Path::User => handled_at + complete * self.bios_of(flight.kind),
             };
             reaped.push((flight, result));
         }

@@ -335,6 +335,28 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
         |o| unless(&o.offset_align_bytes, &0, u64::to_string),
     ),
     typed(
+        "frag_size",
+        &[],
+        "size",
+        "Not an option of fio: the job's region is a file in pieces of this length, frag_distance apart on the device. An I/O that covers several is one bio for each, behind one plug, each with the costs of an I/O on the processor, and is done with the last. Offsets and size count the file's bytes; 0 is one piece.",
+        |o, v| {
+            o.frag_size_bytes = v.size()?;
+            Ok(())
+        },
+        |o| unless(&o.frag_size_bytes, &0, u64::to_string),
+    ),
+    typed(
+        "frag_distance",
+        &[],
+        "size",
+        "Not an option of fio: bytes on the device between the end of one piece and the beginning of the next. Default 0.",
+        |o, v| {
+            o.frag_distance_bytes = v.size()?;
+            Ok(())
+        },
+        |o| unless(&o.frag_distance_bytes, &0, u64::to_string),
+    ),
+    typed(
         "io_size",
         &["io_limit"],
         "size|percent%|zonesz",
