@@ -1,0 +1,246 @@
+//! Plans against what their moves really come to.
+#![allow(clippy::unwrap_used)]
+
+use plumb_defrag::analysis::{READAHEAD_BYTES, Window, windows};
+use plumb_defrag::extents::{Extent, ExtentFlags, ExtentKind, ExtentMap, moved, requests};
+use plumb_defrag::plan::{
+    Assumed, FileFacts, FilePlan, Mode, PlanOptions, Planner, SkipReason, dry_run_text, plan_file,
+};
+use plumb_defrag::{Access, ByteRange, FileId, IoKind};
+use proptest::prelude::*;
+
+const BLOCK: u64 = 4096;
+const KIB: u64 = 1024;
+const ID: FileId = FileId { device: 1, inode: 2, generation: None };
+
+fn facts(size_bytes: u64) -> FileFacts {
+    FileFacts { path: "file".into(), id: ID, size_bytes, block_bytes: BLOCK }
+}
+
+/// The paper's layout: repeated, 32 pieces of 4 KiB and one of 128 KiB, none beside another on the device.
+fn paper_layout(size_bytes: u64) -> ExtentMap {
+    let (mut logical, mut physical, mut extents) = (0, 0, Vec::new());
+    while logical < size_bytes {
+        for length in std::iter::repeat_n(4 * KIB, 32).chain([128 * KIB]) {
+            extents.push(Extent { logical, physical, length, flags: ExtentFlags::empty() });
+            logical += length;
+            physical += length + 1024 * KIB;
+        }
+    }
+    ExtentMap::new(extents, size_bytes)
+}
+
+fn direct_reads(size_bytes: u64, length: u64, step: u64) -> Vec<Window> {
+    let reads: Vec<Access> = (0..size_bytes / step)
+        .map(|index| Access {
+            file: ID,
+            range: ByteRange::new(index * step, length).unwrap(),
+            kind: IoKind::DirectRead,
+            count: 1,
+        })
+        .collect();
+    windows(&reads, size_bytes, READAHEAD_BYTES)
+}
+
+/// 64 MiB: half of the file's 128 KiB windows are split in 32.
+#[test]
+fn the_papers_layout_costs_half_and_a_quarter() {
+    let size = 64 << 20;
+    let map = paper_layout(size);
+    let options = PlanOptions::default();
+    let whole = plan_file(facts(size), &map, Assumed::Whole { window_bytes: READAHEAD_BYTES }, &options);
+    assert_eq!((whole.bytes(), whole.requests_before, whole.requests_after), (size, 8448, 512));
+
+    let bypass = plan_file(facts(size), &map, Assumed::Bypass { window_bytes: READAHEAD_BYTES }, &options);
+    assert_eq!((bypass.bytes(), bypass.requests_before, bypass.requests_after), (size / 2, 8448, 512));
+
+    let sequential = direct_reads(size, 128 * KIB, 128 * KIB);
+    let traced = plan_file(facts(size), &map, Assumed::Traced(&sequential), &options);
+    assert_eq!(traced.moves, bypass.moves);
+
+    // 128 KiB of each 416 KiB: 157 reads and a last one, as published for this layout.
+    let stride = direct_reads(size, 128 * KIB, 416 * KIB);
+    let traced = plan_file(facts(size), &map, Assumed::Traced(&stride), &options);
+    assert_eq!((stride.len(), traced.requests_after), (157, 157));
+    assert!((2600..2700).contains(&traced.requests_before), "{}", traced.requests_before);
+    let share = traced.bytes() as f64 / size as f64;
+    assert!(share < 0.30, "{share} of the file is to be written");
+}
+
+#[test]
+fn what_is_contiguous_already_is_left() {
+    let extent = |logical, physical| Extent { logical, physical, length: 128 * KIB, flags: ExtentFlags::empty() };
+    // Two pieces, but each read of 128 KiB lies in one of them.
+    let map = ExtentMap::new(vec![extent(0, 0), extent(128 * KIB, 1 << 30)], 256 * KIB);
+    let options = PlanOptions::default();
+    let plan = |assumed| plan_file(facts(256 * KIB), &map, assumed, &options);
+    assert!(plan(Assumed::Bypass { window_bytes: READAHEAD_BYTES }).moves.is_empty());
+    // The conventional tool does not ask.
+    let whole = plan(Assumed::Whole { window_bytes: READAHEAD_BYTES });
+    assert_eq!((whole.bytes(), whole.saved()), (256 * KIB, 0));
+    // One read across the border does split.
+    let across = direct_reads(256 * KIB, 256 * KIB, 256 * KIB);
+    assert_eq!(plan(Assumed::Traced(&across)).saved(), 1);
+}
+
+#[test]
+fn shared_data_moves_only_when_asked() {
+    let extent = |index: u64| Extent {
+        logical: index * BLOCK,
+        physical: index * 3 * BLOCK,
+        length: BLOCK,
+        flags: ExtentFlags::SHARED,
+    };
+    let map = ExtentMap::new((0..32).map(extent).collect(), 32 * BLOCK);
+    let plan = |shared| {
+        let options = PlanOptions { shared, ..PlanOptions::default() };
+        plan_file(facts(32 * BLOCK), &map, Assumed::Bypass { window_bytes: READAHEAD_BYTES }, &options)
+    };
+    let kept = plan(false);
+    assert!(kept.moves.is_empty());
+    let mut planner = Planner::new(Mode::Bypass);
+    planner.add(kept);
+    let planned = planner.finish(None);
+    assert_eq!(planned.skipped[0].reason, SkipReason::Shared);
+    assert_eq!(plan(true).bytes(), 32 * BLOCK);
+}
+
+#[test]
+fn no_move_can_help_writes_that_go_elsewhere() {
+    let map = paper_layout(1 << 20);
+    let write = Access { file: ID, range: ByteRange { start: 0, end: 128 * KIB }, kind: IoKind::DirectWrite, count: 9 };
+    let windows = windows(&[write], 1 << 20, READAHEAD_BYTES);
+    let plan = |writes_in_place| {
+        let options = PlanOptions { writes_in_place, ..PlanOptions::default() };
+        plan_file(facts(1 << 20), &map, Assumed::Traced(&windows), &options)
+    };
+    assert_eq!((plan(true).requests_before, plan(true).requests_after), (9 * 32, 9));
+    assert!(plan(false).moves.is_empty());
+}
+
+#[test]
+fn a_plan_survives_json() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+    let map = paper_layout(1 << 20);
+    let mut planner = Planner::new(Mode::Whole);
+    for path in [OsStr::new("a b"), OsStr::from_bytes(b"caf\xe9")] {
+        let file = FileFacts { path: path.into(), ..facts(1 << 20) };
+        planner.add(plan_file(file, &map, Assumed::Whole { window_bytes: READAHEAD_BYTES }, &PlanOptions::default()));
+    }
+    let plan = planner.finish(Some(1 << 20));
+    assert!(plan.files.len() == 1 && plan.skipped[0].reason == SkipReason::OverBudget);
+    let text = serde_json::to_string(&plan).unwrap();
+    assert_eq!(serde_json::from_str::<plumb_defrag::plan::Plan>(&text).unwrap(), plan);
+}
+
+fn flags() -> impl Strategy<Value = ExtentFlags> {
+    prop_oneof![
+        8 => Just(ExtentFlags::empty()),
+        1 => Just(ExtentFlags::SHARED),
+        1 => Just(ExtentFlags::UNWRITTEN),
+        1 => Just(ExtentFlags::ENCODED),
+    ]
+}
+
+/// A file of blocks and holes, its end somewhere in the last block.
+fn layout() -> impl Strategy<Value = ExtentMap> {
+    let one = (1_u64..40, 0_u64..8, prop_oneof![1 => Just(0_u64), 2 => 1_u64..9], flags());
+    (prop::collection::vec(one, 1..40), 0..BLOCK).prop_map(|(list, cut)| {
+        let (mut logical, mut physical, mut extents) = (0, 1 << 30, Vec::new());
+        for (blocks, hole, gap, flags) in list {
+            logical += if hole == 7 { BLOCK } else { 0 };
+            physical += gap * BLOCK;
+            extents.push(Extent { logical, physical, length: blocks * BLOCK, flags });
+            logical += blocks * BLOCK;
+            physical += blocks * BLOCK;
+        }
+        ExtentMap::new(extents, logical - cut)
+    })
+}
+
+fn accesses() -> impl Strategy<Value = Vec<Access>> {
+    let kind = prop_oneof![Just(IoKind::BufferedRead), Just(IoKind::DirectRead), Just(IoKind::DirectWrite)];
+    let one = (kind, 0_u64..3_000_000, 1_u64..400_000, 1_u64..9);
+    let access = one.prop_map(|(kind, start, length, count)| Access {
+        file: ID,
+        range: ByteRange::new(start, length).unwrap(),
+        kind,
+        count,
+    });
+    prop::collection::vec(access, 0..30)
+}
+
+/// The requests of every access in `windows`.
+fn total(map: &ExtentMap, windows: &[Window], options: &PlanOptions) -> u64 {
+    let touches = windows.iter().flat_map(|window| &window.touches);
+    touches.map(|touch| requests(map, touch.range, &options.limits, touch.direction) * touch.count).sum()
+}
+
+proptest! {
+    #[test]
+    fn plans_keep_their_word(map in layout(), accesses in accesses(), mode in 0_usize..3, shared: bool) {
+        let size = map.size_bytes();
+        let windows = windows(&accesses, size, READAHEAD_BYTES);
+        let window_bytes = READAHEAD_BYTES;
+        let assumed = [Assumed::Traced(&windows), Assumed::Bypass { window_bytes }, Assumed::Whole { window_bytes }][mode];
+        let options = PlanOptions { shared, ..PlanOptions::default() };
+        let plan = plan_file(facts(size), &map, assumed, &options);
+        let mut end = 0;
+        for to_move in &plan.moves {
+            let range = to_move.range;
+            prop_assert!(range.start >= end && range.end <= size && !range.is_empty());
+            prop_assert!(range.start % BLOCK == 0 && (range.end % BLOCK == 0 || range.end == size));
+            end = range.end;
+            let movable = map.bytes_of(range, ExtentKind::Data)
+                + if shared { map.bytes_of(range, ExtentKind::Shared) } else { 0 };
+            prop_assert_eq!(movable, range.len(), "holes or other kinds in {:?}", to_move);
+            let pieces = map.pieces(range).count() as u64;
+            prop_assert!(pieces > 1 && u64::from(to_move.pieces) == pieces);
+        }
+        let ranges: Vec<ByteRange> = plan.moves.iter().map(|to_move| to_move.range).collect();
+        let after = moved(&map, &ranges);
+        if mode == 0 {
+            prop_assert_eq!(plan.requests_before, total(&map, &windows, &options));
+            // No access is longer than a request may be, so that what the moves of one window save adds up.
+            prop_assert_eq!(plan.requests_after, total(&after, &windows, &options));
+        }
+        // A second run finds nothing.
+        let again = plan_file(facts(size), &after, assumed, &options);
+        prop_assert!(again.moves.is_empty(), "{:?}", again.moves);
+    }
+
+    #[test]
+    fn budgets_are_kept_and_spent_on_the_best(maps in prop::collection::vec(layout(), 1..6), budget in 0_u64..4_000_000, most in 1_usize..40) {
+        let plans: Vec<FilePlan> = maps
+            .iter()
+            .map(|map| plan_file(facts(map.size_bytes()), map, Assumed::Bypass { window_bytes: READAHEAD_BYTES }, &PlanOptions::default()))
+            .collect();
+        let plan_of = |budget, most| {
+            let mut planner = Planner::with_max_moves(Mode::Bypass, most);
+            plans.iter().for_each(|plan| planner.add(plan.clone()));
+            planner.finish(budget)
+        };
+        let plan = plan_of(Some(budget), 1 << 20);
+        prop_assert!(plan.totals.bytes_to_move <= budget);
+        prop_assert_eq!(plan.totals.files, plans.len() as u64);
+        // What was left out and would still have fit is no better than the worst that was taken.
+        let all = plan_of(None, 1 << 20);
+        let left = budget - plan.totals.bytes_to_move;
+        let taken: Vec<_> = plan.files.iter().flat_map(|file| &file.moves).collect();
+        for to_move in all.files.iter().flat_map(|file| &file.moves) {
+            prop_assert!(taken.contains(&to_move) || to_move.range.len() > left);
+        }
+        for pair in all.files.windows(2) {
+            let value = |file: &FilePlan| file.saved() as f64 / file.bytes() as f64;
+            prop_assert!(value(&pair[0]) >= value(&pair[1]) - 1e-12);
+        }
+        let saved: u64 = all.files.iter().map(FilePlan::saved).sum();
+        prop_assert_eq!(all.totals.requests_before - all.totals.requests_after, saved);
+        let few = plan_of(None, most);
+        prop_assert!(few.totals.moves <= most as u64);
+        prop_assert_eq!(few.totals.files_to_move + few.skipped_by_reason.values().sum::<u64>(), plans.len() as u64);
+        let text = dry_run_text(&all);
+        prop_assert_eq!(text.lines().filter(|line| line.starts_with("  bytes ")).count() as u64, all.totals.moves);
+    }
+}
