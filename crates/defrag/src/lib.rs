@@ -10,6 +10,7 @@ pub mod analysis;
 pub mod extents;
 mod file;
 mod io;
+pub mod migrate;
 pub mod plan;
 mod range;
 

@@ -1,0 +1,104 @@
+//! XFS without reflink: `XFS_IOC_START_COMMIT`, a copy, `XFS_IOC_COMMIT_RANGE`.
+//!
+//! The kernel exchanges the ranges of file and donor if the file has not changed since the commit was started
+//! (`xfs_exchange_range`, fs/xfs/xfs_exchrange.c). It knows that from the file's times and size; a store to a page
+//! that a mapping may already write changes none of them. So the data is written out after the start: that
+//! write-protects every page, and the next store is a fault, which changes the times. The file is opened such that
+//! its times stay.
+
+use std::ops::ControlFlow;
+
+use super::copy::{copy, is_lack_of_space, unsupported};
+use super::donor::Offer;
+use super::error::MigrateError;
+use super::facts::{Facts, FileSystem};
+use super::ioctl::{commit_range, start_commit};
+use super::refusals::{self, Refusal};
+use super::segments::{Left, Segment, slices};
+use super::target::Opening;
+use super::{Files, Migrate, Pace, Progress};
+
+/// Attempts for one slice: on a busy file most commits are refused.
+const ATTEMPTS: u32 = 64;
+/// The shorter the copy, the less often a writer comes in between.
+const SLICE_BYTES: u64 = 1 << 20;
+
+/// See the module.
+#[derive(Clone, Copy, Debug)]
+pub struct XfsCommitRange;
+
+impl Migrate for XfsCommitRange {
+    fn name(&self) -> &'static str {
+        "XFS XFS_IOC_COMMIT_RANGE"
+    }
+
+    fn check(&self, facts: &Facts) -> Option<Result<(), Refusal>> {
+        (facts.system == FileSystem::Xfs).then(|| refusals::xfs(facts, facts.exchange))
+    }
+
+    fn opening(&self) -> Opening {
+        Opening::XfsInvisible
+    }
+
+    fn migrate(&self, files: &mut Files<'_>, segment: &Segment, pace: &mut dyn Pace) -> Result<Progress, MigrateError> {
+        let offset = match files.donor.offer(segment, false)? {
+            Offer::Better { offset } => offset,
+            Offer::Refused(why) => return Ok(Progress { written_bytes: 0, left: Some(why) }),
+        };
+        let path = files.target.path();
+        let mut progress = Progress::default();
+        for slice in slices(segment.range, SLICE_BYTES) {
+            let donor_at = offset + (slice.start - segment.range.start);
+            let mut attempts = 0;
+            loop {
+                if let ControlFlow::Break(stop) = pace.before(slice.len()) {
+                    progress.left = Some(Left::Stopped(stop));
+                    return Ok(progress);
+                }
+                let file = files.target.file();
+                let fresh = match start_commit(file) {
+                    Ok(fresh) => fresh,
+                    Err(error) => {
+                        let left = unsupported(&error);
+                        progress.left =
+                            Some(left.ok_or_else(|| MigrateError::system(path, "start a commit to it")(error))?);
+                        return Ok(progress);
+                    }
+                };
+                file.sync_data().map_err(MigrateError::system(path, "write it out"))?;
+                let left = match copy(files, slice, donor_at) {
+                    Ok(true) => None,
+                    Ok(false) => Some(Left::Changed),
+                    Err(error) if is_lack_of_space(&error) => Some(Left::NoSpace),
+                    Err(error) => return Err(MigrateError::system(path, "copy a part of it")(error)),
+                };
+                if left.is_some() {
+                    progress.left = left;
+                    return Ok(progress);
+                }
+                progress.written_bytes += slice.len();
+                match commit_range(files.donor.file(), donor_at, file, slice.start, slice.len(), &fresh) {
+                    Ok(()) => break,
+                    Err(error) => match error.raw_os_error() {
+                        Some(libc::EBUSY) if attempts < ATTEMPTS => attempts += 1,
+                        Some(libc::EBUSY) => {
+                            progress.left = Some(Left::Busy);
+                            return Ok(progress);
+                        }
+                        _ if is_lack_of_space(&error) => {
+                            progress.left = Some(Left::NoSpace);
+                            return Ok(progress);
+                        }
+                        _ => {
+                            let left = unsupported(&error);
+                            progress.left =
+                                Some(left.ok_or_else(|| MigrateError::system(path, "exchange a part of it")(error))?);
+                            return Ok(progress);
+                        }
+                    },
+                }
+            }
+        }
+        Ok(progress)
+    }
+}
