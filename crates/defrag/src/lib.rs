@@ -13,6 +13,7 @@ mod io;
 pub mod migrate;
 pub mod plan;
 mod range;
+pub mod scan;
 
 pub use file::FileId;
 pub use io::{Access, IoKind};

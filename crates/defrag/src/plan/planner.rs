@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
@@ -45,7 +46,8 @@ pub struct Plan {
     pub totals: Totals,
     /// Files with something to move, best benefit per byte first.
     pub files: Vec<FilePlan>,
-    /// The first [`MAX_SKIPPED_FILES`] files left alone, in the order they were found.
+    /// Files left alone, in the order they were found: the first [`MAX_SKIPPED_FILES`], and of those
+    /// that need nothing the first half as many.
     pub skipped: Vec<SkippedFile>,
     /// All files left alone, counted by reason.
     pub skipped_by_reason: BTreeMap<String, u64>,
@@ -140,10 +142,21 @@ impl Planner {
         }
     }
 
+    /// A file of `size_bytes` too small to be split, in `pieces` (0 or 1).
+    pub fn add_small(&mut self, path: &Path, size_bytes: u64, pieces: u64) {
+        self.totals.files += 1;
+        self.totals.size_bytes = self.totals.size_bytes.saturating_add(size_bytes);
+        self.totals.pieces = self.totals.pieces.saturating_add(pieces);
+        self.totals.requests_before = self.totals.requests_before.saturating_add(pieces);
+        self.skip(SkippedFile { path: path.to_owned(), reason: SkipReason::NotSplit });
+    }
+
     /// A file left alone before its extents were looked at.
     pub fn skip(&mut self, file: SkippedFile) {
         *self.skipped_by_reason.entry(file.reason.name().to_owned()).or_default() += 1;
-        if self.skipped.len() < MAX_SKIPPED_FILES {
+        // What is in order must not crowd out what is not.
+        let in_order = matches!(file.reason, SkipReason::NotSplit | SkipReason::NotTraced | SkipReason::Cold);
+        if self.skipped.len() < if in_order { MAX_SKIPPED_FILES / 2 } else { MAX_SKIPPED_FILES } {
             self.skipped.push(file);
         }
     }

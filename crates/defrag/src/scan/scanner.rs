@@ -1,0 +1,229 @@
+//! Looks at one file after the other and puts the plan together.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::ops::ControlFlow;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use super::examine::Opened;
+use super::file_system::FileSystem;
+use super::walk::{Linked, Met, walk};
+use crate::analysis::{Hotness, READAHEAD_BYTES, hottest, windows};
+use crate::extents::WriteBack;
+use crate::plan::{Assumed, FileFacts, FilePlan, Mode, Plan, PlanOptions, Planner, SkipReason, SkippedFile, plan_file};
+use crate::{Access, FileId};
+
+/// What to assume and to allow.
+#[derive(Clone, Copy, Debug)]
+pub struct ScanOptions {
+    /// How ranges are chosen. A walk without a trace is `bypass` or `whole`.
+    pub mode: Mode,
+    /// The readahead's window where no trace tells it.
+    pub readahead_bytes: u64,
+    /// Traced windows to keep.
+    pub hotness: Hotness,
+    /// Plan shared extents too.
+    pub shared: bool,
+    /// Whether dirty data is written back before a file is looked at.
+    pub write_back: WriteBack,
+}
+
+impl Default for ScanOptions {
+    fn default() -> Self {
+        Self {
+            mode: Mode::Bypass,
+            readahead_bytes: READAHEAD_BYTES,
+            hotness: Hotness::ALL,
+            shared: false,
+            write_back: WriteBack::No,
+        }
+    }
+}
+
+/// How far a scan has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct Counts {
+    /// Folders entered.
+    pub folders: u64,
+    /// Regular files met, each once.
+    pub files: u64,
+    /// Of these, files large enough to be opened.
+    pub opened: u64,
+    /// Files and folders that could not be looked at.
+    pub refused: u64,
+}
+
+/// Why a path cannot be scanned at all.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot look at {path}: {error}")]
+pub struct ScanError {
+    /// Which.
+    pub path: PathBuf,
+    /// What the system said.
+    #[source]
+    pub error: io::Error,
+}
+
+/// A scan under way.
+#[derive(Debug)]
+pub struct Scanner {
+    options: ScanOptions,
+    planner: Planner,
+    counts: Counts,
+    linked: Linked,
+    /// By device; the walk meets few of them.
+    file_systems: BTreeMap<u64, FileSystem>,
+}
+
+impl Scanner {
+    /// Nothing looked at yet.
+    pub fn new(options: ScanOptions) -> Self {
+        Self {
+            options,
+            planner: Planner::new(options.mode),
+            counts: Counts::default(),
+            linked: Linked::default(),
+            file_systems: BTreeMap::new(),
+        }
+    }
+
+    /// Everything under `root`, a file or a folder, that lies on its file system.
+    ///
+    /// `watch` is called with each path and may end the walk. What cannot be looked at
+    /// below `root` is counted as left alone, with the reason.
+    pub fn walk(
+        &mut self,
+        root: &Path,
+        watch: &mut dyn FnMut(&Counts, &Path) -> ControlFlow<()>,
+    ) -> Result<ControlFlow<()>, ScanError> {
+        let fail = |error| ScanError { path: root.to_owned(), error };
+        let is_link = root.symlink_metadata().map_err(fail)?.is_symlink();
+        let root = if is_link { root.canonicalize().map_err(fail)? } else { root.to_owned() };
+        let mut linked = std::mem::take(&mut self.linked);
+        let mut flow = ControlFlow::Continue(());
+        for met in walk(&root, &mut linked) {
+            let path = match met {
+                Met::Folder(path) => {
+                    self.counts.folders += 1;
+                    path
+                }
+                Met::Refused(path, why) => {
+                    self.refused(&path, why);
+                    path
+                }
+                Met::File(path, metadata) => {
+                    self.counts.files += 1;
+                    let block = self.file_systems.get(&metadata.dev()).map(|found| found.block_bytes);
+                    // One block has no second piece; not opening such files is most of the speed on a tree of small ones.
+                    if block.is_some_and(|block| metadata.len() <= block) || metadata.blocks() == 0 {
+                        self.planner.add_small(&path, metadata.len(), u64::from(metadata.blocks() > 0));
+                    } else {
+                        self.file(&path, None);
+                    }
+                    path
+                }
+            };
+            if watch(&self.counts, &path).is_break() {
+                flow = ControlFlow::Break(());
+                break;
+            }
+        }
+        self.linked = linked;
+        Ok(flow)
+    }
+
+    /// The file at `path`, of which a trace has `accesses` in this order; it must still be `id`.
+    pub fn traced(&mut self, path: &Path, id: FileId, accesses: &[Access]) {
+        self.counts.files += 1;
+        self.file(path, Some((id, accesses)));
+    }
+
+    /// A file left alone for a reason known without looking at it.
+    pub fn skip(&mut self, path: &Path, reason: SkipReason) {
+        self.planner.skip(SkippedFile { path: path.to_owned(), reason });
+    }
+
+    /// How far it has come.
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// File systems met whose device does not say how large a request may be; a loop device's limits are assumed.
+    pub fn without_limits(&self) -> usize {
+        self.file_systems.values().filter(|found| found.limits.is_none()).count()
+    }
+
+    /// The plan, within a budget of bytes to write.
+    pub fn finish(self, budget_bytes: Option<u64>) -> Plan {
+        self.planner.finish(budget_bytes)
+    }
+
+    fn refused(&mut self, path: &Path, why: String) {
+        self.counts.refused += 1;
+        self.skip(path, SkipReason::Unreadable(why));
+    }
+
+    fn file(&mut self, path: &Path, traced: Option<(FileId, &[Access])>) {
+        self.counts.opened += 1;
+        match self.examine(path, traced) {
+            Ok(Ok(plan)) => self.planner.add(plan),
+            Ok(Err(reason)) => self.skip(path, reason),
+            Err(why) => self.refused(path, why),
+        }
+    }
+
+    /// Its plan, the reason to leave it alone, or why it cannot be looked at.
+    fn examine(
+        &mut self,
+        path: &Path,
+        traced: Option<(FileId, &[Access])>,
+    ) -> Result<Result<FilePlan, SkipReason>, String> {
+        let opened = Opened::open(path).map_err(|error| error.to_string())?;
+        let mut id = opened.id();
+        if let Some((expected, _)) = traced {
+            if (id.device, id.inode) != (expected.device, expected.inode) {
+                return Err("another file has the name by now".to_owned());
+            }
+            id.generation = expected.generation;
+        }
+        let found = match self.file_systems.get(&id.device) {
+            Some(found) => *found,
+            None => {
+                let found = FileSystem::of(&opened.file, path).map_err(|error| error.to_string())?;
+                self.file_systems.insert(id.device, found);
+                found
+            }
+        };
+        let size_bytes = opened.metadata.len();
+        let windows = match traced {
+            None => None,
+            Some((_, accesses)) => {
+                let all = windows(accesses, size_bytes, self.options.readahead_bytes);
+                let any = !all.is_empty();
+                let kept = hottest(all, self.options.hotness);
+                if kept.is_empty() {
+                    return Ok(Err(if any { SkipReason::Cold } else { SkipReason::NotTraced }));
+                }
+                Some(kept)
+            }
+        };
+        let map = opened.map(self.options.write_back).map_err(|error| error.to_string())?;
+        let window_bytes = self.options.readahead_bytes;
+        let assumed = match (self.options.mode, &windows) {
+            (Mode::Traced, Some(windows)) => Assumed::Traced(windows),
+            (Mode::Traced, None) => return Ok(Err(SkipReason::NotTraced)),
+            (Mode::Bypass, _) => Assumed::Bypass { window_bytes },
+            (Mode::Whole, _) => Assumed::Whole { window_bytes },
+        };
+        let options = PlanOptions {
+            limits: found.limits.unwrap_or_default(),
+            shared: self.options.shared,
+            writes_in_place: found.writes_in_place,
+        };
+        let facts = FileFacts { path: path.to_owned(), id, size_bytes, block_bytes: found.block_bytes };
+        Ok(Ok(plan_file(facts, &map, assumed, &options)))
+    }
+}

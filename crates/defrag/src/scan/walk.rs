@@ -1,0 +1,57 @@
+//! The regular files under a path, each once.
+
+use std::collections::BTreeSet;
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use walkdir::WalkDir;
+
+/// Most files with several names that are remembered, some 60 MB. One beyond it may be looked at twice,
+/// which costs time and nothing else.
+const MAX_LINKED: usize = 1 << 20;
+
+/// Most folders open at once; deeper ones are read whole and closed.
+const MAX_OPEN: usize = 64;
+
+/// Files with several names that were met already: device and inode.
+#[derive(Debug, Default)]
+pub(super) struct Linked(BTreeSet<(u64, u64)>);
+
+/// What a walk comes across.
+pub(super) enum Met {
+    File(PathBuf, Metadata),
+    Folder(PathBuf),
+    /// A folder or file that cannot be looked at, and why.
+    Refused(PathBuf, String),
+}
+
+/// Everything under `root` on its file system, without following links below it.
+pub(super) fn walk<'a>(root: &Path, linked: &'a mut Linked) -> impl Iterator<Item = Met> + 'a {
+    let entries = WalkDir::new(root).same_file_system(true).max_open(MAX_OPEN);
+    let root = root.to_owned();
+    entries.into_iter().filter_map(move |entry| match entry {
+        Ok(entry) if entry.file_type().is_dir() => Some(Met::Folder(entry.into_path())),
+        Ok(entry) if entry.file_type().is_file() => match entry.metadata() {
+            Ok(metadata) => linked.is_new(&metadata).then(|| Met::File(entry.into_path(), metadata)),
+            Err(error) => Some(Met::Refused(entry.into_path(), reason(&error))),
+        },
+        Ok(_) => None,
+        Err(error) => Some(Met::Refused(error.path().unwrap_or(&root).to_owned(), reason(&error))),
+    })
+}
+
+/// The system's words alone; walkdir's name the path again.
+fn reason(error: &walkdir::Error) -> String {
+    error.io_error().map_or_else(|| error.to_string(), ToString::to_string)
+}
+
+impl Linked {
+    fn is_new(&mut self, metadata: &Metadata) -> bool {
+        if metadata.nlink() < 2 {
+            return true;
+        }
+        let id = (metadata.dev(), metadata.ino());
+        if self.0.len() >= MAX_LINKED { !self.0.contains(&id) } else { self.0.insert(id) }
+    }
+}
