@@ -110,9 +110,22 @@ fn a_conventional_device_under_6_1() {
     judge_long(|| conventional(Series::V6_1));
 }
 
+/// What is said before the NVMe modules are loaded, and the file systems for zones that the kernel's own
+/// defects let through. 6.1.0-56 of Debian: Btrfs takes the disk of a completed append for the one it wrote
+/// to, which with multipath is another (a null pointer in btrfs_zone_finish_endio); zonefs does not find an
+/// append's place right on any disk, QEMU's own controller included ("Corrupted write pointer").
+fn mends(series: Series) -> (&'static str, &'static str) {
+    match series {
+        Series::V6_1 => ("need core modprobe nvme_core multipath=0", "btrfs f2fs"),
+        Series::V6_12 => ("", "btrfs f2fs zonefs"),
+    }
+}
+
 fn zoned(series: Series, file_systems: &str) -> Result<(), Error> {
+    let (first, _) = mends(series);
     let script = format!(
-        "{SMALL_ZONES}
+        "{first}
+{SMALL_ZONES}
 serve zoned \"${{small_zones[@]}}\" --nvme-tcp tcp:4420 --nqn $nqn
 serve plain --device samsung-980pro-1tb --set initial.fill=0 --set lba=4096 --nvme-tcp tcp:4421 --nqn nqn.2014-08.org.example:plain
 capture zones
@@ -161,7 +174,7 @@ fn a_zoned_device_under_6_12() {
 
 #[test]
 fn a_zoned_device_under_6_1() {
-    judge_long(|| zoned(Series::V6_1, "btrfs f2fs zonefs"));
+    judge_long(|| zoned(Series::V6_1, mends(Series::V6_1).1));
 }
 
 #[test]
@@ -202,8 +215,10 @@ unserve listed
 fn every_file_system_on_both_kernels() {
     judge_long(|| {
         for series in Series::ALL {
+            let (first, file_systems) = mends(series);
             let script = format!(
-                "{CONVENTIONAL}
+                "{first}
+{CONVENTIONAL}
 {SMALL_ZONES}
 ssd=nqn.2014-08.org.example:ssd
 port=4422
@@ -216,7 +231,7 @@ port=4420
 need attach-ssd attach $ssd --hdr-digest --data-digest
 fio_size=64m
 conventional_filesystems $(fabric $ssd) ext4 xfs btrfs f2fs
-zoned_filesystems $(fabric $nqn) $(fabric nqn.2014-08.org.example:plain) btrfs f2fs zonefs
+zoned_filesystems $(fabric $nqn) $(fabric nqn.2014-08.org.example:plain) {file_systems}
 check detach nvme disconnect-all
 unserve zoned
 unserve plain

@@ -54,11 +54,15 @@ fn qemus_zoned_namespace_passes_the_checks_of_zones() {
                 "-device",
                 namespace,
             ]);
-            let script = "need modules modprobe -a nvme null_blk\n\
-                          without=changed-zone-list zoned_commands /dev/nvme0n1\n\
-                          need conventional null_block conventional 512 4096\n\
-                          zoned_filesystems /dev/nvme0n1 /dev/conventional btrfs f2fs zonefs";
-            let report = run(&guest, &format!("rig-qemu-zoned-{series}"), script)?;
+            // zonefs of 6.1.0-56 does not find an append's place right, here either.
+            let file_systems = if series == Series::V6_1 { "btrfs f2fs" } else { "btrfs f2fs zonefs" };
+            let script = format!(
+                "need modules modprobe -a nvme null_blk\n\
+                 without=changed-zone-list zoned_commands /dev/nvme0n1\n\
+                 need conventional null_block conventional 512 4096\n\
+                 zoned_filesystems /dev/nvme0n1 /dev/conventional {file_systems}"
+            );
+            let report = run(&guest, &format!("rig-qemu-zoned-{series}"), &script)?;
             assert_eq!(report.value("model")?, "host-managed");
         }
         Ok(())

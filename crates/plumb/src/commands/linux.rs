@@ -53,7 +53,7 @@ struct RunFlags {
     /// File system to make and mount: ext4, xfs, btrfs, f2fs, zonefs or none
     #[arg(long, value_name = "KIND", default_value = "none")]
     fs: FileSystem,
-    /// How the kernel sees the device: auto, ublk, nvme-tcp, loop, nbd; null-blk is no model
+    /// How the kernel sees the device: auto, ublk, nvme-tcp or loop; null-blk is no model
     #[arg(long, value_name = "KIND", default_value = "auto")]
     front_end: FrontEnd,
     /// Words for mkfs

@@ -57,9 +57,10 @@ pub struct SubsystemConfig {
 impl SubsystemConfig {
     /// The usual settings for a device of this name.
     pub fn new(nqn: impl Into<String>, device: &str) -> Self {
+        let nqn = nqn.into();
         Self {
-            nqn: nqn.into(),
-            identifiers: Identifiers::of_name(device),
+            identifiers: Identifiers::of(device, &nqn),
+            nqn,
             firmware: env!("CARGO_PKG_VERSION").to_owned(),
             max_transfer_bytes: 1 << 20,
             in_capsule_bytes: 8192,
@@ -78,7 +79,7 @@ impl SubsystemConfig {
     /// The NQN of a device's subsystem, where none is given: of the form with a
     /// UUID (Base 4.5), which is derived from the device's name.
     pub fn default_nqn(device: &str) -> String {
-        format!("nqn.2014-08.org.nvmexpress:uuid:{}", Identifiers::of_name(device).uuid_text())
+        format!("nqn.2014-08.org.nvmexpress:uuid:{}", Identifiers::of(device, "").uuid_text())
     }
 
     /// Whether only some hosts may connect.

@@ -1,5 +1,7 @@
-//! Serial number, EUI-64, NGUID and UUID, derived from the device's name: whoever
-//! serves the same device again shows hosts the same one.
+//! Serial number, EUI-64, NGUID and UUID, derived from the names of the device and of
+//! its subsystem: whoever serves the same device again shows hosts the same one, and
+//! two subsystems are two devices, though their profile be the same. A host ignores a
+//! namespace with an identifier that it knows from another subsystem.
 
 use sha2::{Digest, Sha256};
 
@@ -17,9 +19,11 @@ pub struct Identifiers {
 const LOCALLY_ADMINISTERED: u8 = 0x02;
 
 impl Identifiers {
-    /// The identifiers of the device called `name`.
-    pub fn of_name(name: &str) -> Self {
-        let seed: [u8; 32] = Sha256::new().chain_update(b"plumb device ").chain_update(name).finalize().into();
+    /// The identifiers of the device called `device` in the subsystem `nqn`.
+    pub fn of(device: &str, nqn: &str) -> Self {
+        let named =
+            Sha256::new().chain_update(b"plumb device ").chain_update(device).chain_update([0]).chain_update(nqn);
+        let seed: [u8; 32] = named.finalize().into();
         let serial = seed[..8].iter().map(|byte| format!("{byte:02X}")).collect::<String>();
         Self { serial: format!("PLMB{serial}"), seed }
     }
@@ -71,9 +75,9 @@ mod tests {
 
     #[test]
     fn stable_and_distinct() {
-        let device = Identifiers::of_name("samsung-980pro-1tb");
-        assert_eq!(device, Identifiers::of_name("samsung-980pro-1tb"));
-        let other = Identifiers::of_name("wd-zn540-1tb");
+        let device = Identifiers::of("samsung-980pro-1tb", "nqn.a");
+        assert_eq!(device, Identifiers::of("samsung-980pro-1tb", "nqn.a"));
+        let other = Identifiers::of("samsung-980pro-1tb", "nqn.b");
         assert_ne!(device.serial, other.serial);
         assert_eq!(device.serial.len(), 20);
         assert_ne!(device.nguid(1), other.nguid(1));
