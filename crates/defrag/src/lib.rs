@@ -5,6 +5,7 @@
 //! which files are read and written, `extents` where they lie, `plan` which of
 //! them split and what moving them would cost and save, `migrate` moves a range
 //! by the file system's own safe means, and `run` carries a plan out.
+#![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod analysis;
 pub mod extents;
@@ -14,6 +15,7 @@ pub mod migrate;
 pub mod plan;
 mod range;
 pub mod scan;
+pub mod trace;
 
 pub use file::FileId;
 pub use io::{Access, IoKind};

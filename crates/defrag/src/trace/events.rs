@@ -1,0 +1,150 @@
+//! The tracepoints that say what is read and written, for the sources that use them.
+//!
+//! One line of the table is one tracepoint. Adding one is adding a line.
+
+use super::recorder::RawKind;
+use crate::{ByteRange, IoKind};
+
+/// In what a tracepoint counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Unit {
+    /// Bytes.
+    Bytes,
+    /// Pages of the page cache.
+    Pages,
+}
+
+/// How a tracepoint says where the range ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Extent {
+    /// One unit.
+    One,
+    /// The field has the last unit.
+    Last(&'static str),
+    /// The field has the number of units.
+    Count(&'static str),
+}
+
+/// One tracepoint: the names of its record's fields.
+#[derive(Clone, Copy, Debug)]
+pub struct Tracepoint {
+    /// Its folder.
+    pub group: &'static str,
+    /// Its name.
+    pub name: &'static str,
+    /// What it says.
+    pub kind: RawKind,
+    /// What it says if `flag` is set.
+    pub kind_flagged: RawKind,
+    /// A field and a bit of it.
+    pub flag: Option<(&'static str, u32)>,
+    /// The superblock's device, in the kernel's own encoding.
+    pub device: &'static str,
+    /// The inode's number.
+    pub inode: &'static str,
+    /// The range's first unit.
+    pub start: &'static str,
+    /// Its end.
+    pub extent: Extent,
+    /// What is counted.
+    pub unit: Unit,
+}
+
+/// `IOCB_WRITE` of the kernel's `include/linux/fs.h`, and the same flag as it is printed.
+const IOCB_WRITE: u32 = 1 << 18;
+
+const fn page_cache(group: &'static str, name: &'static str, kind: RawKind, extent: Extent) -> Tracepoint {
+    let (device, inode, start, unit) = ("s_dev", "i_ino", "index", Unit::Pages);
+    Tracepoint { group, name, kind, kind_flagged: kind, flag: None, device, inode, start, extent, unit }
+}
+
+const fn write(group: &'static str, name: &'static str, start: &'static str, count: &'static str) -> Tracepoint {
+    let kind = RawKind::Io(IoKind::BufferedWrite);
+    let (device, inode, unit, extent) = ("dev", "ino", Unit::Bytes, Extent::Count(count));
+    Tracepoint { group, name, kind, kind_flagged: kind, flag: None, device, inode, start, extent, unit }
+}
+
+/// All of them. Btrfs has no tracepoint for buffered writes; its writes go to new places
+/// anyway, so that there is nothing to be gained for them.
+pub const TRACEPOINTS: [Tracepoint; 9] = [
+    // Every buffered read, cached or not, also by io_uring, splice and sendfile (mm/filemap.c).
+    page_cache("filemap", "mm_filemap_get_pages", RawKind::PagesRead, Extent::Last("last_index")),
+    // Faults in mappings: of a page that is not mapped, and of pages mapped around one.
+    page_cache("filemap", "mm_filemap_fault", RawKind::Io(IoKind::Mapped), Extent::One),
+    page_cache("filemap", "mm_filemap_map_pages", RawKind::Io(IoKind::Mapped), Extent::Last("last_index")),
+    // What readahead asks the file system for (mm/readahead.c).
+    page_cache("readahead", "page_cache_ra_order", RawKind::Io(IoKind::Readahead), Extent::Count("size")),
+    page_cache("readahead", "page_cache_ra_unbounded", RawKind::ReadaheadPages, Extent::Count("nr_to_read")),
+    // Every direct read and write of file systems on iomap: ext4, XFS, Btrfs, f2fs (fs/iomap/direct-io.c).
+    Tracepoint {
+        group: "iomap",
+        name: "iomap_dio_rw_begin",
+        kind: RawKind::Io(IoKind::DirectRead),
+        kind_flagged: RawKind::Io(IoKind::DirectWrite),
+        flag: Some(("ki_flags", IOCB_WRITE)),
+        device: "dev",
+        inode: "ino",
+        start: "pos",
+        extent: Extent::Count("count"),
+        unit: Unit::Bytes,
+    },
+    write("ext4", "ext4_da_write_begin", "pos", "len"),
+    write("ext4", "ext4_write_begin", "pos", "len"),
+    write("xfs", "xfs_file_buffered_write", "offset", "count"),
+];
+
+impl Tracepoint {
+    /// The range of a record with this first unit and, where `extent` names a field, this
+    /// value of it; `None` for one that cannot be.
+    pub fn range(&self, start: u64, extent: u64) -> Option<ByteRange> {
+        let end = match self.extent {
+            Extent::One => start.checked_add(1)?,
+            Extent::Last(_) => extent.checked_add(1)?,
+            Extent::Count(_) => start.checked_add(extent)?,
+        };
+        let bytes = |value: u64| match self.unit {
+            Unit::Bytes => Some(value),
+            Unit::Pages => value.checked_mul(rustix::param::page_size() as u64),
+        };
+        let range = ByteRange { start: bytes(start)?, end: bytes(end)? };
+        // Positions are signed in the kernel: what is greater was negative.
+        (!range.is_empty() && i64::try_from(range.end).is_ok()).then_some(range)
+    }
+}
+
+/// `st_dev` of a device in the kernel's own encoding (`MKDEV`): 12 bits major, 20 bits minor.
+pub fn device_of_kernel(device: u32) -> u64 {
+    rustix::fs::makedev(device >> 20, device & 0xf_ffff)
+}
+
+/// The other way round, as far as it goes.
+pub fn device_to_kernel(device: u64) -> u32 {
+    (rustix::fs::major(device) << 20) | (rustix::fs::minor(device) & 0xf_ffff)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_in_bytes() {
+        let ends = |kind: Extent, unit| {
+            let mut point = TRACEPOINTS[0];
+            (point.extent, point.unit) = (kind, unit);
+            point.range(2, 3).map(|range| (range.start, range.end))
+        };
+        assert_eq!(ends(Extent::One, Unit::Pages), Some((8192, 12_288)));
+        assert_eq!(ends(Extent::Last(""), Unit::Pages), Some((8192, 16_384)));
+        assert_eq!(ends(Extent::Count(""), Unit::Bytes), Some((2, 5)));
+        assert_eq!(TRACEPOINTS[0].range(5, 4), None);
+        assert_eq!(TRACEPOINTS[0].range(u64::MAX, u64::MAX), None);
+        assert_eq!(TRACEPOINTS[5].range(u64::MAX, 4096), None);
+    }
+
+    #[test]
+    fn devices_are_the_same_both_ways() {
+        for device in [rustix::fs::makedev(7, 3), rustix::fs::makedev(259, 70_000), rustix::fs::makedev(0, 41)] {
+            assert_eq!(device_of_kernel(device_to_kernel(device)), device);
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! Tracepoints as text of a private tracefs instance: needs no BPF.
+//!
+//! Processes are followed by thread (`set_event_pid` with `event-fork`,
+//! Documentation/trace/events.rst): work that the kernel does in another thread for a
+//! process, such as io_uring's, is seen only if processes are not filtered. Control
+//! groups are taken for the processes in them at the start.
+
+mod instance;
+mod line;
+
+use std::collections::BTreeSet;
+
+pub use instance::Instance;
+pub use line::Record;
+
+use super::error::TraceError;
+use super::events::{self, Extent, TRACEPOINTS, Tracepoint};
+use super::filter::Selection;
+use super::processes;
+use super::recorder::{RawFile, Recorder, Seen};
+use super::source::Source;
+
+/// The kernel refuses longer filters (a page).
+const MAX_FILTER_BYTES: usize = 4000;
+
+/// A running instance.
+pub struct Tracefs {
+    instance: Instance,
+    line: u64,
+    lost: u64,
+}
+
+impl Tracefs {
+    /// Makes the instance and switches its tracepoints on.
+    pub fn start(selection: &Selection) -> Result<Self, TraceError> {
+        let instance = Instance::create()?;
+        if selection.has_processes() {
+            let mut threads: BTreeSet<u32> = BTreeSet::new();
+            for process in selection.processes_now()? {
+                threads.extend(processes::threads(process));
+            }
+            if selection.children {
+                // What this thread forks is followed; its own events are left out in `collect`.
+                threads.insert(rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs());
+            }
+            instance.follow(&threads)?;
+        }
+        let mut enabled = 0;
+        for tracepoint in &TRACEPOINTS {
+            enabled += u32::from(instance.enable(tracepoint.group, tracepoint.name, &filter(tracepoint, selection))?);
+        }
+        if enabled == 0 {
+            return Err(instance::unavailable("this kernel has none of the tracepoints of page cache and direct I/O"));
+        }
+        instance.switch(true)?;
+        Ok(Self { instance, line: 0, lost: 0 })
+    }
+
+    fn drain(&mut self, into: &mut Recorder) -> Result<(), TraceError> {
+        let own: BTreeSet<u32> = processes::threads(std::process::id()).into_iter().collect();
+        let line = &mut self.line;
+        self.instance.read(&mut |record| {
+            *line += 1;
+            if own.contains(&record.thread) {
+                return;
+            }
+            let Some(tracepoint) = TRACEPOINTS.iter().find(|tracepoint| tracepoint.name == record.name) else { return };
+            if let Some((file, kind, range)) = access(tracepoint, record) {
+                into.add(file, kind, range, Seen { first: *line, count: 1 });
+            }
+        })?;
+        let lost = self.instance.lost()?;
+        into.lost = into.lost.saturating_add(lost.saturating_sub(self.lost));
+        self.lost = lost;
+        Ok(())
+    }
+}
+
+impl Source for Tracefs {
+    fn collect(&mut self, into: &mut Recorder) -> Result<(), TraceError> {
+        self.drain(into)
+    }
+
+    fn stop(&mut self, into: &mut Recorder) -> Result<(), TraceError> {
+        self.instance.switch(false)?;
+        self.drain(into)
+    }
+}
+
+/// The places as the kernel's filter expression; empty for everything. A filter that would
+/// be too long asks for the file systems only: what is too much is left out later.
+fn filter(tracepoint: &Tracepoint, selection: &Selection) -> String {
+    let device = |device: u64| format!("{}=={}", tracepoint.device, events::device_to_kernel(device));
+    let exact: BTreeSet<String> = selection
+        .places
+        .iter()
+        .map(|place| match place.inode {
+            Some(inode) => format!("({}&&{}=={inode})", device(place.kernel_device), tracepoint.inode),
+            None => device(place.kernel_device),
+        })
+        .collect();
+    let join = |parts: BTreeSet<String>| parts.into_iter().collect::<Vec<_>>().join("||");
+    let exact = join(exact);
+    if exact.len() <= MAX_FILTER_BYTES {
+        return exact;
+    }
+    let devices = join(selection.places.iter().map(|place| device(place.kernel_device)).collect());
+    if devices.len() <= MAX_FILTER_BYTES { devices } else { String::new() }
+}
+
+fn access(
+    tracepoint: &Tracepoint,
+    record: &Record<'_>,
+) -> Option<(RawFile, super::recorder::RawKind, crate::ByteRange)> {
+    let device = u32::try_from(record.field(tracepoint.device)?).ok()?;
+    let file = RawFile { device: events::device_of_kernel(device), inode: record.field(tracepoint.inode)? };
+    let extent = match tracepoint.extent {
+        Extent::One => 1,
+        Extent::Last(name) | Extent::Count(name) => record.field(name)?,
+    };
+    let range = tracepoint.range(record.field(tracepoint.start)?, extent)?;
+    let is_flagged = match tracepoint.flag {
+        Some((name, bits)) => record.field(name)? & u64::from(bits) != 0,
+        None => false,
+    };
+    let kind = if is_flagged { tracepoint.kind_flagged } else { tracepoint.kind };
+    Some((file, kind, range))
+}
