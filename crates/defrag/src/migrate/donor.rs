@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use rustix::fs::{Advice, FallocateFlags, Mode, OFlags};
 
@@ -43,12 +43,8 @@ impl Donor {
     /// Makes one in the folder of the file, which lets go of what it holds after `keep_bytes`.
     pub(super) fn beside(target: &Target, keep_bytes: u64) -> Result<Self, MigrateError> {
         let refused = |why: String| MigrateError::refused(target.path(), Refusal::Donor(why));
-        let folder = match target.path().parent() {
-            Some(folder) if !folder.as_os_str().is_empty() => folder,
-            _ => Path::new("."),
-        };
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-        let opened = rustix::fs::open(folder, flags, Mode::RUSR | Mode::WUSR);
+        let opened = rustix::fs::open(target.folder(), flags, Mode::RUSR | Mode::WUSR);
         let file = File::from(opened.map_err(|errno| refused(io::Error::from(errno).to_string()))?);
         let status = file.metadata().map_err(|error| refused(error.to_string()))?;
         if status.dev() != target.device() {

@@ -253,8 +253,8 @@ pub(super) fn xfs_geometry_flags(file: &File) -> io::Result<u32> {
 }
 
 /// Opens the XFS file anew such that what is done to it leaves its times alone, as `xfs_fsr` does
-/// (`XFS_IOC_FD_TO_HANDLE`, `XFS_IOC_OPEN_BY_HANDLE`). Needs `CAP_SYS_ADMIN`.
-pub(super) fn xfs_open_invisibly(file: &File) -> io::Result<File> {
+/// (`XFS_IOC_FD_TO_HANDLE`, `XFS_IOC_OPEN_BY_HANDLE`). Needs `CAP_SYS_ADMIN`, and any folder of the file system.
+pub(super) fn xfs_open_invisibly(file: &File, folder: &File) -> io::Result<File> {
     // `struct xfs_handle` has 24 bytes.
     let mut handle = [0_u64; 8];
     let mut bytes = size_of_val(&handle) as u32;
@@ -280,7 +280,7 @@ pub(super) fn xfs_open_invisibly(file: &File) -> io::Result<File> {
         ohandlen: 0,
     };
     // SAFETY: the structure of this call; the kernel reads `ihandlen` bytes of `handle`, which outlives the call.
-    let fd = unsafe { libc::ioctl(file.as_raw_fd(), XFS_IOC_OPEN_BY_HANDLE, std::ptr::from_mut(&mut argument)) };
+    let fd = unsafe { libc::ioctl(folder.as_raw_fd(), XFS_IOC_OPEN_BY_HANDLE, std::ptr::from_mut(&mut argument)) };
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }

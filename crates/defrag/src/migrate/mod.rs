@@ -17,6 +17,7 @@
 
 mod btrfs;
 mod copy;
+mod dedupe;
 mod donor;
 mod error;
 mod ext4;

@@ -15,6 +15,8 @@ pub struct Segment {
     pub range: ByteRange,
     /// Pieces that it lies in; two at least.
     pub pieces: u64,
+    /// Where the last of them begins.
+    pub last_start: u64,
 }
 
 /// Why a part of a file stayed where it was, or was moved in part.
@@ -118,10 +120,11 @@ pub fn cut(map: &ExtentMap, range: ByteRange, block_bytes: u64, shared: bool, lo
             Some(open) if open.range.end == piece.range.start => {
                 open.range.end = piece.range.end;
                 open.pieces += 1;
+                open.last_start = piece.range.start;
             }
             _ => {
                 close(&mut out, &mut run);
-                run = Some(Segment { range: piece.range, pieces: 1 });
+                run = Some(Segment { range: piece.range, pieces: 1, last_start: piece.range.start });
             }
         }
     }
@@ -139,7 +142,10 @@ fn close(out: &mut Cut, run: &mut Option<Segment>) {
 /// A segment in parts; those that are one piece are left out.
 fn divide(map: &ExtentMap, segment: &Segment, longest_bytes: u64) -> Vec<Segment> {
     let parts = slices(segment.range, longest_bytes);
-    let with_pieces = parts.map(|range| Segment { range, pieces: map.piece_count(range) });
+    let with_pieces = parts.map(|range| {
+        let last_start = map.pieces(range).last().map_or(range.start, |piece| piece.range.start);
+        Segment { range, pieces: map.piece_count(range), last_start }
+    });
     with_pieces.filter(|part| part.pieces > 1).collect()
 }
 
@@ -207,6 +213,7 @@ mod tests {
             for segment in &cut.segments {
                 prop_assert!(segment.pieces > 1);
                 prop_assert_eq!(segment.pieces, map.piece_count(segment.range));
+                prop_assert_eq!(Some(segment.last_start), map.pieces(segment.range).last().map(|piece| piece.range.start));
                 prop_assert!(segment.range.len() <= longest * BLOCK);
                 prop_assert_eq!(segment.range.start % BLOCK, 0);
                 prop_assert!(segment.range.end % BLOCK == 0 || segment.range.end == size);

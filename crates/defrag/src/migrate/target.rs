@@ -96,7 +96,8 @@ impl Target {
                 };
             }
             Opening::XfsInvisible => {
-                let opened = ioctl::xfs_open_invisibly(&self.file);
+                let folder = File::open(self.folder());
+                let opened = folder.and_then(|folder| ioctl::xfs_open_invisibly(&self.file, &folder));
                 let needs =
                     |error| Refusal::Open(format!("without changing its times (CAP_SYS_ADMIN is needed): {error}"));
                 self.file = opened.map_err(|error| MigrateError::refused(&self.path, needs(error)))?;
@@ -114,6 +115,14 @@ impl Target {
     /// The name it was opened by.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// The folder of that name.
+    pub fn folder(&self) -> &Path {
+        match self.path.parent() {
+            Some(folder) if !folder.as_os_str().is_empty() => folder,
+            _ => Path::new("."),
+        }
     }
 
     /// `st_dev`.

@@ -1,0 +1,421 @@
+//! A file system of its own for a test, in a file, on a loop device; and files in many pieces on it.
+//!
+//! Whatever happens, nothing stays: the file system is unmounted and the loop device goes with it.
+#![allow(dead_code)] // each test file uses a part
+
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::os::fd::AsFd;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use plumb_defrag::ByteRange;
+use plumb_defrag::extents::{ExtentMap, WriteBack, read_map};
+use rustix::fs::FallocateFlags;
+
+/// A small generator (SplitMix64): what is written must be known again later.
+#[derive(Clone)]
+pub struct Dice(pub u64);
+
+impl Dice {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    pub fn below(&mut self, limit: u64) -> u64 {
+        self.next() % limit
+    }
+
+    pub fn bytes(&mut self, length: usize) -> Vec<u8> {
+        let mut bytes: Vec<u8> = Vec::with_capacity(length + 8);
+        while bytes.len() < length {
+            bytes.extend_from_slice(&self.next().to_le_bytes());
+        }
+        bytes.truncate(length);
+        bytes
+    }
+}
+
+/// The file systems that are tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum System {
+    Ext4,
+    Xfs,
+    /// Without reflink, with exchange.
+    XfsExchange,
+    Btrfs,
+}
+
+impl System {
+    pub const ALL: [Self; 3] = [Self::Ext4, Self::Xfs, Self::Btrfs];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ext4 => "ext4",
+            Self::Xfs | Self::XfsExchange => "xfs",
+            Self::Btrfs => "btrfs",
+        }
+    }
+
+    pub fn programs(self) -> &'static [&'static str] {
+        match self {
+            Self::Ext4 => &["mkfs.ext4", "e2fsck", "filefrag", "sha256sum", "losetup"],
+            Self::Xfs => &["mkfs.xfs", "xfs_repair", "filefrag", "sha256sum", "losetup"],
+            Self::XfsExchange => &["mkfs.xfs", "xfs_repair", "xfs_db", "filefrag", "sha256sum", "losetup"],
+            Self::Btrfs => &["mkfs.btrfs", "btrfs", "filefrag", "sha256sum", "losetup"],
+        }
+    }
+
+    /// Makes the file system on a device or in a file.
+    pub fn make(self, place: &Path, more: &[&str]) {
+        let mut command = match self {
+            // Everything now, so that no background task writes later.
+            Self::Ext4 => {
+                let mut command = Command::new("mkfs.ext4");
+                command.args(["-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0"]);
+                command
+            }
+            Self::Xfs => {
+                let mut command = Command::new("mkfs.xfs");
+                command.args(["-q", "-f"]);
+                command
+            }
+            Self::XfsExchange => {
+                let mut command = Command::new("mkfs.xfs");
+                command.args(["-q", "-f", "-m", "reflink=0"]);
+                command
+            }
+            Self::Btrfs => {
+                let mut command = Command::new("mkfs.btrfs");
+                command.args(["-q", "-f"]);
+                command
+            }
+        };
+        ran(command.args(more).arg(place));
+        if self == Self::XfsExchange {
+            set_exchange(place, true);
+        }
+    }
+
+    /// Looks for faults without mending any; what was found, if anything.
+    pub fn check(self, place: &Path) -> Result<(), String> {
+        if self == Self::XfsExchange {
+            // The file system is not mounted, and no exchange is under way.
+            set_exchange(place, false);
+        }
+        let mut command = match self {
+            Self::Ext4 => Command::new("e2fsck"),
+            Self::Xfs | Self::XfsExchange => Command::new("xfs_repair"),
+            Self::Btrfs => Command::new("btrfs"),
+        };
+        match self {
+            Self::Ext4 => command.args(["-f", "-n"]),
+            Self::Xfs | Self::XfsExchange => command.arg("-n"),
+            Self::Btrfs => command.args(["check", "--readonly"]),
+        };
+        let output = command.arg(place).stdin(Stdio::null()).output().unwrap();
+        if output.status.success() {
+            return Ok(());
+        }
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        Err(format!("{command:?}: {}\n{}{}", output.status, text(&output.stdout), text(&output.stderr)))
+    }
+}
+
+/// Sets or clears the feature that xfsprogs before 6.10 do not know: bit 6 of the incompatible ones
+/// (`XFS_SB_FEAT_INCOMPAT_EXCHRANGE`, fs/xfs/libxfs/xfs_format.h), in the superblock alone, with its checksum.
+fn set_exchange(place: &Path, on: bool) {
+    let show = ran(Command::new("xfs_db").args(["-r", "-c", "sb 0", "-c", "print features_incompat"]).arg(place));
+    let old = show.trim().rsplit("0x").next().and_then(|hex| u64::from_str_radix(hex, 16).ok()).unwrap();
+    let write = format!("write -d features_incompat {:#x}", if on { old | 1 << 6 } else { old & !(1 << 6) });
+    ran(Command::new("xfs_db").args(["-x", "-c", "sb 0", "-c", &write]).arg(place));
+}
+
+/// Runs a command that has to succeed; what it printed.
+#[track_caller]
+pub fn ran(command: &mut Command) -> String {
+    let output = command.stdin(Stdio::null()).output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    assert!(
+        output.status.success(),
+        "{command:?}: {}\n{}{}",
+        output.status,
+        text(&output.stdout),
+        text(&output.stderr)
+    );
+    text(&output.stdout)
+}
+
+/// Prints why a test does nothing, and says whether it does nothing.
+pub fn skipped(system: System) -> bool {
+    let obstacle = obstacle(system.programs(), system.name());
+    if let Some(why) = &obstacle {
+        println!("skipped: {why}");
+    }
+    obstacle.is_some()
+}
+
+fn obstacle(programs: &[&str], system: &str) -> Option<String> {
+    let control = "/dev/loop-control";
+    if let Err(error) = OpenOptions::new().read(true).write(true).open(control) {
+        return Some(format!("{control}: {error} (root and loop devices are needed)"));
+    }
+    let known = fs::read_to_string("/proc/filesystems").unwrap_or_default();
+    if !known.split_whitespace().any(|word| word == system) {
+        return Some(format!("this kernel has no {system}"));
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders: Vec<PathBuf> = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]).collect();
+    let missing = programs.iter().find(|name| !folders.iter().any(|folder| folder.join(name).exists()))?;
+    Some(format!("{missing} is not installed"))
+}
+
+/// A file system in a file, mounted.
+pub struct Disk {
+    folder: tempfile::TempDir,
+    pub system: System,
+    device: Option<PathBuf>,
+    mounted: bool,
+}
+
+impl Disk {
+    /// Makes and mounts one of 512 MiB.
+    pub fn new(system: System) -> Self {
+        Self::with(system, 512 << 20, &[], "")
+    }
+
+    /// Makes and mounts one.
+    pub fn with(system: System, bytes: u64, make: &[&str], mount: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let image = folder.path().join("image");
+        File::create(&image).unwrap().set_len(bytes).unwrap();
+        system.make(&image, make);
+        let mut disk = Self { folder, system, device: None, mounted: false };
+        disk.mount(mount);
+        disk
+    }
+
+    pub fn image(&self) -> PathBuf {
+        self.folder.path().join("image")
+    }
+
+    /// Where it is mounted.
+    pub fn place(&self) -> PathBuf {
+        self.folder.path().join("mnt")
+    }
+
+    /// A path on it.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.place().join(name)
+    }
+
+    /// `/dev/loopN`.
+    pub fn device(&self) -> &Path {
+        self.device.as_deref().unwrap()
+    }
+
+    pub fn mount(&mut self, options: &str) {
+        fs::create_dir_all(self.place()).unwrap();
+        let shown = ran(Command::new("losetup").args(["--find", "--show", "--direct-io=on"]).arg(self.image()));
+        self.device = Some(PathBuf::from(shown.trim()));
+        let mut command = Command::new("mount");
+        command.args(["-t", self.system.name()]);
+        if !options.is_empty() {
+            command.args(["-o", options]);
+        }
+        ran(command.arg(self.device.as_ref().unwrap()).arg(self.place()));
+        self.mounted = true;
+    }
+
+    /// Unmounts it. Programs that other tests of this process start meanwhile have copies of open files until they
+    /// run: busy is not the end.
+    #[track_caller]
+    pub fn unmount(&mut self) {
+        if std::mem::take(&mut self.mounted) {
+            for attempt in 0.. {
+                let output = Command::new("umount").arg(self.place()).output().unwrap();
+                if output.status.success() {
+                    break;
+                }
+                let why = String::from_utf8_lossy(&output.stderr).into_owned();
+                assert!(attempt < 500 && why.contains("busy"), "{why}");
+                std::thread::sleep(std::time::Duration::from_millis(20));
+            }
+        }
+        if let Some(device) = self.device.take() {
+            ran(Command::new("losetup").arg("--detach").arg(device));
+        }
+    }
+
+    /// Unmounts and lets the file system's own checker look.
+    #[track_caller]
+    pub fn check(&mut self) {
+        self.unmount();
+        self.system.check(&self.image()).unwrap();
+    }
+
+    /// Writes sectors that the device has written so far, as bytes.
+    pub fn written_bytes(&self) -> u64 {
+        rustix::fs::syncfs(File::open(self.place()).unwrap()).unwrap();
+        let name = self.device().file_name().unwrap();
+        let line = fs::read_to_string(Path::new("/sys/block").join(name).join("stat")).unwrap();
+        line.split_whitespace().nth(6).unwrap().parse::<u64>().unwrap() * 512
+    }
+
+    /// Bytes in use.
+    pub fn used_bytes(&self) -> u64 {
+        rustix::fs::syncfs(File::open(self.place()).unwrap()).unwrap();
+        let space = rustix::fs::statvfs(self.place()).unwrap();
+        (space.f_blocks - space.f_bfree) * space.f_frsize
+    }
+
+    /// A file in pieces of `piece` bytes: `length` bytes from `seed`, of which each piece lies for itself.
+    pub fn fragmented(&self, name: &str, seed: u64, length: u64, piece: u64) -> PathBuf {
+        let path = self.path(name);
+        let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path).unwrap();
+        scatter(&file, self.system, seed, ByteRange { start: 0, end: length }, piece);
+        path
+    }
+
+    /// Leaves free space in stretches of `hole` bytes only: fills it with files of that size and removes every
+    /// other one.
+    pub fn fragment_free_space(&self, hole: u64) {
+        let folder = self.path("filling");
+        fs::create_dir(&folder).unwrap();
+        let content = vec![0x5a_u8; hole as usize];
+        let mut made = Vec::new();
+        for number in 0_u64.. {
+            let path = folder.join(number.to_string());
+            let full =
+                File::create(&path).and_then(|mut file| file.write_all(&content).and_then(|()| file.sync_data()));
+            if full.is_err() {
+                let _ = fs::remove_file(&path);
+                break;
+            }
+            made.push(path);
+        }
+        for path in made.iter().step_by(2) {
+            fs::remove_file(path).unwrap();
+        }
+        rustix::fs::syncfs(File::open(self.place()).unwrap()).unwrap();
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        if self.mounted {
+            let _ = Command::new("umount").arg("-l").arg(self.place()).stderr(Stdio::null()).status();
+        }
+        if let Some(device) = &self.device {
+            let _ = Command::new("losetup").arg("--detach").arg(device).stderr(Stdio::null()).status();
+        }
+    }
+}
+
+/// Writes `range` of a file such that pieces of `piece` bytes lie apart.
+///
+/// ext4 puts appended data together again, so every other piece is punched out and written anew elsewhere; the others
+/// put it where it fits when it comes, so a second file is written in turns.
+pub fn scatter(file: &File, system: System, seed: u64, range: ByteRange, piece: u64) {
+    let content = Dice(seed).bytes(range.len() as usize);
+    if system == System::Ext4 {
+        file.write_all_at(&content, range.start).unwrap();
+        file.sync_all().unwrap();
+        let mut start = range.start + piece;
+        while start < range.end {
+            let length = piece.min(range.end - start);
+            let mode = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+            rustix::fs::fallocate(file.as_fd(), mode, start, length).unwrap();
+            rustix::fs::fallocate(file.as_fd(), FallocateFlags::empty(), start, length).unwrap();
+            let from = (start - range.start) as usize;
+            file.write_all_at(&content[from..from + length as usize], start).unwrap();
+            start += 2 * piece;
+        }
+        file.sync_all().unwrap();
+        return;
+    }
+    let own = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(file));
+    let open = |path: &Path| {
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).custom_flags(rustix::fs::OFlags::DIRECT.bits() as i32).open(path).unwrap()
+    };
+    let target = open(own.as_ref());
+    let name = fs::read_link(&own).unwrap();
+    let other_path = name.with_extension(format!("other-{}", range.start));
+    let other = open(&other_path);
+    let mut buffer = vec![0; piece as usize + 4096];
+    let skew = buffer.as_ptr().align_offset(4096);
+    for (number, part) in (0..).zip(content.chunks(piece as usize)) {
+        let whole = part.len() / 4096 * 4096;
+        let at = range.start + number * piece;
+        if whole > 0 {
+            buffer[skew..skew + whole].copy_from_slice(&part[..whole]);
+            target.write_all_at(&buffer[skew..skew + whole], at).unwrap();
+            other.write_all_at(&buffer[skew..skew + whole], number * piece).unwrap();
+        }
+        if whole < part.len() {
+            file.write_all_at(&part[whole..], at + whole as u64).unwrap();
+        }
+    }
+    file.sync_all().unwrap();
+}
+
+/// Where a file lies.
+pub fn map_of(path: &Path) -> ExtentMap {
+    let file = File::open(path).unwrap();
+    let size = file.metadata().unwrap().len();
+    read_map(&file, size, WriteBack::First).unwrap()
+}
+
+/// Pieces as filefrag counts them.
+pub fn filefrag(path: &Path) -> u64 {
+    let said = ran(Command::new("filefrag").arg(path));
+    let count = said.trim().rsplit(": ").next().and_then(|rest| rest.split(' ').next());
+    count.unwrap().parse().unwrap()
+}
+
+/// What must stay as it is, as others see it. In place of `st_blocks`, which counts the blocks of the map of extents too,
+/// the allocated bytes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Seen {
+    sha256: String,
+    size: u64,
+    data_bytes: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+    accessed: (i64, i64),
+    mode: u32,
+    attributes: Vec<u8>,
+}
+
+/// Looks at a file.
+pub fn seen(path: &Path) -> Seen {
+    let status = fs::metadata(path).unwrap();
+    let sum = ran(Command::new("sha256sum").arg(path));
+    let mut attributes = vec![0; 4096];
+    let length = rustix::fs::getxattr(path, "user.plumb", &mut attributes[..]).unwrap_or(0);
+    attributes.truncate(length);
+    let after = fs::metadata(path).unwrap();
+    Seen {
+        sha256: sum.split(' ').next().unwrap().to_owned(),
+        size: status.size(),
+        data_bytes: map_of(path).extents().iter().map(|extent| extent.length).sum(),
+        modified: (status.mtime(), status.mtime_nsec()),
+        changed: (status.ctime(), status.ctime_nsec()),
+        // Reading it for the sum may have moved the time of access; nothing after that does (`relatime`).
+        accessed: (after.atime(), after.atime_nsec()),
+        mode: status.mode(),
+        attributes,
+    }
+}
+
+/// Has the page cache forget everything.
+pub fn drop_caches() {
+    rustix::fs::sync();
+    let _ = fs::write("/proc/sys/vm/drop_caches", "1");
+}

@@ -1,0 +1,318 @@
+//! Moving on real file systems, on loop devices: what must stay stays, and what should move moves.
+#![allow(clippy::unwrap_used)]
+
+mod disk;
+
+use std::fs::{self, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::process::Command;
+
+use disk::{Dice, Disk, System, filefrag, map_of, ran, scatter, seen, skipped};
+use plumb_defrag::ByteRange;
+use plumb_defrag::migrate::{
+    FileMover, Left, MigrateError, MoveOptions, Moved, Refusal, Unlimited, XfsCommitRange, refusal,
+};
+
+const PIECE: u64 = 8 << 10;
+const WHOLE: ByteRange = ByteRange { start: 0, end: u64::MAX };
+
+fn range(start: u64, end: u64) -> ByteRange {
+    ByteRange { start, end }
+}
+
+fn move_range(path: &Path, range: ByteRange) -> Moved {
+    let mut mover = FileMover::open(path, None, &MoveOptions::default()).unwrap();
+    mover.migrate(range, &mut Unlimited).unwrap()
+}
+
+#[track_caller]
+fn refused(path: &Path) -> Refusal {
+    match FileMover::open(path, None, &MoveOptions::default()) {
+        Err(MigrateError::Refused { refusal: why, .. }) => {
+            assert_eq!(refusal(path, None).unwrap(), Some(why.clone()), "looking and moving agree");
+            why
+        }
+        Err(error) => panic!("{error}"),
+        Ok(_) => panic!("{} was not refused", path.display()),
+    }
+}
+
+/// Contents, size, blocks, times and attributes stay, what is selected becomes one piece, and what is not selected
+/// stays at its place; and doing it again writes nothing.
+fn moves_a_range(system: System) {
+    if skipped(system) {
+        return;
+    }
+    let mut disk = Disk::new(system);
+    // Not a whole number of blocks, and the tail within the last piece.
+    let length = (4 << 20) - 1234;
+    let path = disk.fragmented("file", 1, length, PIECE);
+    rustix::fs::setxattr(&path, "user.plumb", b"kept", rustix::fs::XattrFlags::empty()).unwrap();
+    let (before, map) = (seen(&path), map_of(&path));
+    assert_eq!(map.piece_count(map.whole()), filefrag(&path));
+    assert!(filefrag(&path) >= length / PIECE, "{} pieces", filefrag(&path));
+
+    let middle = range(1 << 20, 2 << 20);
+    let moved = move_range(&path, middle);
+    assert_eq!((moved.pieces_before, moved.pieces_after), (map.piece_count(middle), 1), "{moved:?}");
+    assert_eq!(moved.left, []);
+    assert_eq!(seen(&path), before);
+    let after = map_of(&path);
+    assert_eq!(after.piece_count(middle), 1);
+    for outside in [range(0, 1 << 20), range(2 << 20, length)] {
+        assert!(after.pieces(outside).eq(map.pieces(outside)), "what was not selected was moved");
+    }
+
+    let moved = move_range(&path, WHOLE);
+    assert_eq!((moved.pieces_after, &moved.left[..]), (1, &[][..]));
+    assert_eq!(filefrag(&path), 1);
+    assert_eq!(seen(&path), before);
+    let written = disk.written_bytes();
+    let again = move_range(&path, WHOLE);
+    assert_eq!((again.written_bytes, again.pieces_before), (0, 1));
+    assert_eq!(disk.written_bytes(), written, "a second run wrote");
+    // From the device, not from memory.
+    disk::drop_caches();
+    assert_eq!(seen(&path), before);
+    disk.check();
+}
+
+/// Holes stay holes, also beyond 4 GiB, and a range reaches no further than the file.
+fn leaves_holes(system: System) {
+    if skipped(system) {
+        return;
+    }
+    let mut disk = Disk::new(system);
+    let path = disk.path("sparse");
+    let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path).unwrap();
+    let far = 5 << 30;
+    scatter(&file, system, 2, range(1 << 20, 2 << 20), PIECE);
+    scatter(&file, system, 3, range(3 << 20, 4 << 20), PIECE);
+    scatter(&file, system, 4, range(far, far + (1 << 20) + 777), PIECE);
+    file.set_len(far + (2 << 20) + 100).unwrap();
+    drop(file);
+    let (before, map) = (fs::metadata(&path).unwrap(), map_of(&path));
+    let read = |at: u64| {
+        let mut bytes = vec![0; 1 << 20];
+        fs::File::open(&path).unwrap().read_exact_at(&mut bytes, at).unwrap();
+        bytes
+    };
+    let moved = move_range(&path, WHOLE);
+    assert_eq!((moved.pieces_after, &moved.left[..]), (3, &[][..]), "{:?}", map_of(&path));
+    let (after, now) = (fs::metadata(&path).unwrap(), map_of(&path));
+    use std::os::unix::fs::MetadataExt;
+    assert_eq!((after.len(), after.modified().unwrap()), (before.len(), before.modified().unwrap()));
+    // The blocks of the map of extents come and go.
+    assert!(after.blocks().abs_diff(before.blocks()) <= 128, "{} blocks, {} before", after.blocks(), before.blocks());
+    let logical =
+        |map: &plumb_defrag::extents::ExtentMap| -> u64 { map.extents().iter().map(|extent| extent.length).sum() };
+    assert_eq!(logical(&now), logical(&map), "holes were filled");
+    assert!(read(1 << 20) == Dice(2).bytes(1 << 20));
+    assert!(read(3 << 20) == Dice(3).bytes(1 << 20));
+    assert!(read(far) == Dice(4).bytes(1 << 20));
+    assert!(read(2 << 20) == vec![0; 1 << 20]);
+    drop(fs::File::open(&path));
+    disk.check();
+}
+
+/// Whatever follows the range and however long the last piece is, it is moved with the others, or nothing is.
+fn moves_the_last_piece(system: System) {
+    if skipped(system) {
+        return;
+    }
+    let mut disk = Disk::new(system);
+    let cases: [(u64, u64); 6] =
+        [(4096, 2), (128 << 10, 2), (252 << 10, 2), (256 << 10, 3), (260 << 10, 2), (1 << 20, 3)];
+    for (piece, pieces) in cases {
+        let path = disk.fragmented(&format!("file-{piece}"), piece, piece * pieces, piece);
+        let before = seen(&path);
+        assert_eq!(filefrag(&path), pieces, "pieces of {piece}");
+        let moved = move_range(&path, WHOLE);
+        assert_eq!((filefrag(&path), moved.pieces_after, &moved.left[..]), (1, 1, &[][..]), "pieces of {piece}");
+        assert_eq!(seen(&path), before);
+    }
+    disk.check();
+}
+
+/// Reflinked blocks stay shared, and no room is taken up, unless it is asked for.
+fn leaves_shared(system: System) {
+    if skipped(system) {
+        return;
+    }
+    let mut disk = Disk::new(system);
+    let path = disk.fragmented("file", 5, 2 << 20, PIECE);
+    let copy = disk.path("copy");
+    ran(Command::new("cp").arg("--reflink=always").arg(&path).arg(&copy));
+    let (used, map, before) = (disk.used_bytes(), map_of(&path), seen(&path));
+    let moved = move_range(&path, WHOLE);
+    assert!(!moved.left.is_empty() && moved.left.iter().all(|left| left.why == Left::Shared), "{:?}", moved.left);
+    assert_eq!(moved.written_bytes, 0);
+    assert_eq!((disk.used_bytes(), map_of(&path)), (used, map));
+    let mut mover = FileMover::open(&path, None, &MoveOptions { shared: true }).unwrap();
+    let moved = mover.migrate(WHOLE, &mut Unlimited).unwrap();
+    drop(mover);
+    assert_eq!((moved.pieces_after, &moved.left[..]), (1, &[][..]));
+    assert_eq!(seen(&path), before);
+    assert!(disk.used_bytes() >= used + (2 << 20) - (64 << 10), "its copy takes up room");
+    assert!(fs::read(&copy).unwrap() == Dice(5).bytes(2 << 20));
+    disk.check();
+}
+
+/// With free space in crumbs, or none, nothing is changed and the reason is told.
+fn leaves_full_disks(system: System) {
+    if skipped(system) {
+        return;
+    }
+    let (bytes, make): (u64, &[&str]) = match system {
+        System::Ext4 => (24 << 20, &["-m", "0"]),
+        System::Btrfs => (128 << 20, &[]),
+        _ => (300 << 20, &[]),
+    };
+    let mut disk = Disk::with(system, bytes, make, "");
+    // XFS keeps unbroken room for its own growth, and gives from it: more than that has to be asked for.
+    let (length, piece) = if system == System::Xfs { (24 << 20, 256 << 10) } else { (1 << 20, 64 << 10) };
+    let path = disk.fragmented("file", 6, length, piece);
+    for name in fs::read_dir(disk.place()).unwrap() {
+        let name = name.unwrap().path();
+        if name.to_string_lossy().contains("other") {
+            fs::remove_file(name).unwrap();
+        }
+    }
+    disk.fragment_free_space(16 << 10);
+    let (before, map) = (seen(&path), map_of(&path));
+    let moved = move_range(&path, WHOLE);
+    let crumbs = |left: &Left| matches!(left, Left::NoBetterSpace { .. } | Left::NoSpace);
+    assert!(!moved.left.is_empty() && moved.left.iter().all(|left| crumbs(&left.why)), "{moved:?}");
+    assert_eq!(moved.written_bytes, 0);
+    assert_eq!((seen(&path), map_of(&path)), (before, map));
+    disk.check();
+}
+
+macro_rules! on_each {
+    ($($test:ident: $($name:ident $system:ident),*;)*) => {
+        $($(#[test] fn $name() { $test(System::$system); })*)*
+    };
+}
+
+on_each! {
+    moves_a_range: ext4_moves_a_range Ext4, xfs_moves_a_range Xfs, xfs_exchange_moves_a_range XfsExchange, btrfs_moves_a_range Btrfs;
+    moves_the_last_piece: ext4_moves_the_last_piece Ext4, xfs_moves_the_last_piece Xfs, btrfs_moves_the_last_piece Btrfs;
+    leaves_holes: ext4_leaves_holes Ext4, xfs_leaves_holes Xfs, xfs_exchange_leaves_holes XfsExchange, btrfs_leaves_holes Btrfs;
+    leaves_shared: xfs_leaves_shared Xfs, btrfs_leaves_shared Btrfs;
+    leaves_full_disks: ext4_leaves_full_disks Ext4, xfs_leaves_full_disks Xfs, btrfs_leaves_full_disks Btrfs;
+}
+
+#[test]
+fn xfs_without_reflink_uses_the_exchange() {
+    if skipped(System::XfsExchange) {
+        return;
+    }
+    let disk = Disk::new(System::XfsExchange);
+    let path = disk.fragmented("file", 7, 1 << 20, PIECE);
+    let mover = FileMover::open(&path, None, &MoveOptions::default()).unwrap();
+    assert_eq!(mover.way().name(), plumb_defrag::migrate::Migrate::name(&XfsCommitRange));
+}
+
+#[test]
+fn a_name_that_is_another_files_is_refused() {
+    if skipped(System::Ext4) {
+        return;
+    }
+    let disk = Disk::new(System::Ext4);
+    let path = disk.fragmented("file", 8, 1 << 20, PIECE);
+    use std::os::unix::fs::MetadataExt;
+    let status = fs::metadata(&path).unwrap();
+    let id = plumb_defrag::FileId { device: status.dev(), inode: status.ino(), generation: None };
+    assert!(FileMover::open(&path, Some(&id), &MoveOptions::default()).is_ok());
+    let elder = plumb_defrag::FileId { generation: Some(12345), ..id };
+    fs::rename(&path, disk.path("old")).unwrap();
+    fs::write(&path, "new").unwrap();
+    for (path, id) in [(&path, id), (&disk.path("old"), elder)] {
+        let error = FileMover::open(path, Some(&id), &MoveOptions::default()).err().unwrap();
+        assert_eq!(error.refusal(), Some(&Refusal::AnotherFile));
+    }
+}
+
+#[test]
+fn what_must_not_be_moved_is_refused() {
+    if skipped(System::Ext4) {
+        return;
+    }
+    let disk = Disk::new(System::Ext4);
+    let path = disk.fragmented("file", 9, 1 << 20, PIECE);
+    let (before, map) = (seen(&path), map_of(&path));
+    let change = |flag: &str| Command::new("chattr").arg(flag).arg(&path).output().unwrap().status.success();
+    for (set, clear, expected) in
+        [("+i", "-i", Refusal::Immutable), ("+a", "-a", Refusal::AppendOnly), ("+j", "-j", Refusal::DataJournal)]
+    {
+        if !change(set) {
+            println!("skipped: chattr {set} is not permitted here");
+            continue;
+        }
+        assert_eq!(refused(&path), expected);
+        assert!(change(clear));
+    }
+    assert_eq!(refused(&disk.place()), Refusal::NotRegular);
+    std::os::unix::fs::symlink(&path, disk.path("link")).unwrap();
+    assert_eq!(refused(&disk.path("link")), Refusal::NotRegular);
+    ran(Command::new("mkfifo").arg(disk.path("pipe")));
+    assert_eq!(refused(&disk.path("pipe")), Refusal::NotRegular);
+    assert!(matches!(refused(&disk.path("nothing")), Refusal::Open(_)));
+    assert!(matches!(refused(Path::new("/proc/version")), Refusal::FileSystem(_)));
+
+    let program = disk.path("sleep");
+    fs::copy("/bin/sleep", &program).unwrap();
+    let mut running = Command::new(&program).arg("60").spawn().unwrap();
+    let error = FileMover::open(&program, None, &MoveOptions::default()).err().unwrap();
+    running.kill().unwrap();
+    running.wait().unwrap();
+    assert_eq!(error.refusal(), Some(&Refusal::Running));
+
+    fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    ran(Command::new("mkswap").arg("-q").arg(&path));
+    match Command::new("swapon").arg(&path).output() {
+        Ok(output) if output.status.success() => {
+            let why = refused(&path);
+            ran(Command::new("swapoff").arg(&path));
+            assert_eq!(why, Refusal::SwapFile);
+        }
+        _ => println!("skipped: the kernel takes no swap file here"),
+    }
+    let _ = before;
+    assert_eq!(map_of(&path), map);
+}
+
+#[test]
+fn file_systems_that_lose_data_are_refused() {
+    if skipped(System::Ext4) || skipped(System::Xfs) {
+        return;
+    }
+    let cases: [(System, &[&str], &str, Refusal); 5] = [
+        (System::Ext4, &["-O", "fast_commit"], "", Refusal::FastCommit),
+        (System::Ext4, &[], "data=journal", Refusal::DataJournal),
+        (System::Ext4, &["-O", "^extents,^64bit"], "", Refusal::BlockMapped),
+        (System::Xfs, &["-m", "reflink=0"], "", Refusal::NoReflink),
+        (System::Btrfs, &[], "compress=zstd", Refusal::Compressed),
+    ];
+    for (system, make, mount, expected) in cases {
+        if skipped(system) {
+            continue;
+        }
+        let mut disk = Disk::with(system, 512 << 20, make, mount);
+        let path = disk.path("file");
+        fs::write(&path, vec![1; 1 << 20]).unwrap();
+        assert_eq!(refused(&path), expected, "{system:?} {make:?} {mount}");
+        disk.unmount();
+        disk.mount("ro");
+        let why = refused(&path);
+        assert!(why == expected || why == Refusal::ReadOnly, "{why:?}");
+    }
+    // Set in the superblock alone, where no mount option shows it.
+    let mut disk = Disk::new(System::Ext4);
+    disk.unmount();
+    ran(Command::new("tune2fs").args(["-o", "journal_data"]).arg(disk.image()));
+    disk.mount("");
+    fs::write(disk.path("file"), vec![1; 1 << 20]).unwrap();
+    assert_eq!(refused(&disk.path("file")), Refusal::DataJournal);
+}
