@@ -11,9 +11,11 @@ pub mod analysis;
 pub mod extents;
 mod file;
 mod io;
+pub mod map;
 pub mod migrate;
 pub mod plan;
 mod range;
+pub mod run;
 pub mod scan;
 pub mod trace;
 

@@ -1,0 +1,159 @@
+//! What a run did.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::FileId;
+use crate::migrate::{Left, LeftRange, Stop};
+
+/// How it went with a file.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "outcome", content = "why")]
+pub enum FileOutcome {
+    /// Its ranges were dealt with.
+    Done,
+    /// It was left alone.
+    Refused(String),
+    /// Something failed; what was moved before stays moved.
+    Failed(String),
+    /// The run ended before it, or within it.
+    Unfinished,
+}
+
+/// A file, before and after.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct FileReport {
+    /// Its name; what is not UTF-8 is replaced, as `id` tells files apart.
+    pub path: String,
+    /// What identifies it.
+    pub id: FileId,
+    /// How it went.
+    #[serde(flatten)]
+    pub outcome: FileOutcome,
+    /// The way of moving.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub way: Option<String>,
+    /// Ranges of the plan.
+    pub ranges: u64,
+    /// Of them, those that are one piece now, or as few as their holes allow.
+    pub ranges_moved: u64,
+    /// Pieces of the ranges before, as far as they were dealt with.
+    pub pieces_before: u64,
+    /// And after.
+    pub pieces_after: u64,
+    /// Requests of the assumed I/O to the file before.
+    pub requests_before: u64,
+    /// And after, as predicted: what the ranges that were moved save is taken off.
+    pub requests_after: u64,
+    /// Bytes of data written.
+    pub written_bytes: u64,
+    /// What was left within the ranges, and why.
+    pub left: Vec<LeftRange>,
+}
+
+/// What a run did.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Report {
+    /// Every file of the plan, in its order.
+    pub files: Vec<FileReport>,
+    /// Why it ended before its time, if it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped: Option<Stop>,
+    /// What limited it less than was asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+    /// How long it took, without earlier runs that it resumed.
+    pub seconds: f64,
+}
+
+impl Report {
+    fn sum(&self, of: impl Fn(&FileReport) -> u64) -> u64 {
+        self.files.iter().map(of).fold(0, u64::saturating_add)
+    }
+
+    /// Bytes of data written, by the runs that it resumed too.
+    pub fn written_bytes(&self) -> u64 {
+        self.sum(|file| file.written_bytes)
+    }
+
+    /// Ranges moved.
+    pub fn ranges_moved(&self) -> u64 {
+        self.sum(|file| file.ranges_moved)
+    }
+
+    /// Pieces of all ranges that were dealt with, before and after.
+    pub fn pieces(&self) -> (u64, u64) {
+        (self.sum(|file| file.pieces_before), self.sum(|file| file.pieces_after))
+    }
+
+    /// Requests of the assumed I/O, before and after.
+    pub fn requests(&self) -> (u64, u64) {
+        (self.sum(|file| file.requests_before), self.sum(|file| file.requests_after))
+    }
+
+    /// Whether everything that the plan has was done, or left for a reason that lies in the file.
+    pub fn is_complete(&self) -> bool {
+        self.stopped.is_none() && !self.files.iter().any(|file| matches!(file.outcome, FileOutcome::Failed(_)))
+    }
+}
+
+/// Most files that are named one by one in the text.
+const MAX_NAMED: usize = 20;
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ((pieces_before, pieces_after), (requests_before, requests_after)) = (self.pieces(), self.requests());
+        writeln!(
+            f,
+            "moved {} of {} ranges in {} files: {} written in {:.1} s",
+            self.ranges_moved(),
+            self.sum(|file| file.ranges),
+            self.files.iter().filter(|file| file.ranges_moved > 0).count(),
+            units::ByteSize(self.written_bytes()),
+            self.seconds,
+        )?;
+        writeln!(f, "pieces of these ranges: {pieces_before} before, {pieces_after} after")?;
+        writeln!(f, "requests of the assumed I/O: {requests_before} before, {requests_after} after (predicted)")?;
+        if let Some(stop) = self.stopped {
+            writeln!(f, "ended early: {stop}")?;
+        }
+        for note in &self.notes {
+            writeln!(f, "note: {note}")?;
+        }
+        let mut told = 0;
+        let mut untold = 0_u64;
+        for file in &self.files {
+            let mut tell = |f: &mut fmt::Formatter<'_>, why: &dyn fmt::Display, bytes: Option<u64>| {
+                if told == MAX_NAMED {
+                    untold += 1;
+                    return Ok(());
+                }
+                told += 1;
+                match bytes {
+                    Some(bytes) => writeln!(f, "left: {}: {}: {why}", file.path, units::ByteSize(bytes)),
+                    None => writeln!(f, "left: {}: {why}", file.path),
+                }
+            };
+            match &file.outcome {
+                FileOutcome::Refused(why) => tell(f, why, None)?,
+                FileOutcome::Failed(why) => tell(f, &format_args!("failed: {why}"), None)?,
+                FileOutcome::Done | FileOutcome::Unfinished => {}
+            }
+            let mut reasons: Vec<(&Left, u64)> = Vec::new();
+            for left in &file.left {
+                match reasons.iter_mut().find(|(why, _)| *why == &left.why) {
+                    Some((_, bytes)) => *bytes += left.range.len(),
+                    None => reasons.push((&left.why, left.range.len())),
+                }
+            }
+            for (why, bytes) in reasons {
+                tell(f, why, Some(bytes))?;
+            }
+        }
+        if untold > 0 {
+            writeln!(f, "left: {untold} more; the report in JSON has them")?;
+        }
+        Ok(())
+    }
+}
