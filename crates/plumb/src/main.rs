@@ -44,6 +44,8 @@ enum Command {
     Serve(commands::serve::ServeArguments),
     /// Watch a served device, cut its power, have it fail
     Control(commands::control::ControlArguments),
+    /// Defragment only what the I/O touches, and lose no byte
+    Defrag(commands::defrag::DefragArguments),
     /// Run a command under a real Linux kernel on a modelled device, in virtual time
     Linux(commands::linux::LinuxArguments),
     /// Write the manual pages
@@ -67,6 +69,7 @@ fn main() -> ExitCode {
         Command::Zns(arguments) => commands::zns::zns(&arguments),
         Command::Serve(arguments) => commands::serve::serve(arguments),
         Command::Control(arguments) => commands::control::control(&arguments),
+        Command::Defrag(arguments) => commands::defrag::defrag(&arguments),
         Command::Linux(arguments) => commands::linux::linux(arguments),
         Command::Man(arguments) => commands::man::man(&arguments, Arguments::command()),
         Command::LinuxGuest => commands::linux::guest(),

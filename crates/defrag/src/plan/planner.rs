@@ -155,8 +155,7 @@ impl Planner {
     pub fn skip(&mut self, file: SkippedFile) {
         *self.skipped_by_reason.entry(file.reason.name().to_owned()).or_default() += 1;
         // What is in order must not crowd out what is not.
-        let in_order = matches!(file.reason, SkipReason::NotSplit | SkipReason::NotTraced | SkipReason::Cold);
-        if self.skipped.len() < if in_order { MAX_SKIPPED_FILES / 2 } else { MAX_SKIPPED_FILES } {
+        if self.skipped.len() < if file.reason.is_in_order() { MAX_SKIPPED_FILES / 2 } else { MAX_SKIPPED_FILES } {
             self.skipped.push(file);
         }
     }

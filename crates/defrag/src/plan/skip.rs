@@ -38,6 +38,11 @@ pub enum SkipReason {
 }
 
 impl SkipReason {
+    /// Whether the file is as it should be, and nothing has to be told of it.
+    pub fn is_in_order(&self) -> bool {
+        matches!(self, Self::NotSplit | Self::NotTraced | Self::Cold)
+    }
+
     /// One word for counting; those with a detail share theirs.
     pub fn name(&self) -> &'static str {
         match self {

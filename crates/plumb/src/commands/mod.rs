@@ -2,6 +2,7 @@
 
 pub mod control;
 pub mod control_inject;
+pub mod defrag;
 pub mod folder;
 pub mod fuse_watchdog;
 pub mod linux;

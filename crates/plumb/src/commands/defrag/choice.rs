@@ -1,0 +1,181 @@
+//! What to look at and what to assume: the arguments that `scan` and `run` share, and the plan made of them.
+
+use std::io::IsTerminal;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use clap::Args;
+use defrag::analysis::Hotness;
+use defrag::extents::WriteBack;
+use defrag::plan::{Mode, Plan, SkipReason};
+use defrag::scan::{Counts, ScanOptions, Scanner};
+use defrag::trace::{Trace, locate};
+use indicatif::{ProgressBar, ProgressStyle};
+use units::ByteSize;
+
+use crate::failure::Failure;
+
+/// Least and most bytes of an assumed read.
+const READS_BYTES: std::ops::RangeInclusive<u64> = 4096..=1 << 30;
+
+/// Which files, and for which I/O.
+#[derive(Args)]
+pub struct Choice {
+    /// Files and folders, these with all that lies on their file system [default with --trace: every traced file]
+    paths: Vec<PathBuf>,
+    /// Plan for the I/O that this trace has
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+    /// traced: what the trace touches; bypass: as if files were read from end to end;
+    /// whole: every byte, as conventional tools do [default: traced with --trace, otherwise bypass]
+    #[arg(long, value_name = "traced|bypass|whole")]
+    mode: Option<Mode>,
+    /// Keep the hottest windows of each traced file only, in per cent of their number
+    #[arg(long, value_name = "PCT", default_value = "100")]
+    hotness: Hotness,
+    /// The readahead window where no trace tells it, and the reads that bypass and whole assume
+    #[arg(long, value_name = "SIZE", default_value = "128KiB")]
+    readahead: ByteSize,
+    /// Move shared extents too: reflinked or snapshotted data is copied and takes up room twice
+    #[arg(long)]
+    shared: bool,
+}
+
+/// A plan, and how it was come by.
+pub struct Found {
+    pub plan: Plan,
+    pub counts: Counts,
+    /// File systems whose device does not say how large a request may be.
+    pub without_limits: usize,
+    /// Ended by a signal.
+    pub interrupted: bool,
+}
+
+impl Choice {
+    /// Looks at everything asked for.
+    pub fn plan(
+        &self,
+        budget_bytes: Option<u64>,
+        write_back: WriteBack,
+        quiet: bool,
+        stop: &AtomicBool,
+    ) -> Result<Found, Failure> {
+        let mode = self.mode()?;
+        if !READS_BYTES.contains(&self.readahead.0) || self.readahead.0 % 4096 != 0 {
+            return Err(Failure::input("--readahead is a multiple of 4KiB up to 1GiB, such as 128KiB"));
+        }
+        let readahead_bytes = self.readahead.0;
+        let options = ScanOptions { mode, readahead_bytes, hotness: self.hotness, shared: self.shared, write_back };
+        let mut scanner = Scanner::new(options);
+        let bar = spinner(quiet);
+        let interrupted = match &self.trace {
+            Some(trace) if mode == Mode::Traced => self.traced(&mut scanner, trace, &bar, stop)?,
+            _ => self.walked(&mut scanner, &bar, stop)?,
+        };
+        bar.finish_and_clear();
+        let (counts, without_limits) = (scanner.counts(), scanner.without_limits());
+        Ok(Found { plan: scanner.finish(budget_bytes), counts, without_limits, interrupted })
+    }
+
+    fn mode(&self) -> Result<Mode, Failure> {
+        let mode = match (self.mode, &self.trace) {
+            (Some(mode), _) => mode,
+            (None, Some(_)) => Mode::Traced,
+            (None, None) => Mode::Bypass,
+        };
+        if mode == Mode::Traced && self.trace.is_none() {
+            return Err(Failure::input(
+                "--mode traced needs a trace; record one with `plumb defrag trace` and name it with --trace, or take --mode bypass",
+            ));
+        }
+        if mode != Mode::Traced && self.paths.is_empty() {
+            return Err(Failure::input("name the files or folders to look at, or a trace with --trace"));
+        }
+        if mode != Mode::Traced && self.hotness != Hotness::ALL {
+            return Err(Failure::input(format!(
+                "--hotness ranks what a trace has touched, and mode {mode} has none; leave it out, or take --mode traced"
+            )));
+        }
+        Ok(mode)
+    }
+
+    fn walked(&self, scanner: &mut Scanner, bar: &ProgressBar, stop: &AtomicBool) -> Result<bool, Failure> {
+        for path in &self.paths {
+            let mut watch = |counts: &Counts, path: &Path| watch(bar, stop, counts, path);
+            if scanner.walk(path, &mut watch).map_err(Failure::input)?.is_break() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Every file of the trace that lies under one of the paths.
+    fn traced(
+        &self,
+        scanner: &mut Scanner,
+        trace: &Path,
+        bar: &ProgressBar,
+        stop: &AtomicBool,
+    ) -> Result<bool, Failure> {
+        let trace = Trace::load(trace).map_err(Failure::input)?;
+        let mut roots = Vec::new();
+        for path in &self.paths {
+            let full = path.canonicalize();
+            roots.push(full.map_err(|error| Failure::input(format!("cannot look at {}: {error}", path.display())))?);
+        }
+        let mut is_touched = vec![false; roots.len()];
+        let accesses = trace.by_file();
+        for located in locate(&trace).map_err(|error| Failure::Machine(error.to_string()))? {
+            let (path, now) = match located.now {
+                Ok(found) => found,
+                // Where it was is not known, so that it belongs to every choice of paths.
+                Err(why) => {
+                    let path = trace.files.get(&located.file).cloned().flatten();
+                    scanner.skip(&path.unwrap_or_else(|| located.file.to_string().into()), SkipReason::Unreadable(why));
+                    continue;
+                }
+            };
+            let mut chosen = roots.is_empty();
+            for (root, is_touched) in roots.iter().zip(&mut is_touched) {
+                let is_under = path.starts_with(root);
+                chosen |= is_under;
+                *is_touched |= is_under;
+            }
+            if chosen {
+                scanner.traced(&path, now, accesses.get(&located.file).map_or(&[], Vec::as_slice));
+                if watch(bar, stop, &scanner.counts(), &path).is_break() {
+                    return Ok(true);
+                }
+            }
+        }
+        for (path, is_touched) in self.paths.iter().zip(is_touched) {
+            if !is_touched {
+                scanner.skip(path, SkipReason::NotTraced);
+            }
+        }
+        Ok(false)
+    }
+}
+
+fn watch(bar: &ProgressBar, stop: &AtomicBool, counts: &Counts, path: &Path) -> ControlFlow<()> {
+    bar.set_position(counts.files);
+    // Formatting a path for each of a million files would cost more than looking at them.
+    if !bar.is_hidden() && counts.files.is_multiple_of(256) {
+        bar.set_message(path.display().to_string());
+    }
+    if stop.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+}
+
+/// Files looked at and their rate; nothing where standard error is no terminal.
+fn spinner(quiet: bool) -> ProgressBar {
+    if quiet || !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::new_spinner();
+    let style = ProgressStyle::with_template("{spinner} {human_pos} files ({per_sec})  {wide_msg}");
+    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
+    bar.enable_steady_tick(Duration::from_millis(100));
+    bar
+}

@@ -1,0 +1,61 @@
+//! `plumb defrag`: moves only what the I/O touches, by each file system's safe means.
+
+mod choice;
+mod scan;
+mod trace;
+
+use clap::{Args, Subcommand};
+
+use super::Done;
+use crate::terminal::number;
+
+/// Which part of it.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  plumb defrag scan /srv/photos                          what reading it all would gain
+  plumb defrag trace --path /srv/db --out db.trace -- ./workload
+  plumb defrag scan --trace db.trace --html pieces.html  what this workload would gain
+
+A request of a program that covers several pieces of a file becomes several requests of the
+device. FragPicker (SOSP '21) moves only the ranges where that happens, which is most of the
+benefit for a half to a quarter of the writing. docs/defrag.md says more.")]
+pub struct DefragArguments {
+    #[command(subcommand)]
+    part: Part,
+}
+
+#[derive(Subcommand)]
+enum Part {
+    /// Say where files lie, which I/O is split, and what moving it would cost and save; changes nothing
+    Scan(scan::ScanArguments),
+    /// Record which ranges of which files are read and written
+    Trace(trace::TraceArguments),
+}
+
+/// Does it.
+pub fn defrag(arguments: &DefragArguments) -> Done {
+    match &arguments.part {
+        Part::Scan(arguments) => scan::scan(arguments),
+        Part::Trace(arguments) => trace::trace(arguments),
+    }
+}
+
+/// A size in three digits: `1.46 GiB`.
+fn size_text(bytes: u64) -> String {
+    let mut value = bytes as f64;
+    let mut unit = "B";
+    for next in ["KiB", "MiB", "GiB", "TiB", "PiB"] {
+        // 999.5 and not 1000, which three digits would round it to.
+        if value < 999.5 {
+            break;
+        }
+        value /= 1024.0;
+        unit = next;
+    }
+    format!("{} {unit}", number(value))
+}
+
+/// `1 file`, `2 files`.
+fn counted(count: u64, one: &str) -> String {
+    if count == 1 { format!("1 {one}") } else { format!("{count} {one}s") }
+}
