@@ -238,7 +238,7 @@ unserve plain
 unserve ssd
 "
             );
-            let guest = guest(series)?.time_limit(std::time::Duration::from_secs(600));
+            let guest = guest(series)?.time_limit(std::time::Duration::from_secs(1800));
             run(&guest, &format!("file-systems-{series}"), &script)?;
         }
         Ok(())
