@@ -12,7 +12,8 @@ pub fn print_table(header: &[&str], rows: &[Vec<String>]) {
     print!("{}", format_table(header, rows));
 }
 
-fn format_table(header: &[&str], rows: &[Vec<String>]) -> String {
+/// The same as text.
+pub fn format_table(header: &[&str], rows: &[Vec<String>]) -> String {
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
         cells.chain([header[column].chars().count()]).max().unwrap_or(0)

@@ -13,6 +13,7 @@ use super::file_system::FileSystem;
 use super::walk::{Linked, Met, walk};
 use crate::analysis::{Hotness, READAHEAD_BYTES, hottest, windows};
 use crate::extents::WriteBack;
+use crate::migrate::refusal;
 use crate::plan::{Assumed, FileFacts, FilePlan, Mode, Plan, PlanOptions, Planner, SkipReason, SkippedFile, plan_file};
 use crate::{Access, FileId};
 
@@ -224,6 +225,13 @@ impl Scanner {
             writes_in_place: found.writes_in_place,
         };
         let facts = FileFacts { path: path.to_owned(), id, size_bytes, block_bytes: found.block_bytes };
-        Ok(Ok(plan_file(facts, &map, assumed, &options)))
+        let plan = plan_file(facts, &map, assumed, &options);
+        // A file that will be refused must not use up a budget. What else may be wrong with it, the run finds out.
+        if !plan.moves.is_empty()
+            && let Ok(Some(refusal)) = refusal(path, Some(&plan.file.id))
+        {
+            return Ok(Err(SkipReason::Refused(refusal.to_string())));
+        }
+        Ok(Ok(plan))
     }
 }

@@ -54,6 +54,11 @@ pub struct Found {
 }
 
 impl Choice {
+    /// Whether shared extents are to be moved.
+    pub fn shared(&self) -> bool {
+        self.shared
+    }
+
     /// Looks at everything asked for.
     pub fn plan(
         &self,

@@ -1,6 +1,7 @@
 //! `plumb defrag`: moves only what the I/O touches, by each file system's safe means.
 
 mod choice;
+mod run;
 mod scan;
 mod trace;
 
@@ -15,6 +16,8 @@ use crate::terminal::number;
   plumb defrag scan /srv/photos                          what reading it all would gain
   plumb defrag trace --path /srv/db --out db.trace -- ./workload
   plumb defrag scan --trace db.trace --html pieces.html  what this workload would gain
+  plumb defrag run --trace db.trace --dry-run            exactly what would be moved
+  plumb defrag run --trace db.trace --budget 1GiB        move the best of it
 
 A request of a program that covers several pieces of a file becomes several requests of the
 device. FragPicker (SOSP '21) moves only the ranges where that happens, which is most of the
@@ -28,6 +31,8 @@ pub struct DefragArguments {
 enum Part {
     /// Say where files lie, which I/O is split, and what moving it would cost and save; changes nothing
     Scan(scan::ScanArguments),
+    /// Move what splits the I/O, by the file system's own safe means
+    Run(run::RunArguments),
     /// Record which ranges of which files are read and written
     Trace(trace::TraceArguments),
 }
@@ -36,8 +41,16 @@ enum Part {
 pub fn defrag(arguments: &DefragArguments) -> Done {
     match &arguments.part {
         Part::Scan(arguments) => scan::scan(arguments),
+        Part::Run(arguments) => run::run(arguments),
         Part::Trace(arguments) => trace::trace(arguments),
     }
+}
+
+/// Prints to standard output; a reader who has seen enough is no failure.
+fn emit(text: &str) {
+    use std::io::Write;
+    let mut out = std::io::stdout().lock();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
 /// A size in three digits: `1.46 GiB`.

@@ -14,9 +14,9 @@ use serde_json::json;
 use super::super::run::stop_on_signals;
 use super::super::{Done, EXIT_INTERRUPTED};
 use super::choice::{Choice, Found};
-use super::{counted, size_text};
+use super::{counted, emit, size_text};
 use crate::failure::Failure;
-use crate::terminal::{number, print_table};
+use crate::terminal::{format_table, number};
 
 /// Files in the table.
 const LISTED: usize = 20;
@@ -62,12 +62,15 @@ pub fn scan(arguments: &ScanArguments) -> Done {
         write_page(path, &found.plan)?;
     }
     if arguments.json {
-        println!("{:#}", json!({ "looked_at": found.counts, "interrupted": found.interrupted, "plan": found.plan }));
+        let all = json!({ "looked_at": found.counts, "interrupted": found.interrupted, "plan": found.plan });
+        emit(&format!("{all:#}\n"));
     } else {
-        print(&found);
+        let mut text = text(&found);
         if let Some(path) = &arguments.html {
-            println!("\n{} has the pictures", path.display());
+            text += &format!("\n{} has the pictures\n", path.display());
         }
+        emit(&text);
+        warn(&found);
     }
     Ok(if found.interrupted { ExitCode::from(EXIT_INTERRUPTED) } else { ExitCode::SUCCESS })
 }
@@ -84,20 +87,21 @@ fn map_of(file: &FilePlan) -> Option<ExtentMap> {
     Opened::open(&file.file.path).ok()?.map(WriteBack::No).ok()
 }
 
-fn print(found: &Found) {
+/// What was found, as a person reads it.
+fn text(found: &Found) -> String {
     let plan = &found.plan;
     let totals = &plan.totals;
-    println!(
-        "{} of {} in {}",
+    let mut out = format!(
+        "{} of {} in {}\n",
         counted(totals.files, "file"),
         size_text(totals.size_bytes),
         counted(totals.pieces, "piece")
     );
     if totals.files_to_move == 0 {
-        println!("mode {}: no request is split that a move would mend", plan.mode);
+        out += &format!("mode {}: no request is split that a move would mend\n", plan.mode);
     } else {
-        println!(
-            "mode {}: moving {} in {} of {} turns {} requests into {}",
+        out += &format!(
+            "mode {}: moving {} in {} of {} turns {} requests into {}\n\n",
             plan.mode,
             size_text(totals.bytes_to_move),
             counted(totals.moves, "range"),
@@ -105,11 +109,15 @@ fn print(found: &Found) {
             totals.requests_before,
             totals.requests_after
         );
-        println!();
-        table(plan);
-        strips(plan);
+        table(&mut out, plan);
+        strips(&mut out, plan);
     }
-    left_alone(plan);
+    left_alone(&mut out, plan);
+    out
+}
+
+/// What makes the plan less than it seems.
+pub(super) fn warn(found: &Found) {
     if found.without_limits > 0 {
         eprintln!(
             "Note: {} on no single block device; requests of up to 1280 KiB are assumed",
@@ -121,11 +129,11 @@ fn print(found: &Found) {
     }
 }
 
-fn table(plan: &Plan) {
+fn table(out: &mut String, plan: &Plan) {
     let rows: Vec<Vec<String>> = plan.files.iter().take(LISTED).map(row).collect();
-    print_table(&["size", "pieces", "to move", "requests", "after", "saved/MiB", "file"], &rows);
+    *out += &format_table(&["size", "pieces", "to move", "requests", "after", "saved/MiB", "file"], &rows);
     if plan.files.len() > LISTED {
-        println!("and {} (--json lists all)", counted((plan.files.len() - LISTED) as u64, "more file"));
+        *out += &format!("and {} (--json lists all)\n", counted((plan.files.len() - LISTED) as u64, "more file"));
     }
 }
 
@@ -142,37 +150,35 @@ fn row(file: &FilePlan) -> Vec<String> {
     ]
 }
 
-fn strips(plan: &Plan) {
+fn strips(out: &mut String, plan: &Plan) {
     let mut any = false;
     for file in plan.files.iter().take(STRIPS) {
         let Some(map) = map_of(file) else { continue };
         let (pieces, below) = strip(&map, &file.moves, STRIP_WIDTH);
-        println!("\n{}\n{pieces}\n{below}", file.file.path.display());
+        *out += &format!("\n{}\n{pieces}\n{below}\n", file.file.path.display());
         any = true;
     }
     if any {
-        println!("{LEGEND}");
+        *out += &format!("{LEGEND}\n");
     }
 }
 
 /// What stays, and why; what needs nothing is counted only.
-fn left_alone(plan: &Plan) {
+fn left_alone(out: &mut String, plan: &Plan) {
     if plan.skipped_by_reason.is_empty() {
         return;
     }
-    let reasons: Vec<String> =
-        plan.skipped_by_reason.iter().map(|(reason, files)| format!("{files} {reason}")).collect();
-    println!("\nleft alone: {}", reasons.join(", "));
-    let worth_telling = |file: &&defrag::plan::SkippedFile| !file.reason.is_in_order();
-    let told: Vec<_> = plan.skipped.iter().filter(worth_telling).collect();
+    let reasons = plan.skipped_by_reason.iter().map(|(reason, files)| format!("{files} {reason}"));
+    *out += &format!("\nleft alone: {}\n", reasons.collect::<Vec<_>>().join(", "));
+    let told: Vec<_> = plan.skipped.iter().filter(|file| !file.reason.is_in_order()).collect();
     for file in told.iter().take(NAMED) {
-        println!("  {}: {}", file.path.display(), file.reason);
+        *out += &format!("  {}: {}\n", file.path.display(), file.reason);
     }
     if told.len() > NAMED {
-        println!("  and {} (--json names them)", counted((told.len() - NAMED) as u64, "more file"));
+        *out += &format!("  and {} (--json names them)\n", counted((told.len() - NAMED) as u64, "more file"));
     }
     let inside = plan.files.iter().flat_map(|file| file.left_alone.iter().map(move |left| (file, left)));
     for (file, left) in inside.take(NAMED) {
-        println!("  {} of {}: {}", size_text(left.bytes), file.file.path.display(), left.reason);
+        *out += &format!("  {} of {}: {}\n", size_text(left.bytes), file.file.path.display(), left.reason);
     }
 }

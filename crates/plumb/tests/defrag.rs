@@ -1,0 +1,177 @@
+//! `plumb defrag` as a user meets it.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::fs::{self, File};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use common::{Ran, Scratch};
+use serde_json::Value;
+
+fn json(ran: &Ran) -> Value {
+    serde_json::from_str(&ran.stdout).unwrap()
+}
+
+#[test]
+fn what_is_wrong_is_said() {
+    let scratch = Scratch::new();
+    scratch.plumb(&["defrag", "scan"]).fails(2, &["name the files or folders"]);
+    scratch.plumb(&["defrag", "scan", "nowhere"]).fails(2, &["nowhere", "No such file"]);
+    scratch.plumb(&["defrag", "scan", ".", "--mode", "traced"]).fails(2, &["--mode traced needs a trace"]);
+    scratch.plumb(&["defrag", "scan", ".", "--mode", "all"]).fails(2, &["traced, bypass and whole"]);
+    scratch.plumb(&["defrag", "scan", ".", "--hotness", "50"]).fails(2, &["--hotness ranks"]);
+    scratch.plumb(&["defrag", "scan", ".", "--hotness", "101"]).fails(2, &["0 to 100"]);
+    scratch.plumb(&["defrag", "scan", ".", "--readahead", "1000"]).fails(2, &["multiple of 4KiB"]);
+    scratch.plumb(&["defrag", "scan", "--trace", "no.trace"]).fails(2, &["no.trace"]);
+    scratch.plumb(&["defrag", "run", ".", "--rate", "0"]).fails(2, &["would never end"]);
+    scratch.plumb(&["defrag", "run", ".", "--until-psi", "200"]).fails(2, &["0 to 100"]);
+    scratch.plumb(&["defrag", "trace", "--out", "x"]).fails(2, &["say what to trace"]);
+    scratch.plumb(&["defrag", "trace", "--out", "x", "--from-strace", "a", "--from-iolog", "b"]).fails(2, &[]);
+    scratch.write("garbage", b"\0\xff not a trace");
+    scratch.plumb(&["defrag", "scan", "--trace", "garbage"]).fails(2, &["garbage", "line 1"]);
+    scratch.write("journal", "not a journal\n");
+    scratch.plumb(&["defrag", "run", "--journal", "journal"]).fails(2, &["journal", "remove it"]);
+    assert!(!scratch.path("x").exists(), "a trace was kept of nothing");
+}
+
+#[test]
+fn an_iolog_becomes_a_trace_and_a_plan() {
+    let scratch = Scratch::new();
+    let file = scratch.write("data", vec![5; 1 << 20]);
+    let name = file.canonicalize().unwrap();
+    let name = name.display();
+    scratch.write("log", format!("fio version 2 iolog\n{name} add\n{name} open\n{name} read 0 131072\n{name} close\n"));
+    scratch.plumb(&["defrag", "trace", "--from-iolog", "log", "--direct", "--out", "one.trace"]).ok();
+    scratch.plumb(&["defrag", "trace", "--merge", "one.trace", "one.trace", "--out", "two.trace"]).ok();
+    let scanned = json(&scratch.plumb(&["defrag", "scan", "--trace", "two.trace", "--json"]).ok());
+    assert_eq!(scanned["plan"]["mode"], "traced");
+    assert_eq!(scanned["looked_at"]["files"], 1);
+    // Another folder has nothing of it.
+    fs::create_dir(scratch.path("empty")).unwrap();
+    let elsewhere = json(&scratch.plumb(&["defrag", "scan", "--trace", "two.trace", "empty", "--json"]).ok());
+    assert_eq!(elsewhere["plan"]["skipped_by_reason"]["not-traced"], 1);
+}
+
+/// A loop device with a file system, in a scratch folder; taken away when dropped.
+struct Disk {
+    device: String,
+    place: PathBuf,
+}
+
+impl Disk {
+    fn new(scratch: &Scratch, make: &str) -> Result<Self, String> {
+        let run = |command: &str, arguments: &[&str]| -> Result<String, String> {
+            let out = Command::new(command).args(arguments).output().map_err(|error| format!("{command}: {error}"))?;
+            let said = String::from_utf8_lossy(&out.stderr);
+            if out.status.success() {
+                Ok(String::from_utf8_lossy(&out.stdout).trim().to_owned())
+            } else {
+                Err(format!("{command}: {said}"))
+            }
+        };
+        let image = scratch.path("image");
+        File::create(&image).unwrap().set_len(400 << 20).unwrap();
+        let place = scratch.path("mount");
+        fs::create_dir(&place).unwrap();
+        run(make, &["-q", image.to_str().unwrap()])?;
+        let device = run("losetup", &["-f", "--show", image.to_str().unwrap()])?;
+        let disk = Self { device, place };
+        run("mount", &[&disk.device, disk.place.to_str().unwrap()])?;
+        Ok(disk)
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(&self.place).stderr(std::process::Stdio::null()).status();
+        let _ = Command::new("losetup").args(["-d", &self.device]).status();
+    }
+}
+
+/// 2 MiB of which every other block is punched out and written again elsewhere.
+fn fragmented(path: &Path) {
+    let file = File::create(path).unwrap();
+    let block = |index: u64, round: u64| vec![(index * 7 + round) as u8; 4096];
+    for index in 0..512 {
+        file.write_all_at(&block(index, 0), index * 4096).unwrap();
+    }
+    file.sync_all().unwrap();
+    for index in (0..512).step_by(2) {
+        let at = format!("{}", index * 4096);
+        let punched =
+            Command::new("fallocate").args(["-p", "-o", &at, "-l", "4096"]).arg(path).status().unwrap().success();
+        assert!(punched);
+    }
+    file.sync_all().unwrap();
+    // One after the other and each synchronised, what was punched out just now is not taken again.
+    for index in (0..512).step_by(2) {
+        file.write_all_at(&block(index, 1), index * 4096).unwrap();
+    }
+    file.sync_all().unwrap();
+}
+
+#[test]
+fn a_run_does_what_the_dry_run_says_and_the_next_one_nothing() {
+    for make in ["mkfs.ext4", "mkfs.xfs", "mkfs.btrfs"] {
+        let scratch = Scratch::new();
+        let disk = match Disk::new(&scratch, make) {
+            Ok(disk) => disk,
+            Err(why) => {
+                eprintln!("skipped: {make}: {why}");
+                continue;
+            }
+        };
+        let path = disk.place.join("data");
+        fragmented(&path);
+        let before = (fs::read(&path).unwrap(), fs::metadata(&path).unwrap());
+        let mount = disk.place.to_str().unwrap();
+        let scanned = json(&scratch.plumb(&["defrag", "scan", mount, "--json", "--html", "page.html"]).ok());
+        let totals = &scanned["plan"]["totals"];
+        if totals["bytes_to_move"] == 0 {
+            // A Btrfs or ext4 that allocates in order leaves nothing to test.
+            eprintln!("skipped: {make}: the file is in {} pieces", totals["pieces"]);
+            continue;
+        }
+        assert!(fs::read_to_string(scratch.path("page.html")).unwrap().contains("<svg"));
+        let text = scratch.plumb(&["defrag", "scan", mount]).ok().stdout;
+        assert!(text.contains("mode bypass: moving") && text.contains('^'), "{text}");
+        let dry = scratch.plumb(&["defrag", "run", mount, "--dry-run"]).ok().stdout;
+        assert!(dry.contains("pieces become 1"), "{dry}");
+        let ran = json(&scratch.plumb(&["defrag", "run", mount, "--journal", "j", "--report", "r", "--json"]).ok());
+        let file = &ran["files"][0];
+        assert_eq!(file["outcome"], "done", "{make}: {ran:#}");
+        assert_eq!(file["ranges_moved"], totals["moves"], "{make}: {ran:#}");
+        assert_eq!(serde_json::from_slice::<Value>(&fs::read(scratch.path("r")).unwrap()).unwrap(), ran);
+        let after = (fs::read(&path).unwrap(), fs::metadata(&path).unwrap());
+        assert!(before.0 == after.0, "{make}: the contents have changed");
+        for (was, is) in [(before.1.len(), after.1.len()), (before.1.blocks(), after.1.blocks())] {
+            assert_eq!(was, is, "{make}");
+        }
+        assert_eq!(before.1.mtime_nsec(), after.1.mtime_nsec(), "{make}");
+        let again = json(&scratch.plumb(&["defrag", "run", mount, "--json"]).ok());
+        assert_eq!(again["files"].as_array().map(Vec::len), Some(0), "{make}: {again:#}");
+        // The predicted requests are those of a scan of the new layout.
+        let rescanned = json(&scratch.plumb(&["defrag", "scan", mount, "--json"]).ok());
+        assert_eq!(rescanned["plan"]["totals"]["requests_before"], totals["requests_after"], "{make}");
+    }
+}
+
+#[test]
+fn a_budget_is_not_exceeded() {
+    let scratch = Scratch::new();
+    let disk = match Disk::new(&scratch, "mkfs.xfs") {
+        Ok(disk) => disk,
+        Err(why) => return eprintln!("skipped: {why}"),
+    };
+    fragmented(&disk.place.join("data"));
+    let mount = disk.place.to_str().unwrap();
+    let ran = json(&scratch.plumb(&["defrag", "run", mount, "--budget", "300KiB", "--json"]).ok());
+    assert_eq!(ran["files"][0]["written_bytes"], 256 << 10, "two windows of 128 KiB: {ran:#}");
+    // The rest of the file is still there to be moved, two windows at a time.
+    let dry = json(&scratch.plumb(&["defrag", "run", mount, "--dry-run", "--json", "--budget", "300KiB"]).ok());
+    assert_eq!(dry["totals"]["moves"], 2);
+    assert!(dry["skipped_by_reason"].as_object().unwrap().is_empty(), "{dry:#}");
+}
