@@ -18,6 +18,7 @@ mod range;
 pub mod run;
 pub mod scan;
 pub mod trace;
+pub mod verify;
 
 pub use file::FileId;
 pub use io::{Access, IoKind};

@@ -34,10 +34,8 @@ pub struct Tracepoint {
     pub name: &'static str,
     /// What it says.
     pub kind: RawKind,
-    /// What it says if `flag` is set.
-    pub kind_flagged: RawKind,
-    /// A field and a bit of it.
-    pub flag: Option<(&'static str, u32)>,
+    /// A field and the bits of it that all have to be set for the event to count.
+    pub required: Option<(&'static str, u32)>,
     /// The superblock's device, in the kernel's own encoding.
     pub device: &'static str,
     /// The inode's number.
@@ -50,23 +48,34 @@ pub struct Tracepoint {
     pub unit: Unit,
 }
 
-/// `IOCB_WRITE` of the kernel's `include/linux/fs.h`, and the same flag as it is printed.
-const IOCB_WRITE: u32 = 1 << 18;
+/// `IOMAP_WRITE` and `IOMAP_DIRECT` of the kernel's `include/linux/iomap.h`.
+const DIRECT_WRITE: u32 = 1 | 1 << 4;
 
 const fn page_cache(group: &'static str, name: &'static str, kind: RawKind, extent: Extent) -> Tracepoint {
     let (device, inode, start, unit) = ("s_dev", "i_ino", "index", Unit::Pages);
-    Tracepoint { group, name, kind, kind_flagged: kind, flag: None, device, inode, start, extent, unit }
+    Tracepoint { group, name, kind, required: None, device, inode, start, extent, unit }
 }
 
 const fn write(group: &'static str, name: &'static str, start: &'static str, count: &'static str) -> Tracepoint {
     let kind = RawKind::Io(IoKind::BufferedWrite);
     let (device, inode, unit, extent) = ("dev", "ino", Unit::Bytes, Extent::Count(count));
-    Tracepoint { group, name, kind, kind_flagged: kind, flag: None, device, inode, start, extent, unit }
+    Tracepoint { group, name, kind, required: None, device, inode, start, extent, unit }
 }
 
-/// All of them. Btrfs has no tracepoint for buffered writes; its writes go to new places
-/// anyway, so that there is nothing to be gained for them.
-pub const TRACEPOINTS: [Tracepoint; 9] = [
+const fn direct(
+    name: &'static str,
+    kind: RawKind,
+    extent: Extent,
+    required: Option<(&'static str, u32)>,
+) -> Tracepoint {
+    let (group, device, inode, start, unit) = ("iomap", "dev", "ino", "pos", Unit::Bytes);
+    Tracepoint { group, name, kind, required, device, inode, start, extent, unit }
+}
+
+/// All of them. Btrfs has no tracepoint for buffered writes (and writes data with checksums
+/// through the page cache even where direct writes were asked for); its writes go to new
+/// places anyway, so that there is nothing to be gained for them.
+pub const TRACEPOINTS: [Tracepoint; 10] = [
     // Every buffered read, cached or not, also by io_uring, splice and sendfile (mm/filemap.c).
     page_cache("filemap", "mm_filemap_get_pages", RawKind::PagesRead, Extent::Last("last_index")),
     // Faults in mappings: of a page that is not mapped, and of pages mapped around one.
@@ -76,18 +85,10 @@ pub const TRACEPOINTS: [Tracepoint; 9] = [
     page_cache("readahead", "page_cache_ra_order", RawKind::Io(IoKind::Readahead), Extent::Count("size")),
     page_cache("readahead", "page_cache_ra_unbounded", RawKind::ReadaheadPages, Extent::Count("nr_to_read")),
     // Every direct read and write of file systems on iomap: ext4, XFS, Btrfs, f2fs (fs/iomap/direct-io.c).
-    Tracepoint {
-        group: "iomap",
-        name: "iomap_dio_rw_begin",
-        kind: RawKind::Io(IoKind::DirectRead),
-        kind_flagged: RawKind::Io(IoKind::DirectWrite),
-        flag: Some(("ki_flags", IOCB_WRITE)),
-        device: "dev",
-        inode: "ino",
-        start: "pos",
-        extent: Extent::Count("count"),
-        unit: Unit::Bytes,
-    },
+    direct("iomap_dio_rw_begin", RawKind::Direct, Extent::Count("count"), None),
+    // The event above does not say which of them it is. A write then comes here with the same
+    // position (fs/iomap/iter.c); the lengths in this event are not those of the access.
+    direct("iomap_iter", RawKind::DirectWriteStep, Extent::One, Some(("flags", DIRECT_WRITE))),
     write("ext4", "ext4_da_write_begin", "pos", "len"),
     write("ext4", "ext4_write_begin", "pos", "len"),
     write("xfs", "xfs_file_buffered_write", "offset", "count"),

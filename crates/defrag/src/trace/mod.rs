@@ -10,10 +10,13 @@
 //! its readahead then sent to the device for it (`Readahead`) are both in a trace
 //! of the kernel. A file that was cached already has only the former.
 
+mod bpf;
 mod error;
 mod events;
+mod fanotify;
 mod filter;
 mod fold;
+mod format;
 pub mod iolog;
 mod merge;
 mod model;
@@ -30,9 +33,12 @@ mod sys;
 mod tracefs;
 
 pub use error::TraceError;
+pub(crate) use events::device_to_kernel;
 pub use filter::Filters;
 pub use model::Trace;
+pub(crate) use mounts::Mounts;
 pub use parsed::Parsed;
 pub use recording::{Progress, Recording};
 pub use resolve::{Located, locate};
 pub use source::SourceKind;
+pub(crate) use tracefs::Instance;

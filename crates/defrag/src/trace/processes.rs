@@ -39,7 +39,8 @@ fn numbers(folder: &Path) -> Result<Vec<u32>, TraceError> {
     Ok(entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect())
 }
 
-fn parent(process: u32) -> Option<u32> {
+/// The process that started it, or has taken it over; `None` if it has ended.
+pub fn parent(process: u32) -> Option<u32> {
     let stat = fs::read(format!("/proc/{process}/stat")).ok()?;
     // The name in brackets may hold anything, brackets too; state and parent follow.
     let after = stat.rsplitn(2, |&byte| byte == b')').next()?;

@@ -9,11 +9,11 @@ use crate::{ByteRange, IoKind};
 /// reached, further ones are counted as lost and known ones still are counted.
 pub const MAX_DISTINCT: usize = 8 << 20;
 
-/// A file as the kernel's events name it: the device is its superblock's, which on
-/// Btrfs is not the one that `stat` gives.
+/// A file as the kernel's events name it: the device of tracepoints is the superblock's,
+/// which on Btrfs is not the one that `stat` gives; that of open files is the latter.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct RawFile {
-    /// The superblock's device, encoded as `st_dev` is.
+    /// The device, encoded as `st_dev` is.
     pub device: u64,
     /// The inode's number.
     pub inode: u64,
@@ -27,6 +27,11 @@ pub enum RawKind {
     /// A buffered read, reported again for each batch of pages: the later reports of
     /// one read have the same end and a later start.
     PagesRead,
+    /// A direct read or write.
+    Direct,
+    /// A direct write comes to this byte: its first, the first of a later extent, or the one
+    /// behind its last.
+    DirectWriteStep,
     /// Pages that readahead asks for one by one, perhaps because it could not get
     /// them in the larger pages of a window that it has reported before.
     ReadaheadPages,
@@ -74,6 +79,22 @@ impl Recorder {
     pub fn name(&mut self, file: RawFile, path: PathBuf) {
         if self.paths.len() < MAX_DISTINCT {
             self.paths.insert(file, path);
+        }
+    }
+
+    /// Whether that is known.
+    pub fn is_named(&self, file: RawFile) -> bool {
+        self.paths.contains_key(&file)
+    }
+
+    /// Adds all of another one.
+    pub fn absorb(&mut self, other: Self) {
+        self.lost = self.lost.saturating_add(other.lost);
+        for ((file, kind, range), seen) in other.seen {
+            self.add(file, kind, range, seen);
+        }
+        for (file, path) in other.paths {
+            self.name(file, path);
         }
     }
 

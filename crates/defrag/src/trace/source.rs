@@ -18,18 +18,24 @@ use super::recorder::Recorder;
 /// Measured costs are in `docs/defrag-trace.md`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum SourceKind {
+    /// Tracepoints counted in the kernel, in a BPF hash map.
+    Bpf,
     /// The same tracepoints as text of a private tracefs instance.
     Tracefs,
+    /// Pre-content permission events of fanotify(7).
+    Fanotify,
 }
 
 impl SourceKind {
     /// In the order in which they are tried if none is asked for.
-    pub const ALL: [Self; 1] = [Self::Tracefs];
+    pub const ALL: [Self; 3] = [Self::Bpf, Self::Tracefs, Self::Fanotify];
 
     /// As on the command line and in trace files.
     pub fn name(self) -> &'static str {
         match self {
+            Self::Bpf => "bpf",
             Self::Tracefs => "tracefs",
+            Self::Fanotify => "fanotify",
         }
     }
 }
@@ -63,6 +69,8 @@ pub(super) trait Source {
 /// Starts the source of this kind.
 pub(super) fn start(kind: SourceKind, selection: &Selection) -> Result<Box<dyn Source>, TraceError> {
     Ok(match kind {
+        SourceKind::Bpf => Box::new(super::bpf::Bpf::start(selection)?),
         SourceKind::Tracefs => Box::new(super::tracefs::Tracefs::start(selection)?),
+        SourceKind::Fanotify => Box::new(super::fanotify::Fanotify::start(selection)?),
     })
 }

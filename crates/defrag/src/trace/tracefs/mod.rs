@@ -10,7 +10,7 @@ mod line;
 
 use std::collections::BTreeSet;
 
-pub use instance::Instance;
+pub use instance::{Instance, root};
 pub use line::Record;
 
 use super::error::TraceError;
@@ -100,12 +100,20 @@ fn filter(tracepoint: &Tracepoint, selection: &Selection) -> String {
         })
         .collect();
     let join = |parts: BTreeSet<String>| parts.into_iter().collect::<Vec<_>>().join("||");
-    let exact = join(exact);
-    if exact.len() <= MAX_FILTER_BYTES {
-        return exact;
+    let mut places = join(exact);
+    if places.len() > MAX_FILTER_BYTES {
+        places = join(selection.places.iter().map(|place| device(place.kernel_device)).collect());
     }
-    let devices = join(selection.places.iter().map(|place| device(place.kernel_device)).collect());
-    if devices.len() <= MAX_FILTER_BYTES { devices } else { String::new() }
+    if places.len() > MAX_FILTER_BYTES {
+        places.clear();
+    }
+    // The kernel's `&` is true if any of the bits is set: one comparison for each bit.
+    let bits = tracepoint.required.map_or_else(Vec::new, |(name, bits)| {
+        let set = (0..u32::BITS).map(|bit| 1_u32 << bit).filter(|bit| bits & bit != 0);
+        set.map(|bit| format!("{name}&{bit}")).collect()
+    });
+    let parts = bits.into_iter().chain((!places.is_empty()).then(|| format!("({places})")));
+    parts.collect::<Vec<_>>().join("&&")
 }
 
 fn access(
@@ -119,10 +127,10 @@ fn access(
         Extent::Last(name) | Extent::Count(name) => record.field(name)?,
     };
     let range = tracepoint.range(record.field(tracepoint.start)?, extent)?;
-    let is_flagged = match tracepoint.flag {
-        Some((name, bits)) => record.field(name)? & u64::from(bits) != 0,
-        None => false,
-    };
-    let kind = if is_flagged { tracepoint.kind_flagged } else { tracepoint.kind };
-    Some((file, kind, range))
+    if let Some((name, bits)) = tracepoint.required
+        && record.field(name)? & u64::from(bits) != u64::from(bits)
+    {
+        return None;
+    }
+    Some((file, tracepoint.kind, range))
 }

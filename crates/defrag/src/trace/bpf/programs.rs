@@ -1,0 +1,201 @@
+//! The programs: one for each tracepoint, and two that follow processes.
+//!
+//! A program leaves out what the filters leave out, and counts the rest in a hash map by
+//! device, inode, tracepoint and range: a lookup and an addition for an access that is
+//! known. The offsets of the fields are this kernel's, from its `format` files; the
+//! assembler is in this crate. So neither building nor running needs clang, libelf or
+//! the kernel's headers or type information.
+
+use std::os::fd::RawFd;
+
+use super::super::events::{self, Extent, Tracepoint};
+use super::super::filter::Selection;
+use super::super::format::Format;
+use super::assembler::Register::{Frame, R0, R1, R2, R3, R4, R6, R7, R8, R9};
+use super::assembler::{Helper, Label, NOEXIST, Program};
+
+/// Places compared one after the other; with more of them, whole devices are.
+const MAX_COMPARED: usize = 32;
+
+/// Bytes of a key: tracepoint, device, inode, first unit, extent.
+pub const KEY_BYTES: usize = 32;
+/// Bytes of a value: count, time of the first.
+pub const VALUE_BYTES: usize = 16;
+
+/// Entries of the map of counters.
+pub const LOST: u32 = 0;
+/// Keys that were added.
+pub const ADDED: u32 = 1;
+
+/// A process of the map whose accesses are recorded.
+pub const RECORDED: u32 = 1;
+/// One of which only the children are: this one.
+pub const FOLLOWED: u32 = 2;
+
+/// The maps' descriptors.
+#[derive(Clone, Copy)]
+pub struct Maps {
+    /// Key to value.
+    pub counts: RawFd,
+    /// 32-bit number to 64-bit count.
+    pub counters: RawFd,
+    /// Process to [`RECORDED`] or [`FOLLOWED`], 32 bits each.
+    pub processes: RawFd,
+}
+
+/// Where the key and the value are, from the end of the stack on.
+const KEY: i16 = -(KEY_BYTES as i16);
+const VALUE: i16 = KEY - VALUE_BYTES as i16;
+/// Four bytes for keys of the other maps, at a multiple of eight.
+const SMALL_KEY: i16 = VALUE - 8;
+const SMALL_VALUE: i16 = SMALL_KEY - 8;
+
+/// The program for the tracepoint of this number in the table; `None` if the kernel's
+/// record lacks a field.
+pub fn access(
+    number: usize,
+    tracepoint: &Tracepoint,
+    format: &Format,
+    selection: &Selection,
+    maps: Maps,
+) -> Option<Vec<u64>> {
+    let mut p = Program::default();
+    let out = p.label();
+    p.copy(R6, R1);
+    if let Some((name, bits)) = tracepoint.required {
+        let bits = i32::try_from(bits).ok()?;
+        p.load(R1, R6, format.field(name)?).and(R1, bits).jump_unless_equal(R1, bits, out);
+    }
+    // R7 device, R8 inode, R9 thereafter whatever is at hand.
+    p.load(R7, R6, format.field(tracepoint.device)?).load(R8, R6, format.field(tracepoint.inode)?);
+    places(&mut p, selection, out);
+    processes(&mut p, selection, maps, out);
+
+    p.set(R1, i32::try_from(number).ok()?).store_word(Frame, KEY, R1).store_word(Frame, KEY + 4, R7);
+    p.store(Frame, KEY + 8, R8);
+    p.load(R1, R6, format.field(tracepoint.start)?).store(Frame, KEY + 16, R1);
+    match tracepoint.extent {
+        Extent::One => p.set(R1, 1),
+        Extent::Last(name) | Extent::Count(name) => p.load(R1, R6, format.field(name)?),
+    };
+    p.store(Frame, KEY + 24, R1);
+
+    let known = p.label();
+    lookup(&mut p, maps.counts, KEY);
+    p.jump_unless_equal(R0, 0, known);
+    p.call(Helper::KtimeGetNs).store(Frame, VALUE + 8, R0).set(R1, 1).store(Frame, VALUE, R1);
+    update(&mut p, maps.counts, KEY, VALUE, NOEXIST);
+    let failed = p.label();
+    p.jump_unless_equal(R0, 0, failed);
+    count(&mut p, maps.counters, ADDED, out);
+    // Another processor was first, or the map is full.
+    p.place(failed);
+    lookup(&mut p, maps.counts, KEY);
+    p.jump_unless_equal(R0, 0, known);
+    count(&mut p, maps.counters, LOST, out);
+    p.place(known).set(R1, 1).atomic_add(R0, 0, R1);
+    p.place(out).exit();
+    p.finish()
+}
+
+fn lookup(p: &mut Program, map: RawFd, key: i16) {
+    p.set_map(R1, map).copy(R2, Frame).add(R2, key.into()).call(Helper::MapLookup);
+}
+
+fn update(p: &mut Program, map: RawFd, key: i16, value: i16, flags: i32) {
+    p.set_map(R1, map).copy(R2, Frame).add(R2, key.into());
+    p.copy(R3, Frame).add(R3, value.into()).set(R4, flags).call(Helper::MapUpdate);
+}
+
+/// One more in the map of counters, and then to `out`.
+fn count(p: &mut Program, counters: RawFd, which: u32, out: Label) {
+    p.set_wide(R1, which.into()).store_word(Frame, SMALL_KEY, R1);
+    lookup(p, counters, SMALL_KEY);
+    p.jump_if_equal(R0, 0, out).set(R1, 1).atomic_add(R0, 0, R1).jump(out);
+}
+
+/// Goes to `out` unless the device in R7 and the inode in R8 are at one of the places.
+fn places(p: &mut Program, selection: &Selection, out: Label) {
+    let mut exact: Vec<(u32, Option<u64>)> =
+        selection.places.iter().map(|place| (events::device_to_kernel(place.kernel_device), place.inode)).collect();
+    if exact.len() > MAX_COMPARED {
+        for (_, inode) in &mut exact {
+            *inode = None;
+        }
+    }
+    exact.sort_unstable();
+    exact.dedup();
+    // With that many devices everything is recorded, and what is too much left out later.
+    if exact.is_empty() || exact.len() > MAX_COMPARED {
+        return;
+    }
+    let inside = p.label();
+    for (device, inode) in exact {
+        let next = p.label();
+        p.set_wide(R1, device.into()).jump_unless_same(R7, R1, next);
+        if let Some(inode) = inode {
+            p.set_wide(R1, inode).jump_unless_same(R8, R1, next);
+        }
+        p.jump(inside).place(next);
+    }
+    p.jump(out).place(inside);
+}
+
+/// Goes to `out` unless the current process is to be recorded. Uses R9.
+fn processes(p: &mut Program, selection: &Selection, maps: Maps, out: Label) {
+    p.call(Helper::GetCurrentPidTgid).shift_right(R0, 32).copy(R9, R0);
+    p.set_wide(R1, std::process::id().into()).jump_if_same(R9, R1, out);
+    if !selection.has_processes() {
+        return;
+    }
+    let inside = p.label();
+    if selection.children || !selection.processes.is_empty() {
+        let next = p.label();
+        p.store_word(Frame, SMALL_KEY, R9);
+        lookup(p, maps.processes, SMALL_KEY);
+        p.jump_unless_equal(R0, 0, inside).place(next);
+    }
+    for group in &selection.cgroups {
+        p.set_wide(R1, group.level.into()).call(Helper::GetCurrentAncestorCgroupId);
+        p.set_wide(R1, group.id).jump_if_same(R0, R1, inside);
+    }
+    p.jump(out).place(inside);
+}
+
+/// At `sched:sched_process_fork`: the child of a process in the map is put there too.
+pub fn fork(format: &Format, maps: Maps) -> Option<Vec<u64>> {
+    let mut p = Program::default();
+    let out = p.label();
+    p.copy(R6, R1).call(Helper::GetCurrentPidTgid).shift_right(R0, 32).store_word(Frame, SMALL_KEY, R0);
+    lookup(&mut p, maps.processes, SMALL_KEY);
+    p.jump_if_equal(R0, 0, out);
+    // A new thread is put there too, by its own number, which no process then has.
+    p.load(R1, R6, format.field("child_pid")?).store_word(Frame, SMALL_KEY, R1);
+    p.set_wide(R1, RECORDED.into()).store_word(Frame, SMALL_VALUE, R1);
+    update(&mut p, maps.processes, SMALL_KEY, SMALL_VALUE, 0);
+    p.place(out).exit();
+    p.finish()
+}
+
+/// At `sched:sched_process_exit`: a thread's number, and that of a process with its last
+/// thread, may soon mean another. (Kernels that do not tell the last thread forget a
+/// process when its first thread ends.)
+pub fn exit(format: &Format, maps: Maps) -> Option<Vec<u64>> {
+    let mut p = Program::default();
+    let out = p.label();
+    let forget = p.label();
+    p.copy(R6, R1).call(Helper::GetCurrentPidTgid).copy(R7, R0).shift_right(R7, 32);
+    p.copy(R8, R0).shift_left(R8, 32).shift_right(R8, 32);
+    if let Some(field) = format.field("group_dead") {
+        let alive = p.label();
+        p.load(R1, R6, field).jump_if_equal(R1, 0, alive);
+        // The last thread may be any: the process goes.
+        p.store_word(Frame, SMALL_KEY, R7).set_map(R1, maps.processes).copy(R2, Frame).add(R2, SMALL_KEY.into());
+        p.call(Helper::MapDelete).place(alive);
+        p.jump_unless_same(R7, R8, forget).jump(out);
+    }
+    p.place(forget).store_word(Frame, SMALL_KEY, R8).set_map(R1, maps.processes).copy(R2, Frame);
+    p.add(R2, SMALL_KEY.into()).call(Helper::MapDelete);
+    p.place(out).exit();
+    p.finish()
+}

@@ -1,0 +1,221 @@
+//! Requests that the device really gets for traced accesses, beside the prediction.
+//!
+//! Each range is read once, past the page cache, while the tracepoint `block:block_rq_issue`
+//! is listened to: the requests for data that this thread causes at the file system's
+//! devices are counted (those for metadata, which the kernel marks as such, are not). The
+//! number predicted from the extents ([`requests`](crate::extents::requests)) has to be the
+//! same. Reads change nothing; run it before and after.
+
+mod devices;
+mod report;
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+pub use report::{Verified, VerifiedFile};
+
+use crate::ByteRange;
+use crate::extents::{self, Direction, ExtentKind, FiemapError, QueueError, RequestLimits, WriteBack};
+use crate::trace::{Instance, TraceError, device_to_kernel};
+
+/// Direct reads begin and end at multiples of this: the largest logical block of usual disks.
+const ALIGN_BYTES: u64 = 4096;
+/// Reads between two looks at the events, so that the kernel's buffers do not run over.
+const READS_AT_ONCE: usize = 1024;
+/// `RWBS` of the kernel's `block_rq_issue`: read, and metadata.
+const READ: char = 'R';
+const METADATA: char = 'M';
+
+/// Why it cannot be verified.
+#[derive(Debug, thiserror::Error)]
+pub enum VerifyError {
+    /// The requests cannot be listened to.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// The extents cannot be read.
+    #[error(transparent)]
+    Extents(#[from] FiemapError),
+    /// The limits of the queue cannot be read.
+    #[error(transparent)]
+    Queue(#[from] QueueError),
+    /// The file cannot be opened or read past the page cache.
+    #[error("{path}: {what}: {error}", path = path.display())]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// What was to be done.
+        what: &'static str,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// The file lies on no block device that could be listened to.
+    #[error("{path} lies on no block device; a file system on one is needed", path = path.display())]
+    NoDevice {
+        /// Which.
+        path: PathBuf,
+    },
+}
+
+/// What is to be read of one file.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Replay {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Each is read once, by itself.
+    pub ranges: Vec<ByteRange>,
+}
+
+/// Reads all of it and counts. `progress` is told how many files are done, and says whether
+/// to go on.
+///
+/// # Errors
+/// [`VerifyError::Trace`] where requests cannot be listened to (see the source `tracefs`), and
+/// the others for a file that cannot be read.
+pub fn replay(files: &[Replay], progress: &mut dyn FnMut(usize) -> bool) -> Result<Verified, VerifyError> {
+    let mut verified = Verified::default();
+    for (done, replay) in files.iter().enumerate() {
+        if !progress(done) {
+            break;
+        }
+        verified.files.push(one(replay)?);
+    }
+    Ok(verified)
+}
+
+/// One file's reads, each at most as long as is predicted exactly.
+fn one(replay: &Replay) -> Result<VerifiedFile, VerifyError> {
+    let path = replay.path.as_path();
+    let failed = |what| move |error| VerifyError::File { path: path.to_owned(), what, error };
+    // The limits and extents first: reading them makes requests too.
+    let limits = extents::limits_of(path)?;
+    let plain = File::open(path).map_err(failed("opening it"))?;
+    let size_bytes = plain.metadata().map_err(failed("looking at it"))?.len();
+    let map = extents::read_map(&plain, size_bytes, WriteBack::First)?;
+    let mut options = OpenOptions::new();
+    let file = options.read(true).custom_flags(libc::O_DIRECT).open(path);
+    let file = file.map_err(failed("opening it past the page cache"))?;
+    let mut counter = Counter::start(path)?;
+
+    let mut result = VerifiedFile { path: path.to_owned(), ..VerifiedFile::default() };
+    let mut memory = Aligned::new(limits.certain_bytes());
+    let mut reads = 0;
+    for range in &replay.ranges {
+        let Some(range) = aligned(*range).intersection(&ByteRange { start: 0, end: size_bytes }) else { continue };
+        // What is compressed is read through the page cache, whatever was asked for.
+        if map.bytes_of(range, ExtentKind::Encoded) + map.bytes_of(range, ExtentKind::Inline) > 0 {
+            result.left_out += 1;
+            continue;
+        }
+        result.accesses += 1;
+        for part in parts(range, &limits) {
+            result.predicted += extents::requests(&map, part, &limits, Direction::Read);
+            result.bytes += memory.read(&file, part).map_err(failed("reading it past the page cache"))?;
+            reads += 1;
+            if reads % READS_AT_ONCE == 0 {
+                counter.collect(&mut result)?;
+            }
+        }
+    }
+    counter.finish(&mut result)?;
+    Ok(result)
+}
+
+fn aligned(range: ByteRange) -> ByteRange {
+    let end = range.end.checked_next_multiple_of(ALIGN_BYTES).unwrap_or(range.end);
+    ByteRange { start: range.start - range.start % ALIGN_BYTES, end }
+}
+
+/// The range in reads that are no longer than what is predicted exactly.
+fn parts(range: ByteRange, limits: &RequestLimits) -> impl Iterator<Item = ByteRange> + use<> {
+    let length = (limits.certain_bytes() - limits.certain_bytes() % ALIGN_BYTES).max(ALIGN_BYTES);
+    let count = range.len().div_ceil(length);
+    (0..count).filter_map(move |part| {
+        let start = range.start.checked_add(part.checked_mul(length)?)?;
+        Some(ByteRange { start, end: start.saturating_add(length).min(range.end) })
+    })
+}
+
+/// Memory for direct reads.
+struct Aligned {
+    bytes: Vec<u8>,
+    begin: usize,
+    length: usize,
+}
+
+impl Aligned {
+    fn new(length: u64) -> Self {
+        let align = ALIGN_BYTES as usize;
+        let length = usize::try_from(length).unwrap_or(align).next_multiple_of(align);
+        let bytes = vec![0; length + align];
+        let begin = bytes.as_ptr().align_offset(align);
+        Self { bytes, begin, length }
+    }
+
+    /// Reads the range, with its last block in full: how many bytes of it there were.
+    fn read(&mut self, file: &File, range: ByteRange) -> io::Result<u64> {
+        let wanted = usize::try_from(aligned(range).len()).unwrap_or(self.length).min(self.length);
+        let end = self.begin + wanted;
+        let memory = self.bytes.get_mut(self.begin..end).ok_or_else(|| io::Error::other("no memory"))?;
+        Ok(file.read_at(memory, range.start)? as u64)
+    }
+}
+
+/// Counts the requests that this thread causes.
+struct Counter {
+    instance: Instance,
+    thread: u32,
+}
+
+impl Counter {
+    fn start(path: &Path) -> Result<Self, VerifyError> {
+        let devices = devices::of(path).ok_or_else(|| VerifyError::NoDevice { path: path.to_owned() })?;
+        let instance = Instance::create()?;
+        let filter = devices.iter().map(|&device| format!("dev=={}", device_to_kernel(device)));
+        if !instance.enable("block", "block_rq_issue", &filter.collect::<Vec<_>>().join("||"))? {
+            return Err(VerifyError::NoDevice { path: path.to_owned() });
+        }
+        instance.switch(true)?;
+        let thread = rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs();
+        Ok(Self { instance, thread })
+    }
+
+    fn collect(&mut self, into: &mut VerifiedFile) -> Result<(), VerifyError> {
+        let thread = self.thread;
+        self.instance.read(&mut |record| {
+            let is = |letter| record.text("rwbs").is_some_and(|text| text.contains(letter));
+            if record.name != "block_rq_issue" || !is(READ) || is(METADATA) {
+                return;
+            }
+            *if record.thread == thread { &mut into.issued } else { &mut into.by_others } += 1;
+        })?;
+        Ok(())
+    }
+
+    fn finish(mut self, into: &mut VerifiedFile) -> Result<(), VerifyError> {
+        self.instance.switch(false)?;
+        self.collect(into)?;
+        into.lost = self.instance.lost()?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn parts_are_the_range(start in 0u64..1 << 30, length in 1u64..8 << 20, max_segments in 1u32..300, kib in 4u64..3000) {
+            let limits = RequestLimits { max_bytes: kib << 10, max_segments };
+            let range = aligned(ByteRange { start, end: start + length });
+            let list: Vec<_> = parts(range, &limits).collect();
+            prop_assert_eq!(list[0].start, range.start);
+            prop_assert_eq!(list[list.len() - 1].end, range.end);
+            prop_assert!(list.windows(2).all(|pair| pair[0].end == pair[1].start));
+            prop_assert!(list.iter().all(|part| part.start % ALIGN_BYTES == 0 && part.len() <= limits.certain_bytes().max(ALIGN_BYTES)));
+        }
+    }
+}

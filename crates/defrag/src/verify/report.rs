@@ -1,0 +1,90 @@
+//! What was predicted and what was counted.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+/// One file's reads.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct VerifiedFile {
+    /// Where it is; what is not UTF-8 in it is replaced.
+    #[serde(serialize_with = "text")]
+    pub path: PathBuf,
+    /// Ranges that were read.
+    pub accesses: u64,
+    /// Bytes that were read.
+    pub bytes: u64,
+    /// Requests that the extents let expect.
+    pub predicted: u64,
+    /// Requests that were issued by the reading thread.
+    pub issued: u64,
+    /// Read requests of others at the same devices meanwhile, and such of these reads as the
+    /// kernel had to issue for them from a thread of its own.
+    pub by_others: u64,
+    /// Ranges that were not read because they are compressed or lie in the inode.
+    pub left_out: u64,
+    /// Events that the kernel's buffers had no room for: if there are any, `issued` is too small.
+    pub lost: u64,
+}
+
+fn text<S: serde::Serializer>(path: &std::path::Path, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&path.display())
+}
+
+impl VerifiedFile {
+    /// Whether as many requests were issued as were predicted.
+    pub fn is_as_predicted(&self) -> bool {
+        self.predicted == self.issued && self.lost == 0
+    }
+}
+
+/// All of it, to be printed as a table or as JSON.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct Verified {
+    /// In the order in which they were read.
+    pub files: Vec<VerifiedFile>,
+}
+
+impl Verified {
+    /// Whether that is so for each file.
+    pub fn is_as_predicted(&self) -> bool {
+        self.files.iter().all(VerifiedFile::is_as_predicted)
+    }
+
+    /// The sums, with an empty path.
+    pub fn total(&self) -> VerifiedFile {
+        self.files.iter().fold(VerifiedFile::default(), |sum, file| VerifiedFile {
+            path: PathBuf::new(),
+            accesses: sum.accesses + file.accesses,
+            bytes: sum.bytes + file.bytes,
+            predicted: sum.predicted + file.predicted,
+            issued: sum.issued + file.issued,
+            by_others: sum.by_others + file.by_others,
+            left_out: sum.left_out + file.left_out,
+            lost: sum.lost + file.lost,
+        })
+    }
+}
+
+impl fmt::Display for Verified {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{:>10} {:>12} {:>10} {:>10}  file", "accesses", "bytes", "predicted", "issued")?;
+        let total = VerifiedFile { path: "total".into(), ..self.total() };
+        for file in self.files.iter().chain([&total]) {
+            let VerifiedFile { accesses, bytes, predicted, issued, .. } = file;
+            write!(f, "{accesses:>10} {bytes:>12} {predicted:>10} {issued:>10}  {}", file.path.display())?;
+            if file.left_out > 0 {
+                write!(f, " ({} compressed or inline ranges not read)", file.left_out)?;
+            }
+            if file.by_others > 0 && !file.is_as_predicted() {
+                write!(f, " ({} requests by others meanwhile)", file.by_others)?;
+            }
+            if file.lost > 0 {
+                write!(f, " ({} events lost)", file.lost)?;
+            }
+            writeln!(f)?;
+        }
+        Ok(())
+    }
+}

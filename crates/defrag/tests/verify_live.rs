@@ -1,0 +1,75 @@
+//! Requests issued against requests predicted, on each file system.
+#![allow(clippy::unwrap_used)]
+
+mod disk;
+
+use disk::{Disk, System};
+use plumb_defrag::ByteRange;
+use plumb_defrag::trace::TraceError;
+use plumb_defrag::verify::{Replay, VerifyError, replay};
+
+const PIECE: u64 = 16 << 10;
+const READ: u64 = 64 << 10;
+const SIZE: u64 = 1 << 20;
+
+fn reads(count: u64) -> Vec<ByteRange> {
+    (0..count).map(|at| ByteRange { start: at * READ, end: (at + 1) * READ }).collect()
+}
+
+fn as_predicted_on(system: System) {
+    if disk::skipped(system) {
+        return;
+    }
+    let disk = Disk::new(system);
+    let pieces = disk.fragmented("pieces", 1, SIZE, PIECE);
+    let whole = disk.path("whole");
+    std::fs::write(&whole, disk::Dice(2).bytes(SIZE as usize + 1)).unwrap();
+    std::fs::File::open(&whole).unwrap().sync_all().unwrap();
+    // Beyond the end, and across it: only what is there is read.
+    let mut of_whole = reads(SIZE / READ);
+    of_whole.push(ByteRange { start: SIZE, end: SIZE + READ });
+    of_whole.push(ByteRange { start: 2 * SIZE, end: 3 * SIZE });
+    let files = [Replay { path: pieces, ranges: reads(SIZE / READ) }, Replay { path: whole, ranges: of_whole }];
+    let verified = match replay(&files, &mut |_| true) {
+        Err(VerifyError::Trace(error @ TraceError::Unavailable { .. })) => {
+            println!("skipped: {error}");
+            return;
+        }
+        verified => verified.unwrap(),
+    };
+    let name = system.name();
+    assert!(verified.is_as_predicted(), "{name}:\n{verified}");
+    let [pieces, whole] = &verified.files[..] else { panic!("{name}: two files:\n{verified}") };
+    // The layout of the test's own making: the device has to get as many requests as there are pieces.
+    assert_eq!((pieces.accesses, pieces.issued, pieces.bytes), (16, SIZE / PIECE, SIZE), "{name}:\n{verified}");
+    assert_eq!((whole.accesses, whole.bytes), (17, SIZE + 1), "{name}:\n{verified}");
+    assert!((17..20).contains(&whole.issued), "{name}:\n{verified}");
+
+    // One access to all of the file in pieces, and none after the first file.
+    let ranges = vec![ByteRange { start: 0, end: SIZE }];
+    let all = replay(&[Replay { ranges, ..files[0].clone() }, files[1].clone()], &mut |done| done == 0).unwrap();
+    assert_eq!(all.files.len(), 1);
+    assert!(all.is_as_predicted() && all.total().issued == SIZE / PIECE, "{name}:\n{all}");
+}
+
+#[test]
+fn as_predicted_on_ext4() {
+    as_predicted_on(System::Ext4);
+}
+
+#[test]
+fn as_predicted_on_xfs() {
+    as_predicted_on(System::Xfs);
+}
+
+#[test]
+fn as_predicted_on_btrfs() {
+    as_predicted_on(System::Btrfs);
+}
+
+#[test]
+fn what_is_on_no_disk_is_refused() {
+    let path = std::path::PathBuf::from("/proc/version");
+    let error = replay(&[Replay { path, ranges: reads(1) }], &mut |_| true).unwrap_err().to_string();
+    assert!(error.contains("/proc/version"), "{error}");
+}
