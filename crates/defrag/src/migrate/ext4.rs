@@ -2,8 +2,13 @@
 //!
 //! The kernel exchanges the blocks of file and donor and copies the data through the page cache, within one journal
 //! transaction a piece and with both inodes locked (`ext4_move_extents`, fs/ext4/move_extent.c). Times are left
-//! alone. A dirty page in the range is `EBUSY`, so the file's data is written first; a program that writes on may
-//! need several attempts. An attempt that ends so may have moved a part, which is well: both copies hold the same.
+//! alone. A dirty page in the range is `EBUSY`. Everything dirty was written when the extents were read just before; a
+//! program that writes on needs an `fdatasync` and another attempt, maybe several. (An `fdatasync` each time would
+//! commit the journal for every range.) An attempt that ends so may have moved a part, which is well: both copies hold the same.
+//!
+//! The range is dropped from the page cache beforehand: where one folio holds several pieces, the first piece that is
+//! moved pins it to the transaction, and for each further one the kernel forces a commit. With 8 KiB pieces in 64 KiB
+//! folios that was seen to write 2.7 times the data; without, the kernel reads single pages, and writes the data once.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -48,11 +53,11 @@ impl Migrate for Ext4MoveExtents {
         let block = files.target.block_bytes();
         let mut written_bytes = 0;
         let sync = || files.target.file().sync_data().map_err(MigrateError::system(path, "write it out"));
-        sync()?;
         for slice in slices(segment.range, SLICE_BYTES) {
             if let ControlFlow::Break(stop) = pace.before(slice.len()) {
                 return Ok(Progress { written_bytes, left: Some(Left::Stopped(stop)) });
             }
+            files.target.forget(slice);
             let first = slice.start / block;
             let donor_first = (offset + (slice.start - segment.range.start)) / block;
             let blocks = slice.end.div_ceil(block) - first;

@@ -146,6 +146,13 @@ impl Target {
         Ok(status.len())
     }
 
+    /// Lets the page cache drop what it has of `range`, other than what is dirty or mapped.
+    pub(super) fn forget(&self, range: ByteRange) {
+        if let Some(length) = std::num::NonZeroU64::new(range.len()) {
+            let _ = rustix::fs::fadvise(&self.file, range.start, Some(length), Advice::DontNeed);
+        }
+    }
+
     /// Where `range` lies now, after everything dirty has been written.
     pub fn map(&self, range: ByteRange) -> Result<ExtentMap, MigrateError> {
         let size = self.size_bytes()?;

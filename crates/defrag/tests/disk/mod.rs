@@ -3,6 +3,9 @@
 //! Whatever happens, nothing stays: the file system is unmounted and the loop device goes with it.
 #![allow(dead_code)] // each test file uses a part
 
+pub mod logged;
+pub mod mutant;
+
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::os::fd::AsFd;
@@ -83,11 +86,13 @@ impl System {
             Self::Xfs => {
                 let mut command = Command::new("mkfs.xfs");
                 command.args(["-q", "-f"]);
+                small_xfs(&mut command);
                 command
             }
             Self::XfsExchange => {
                 let mut command = Command::new("mkfs.xfs");
                 command.args(["-q", "-f", "-m", "reflink=0"]);
+                small_xfs(&mut command);
                 command
             }
             Self::Btrfs => {
@@ -127,6 +132,11 @@ impl System {
     }
 }
 
+/// Allows less than 300 MiB, as xfsprogs' own tests have it.
+fn small_xfs(command: &mut Command) {
+    command.env("TEST_DIR", "1").env("TEST_DEV", "1").env("QA_CHECK_FS", "1");
+}
+
 /// Sets or clears the feature that xfsprogs before 6.10 do not know: bit 6 of the incompatible ones
 /// (`XFS_SB_FEAT_INCOMPAT_EXCHRANGE`, fs/xfs/libxfs/xfs_format.h), in the superblock alone, with its checksum.
 fn set_exchange(place: &Path, on: bool) {
@@ -149,6 +159,21 @@ pub fn ran(command: &mut Command) -> String {
         text(&output.stderr)
     );
     text(&output.stdout)
+}
+
+/// Unmounts. Programs that other tests of this process start meanwhile have copies of open files until they run: busy is
+/// not the end.
+#[track_caller]
+pub fn unmount(place: &Path) {
+    for attempt in 0.. {
+        let output = Command::new("umount").arg(place).output().unwrap();
+        if output.status.success() {
+            return;
+        }
+        let why = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(attempt < 500 && why.contains("busy"), "{why}");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
 }
 
 /// Prints why a test does nothing, and says whether it does nothing.
@@ -232,20 +257,11 @@ impl Disk {
         self.mounted = true;
     }
 
-    /// Unmounts it. Programs that other tests of this process start meanwhile have copies of open files until they
-    /// run: busy is not the end.
+    /// Unmounts it and lets go of the device.
     #[track_caller]
     pub fn unmount(&mut self) {
         if std::mem::take(&mut self.mounted) {
-            for attempt in 0.. {
-                let output = Command::new("umount").arg(self.place()).output().unwrap();
-                if output.status.success() {
-                    break;
-                }
-                let why = String::from_utf8_lossy(&output.stderr).into_owned();
-                assert!(attempt < 500 && why.contains("busy"), "{why}");
-                std::thread::sleep(std::time::Duration::from_millis(20));
-            }
+            unmount(&self.place());
         }
         if let Some(device) = self.device.take() {
             ran(Command::new("losetup").arg("--detach").arg(device));
@@ -259,7 +275,7 @@ impl Disk {
         self.system.check(&self.image()).unwrap();
     }
 
-    /// Writes sectors that the device has written so far, as bytes.
+    /// Bytes that the device has been given to write so far.
     pub fn written_bytes(&self) -> u64 {
         rustix::fs::syncfs(File::open(self.place()).unwrap()).unwrap();
         let name = self.device().file_name().unwrap();
@@ -291,14 +307,14 @@ impl Disk {
         let mut made = Vec::new();
         for number in 0_u64.. {
             let path = folder.join(number.to_string());
-            let full =
-                File::create(&path).and_then(|mut file| file.write_all(&content).and_then(|()| file.sync_data()));
+            let full = File::create(&path).and_then(|mut file| file.write_all(&content));
             if full.is_err() {
                 let _ = fs::remove_file(&path);
                 break;
             }
             made.push(path);
         }
+        rustix::fs::syncfs(File::open(self.place()).unwrap()).unwrap();
         for path in made.iter().step_by(2) {
             fs::remove_file(path).unwrap();
         }

@@ -1,0 +1,248 @@
+//! A block device that remembers every write and flush in the order it got them: a loop device over a FUSE file that
+//! this process serves.
+//!
+//! Protocol: `include/uapi/linux/fuse.h`, version 7.31. The mount's root is the file itself.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{Read, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+
+use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+
+use super::ran;
+
+/// What the device was asked to do.
+#[derive(Clone, Debug)]
+pub enum Entry {
+    Write { at: u64, data: Vec<u8> },
+    Flush,
+}
+
+const GETATTR: u32 = 3;
+const FORGET: u32 = 2;
+const OPEN: u32 = 14;
+const READ: u32 = 15;
+const WRITE: u32 = 16;
+const STATFS: u32 = 17;
+const RELEASE: u32 = 18;
+const FSYNC: u32 = 20;
+const FLUSH: u32 = 25;
+const INIT: u32 = 26;
+const INTERRUPT: u32 = 36;
+const BATCH_FORGET: u32 = 42;
+
+const MAX_WRITE: usize = 1 << 20;
+const FOPEN_DIRECT_IO: u32 = 1;
+const FUSE_BIG_WRITES: u32 = 1 << 5;
+const FUSE_MAX_PAGES: u32 = 1 << 22;
+
+/// The device over `image`. Writes go to the image, and to the log from when it is asked for.
+pub struct LoggedDevice {
+    file: PathBuf,
+    pub device: PathBuf,
+    log: Arc<Mutex<Option<Vec<Entry>>>>,
+    server: Option<JoinHandle<()>>,
+}
+
+impl LoggedDevice {
+    pub fn new(image: &Path) -> Self {
+        let backing = OpenOptions::new().read(true).write(true).open(image).unwrap();
+        let size = backing.metadata().unwrap().len();
+        let file = image.with_extension("served");
+        File::create(&file).unwrap();
+        let channel = OpenOptions::new().read(true).write(true).open("/dev/fuse").unwrap();
+        let options = format!("fd={},rootmode=100600,user_id=0,group_id=0", channel.as_raw_fd());
+        let options = std::ffi::CString::new(options).unwrap();
+        mount("plumb-log", &file, "fuse", MountFlags::empty(), Some(options.as_c_str())).unwrap();
+        let log = Arc::new(Mutex::new(None));
+        let of_server = Arc::clone(&log);
+        let server = thread::spawn(move || serve(channel, &backing, size, &of_server));
+        let shown = ran(Command::new("losetup").args(["--find", "--show"]).arg(&file));
+        Self { file, device: PathBuf::from(shown.trim()), log, server: Some(server) }
+    }
+
+    /// Begins the log.
+    pub fn begin(&self) {
+        *self.log.lock().unwrap() = Some(Vec::new());
+    }
+
+    /// Ends the log; what it has.
+    pub fn end(&self) -> Vec<Entry> {
+        self.log.lock().unwrap().take().unwrap_or_default()
+    }
+}
+
+impl Drop for LoggedDevice {
+    fn drop(&mut self) {
+        let _ = Command::new("losetup").arg("--detach").arg(&self.device).stderr(Stdio::null()).status();
+        // A loop device lets go of its file when nobody uses it any more, and the connection ends with the mount.
+        let _ = unmount(&self.file, UnmountFlags::DETACH);
+        if let Some(server) = self.server.take().filter(|_| !thread::panicking()) {
+            let _ = server.join();
+        }
+    }
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap())
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap())
+}
+
+/// Numbers of 32 bits after each other.
+fn words(words: &[u32]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+fn attributes(size: u64) -> Vec<u8> {
+    // Valid for an hour; then ino, size, blocks, three times, their parts, mode, nlink, uid, gid, rdev, blksize, flags.
+    let mut out = words(&[3600, 0, 0, 0]);
+    for long in [1, size, size / 512, 0, 0, 0] {
+        out.extend_from_slice(&u64::to_le_bytes(long));
+    }
+    out.extend(words(&[0, 0, 0, 0o100_600, 1, 0, 0, 0, 4096, 0]));
+    out
+}
+
+fn serve(mut channel: File, backing: &File, size: u64, log: &Mutex<Option<Vec<Entry>>>) {
+    let mut buffer = vec![0; MAX_WRITE + 4096];
+    // Ends when the mount does.
+    while let Ok(length) = channel.read(&mut buffer) {
+        let request = &buffer[..length];
+        let (code, unique, body) = (u32_at(request, 4), u64_at(request, 8), &request[40..]);
+        let note = |entry: Entry| {
+            if let Some(log) = &mut *log.lock().unwrap() {
+                log.push(entry);
+            }
+        };
+        let answer: Result<Vec<u8>, i32> = match code {
+            FORGET | BATCH_FORGET | INTERRUPT => continue,
+            INIT => {
+                let mut out = words(&[7, 31, u32_at(body, 8), FUSE_BIG_WRITES | FUSE_MAX_PAGES]);
+                // max_background and congestion_threshold, max_write, time_gran, max_pages and map_alignment.
+                out.extend(words(&[64 | 48 << 16, MAX_WRITE as u32, 1, 256]));
+                out.resize(64, 0);
+                Ok(out)
+            }
+            GETATTR => Ok(attributes(size)),
+            OPEN => Ok(words(&[1, 0, FOPEN_DIRECT_IO, 0])),
+            READ => {
+                let (at, wanted) = (u64_at(body, 8), u32_at(body, 16) as usize);
+                let mut data = vec![0; wanted.min(size.saturating_sub(at) as usize)];
+                backing.read_exact_at(&mut data, at).map(|()| data).map_err(|_| 5)
+            }
+            WRITE => {
+                let (at, length) = (u64_at(body, 8), u32_at(body, 16) as usize);
+                let data = &body[40..40 + length];
+                note(Entry::Write { at, data: data.to_vec() });
+                backing.write_all_at(data, at).map(|()| words(&[length as u32, 0])).map_err(|_| 5)
+            }
+            FSYNC => {
+                note(Entry::Flush);
+                Ok(Vec::new())
+            }
+            STATFS => Ok(vec![0; 80]),
+            RELEASE | FLUSH => Ok(Vec::new()),
+            // Not implemented; discards among it.
+            _ => Err(38),
+        };
+        let (error, body) = match answer {
+            Ok(body) => (0, body),
+            Err(number) => (-number, Vec::new()),
+        };
+        let mut reply = words(&[16 + body.len() as u32, error as u32]);
+        reply.extend_from_slice(&unique.to_le_bytes());
+        reply.extend_from_slice(&body);
+        // A request that was interrupted is no longer waited for.
+        let _ = channel.write(&reply);
+    }
+}
+
+/// Why there can be none here.
+pub fn obstacle() -> Option<String> {
+    let open = OpenOptions::new().read(true).write(true).open("/dev/fuse");
+    open.err().map(|error| format!("/dev/fuse: {error} (root and FUSE are needed)"))
+}
+
+/// A state that a crash may leave, made from the image before the log and the log.
+pub struct States<'a> {
+    log: &'a [Entry],
+    /// The image as of all entries before `at`.
+    image: File,
+    at: usize,
+    /// The last flush before `at`, and what was written since: places and bytes.
+    since_flush: Vec<usize>,
+    base: PathBuf,
+}
+
+impl<'a> States<'a> {
+    /// `base` is the image when the log began; it is changed.
+    pub fn new(base: &Path, log: &'a [Entry]) -> Self {
+        let image = OpenOptions::new().read(true).write(true).open(base).unwrap();
+        Self { log, image, at: 0, since_flush: Vec::new(), base: base.to_owned() }
+    }
+
+    /// Everything up to the last flush before the `to`th entry is on the disk.
+    fn advance(&mut self, to: usize) {
+        while self.at < to {
+            match &self.log[self.at] {
+                Entry::Write { .. } => self.since_flush.push(self.at),
+                Entry::Flush => {
+                    for index in std::mem::take(&mut self.since_flush) {
+                        apply(&self.image, &self.log[index]);
+                    }
+                }
+            }
+            self.at += 1;
+        }
+    }
+
+    /// Writes the state after `to` entries to `path`; later calls have a later `to`. Of what was written after the
+    /// last flush, `survives` chooses.
+    pub fn write(&mut self, to: usize, path: &Path, survives: &mut dyn FnMut() -> bool) {
+        self.advance(to);
+        ran(Command::new("cp").arg("--sparse=always").arg(&self.base).arg(path));
+        let state = OpenOptions::new().write(true).open(path).unwrap();
+        for &index in &self.since_flush {
+            if survives() {
+                apply(&state, &self.log[index]);
+            }
+        }
+    }
+}
+
+fn apply(image: &File, entry: &Entry) {
+    if let Entry::Write { at, data } = entry {
+        image.write_all_at(data, *at).unwrap();
+    }
+}
+
+/// A mount of a state, with recovery.
+pub struct Recovered {
+    place: PathBuf,
+}
+
+impl Recovered {
+    /// Mounts it, or says why that fails.
+    pub fn mount(image: &Path, place: &Path, system: &str) -> Result<Self, String> {
+        fs::create_dir_all(place).unwrap();
+        let output = Command::new("mount").args(["-o", "loop", "-t", system]).arg(image).arg(place).output().unwrap();
+        if !output.status.success() {
+            return Err(String::from_utf8_lossy(&output.stderr).into_owned());
+        }
+        Ok(Self { place: place.to_owned() })
+    }
+}
+
+impl Drop for Recovered {
+    fn drop(&mut self) {
+        super::unmount(&self.place);
+    }
+}

@@ -1,0 +1,262 @@
+//! Whole runs on real file systems: what is written, what is reported, and going on after a kill.
+//!
+//! A quick run kills three times on each file system; `PLUMB_LONG=1` a hundred times, and `PLUMB_KILLS` says another
+//! number.
+#![allow(clippy::unwrap_used)]
+
+mod disk;
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use disk::{Dice, Disk, Seen, System, map_of, ran, seen, skipped};
+use plumb_defrag::extents::ExtentMap;
+use plumb_defrag::migrate::Stop;
+use plumb_defrag::plan::{FileFacts, FilePlan, Move};
+use plumb_defrag::run::{Cancel, FileOutcome, Journal, Limits, Report, RunOptions, carry_out};
+use plumb_defrag::{ByteRange, FileId};
+
+const WINDOW: u64 = 64 << 10;
+const PIECE: u64 = 8 << 10;
+
+/// A plan that moves every other window of a file.
+fn plan_of(path: &Path) -> FilePlan {
+    let status = fs::metadata(path).unwrap();
+    let map = map_of(path);
+    let windows = (0..status.len()).step_by(2 * WINDOW as usize);
+    let moves: Vec<Move> = windows
+        .map(|start| {
+            let range = ByteRange { start, end: (start + WINDOW).min(status.len()) };
+            let pieces = map.piece_count(range);
+            Move { range, pieces: pieces as u32, requests_before: pieces, requests_after: 1 }
+        })
+        .filter(|window| window.pieces > 1)
+        .collect();
+    let requests = |of: fn(&Move) -> u64| moves.iter().map(of).sum();
+    FilePlan {
+        file: FileFacts {
+            path: path.to_owned(),
+            id: FileId { device: status.dev(), inode: status.ino(), generation: None },
+            size_bytes: status.len(),
+            block_bytes: 4096,
+        },
+        pieces: map.piece_count(map.whole()),
+        requests_before: requests(|window| window.requests_before),
+        requests_after: requests(|window| window.requests_after),
+        moves,
+        left_alone: Vec::new(),
+    }
+}
+
+fn run(files: &[FilePlan], limits: Limits, journal: Option<&mut Journal>) -> Report {
+    let options = RunOptions { limits, shared: false };
+    carry_out(files, &options, journal, &Cancel::default(), &mut |_| ()).unwrap()
+}
+
+/// What is selected is whole, and what is not lies where it lay.
+fn check_layout(plan: &FilePlan, before: &ExtentMap) {
+    let after = map_of(&plan.file.path);
+    let mut at = 0;
+    for window in &plan.moves {
+        assert_eq!(after.piece_count(window.range), 1, "{}", window.range);
+        let outside = ByteRange { start: at, end: window.range.start };
+        assert!(after.pieces(outside).eq(before.pieces(outside)), "{outside} was moved");
+        at = window.range.end;
+    }
+}
+
+fn writes_what_it_says(system: System) {
+    if skipped(system) {
+        return;
+    }
+    let mut disk = Disk::new(system);
+    let names = ["first", "second", "third"];
+    let paths: Vec<PathBuf> =
+        (0..).zip(names).map(|(seed, name)| disk.fragmented(name, seed, 4 << 20, PIECE)).collect();
+    let plans: Vec<FilePlan> = paths.iter().map(|path| plan_of(path)).collect();
+    let before: Vec<(Seen, ExtentMap)> = paths.iter().map(|path| (seen(path), map_of(path))).collect();
+    let selected: u64 = plans.iter().map(FilePlan::bytes).sum();
+    assert_eq!(selected, 6 << 20);
+
+    // A budget that ends within the second file.
+    let limits = Limits { budget_bytes: Some(3 << 20), idle: true, ..Limits::default() };
+    let journal_path = disk.image().with_extension("journal");
+    let mut journal = Journal::create(&journal_path, &plans).unwrap();
+    let written = disk.written_bytes();
+    let report = run(&plans, limits, Some(&mut journal));
+    assert_eq!((report.stopped, report.written_bytes()), (Some(Stop::Budget), 3 << 20));
+    assert_eq!(report.files[0].outcome, FileOutcome::Done);
+    assert_eq!(report.files[1].outcome, FileOutcome::Unfinished);
+    assert!(!report.is_complete());
+    drop(journal);
+
+    // The rest.
+    let (mut journal, plans) = Journal::resume(&journal_path).unwrap();
+    let report = run(&plans, Limits::default(), Some(&mut journal));
+    assert!(report.is_complete() && report.files.iter().all(|file| file.outcome == FileOutcome::Done));
+    assert_eq!((report.ranges_moved(), report.written_bytes()), (96, selected), "with the first run's\n{report}");
+    assert_eq!((report.pieces(), report.requests()), ((96 * 8, 96), (96 * 8, 96)));
+    let written = disk.written_bytes() - written;
+    println!("{system:?}: {selected} bytes selected, {written} written");
+    assert!(written <= selected * 11 / 10 + (4 << 20), "{written} bytes were written for {selected}");
+    for ((plan, path), (seen_before, map_before)) in plans.iter().zip(&paths).zip(&before) {
+        check_layout(plan, map_before);
+        assert_eq!(&seen(path), seen_before);
+    }
+
+    // Nothing is left to do.
+    let written = disk.written_bytes();
+    let report = run(&plans, Limits::default(), None);
+    assert_eq!((report.written_bytes(), report.is_complete()), (0, true));
+    assert_eq!(disk.written_bytes(), written, "a second run wrote");
+    let text = serde_json::to_string(&report).unwrap();
+    assert_eq!(serde_json::from_str::<Report>(&text).unwrap(), report);
+    disk.check();
+}
+
+#[test]
+fn ext4_writes_what_it_says() {
+    writes_what_it_says(System::Ext4);
+}
+
+#[test]
+fn xfs_writes_what_it_says() {
+    writes_what_it_says(System::Xfs);
+}
+
+#[test]
+fn btrfs_writes_what_it_says() {
+    writes_what_it_says(System::Btrfs);
+}
+
+#[test]
+fn a_file_that_is_refused_does_not_end_the_run() {
+    if skipped(System::Ext4) {
+        return;
+    }
+    let disk = Disk::new(System::Ext4);
+    let paths = [disk.fragmented("immutable", 1, 1 << 20, PIECE), disk.fragmented("good", 2, 1 << 20, PIECE)];
+    let plans: Vec<FilePlan> = paths.iter().map(|path| plan_of(path)).collect();
+    ran(Command::new("chattr").arg("+i").arg(&paths[0]));
+    let before = map_of(&paths[0]);
+    let report = run(&plans, Limits::default(), None);
+    ran(Command::new("chattr").arg("-i").arg(&paths[0]));
+    assert_eq!(report.files[0].outcome, FileOutcome::Refused("immutable; `chattr -i` first".to_owned()));
+    assert_eq!((&report.files[1].outcome, report.files[1].ranges_moved), (&FileOutcome::Done, 8));
+    assert_eq!(map_of(&paths[0]), before);
+    assert!(report.to_string().contains("immutable: immutable; `chattr -i` first"), "{report}");
+    // A file that is gone is no reason to fail either.
+    fs::remove_file(&paths[0]).unwrap();
+    assert!(matches!(run(&plans, Limits::default(), None).files[0].outcome, FileOutcome::Refused(_)));
+}
+
+#[test]
+fn a_cancelled_run_begins_nothing() {
+    if skipped(System::Ext4) {
+        return;
+    }
+    let disk = Disk::new(System::Ext4);
+    let path = disk.fragmented("file", 1, 1 << 20, PIECE);
+    let before = map_of(&path);
+    let cancel = Cancel::default();
+    cancel.cancel();
+    let report = carry_out(&[plan_of(&path)], &RunOptions::default(), None, &cancel, &mut |_| ()).unwrap();
+    assert_eq!((report.stopped, report.written_bytes()), (Some(Stop::Cancelled), 0));
+    // And one that is cancelled after its second range ends there.
+    let (cancel, mut ranges) = (Cancel::default(), 0);
+    let mut progress = |event: &plumb_defrag::run::Event<'_>| {
+        if matches!(event, plumb_defrag::run::Event::Range { .. }) {
+            ranges += 1;
+            if ranges == 2 {
+                cancel.cancel();
+            }
+        }
+    };
+    assert_eq!(map_of(&path), before);
+    let report = carry_out(&[plan_of(&path)], &RunOptions::default(), None, &cancel, &mut progress).unwrap();
+    assert_eq!((report.stopped, report.ranges_moved()), (Some(Stop::Cancelled), 2));
+}
+
+const CARRY: &str = "PLUMB_DEFRAG_CARRY";
+
+/// Not a test by itself: the process that is killed.
+#[test]
+fn carrier() {
+    let Some(journal) = std::env::var_os(CARRY) else { return };
+    let (mut journal, plans) = Journal::resume(journal.as_ref()).unwrap();
+    // Slow enough to be met in the middle.
+    let limits = Limits { rate_bytes_per_s: Some(2 << 20), ..Limits::default() };
+    run(&plans, limits, Some(&mut journal));
+}
+
+fn number_of_kills() -> u64 {
+    let asked = std::env::var("PLUMB_KILLS").ok().and_then(|text| text.parse().ok());
+    asked.unwrap_or(if std::env::var_os("PLUMB_LONG").is_some() { 100 } else { 3 })
+}
+
+/// Killed at a random moment, twice, then resumed: the layout of a run that nobody disturbed, and nothing else.
+fn survives_kills(system: System) {
+    if skipped(system) {
+        return;
+    }
+    let mut disk = Disk::new(system);
+    let mut dice = Dice(system as u64 + 77);
+    let (mut killed, mut within) = (0, 0);
+    for kill in 0..number_of_kills() {
+        let path = disk.fragmented(&format!("file-{kill}"), kill, (2 << 20) - 99, PIECE);
+        let (before, map, plan) = (seen(&path), map_of(&path), plan_of(&path));
+        let journal_path = disk.image().with_extension(format!("journal-{kill}"));
+        drop(Journal::create(&journal_path, std::slice::from_ref(&plan)).unwrap());
+        for _ in 0..2 {
+            let mut child = Command::new(std::env::current_exe().unwrap())
+                .args(["carrier", "--exact", "--nocapture"])
+                .env(CARRY, &journal_path)
+                .stdout(Stdio::null())
+                .spawn()
+                .unwrap();
+            thread::sleep(Duration::from_millis(dice.below(450)));
+            killed += u64::from(child.try_wait().unwrap().is_none());
+            child.kill().unwrap();
+            child.wait().unwrap();
+            assert_eq!(seen(&path), before, "after kill {kill}");
+        }
+        let (mut journal, plans) = Journal::resume(&journal_path).unwrap();
+        within += u64::from(journal.done_count() > 0 && journal.done_count() < plan.moves.len());
+        assert_eq!(plans, std::slice::from_ref(&plan));
+        let report = run(&plans, Limits::default(), Some(&mut journal));
+        assert!(report.is_complete(), "{report}");
+        check_layout(&plan, &map);
+        assert_eq!(seen(&path), before, "after kill {kill} and resuming");
+        for entry in fs::read_dir(disk.place()).unwrap() {
+            let entry = entry.unwrap();
+            if entry.file_type().unwrap().is_file() {
+                fs::remove_file(entry.path()).unwrap();
+            }
+        }
+    }
+    println!(
+        "{system:?}: {killed} processes killed, {within} of {} files in the middle of their plan",
+        number_of_kills()
+    );
+    assert!(killed > 0);
+    disk.check();
+}
+
+#[test]
+fn ext4_survives_kills() {
+    survives_kills(System::Ext4);
+}
+
+#[test]
+fn xfs_survives_kills() {
+    survives_kills(System::Xfs);
+}
+
+#[test]
+fn btrfs_survives_kills() {
+    survives_kills(System::Btrfs);
+}
