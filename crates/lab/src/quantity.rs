@@ -3,6 +3,8 @@
 
 use std::fmt;
 
+use units::ByteSize;
+
 use crate::interference::{self, Point as LoadPoint, Victim, Weights};
 use crate::metric::{Metric, MetricError, Work};
 use crate::report::{Estimate, Unit};
@@ -17,7 +19,7 @@ pub enum Quantity {
     Metric(Metric),
     /// Of points held against those without the interferer.
     Interference(Effect),
-    /// Of two places.
+    /// Of several places.
     Derived(Box<Pair>),
 }
 
@@ -196,6 +198,7 @@ impl Quantity {
                 Form::Ratio => (Unit::Factor, 1.0),
                 Form::Difference => pair.value.unit(),
                 Form::Change => (Unit::Fraction, 1.0),
+                Form::Correlation | Form::Slope => (Unit::Plain, 1.0),
             },
         }
     }
@@ -245,6 +248,15 @@ impl<'a> Values<'a> {
     }
 
     fn pair(&self, pair: &Pair) -> Option<Estimate> {
+        if let Some(key) = &pair.row.over {
+            // A measure of some of the places would be another measure.
+            let pairs: Option<Vec<_>> = self
+                .at(&pair.value, &pair.row.at)
+                .iter()
+                .map(|place| Some((number(place.parameter(key))?, place.estimate?.value)))
+                .collect();
+            return Some(pair.row.form.along(&pairs?)?.into());
+        }
         let only = |quantity, at| match self.at(quantity, at).as_slice() {
             [place] => place.estimate,
             _ => None,
@@ -319,6 +331,12 @@ fn victim_of(part: &DirectionResult) -> Victim {
     }
 }
 
+/// The number that a swept value's text is: a number, or a size in bytes.
+fn number(text: &str) -> Option<f64> {
+    let plain: Option<f64> = text.parse().ok();
+    plain.filter(|number| number.is_finite()).or_else(|| Some(text.parse::<ByteSize>().ok()?.0 as f64))
+}
+
 /// A point's swept keys and their values as text.
 pub(crate) fn texts(point: &Point) -> Parameters {
     point.parameters.iter().map(|(key, value)| (key.clone(), value_text(value))).collect()
@@ -372,6 +390,12 @@ pub(crate) fn check(experiment: &Experiment, points: &[Point]) -> Result<(), cra
         }
     }
     for (index, row) in spec.derived.iter().enumerate() {
+        if let Some(message) = along(row, &Quantity::parse_above(&row.value, spec, index)?, values) {
+            return Err(SpecError::Unclear { place: "[[derived]]", message }.into());
+        }
+        if row.form.is_along() {
+            continue;
+        }
         for (name, at) in [(&row.value, &row.at), (row.base.as_ref().unwrap_or(&row.value), &row.to)] {
             let found = values.at(&Quantity::parse_above(name, spec, index)?, at).len();
             if found != 1 {
@@ -382,4 +406,37 @@ pub(crate) fn check(experiment: &Experiment, points: &[Point]) -> Result<(), cra
         }
     }
     Ok(())
+}
+
+/// What is wrong with a derived value along a swept key, and the mend.
+fn along(row: &Derived, quantity: &Quantity, values: Values<'_>) -> Option<String> {
+    let key = match (&row.over, row.form.is_along()) {
+        (None, false) => return None,
+        (None, true) => {
+            return Some(format!("`{}` needs `over`: the swept key whose values are the other side", row.name));
+        }
+        (Some(_), false) => {
+            return Some(format!("`{}` has `over`, which goes with as = \"correlation\" or \"slope\"", row.name));
+        }
+        (Some(key), true) => key,
+    };
+    if row.base.is_some() || !row.to.is_empty() {
+        return Some(format!("`{}` goes along `over` and has no base: take `base` and `to` out", row.name));
+    }
+    let places = values.at(quantity, &row.at);
+    let mut seen: Vec<&str> = places.iter().map(|place| place.parameter(key)).collect();
+    if let Some(text) = seen.iter().find(|text| number(text).is_none()) {
+        return Some(format!("`{}` goes along {key}, whose value `{text}` is neither a number nor a size", row.name));
+    }
+    seen.sort_unstable();
+    seen.dedup();
+    if seen.len() < places.len() || seen.len() < 3 {
+        return Some(format!(
+            "`{}` has {} values for {} of {key}; say in `at` where the other swept keys stand, and sweep 3 or more",
+            row.name,
+            places.len(),
+            seen.len()
+        ));
+    }
+    None
 }

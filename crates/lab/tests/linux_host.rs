@@ -31,6 +31,7 @@ fn what_a_real_kernel_cannot_be_asked_for_is_named() {
         ("stack.block.max_segments=7", "stack.block.max_segments"),
         ("stack.contents=none", "stack.contents"),
         ("workload.set.ioengine=spdk", "ioengine=spdk"),
+        ("workload.set.frag_size=4k", "frag_size"),
         ("workload.set.filename=/dev/nvme0n2", "filename"),
     ] {
         match planned(&[change]) {

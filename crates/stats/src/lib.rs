@@ -1,4 +1,5 @@
-//! Histograms of latency, means with confidence intervals, and Little's law.
+//! Histograms of latency, means with confidence intervals, correlation, and
+//! Little's law.
 //!
 //! Everything here is a value without a clock: callers bring the times.
 
@@ -8,9 +9,11 @@ mod fio_bins;
 mod histogram;
 mod interval;
 mod occupancy;
+mod regression;
 mod student;
 
 pub use histogram::{Bin, Histogram};
 pub use interval::{MeanInterval, mean_interval_95};
 pub use occupancy::Occupancy;
+pub use regression::{correlation, normalised_slope, slope};
 pub use student::student_t_95;

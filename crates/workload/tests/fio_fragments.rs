@@ -35,7 +35,7 @@ fn requests_that_do_not_begin_with_a_piece_split_where_the_pieces_end() {
     assert_eq!(notes, ["r0", "r16", "r20", "r32", "r48", "r64", "r68", "r80"]);
     let whole = "[a]\nrw=read\nbs=12k\nsize=48k\nfrag_size=0\nfrag_distance=8k";
     assert_eq!(run_noted(null(LATENCY), whole).1, ["r0", "r12", "r24", "r36"], "0 is one piece");
-    // Linux merges neighbours behind the plug: no gap, no split.
+    // No gap, no split.
     let touching = "[a]\nrw=read\nbs=12k\nsize=48k\nfrag_size=4k\nfrag_distance=0";
     assert_eq!(run_noted(null(LATENCY), touching).1, ["r0", "r12", "r24", "r36"]);
 }

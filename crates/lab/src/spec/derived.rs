@@ -30,13 +30,13 @@ fn half() -> f64 {
     0.5
 }
 
-/// A value made of two others, named `derived.NAME`.
+/// A value made of two others, or of one along a swept key, named `derived.NAME`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Derived {
     /// What to call it, after `derived.`.
     pub name: String,
-    /// How the two are put together.
+    /// How they are put together.
     #[serde(rename = "as")]
     pub form: Form,
     /// The metric at `at`.
@@ -50,9 +50,13 @@ pub struct Derived {
     /// The place of the base.
     #[serde(default)]
     pub to: Table,
+    /// Of `correlation` and `slope`: the swept key, whose values are numbers or
+    /// sizes, along which the metric is taken.
+    #[serde(default)]
+    pub over: Option<String>,
 }
 
-/// How a value and its base are put together.
+/// How a derived value is put together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Form {
@@ -62,6 +66,11 @@ pub enum Form {
     Difference,
     /// (value - base) / base
     Change,
+    /// Pearson's correlation coefficient of the values with those of `over`.
+    Correlation,
+    /// The slope of the least-squares line of the values on those of `over`, each
+    /// divided by its largest.
+    Slope,
 }
 
 impl Form {
@@ -71,8 +80,23 @@ impl Form {
             Self::Ratio => value / base,
             Self::Difference => value - base,
             Self::Change => (value - base) / base,
+            Self::Correlation | Self::Slope => return None,
         };
         result.is_finite().then_some(result)
+    }
+
+    /// The measure of (value of `over`, value) pairs; `None` where it is none.
+    pub fn along(self, pairs: &[(f64, f64)]) -> Option<f64> {
+        match self {
+            Self::Correlation => stats::correlation(pairs),
+            Self::Slope => stats::normalised_slope(pairs),
+            Self::Ratio | Self::Difference | Self::Change => None,
+        }
+    }
+
+    /// Whether it is of values along a swept key.
+    pub fn is_along(self) -> bool {
+        matches!(self, Self::Correlation | Self::Slope)
     }
 }
 

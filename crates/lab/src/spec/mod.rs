@@ -63,7 +63,7 @@ pub struct Spec {
     /// What one stream of commands costs another.
     #[serde(default)]
     pub interference: Option<Interference>,
-    /// Values made of two others.
+    /// Values made of others.
     #[serde(default)]
     pub derived: Vec<Derived>,
     /// Published values, printed beside ours.
@@ -355,6 +355,7 @@ impl Experiment {
         used.extend(
             spec.derived.iter().flat_map(|row| row.at.keys().chain(row.to.keys())).map(|key| ("[[derived]]", key)),
         );
+        used.extend(spec.derived.iter().flat_map(|row| &row.over).map(|key| ("[[derived]] over", key)));
         let interference = spec.interference.iter().flat_map(|section| section.without.keys().chain(&section.over));
         used.extend(interference.map(|key| ("[interference]", key)));
         match used.into_iter().find(|(_, key)| !spec.sweep.contains_key(*key)) {

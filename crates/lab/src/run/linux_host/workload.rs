@@ -142,6 +142,14 @@ fn check_jobs(
                 LinuxHostError::Option { option: format!("ioengine={}", job.options.engine.name), reason }.into()
             );
         }
+        if job.options.frag_size_bytes > 0 {
+            let reason = format!(
+                "job `{}` describes the pieces of a file, and here a real file system decides where they lie; use \
+                 host = \"model\"",
+                job.name
+            );
+            return Err(LinuxHostError::Option { option: "frag_size".to_owned(), reason }.into());
+        }
         if job.options.namespace() != 1 {
             let reason = format!(
                 "job `{}` names namespace {}, and the guest serves the first one only",

@@ -33,10 +33,10 @@ pub(super) struct Fragments {
 
 impl Fragments {
     /// What `options` say of the file whose first piece begins at `start`; `None`
-    /// where it is in one piece.
+    /// where it is in one piece, as it is without gaps.
     pub fn new(options: &Options, start: u64) -> Option<Self> {
         let (size, distance) = (options.frag_size_bytes, options.frag_distance_bytes);
-        (size > 0).then_some(Self { start, size, distance })
+        (size > 0 && distance > 0).then_some(Self { start, size, distance })
     }
 
     /// One past the last byte on the device of a file of `bytes`; `u64::MAX` where

@@ -349,7 +349,7 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
         "frag_distance",
         &[],
         "size",
-        "Not an option of fio: bytes on the device between the end of one piece and the beginning of the next. Default 0.",
+        "Not an option of fio: bytes on the device between the end of one piece and the beginning of the next. Default 0, which is one piece.",
         |o, v| {
             o.frag_distance_bytes = v.size()?;
             Ok(())
