@@ -9,7 +9,7 @@ mod disk;
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -148,7 +148,7 @@ impl Crash {
         faults
     }
 
-    fn judge(&self, image: &PathBuf) -> Result<(), String> {
+    fn judge(&self, image: &Path) -> Result<(), String> {
         let place = self.folder.path().join("state-mnt");
         let mounted = Recovered::mount(image, &place, self.system.name())?;
         let found = fs::read(place.join("file")).map_err(|error| error.to_string());
