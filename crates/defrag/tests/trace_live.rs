@@ -162,9 +162,14 @@ fn every_way_is_seen(system: System) {
             assert_eq!(found, blocks, "{what}: {arguments:?}");
         }
         let trace = record(&mut [fio(&path, &["--ioengine=io_uring", "--rw=randread"])]).unwrap();
-        let found = covered(&of(&trace, &path, IoKind::BufferedRead), 2048);
-        // What the kernel does in threads that it starts itself is followed by process, not by thread.
-        assert!(found == 1024 || (source == SourceKind::Tracefs && found > 0), "{what}: {found}");
+        // The kernel leaves the event out where a batch ends in a page that is not read yet; the
+        // readahead of those pages has its own. What it does in threads that it starts itself is
+        // followed by process, not by thread.
+        let mut found = of(&trace, &path, IoKind::BufferedRead);
+        assert!(!found.is_empty() || source == SourceKind::Tracefs, "{what}");
+        assert_eq!(covered(&found, 2048), covered(&found, 1024), "{what}: {found:?}");
+        found.extend(of(&trace, &path, IoKind::Readahead));
+        assert!(covered(&found, 1024) == 1024 || source == SourceKind::Tracefs, "{what}: {found:?}");
         // Btrfs writes data with checksums through the page cache whatever is asked for, and has no event for that.
         if system != System::Btrfs {
             let trace = record(&mut [fio(&path, &["--ioengine=psync", "--rw=write", "--direct=1"])]).unwrap();

@@ -98,10 +98,10 @@ impl Selection {
     /// Whether the numbers alone let the file through; its path may still exclude it.
     pub fn admits(&self, file: RawFile) -> bool {
         self.places.is_empty()
-            || self
-                .places
-                .iter()
-                .any(|place| place.kernel_device == file.device && place.inode.is_none_or(|inode| inode == file.inode))
+            || self.places.iter().any(|place| {
+                let is_there = place.kernel_device == file.device || place.device == file.device;
+                is_there && place.inode.is_none_or(|inode| inode == file.inode)
+            })
     }
 
     /// Whether a file that was found, with `st_dev` and inode, is at one of the places.

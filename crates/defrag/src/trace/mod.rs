@@ -41,4 +41,4 @@ pub use parsed::Parsed;
 pub use recording::{Progress, Recording};
 pub use resolve::{Located, locate};
 pub use source::SourceKind;
-pub(crate) use tracefs::Instance;
+pub(crate) use tracefs::{Instance, Record};

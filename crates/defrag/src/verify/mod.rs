@@ -18,7 +18,7 @@ pub use report::{Verified, VerifiedFile};
 
 use crate::ByteRange;
 use crate::extents::{self, Direction, ExtentKind, FiemapError, QueueError, RequestLimits, WriteBack};
-use crate::trace::{Instance, TraceError, device_to_kernel};
+use crate::trace::{Instance, Record, TraceError, device_to_kernel};
 
 /// Direct reads begin and end at multiples of this: the largest logical block of usual disks.
 const ALIGN_BYTES: u64 = 4096;
@@ -183,13 +183,13 @@ impl Counter {
 
     fn collect(&mut self, into: &mut VerifiedFile) -> Result<(), VerifyError> {
         let thread = self.thread;
-        self.instance.read(&mut |record| {
+        let mut each = |record: &Record<'_>| {
             let is = |letter| record.text("rwbs").is_some_and(|text| text.contains(letter));
-            if record.name != "block_rq_issue" || !is(READ) || is(METADATA) {
-                return;
+            if record.name == "block_rq_issue" && is(READ) && !is(METADATA) {
+                *if record.thread == thread { &mut into.issued } else { &mut into.by_others } += 1;
             }
-            *if record.thread == thread { &mut into.issued } else { &mut into.by_others } += 1;
-        })?;
+        };
+        while self.instance.read(&mut each)? {}
         Ok(())
     }
 

@@ -100,9 +100,10 @@ impl Instance {
         self.put("tracing_on", if on { "1" } else { "0" })
     }
 
-    /// Hands over the events that are there, without waiting for more.
-    pub fn read(&mut self, each: &mut dyn FnMut(&Record<'_>)) -> Result<(), TraceError> {
-        let Some(pipe) = &mut self.pipe else { return Ok(()) };
+    /// Hands over the events that are there, without waiting for more, up to a bound: says whether
+    /// there may be more already.
+    pub fn read(&mut self, each: &mut dyn FnMut(&Record<'_>)) -> Result<bool, TraceError> {
+        let Some(pipe) = &mut self.pipe else { return Ok(false) };
         let mut chunk = vec![0; CHUNK_BYTES];
         let mut taken = 0;
         while taken < MAX_READ_BYTES {
@@ -127,7 +128,7 @@ impl Instance {
                 self.rest.clear();
             }
         }
-        Ok(())
+        Ok(taken >= MAX_READ_BYTES)
     }
 
     /// Events that were lost since the beginning because the buffers were full.

@@ -56,10 +56,11 @@ impl Tracefs {
         Ok(Self { instance, line: 0, lost: 0 })
     }
 
-    fn drain(&mut self, into: &mut Recorder) -> Result<(), TraceError> {
+    /// Says whether there may be more already.
+    fn drain(&mut self, into: &mut Recorder) -> Result<bool, TraceError> {
         let own: BTreeSet<u32> = processes::threads(std::process::id()).into_iter().collect();
         let line = &mut self.line;
-        self.instance.read(&mut |record| {
+        let is_more = self.instance.read(&mut |record| {
             *line += 1;
             if own.contains(&record.thread) {
                 return;
@@ -72,18 +73,20 @@ impl Tracefs {
         let lost = self.instance.lost()?;
         into.lost = into.lost.saturating_add(lost.saturating_sub(self.lost));
         self.lost = lost;
-        Ok(())
+        Ok(is_more)
     }
 }
 
 impl Source for Tracefs {
     fn collect(&mut self, into: &mut Recorder) -> Result<(), TraceError> {
-        self.drain(into)
+        self.drain(into).map(drop)
     }
 
     fn stop(&mut self, into: &mut Recorder) -> Result<(), TraceError> {
         self.instance.switch(false)?;
-        self.drain(into)
+        // Switched off, the buffers hold no more than they do.
+        while self.drain(into)? {}
+        Ok(())
     }
 }
 
