@@ -189,6 +189,29 @@ fn leaves_full_disks(system: System) {
     disk.check();
 }
 
+/// Files without copy-on-write are moved too, but for a last extent that Btrfs does not take.
+#[test]
+fn btrfs_moves_files_without_copy_on_write() {
+    if skipped(System::Btrfs) {
+        return;
+    }
+    let mut disk = Disk::new(System::Btrfs);
+    ran(Command::new("chattr").arg("+C").arg(disk.place()));
+    let path = disk.fragmented("file", 12, 2 << 20, PIECE);
+    let flags = ran(Command::new("lsattr").arg(&path));
+    assert!(flags.split(' ').next().unwrap().contains('C'), "{flags}");
+    let before = seen(&path);
+    let moved = move_range(&path, range(0, 1 << 20));
+    assert_eq!((moved.pieces_after, &moved.left[..]), (1, &[][..]), "{} before", moved.pieces_before);
+    assert_eq!(seen(&path), before);
+    let pair = disk.fragmented("pair", 13, 1 << 20, 512 << 10);
+    let (before, map) = (seen(&pair), map_of(&pair));
+    let moved = move_range(&pair, WHOLE);
+    assert!(matches!(moved.left[..], [ref left] if matches!(left.why, Left::Unsupported(_))), "{moved:?}");
+    assert_eq!((moved.written_bytes, map_of(&pair), seen(&pair)), (0, map, before));
+    disk.check();
+}
+
 macro_rules! on_each {
     ($($test:ident: $($name:ident $system:ident),*;)*) => {
         $($(#[test] fn $name() { $test(System::$system); })*)*

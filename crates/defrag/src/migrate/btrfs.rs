@@ -7,7 +7,8 @@
 //!
 //! It works through a range in clusters of 256 KiB, and leaves an extent alone that has a cluster to itself and no
 //! data after it, as nothing could be merged with it (`defrag_collect_targets`). Where that would leave the last extent
-//! of a segment, a copy is shared instead (`dedupe.rs`).
+//! of a segment, a copy is shared instead (`dedupe.rs`). A file without copy-on-write (`chattr +C`) cannot share one,
+//! and keeps that extent.
 
 use std::ops::ControlFlow;
 
@@ -16,7 +17,7 @@ use super::dedupe::share_segment;
 use super::donor::Offer;
 use super::error::MigrateError;
 use super::facts::{Facts, FileSystem};
-use super::ioctl::defragment_range;
+use super::ioctl::{defragment_range, flag};
 use super::refusals::{self, Refusal};
 use super::segments::{Left, Segment, slices};
 use super::target::Opening;
@@ -62,7 +63,13 @@ impl Migrate for BtrfsDefragment {
         let last_cluster = segment.range.end.saturating_sub(1).saturating_sub(segment.range.start) / CLUSTER_BYTES;
         let last_cluster = segment.range.start + last_cluster * CLUSTER_BYTES;
         if last_cluster >= segment.last_start && !self.data_follows(files, segment)? {
-            return share_segment(files, segment, pace);
+            if files.target.facts().inode_flags & flag::NO_COW == 0 {
+                return share_segment(files, segment, pace);
+            }
+            if segment.pieces == 2 {
+                let why = "Btrfs leaves the last extent of a file without copy-on-write where it is";
+                return Ok(Progress { written_bytes: 0, left: Some(Left::Unsupported(why.to_owned())) });
+            }
         }
         if let Offer::Refused(why) = files.donor.offer(segment, true)? {
             return Ok(Progress { written_bytes: 0, left: Some(why) });

@@ -71,12 +71,14 @@ impl Donor {
         const PAGE: u64 = 4096;
         let mut offset = self.end.next_multiple_of(PAGE) + segment.range.start % PAGE;
         let length = segment.range.len();
-        let mut done = rustix::fs::fallocate(&self.file, mode, offset, length);
+        // The handler of a signal, such as that of Ctrl-C, interrupts it.
+        let allocate = |offset| rustix::io::retry_on_intr(|| rustix::fs::fallocate(&self.file, mode, offset, length));
+        let mut done = allocate(offset);
         if is_full(done) && self.end > 0 {
             // What it holds may be what is missing.
-            self.release()?;
+            self.file.set_len(0).map_err(MigrateError::system(&self.path, "empty its temporary file"))?;
             offset = segment.range.start % PAGE;
-            done = rustix::fs::fallocate(&self.file, mode, offset, length);
+            done = allocate(offset);
         }
         if is_full(done) {
             self.release()?;

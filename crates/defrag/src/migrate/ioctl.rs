@@ -109,6 +109,7 @@ pub(super) mod flag {
     pub const JOURNAL_DATA: u32 = 0x4000;
     pub const EXTENTS: u32 = 0x8_0000;
     pub const VERITY: u32 = 0x10_0000;
+    pub const NO_COW: u32 = 0x80_0000;
     pub const INLINE_DATA: u32 = 0x1000_0000;
 }
 
