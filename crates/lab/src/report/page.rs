@@ -95,7 +95,7 @@ fn sections(data: &ReportData) -> Vec<Section> {
     let (early, late) = if compares { (charts, String::new()) } else { (String::new(), charts) };
     let candidates = [
         ("summary", "Summary", if compares { String::new() } else { summary(data) }),
-        ("interference", "Interference", if compares { String::new() } else { interference(data) }),
+        ("interference", heading(data), if compares { String::new() } else { interference(data) }),
         ("errors", "Errors", data.effects.iter().filter(|_| compares).map(effects::table).collect()),
         ("curves", "Measured and modelled", early),
         ("published", "Published beside ours", published::comparisons(&data.comparisons).unwrap_or_default()),
@@ -108,6 +108,16 @@ fn sections(data: &ReportData) -> Vec<Section> {
     ];
     let filled = candidates.into_iter().filter(|(.., body)| !body.is_empty());
     filled.map(|(id, heading, body)| Section { id, heading, body }).collect()
+}
+
+/// What the section of values made of several points is called.
+fn heading(data: &ReportData) -> &'static str {
+    match (&data.effects, data.heat_maps.is_empty(), data.derived.is_empty()) {
+        (Some(_), ..) => "Interference",
+        (None, true, _) => "Derived values",
+        (None, false, true) => "Maps",
+        (None, false, false) => "Maps and derived values",
+    }
 }
 
 fn interference(data: &ReportData) -> String {
