@@ -28,6 +28,8 @@ const BATCH: u32 = 200;
 const READER: &str = "--reader";
 
 type Failure = Box<dyn std::error::Error>;
+/// By which source which file is traced, if any is.
+type Case<'a> = Option<(SourceKind, &'a Path)>;
 
 fn main() -> Result<(), Failure> {
     let arguments: Vec<String> = std::env::args().collect();
@@ -52,7 +54,7 @@ fn main() -> Result<(), Failure> {
 }
 
 fn measure(read: &Path, other: &Path) -> Result<(), Failure> {
-    let mut cases: Vec<(Option<(SourceKind, &Path)>, Vec<f64>)> = vec![(None, Vec::new())];
+    let mut cases: Vec<(Case<'_>, Vec<f64>)> = vec![(None, Vec::new())];
     for source in SourceKind::ALL {
         cases.push((Some((source, read)), Vec::new()));
         cases.push((Some((source, other)), Vec::new()));
@@ -81,7 +83,7 @@ fn measure(read: &Path, other: &Path) -> Result<(), Failure> {
 }
 
 /// Nanoseconds of a read in a process of its own, while `case` is traced.
-fn one(read: &Path, case: Option<(SourceKind, &Path)>) -> Result<f64, Failure> {
+fn one(read: &Path, case: Case<'_>) -> Result<f64, Failure> {
     let reads = if matches!(case, Some((SourceKind::Fanotify, _))) { FEW_READS } else { READS };
     let Some((source, traced)) = case else { return finished(reader(read, reads)?) };
     let mut recording = Recording::start(Some(source), &Filters { paths: vec![traced.into()], ..Filters::default() })?;
