@@ -56,6 +56,17 @@ fn make_small(system: System, image: &Path) {
     system.make(image, more);
 }
 
+/// A test that fails leaves no mount behind.
+struct UnmountedAtPanic<'a>(&'a Path);
+
+impl Drop for UnmountedAtPanic<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            let _ = Command::new("umount").arg("-l").arg(self.0).status();
+        }
+    }
+}
+
 struct Crash {
     system: System,
     folder: tempfile::TempDir,
@@ -74,6 +85,7 @@ impl Crash {
         let path = place.join("file");
         let mount = |device: &Path| ran(Command::new("mount").args(["-t", system.name()]).arg(device).arg(&place));
         let device = LoggedDevice::new(&image);
+        let _unmounted = UnmountedAtPanic(&place);
         mount(&device.device);
         let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path).unwrap();
         scatter(&file, system, SEED, ByteRange { start: 0, end: LENGTH }, PIECE);
