@@ -244,3 +244,22 @@ proptest! {
         prop_assert_eq!(text.lines().filter(|line| line.starts_with("  bytes ")).count() as u64, all.totals.moves);
     }
 }
+
+/// Eight exbibytes of hole with two blocks at either end.
+#[test]
+fn holes_cost_no_time() {
+    let extent = |block: u64| Extent {
+        logical: block * BLOCK,
+        physical: block % 7 << 20,
+        length: BLOCK,
+        flags: ExtentFlags::empty(),
+    };
+    let size = i64::MAX as u64 / BLOCK * BLOCK;
+    let last = size / BLOCK - 1;
+    let map = ExtentMap::new([0, 1, last - 1, last].map(extent).to_vec(), size);
+    for assumed in [Assumed::Bypass { window_bytes: READAHEAD_BYTES }, Assumed::Whole { window_bytes: READAHEAD_BYTES }]
+    {
+        let plan = plan_file(facts(size), &map, assumed, &PlanOptions::default());
+        assert_eq!((plan.moves.len(), plan.requests_before, plan.requests_after), (2, 4, 2));
+    }
+}

@@ -3,6 +3,7 @@
 use super::{bypass, traced, whole};
 use crate::ByteRange;
 use crate::analysis::{Touch, Window};
+use crate::extents::ExtentMap;
 
 /// What is assumed of one file.
 #[derive(Clone, Copy, Debug)]
@@ -39,12 +40,12 @@ pub(super) enum Accesses<'a> {
 }
 
 impl<'a> Assumed<'a> {
-    /// Its windows in a file of `size_bytes`, in order.
-    pub(super) fn candidates(self, size_bytes: u64) -> Box<dyn Iterator<Item = Candidate<'a>> + 'a> {
+    /// Its windows in the file of `map`, in order.
+    pub(super) fn candidates(self, map: &'a ExtentMap) -> Box<dyn Iterator<Item = Candidate<'a>> + 'a> {
         match self {
-            Self::Traced(windows) => Box::new(traced::candidates(windows, size_bytes)),
-            Self::Bypass { window_bytes } => Box::new(bypass::candidates(window_bytes, size_bytes)),
-            Self::Whole { window_bytes } => Box::new(whole::candidates(window_bytes, size_bytes)),
+            Self::Traced(windows) => Box::new(traced::candidates(windows, map.size_bytes())),
+            Self::Bypass { window_bytes } => Box::new(bypass::candidates(window_bytes, map)),
+            Self::Whole { window_bytes } => Box::new(whole::candidates(window_bytes, map)),
         }
     }
 }

@@ -33,7 +33,7 @@ pub fn plan_file(file: FileFacts, map: &ExtentMap, assumed: Assumed<'_>, options
     let mut moves = Vec::new();
     let mut left_alone = BTreeMap::new();
     let (mut before, mut saved) = (0_u64, 0_u64);
-    for candidate in assumed.candidates(map.size_bytes()) {
+    for candidate in assumed.candidates(map) {
         let counted = counted(candidate.accesses, options);
         let window = cost(map, &counted(candidate.range), options);
         before = before.saturating_add(window);

@@ -11,7 +11,7 @@ use defrag::analysis::Hotness;
 use defrag::extents::WriteBack;
 use defrag::plan::{Mode, Plan, SkipReason};
 use defrag::scan::{Counts, ScanOptions, Scanner};
-use defrag::trace::{Trace, locate};
+use defrag::trace::{Located, Trace, locate};
 use indicatif::{ProgressBar, ProgressStyle};
 use units::ByteSize;
 
@@ -125,14 +125,10 @@ impl Choice {
         stop: &AtomicBool,
     ) -> Result<bool, Failure> {
         let trace = Trace::load(trace).map_err(Failure::input)?;
-        let mut roots = Vec::new();
-        for path in &self.paths {
-            let full = path.canonicalize();
-            roots.push(full.map_err(|error| Failure::input(format!("cannot look at {}: {error}", path.display())))?);
-        }
+        let roots = roots(&self.paths)?;
         let mut is_touched = vec![false; roots.len()];
         let accesses = trace.by_file();
-        for located in locate(&trace).map_err(|error| Failure::Machine(error.to_string()))? {
+        for located in located(&trace)? {
             let (path, now) = match located.now {
                 Ok(found) => found,
                 // Where it was is not known, so that it belongs to every choice of paths.
@@ -162,6 +158,19 @@ impl Choice {
         }
         Ok(false)
     }
+}
+
+/// The files and folders that traced files have to be, or lie under: their real paths.
+pub fn roots(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
+    let real = |path: &PathBuf| {
+        path.canonicalize().map_err(|error| Failure::input(format!("cannot look at {}: {error}", path.display())))
+    };
+    paths.iter().map(real).collect()
+}
+
+/// Where the files of a trace are now.
+pub fn located(trace: &Trace) -> Result<Vec<Located>, Failure> {
+    locate(trace).map_err(|error| Failure::Machine(error.to_string()))
 }
 
 fn watch(bar: &ProgressBar, stop: &AtomicBool, counts: &Counts, path: &Path) -> ControlFlow<()> {

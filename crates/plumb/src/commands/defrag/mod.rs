@@ -4,6 +4,7 @@ mod choice;
 mod run;
 mod scan;
 mod trace;
+mod verify;
 
 use clap::{Args, Subcommand};
 
@@ -35,6 +36,8 @@ enum Part {
     Run(run::RunArguments),
     /// Record which ranges of which files are read and written
     Trace(trace::TraceArguments),
+    /// Read what a trace has, and count the device's requests beside the prediction
+    Verify(verify::VerifyArguments),
 }
 
 /// Does it.
@@ -43,6 +46,7 @@ pub fn defrag(arguments: &DefragArguments) -> Done {
         Part::Scan(arguments) => scan::scan(arguments),
         Part::Run(arguments) => run::run(arguments),
         Part::Trace(arguments) => trace::trace(arguments),
+        Part::Verify(arguments) => verify::verify(arguments),
     }
 }
 
