@@ -250,7 +250,7 @@ proptest! {
 fn holes_cost_no_time() {
     let extent = |block: u64| Extent {
         logical: block * BLOCK,
-        physical: block % 7 << 20,
+        physical: (block % 7) << 20,
         length: BLOCK,
         flags: ExtentFlags::empty(),
     };

@@ -1,5 +1,7 @@
 //! The `plumb` command: the storage stack, from system call to flash cell.
 
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
 mod commands;
 mod failure;
 mod terminal;

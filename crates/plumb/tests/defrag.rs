@@ -162,7 +162,7 @@ fn a_run_does_what_the_dry_run_says_and_the_next_one_nothing() {
 #[test]
 fn a_budget_is_not_exceeded() {
     let scratch = Scratch::new();
-    let disk = match Disk::new(&scratch, "mkfs.xfs") {
+    let disk = match Disk::new(&scratch, "mkfs.ext4") {
         Ok(disk) => disk,
         Err(why) => return eprintln!("skipped: {why}"),
     };

@@ -68,7 +68,7 @@ impl Choice {
         stop: &AtomicBool,
     ) -> Result<Found, Failure> {
         let mode = self.mode()?;
-        if !READS_BYTES.contains(&self.readahead.0) || self.readahead.0 % 4096 != 0 {
+        if !READS_BYTES.contains(&self.readahead.0) || !self.readahead.0.is_multiple_of(4096) {
             return Err(Failure::input("--readahead is a multiple of 4KiB up to 1GiB, such as 128KiB"));
         }
         let readahead_bytes = self.readahead.0;
