@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
@@ -170,11 +171,16 @@ mod erased {
 }
 
 fn lock(file: &File, path: &Path) -> Result<(), JournalError> {
-    match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(()),
-        Err(rustix::io::Errno::WOULDBLOCK) => Err(JournalError::Busy { path: path.to_owned() }),
-        Err(errno) => Err(JournalError::Io { path: path.to_owned(), error: errno.into() }),
+    // A process that is just being started holds copies of its parent's files until it becomes another program.
+    const ATTEMPTS: u32 = 20;
+    const PAUSE: Duration = Duration::from_millis(10);
+    for _ in 1..ATTEMPTS {
+        match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
+            Err(rustix::io::Errno::WOULDBLOCK) => std::thread::sleep(PAUSE),
+            done => return done.map_err(|errno| JournalError::Io { path: path.to_owned(), error: errno.into() }),
+        }
     }
+    Err(JournalError::Busy { path: path.to_owned() })
 }
 
 type Contents = (Vec<FilePlan>, BTreeMap<(u64, u64), Moved>, u64);
