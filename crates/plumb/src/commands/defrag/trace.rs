@@ -26,7 +26,7 @@ const POLL: Duration = Duration::from_millis(50);
   plumb defrag trace --path /srv/db --out db.trace -- ./workload    (root)
   plumb defrag trace --pid 4711 --out db.trace                      (root; until Ctrl-C)
   plumb defrag trace --mount /srv --out srv.trace                   (root; until Ctrl-C)
-  strace -f -y -e trace=%file,%desc -o db.strace ./workload
+  strace -f -y -e trace=%desc,%process -o db.strace ./workload
   plumb defrag trace --from-strace db.strace --out db.trace
   plumb defrag trace --merge monday.trace tuesday.trace --out week.trace
 
