@@ -6,6 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::requests::RequestLimits;
+use crate::trace::Mounts;
 
 /// Why the limits are not known.
 #[derive(Debug, thiserror::Error)]
@@ -68,26 +69,8 @@ fn number(path: &Path) -> Result<u64, QueueError> {
     text.trim().parse().map_err(|_| QueueError::Number { path: path.to_owned() })
 }
 
-/// The device that the mount with `path` in it was made from: the last field but one after the `-`
-/// of the longest mount point that is a part of the path (proc_pid_mountinfo(5)).
+/// The device that the mount with `path` in it was made from.
 fn mount_source(path: &Path) -> Option<PathBuf> {
     let path = fs::canonicalize(path).ok()?;
-    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
-    let mut best: Option<(usize, PathBuf)> = None;
-    for line in mounts.lines() {
-        let Some((left, right)) = line.split_once(" - ") else { continue };
-        let Some(point) = left.split(' ').nth(4).map(unescape) else { continue };
-        let Some(source) = right.split(' ').nth(1).map(unescape) else { continue };
-        let depth = Path::new(&point).components().count();
-        // A later mount on the same point hides the earlier one.
-        if path.starts_with(&point) && best.as_ref().is_none_or(|(deepest, _)| depth >= *deepest) {
-            best = Some((depth, PathBuf::from(source)));
-        }
-    }
-    best.map(|(_, source)| source)
-}
-
-/// Blanks are `\040` there.
-fn unescape(text: &str) -> String {
-    text.replace("\\040", " ").replace("\\011", "\t").replace("\\012", "\n").replace("\\134", "\\")
+    Some(Mounts::now().ok()?.of(&path)?.source.clone())
 }

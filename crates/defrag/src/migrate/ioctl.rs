@@ -298,8 +298,9 @@ pub(super) fn inode_flags(file: &File) -> io::Result<u32> {
     Ok(argument[0])
 }
 
-/// `FS_IOC_GETVERSION`: the inode's generation.
-pub(super) fn generation(file: &File) -> io::Result<u32> {
+/// `FS_IOC_GETVERSION`: the inode's generation. The number names a `long`, but file systems write an `int`
+/// (`put_user((int __user *))` in fs/ext4/ioctl.c, fs/xfs/xfs_ioctl.c, fs/btrfs/ioctl.c); room for a long is given.
+pub(crate) fn generation(file: &File) -> io::Result<u32> {
     let mut argument = [0_u32; 2];
     // SAFETY: eight bytes of integers; the file is open while it is borrowed.
     unsafe { call(file.as_raw_fd(), FS_IOC_GETVERSION, &mut argument)? };

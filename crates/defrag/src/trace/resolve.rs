@@ -226,7 +226,7 @@ pub(super) fn identify(path: &Path) -> Option<FileId> {
 fn id_of(path: &Path, metadata: &Metadata) -> FileId {
     let file =
         OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOATIME).open(path);
-    let generation = file.ok().and_then(|file| sys::generation(&file).ok());
+    let generation = file.ok().and_then(|file| crate::migrate::generation(&file).ok());
     FileId { device: metadata.dev(), inode: metadata.ino(), generation }
 }
 

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-use rustix::ioctl::{self, Getter, Updater, opcode};
+use rustix::ioctl::{self, Updater, opcode};
 
 /// Longest handle (`MAX_HANDLE_SZ` of `linux/exportfs.h`).
 const MAX_HANDLE_BYTES: usize = 128;
@@ -60,16 +60,6 @@ impl Handle {
         // SAFETY: the kernel has just given this descriptor, and nobody else has it.
         Ok(File::from(unsafe { OwnedFd::from_raw_fd(result) }))
     }
-}
-
-/// The generation of an open file's inode (`FS_IOC_GETVERSION` of `linux/fs.h`).
-pub fn generation(file: &File) -> io::Result<u32> {
-    // The number names a `long`, but file systems write an `int` (put_user((int __user *)) in
-    // fs/ext4/ioctl.c, fs/xfs/xfs_ioctl.c, fs/btrfs/ioctl.c); room for a long is given.
-    const GETVERSION: ioctl::Opcode = opcode::read::<libc::c_long>(b'v', 1);
-    // SAFETY: the kernel writes at most a `long`, of which any bits are valid.
-    let value = unsafe { ioctl::ioctl(file, Getter::<GETVERSION, [u32; 2]>::new())? };
-    Ok(value[0])
 }
 
 /// `struct xfs_bulkstat_req` of `xfs/xfs_fs.h` for one inode: the header and as much of
