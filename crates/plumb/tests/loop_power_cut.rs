@@ -320,8 +320,7 @@ impl Cuts {
             self.survived += loss.survived;
         });
         self.rig.unmount();
-        let ready = self.rig.wait_line(seen, "ready at ");
-        self.rig.device = loop_rig::device_of(&ready);
+        self.rig.wait_ready(seen);
     }
 
     /// The kernel recovers, what was synchronised is there, and the checker is content.

@@ -70,6 +70,8 @@ pub struct Rig {
     lines: Lines,
     /// `/dev/loopN`.
     pub device: PathBuf,
+    /// What the kernel counts each attachment of a disk by.
+    sequence: Option<String>,
     mounts: Vec<PathBuf>,
 }
 
@@ -94,10 +96,17 @@ impl Rig {
         let lines = Lines::default();
         collect(server.stderr.take().unwrap(), &lines);
         collect(server.stdout.take().unwrap(), &lines);
-        let mut rig = Self { folder, server: Some(server), lines, device: PathBuf::new(), mounts: Vec::new() };
-        let ready = rig.wait_line(0, "ready at ");
-        rig.device = device_of(&ready);
+        let (device, mounts) = (PathBuf::new(), Vec::new());
+        let mut rig = Self { folder, server: Some(server), lines, device, sequence: None, mounts };
+        rig.wait_ready(0);
         rig
+    }
+
+    /// Waits until the server says where its device is, from its `from`th line on.
+    #[track_caller]
+    pub fn wait_ready(&mut self, from: usize) {
+        self.device = device_of(&self.wait_line(from, "ready at "));
+        self.sequence = self.attribute("diskseq");
     }
 
     /// Waits for a line that begins so, from the `from`th line on.
@@ -239,8 +248,14 @@ impl Rig {
 
     /// Whether the device is still attached to something.
     pub fn is_attached(&self) -> bool {
-        let name = self.device.file_name().unwrap();
-        Path::new("/sys/block").join(name).join("loop/backing_file").exists()
+        // The number alone does not tell: another test's server takes it as soon as it is free.
+        self.attribute("loop/backing_file").is_some() && self.attribute("diskseq") == self.sequence
+    }
+
+    /// What the kernel tells of the loop device, if it has one of this number.
+    fn attribute(&self, name: &str) -> Option<String> {
+        let device = self.device.file_name()?;
+        fs::read_to_string(Path::new("/sys/block").join(device).join(name)).ok()
     }
 }
 
@@ -279,7 +294,7 @@ fn collect(stream: impl std::io::Read + Send + 'static, lines: &Lines) {
 }
 
 /// The device in a line `ready at /dev/loopN; …`.
-pub fn device_of(ready: &str) -> PathBuf {
+fn device_of(ready: &str) -> PathBuf {
     ready.trim_start_matches("ready at ").split(';').next().unwrap().into()
 }
 
