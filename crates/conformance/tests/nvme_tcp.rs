@@ -229,7 +229,7 @@ serve plain --device samsung-980pro-1tb --set initial.fill=0 --set lba=4096 --nv
 need attach-plain attach nqn.2014-08.org.example:plain
 port=4420
 need attach-ssd attach $ssd --hdr-digest --data-digest
-fio_size=64m
+fio_size=64m limit_s=600
 conventional_filesystems $(fabric $ssd) ext4 xfs btrfs f2fs
 zoned_filesystems $(fabric $nqn) $(fabric nqn.2014-08.org.example:plain) {file_systems}
 check detach nvme disconnect-all
