@@ -2,9 +2,12 @@
 #![allow(clippy::unwrap_used)]
 
 mod disk;
+#[path = "disk/layout.rs"]
+mod layout;
 
 use disk::{Disk, System};
 use plumb_defrag::ByteRange;
+use plumb_defrag::migrate::{FileMover, MoveOptions, Unlimited};
 use plumb_defrag::trace::TraceError;
 use plumb_defrag::verify::{Replay, VerifyError, replay};
 
@@ -65,6 +68,58 @@ fn as_predicted_on_xfs() {
 #[test]
 fn as_predicted_on_btrfs() {
     as_predicted_on(System::Btrfs);
+}
+
+/// Blocks that lie right before the ones that they follow in the file, as files punched and refilled have them here and
+/// there: the kernel merges these too.
+#[test]
+fn blocks_in_reverse_on_ext4_are_as_predicted() {
+    if disk::skipped(System::Ext4) {
+        return;
+    }
+    const BLOCK: u64 = 4096;
+    const BLOCKS_A_READ: u64 = READ / BLOCK;
+    let disk = Disk::new(System::Ext4);
+    let path = disk.path("reversed");
+    let content = disk::Dice(7).bytes(SIZE as usize);
+    // By turns a read's blocks lie in reverse, each for itself, in reverse but for every fourth, and in swapped pairs.
+    let place = |block: u64| {
+        let (read, within) = (block / BLOCKS_A_READ, block % BLOCKS_A_READ);
+        let reversed = BLOCKS_A_READ - 1 - within;
+        match read % 4 {
+            0 => reversed,
+            1 => 2 * within,
+            2 => 2 * BLOCKS_A_READ - 1 - within - within / 4,
+            _ => within ^ 1,
+        }
+    };
+    let requests = [1, BLOCKS_A_READ, 4, BLOCKS_A_READ / 2];
+    let places: Vec<_> = (0..SIZE / BLOCK)
+        .map(|block| {
+            let range = ByteRange { start: block * BLOCK, end: (block + 1) * BLOCK };
+            (range, (block / BLOCKS_A_READ * 3 * BLOCKS_A_READ + place(block)) * BLOCK)
+        })
+        .collect();
+    layout::arranged(&path, &content, &places);
+
+    let files = [Replay { path: path.clone(), ranges: reads(SIZE / READ) }];
+    let before = match replay(&files, &mut |_| true) {
+        Err(VerifyError::Trace(error @ TraceError::Unavailable { .. })) => {
+            println!("skipped: {error}");
+            return;
+        }
+        verified => verified.unwrap(),
+    };
+    let expected: u64 = (0..SIZE / READ).map(|read| requests[(read % 4) as usize]).sum();
+    assert!(before.is_as_predicted() && before.total().issued == expected, "{expected} expected\n{before}");
+
+    // All of it, moved in one piece: a request for each read.
+    let mut mover = FileMover::open(&path, None, &MoveOptions::default()).unwrap();
+    mover.migrate(ByteRange { start: 0, end: SIZE }, &mut Unlimited).unwrap();
+    drop(mover);
+    let after = replay(&files, &mut |_| true).unwrap();
+    assert!(after.is_as_predicted() && after.total().issued == SIZE / READ, "{after}");
+    assert_eq!(std::fs::read(&path).unwrap(), content);
 }
 
 #[test]

@@ -16,7 +16,7 @@ pub struct Piece {
 
 impl Piece {
     /// Whether `next` carries on where this ends, in the file and on the device.
-    pub(super) fn continues(&self, next: &Self) -> bool {
+    fn continues(&self, next: &Self) -> bool {
         self.range.end == next.range.start && self.physical.checked_add(self.range.len()) == Some(next.physical)
     }
 }

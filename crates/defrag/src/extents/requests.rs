@@ -3,8 +3,11 @@
 use serde::{Deserialize, Serialize};
 
 use super::extent::ExtentKind;
-use super::map::{ExtentMap, Piece};
+use super::map::ExtentMap;
 use crate::ByteRange;
+
+/// What a segment of memory holds at least.
+const PAGE_BYTES: u64 = 4096;
 
 /// Which way the bytes go.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
@@ -33,50 +36,79 @@ impl Default for RequestLimits {
 }
 
 impl RequestLimits {
-    /// The limit where no two pages of memory are neighbours, so that each is a segment of its own.
+    /// The longest request where no two pages of memory are neighbours, so that each is a segment of its own.
     ///
-    /// Requests up to this size are predicted exactly; between it and `max_bytes` the count depends
-    /// on how the memory happened to be allocated (`bio_split_io_at`, block/blk-merge.c).
+    /// Up to this length the count is exact, whatever the memory. Beyond, a buffer of huge pages, or large folios in
+    /// the page cache, may take fewer requests, down to one for `max_bytes` (`bio_split_io_at`, block/blk-merge.c).
     pub fn certain_bytes(&self) -> u64 {
-        self.max_bytes.min(u64::from(self.max_segments).saturating_mul(4096)).max(512)
+        self.max_bytes.min(u64::from(self.max_segments).saturating_mul(PAGE_BYTES)).max(512)
     }
 
-    /// Requests for `length` contiguous bytes.
+    /// Requests for `length` contiguous bytes, whatever the memory.
     pub fn split(&self, length: u64) -> u64 {
-        length.div_ceil(self.max_bytes.max(512))
+        length.div_ceil(self.certain_bytes())
     }
 }
 
 /// Requests that one access to `range` makes of the device, where nothing of it is in the page cache.
 ///
 /// Each piece is at least one request, a piece longer than a request several; holes, inline and delayed
-/// extents are none. Stretches that follow each other on the device merge in the plug of the
-/// system call (`blk_attempt_plug_merge`, block/blk-merge.c), shared or not. An encoded extent counts as one.
+/// extents are none. A piece that lies right behind the one before it on the device, or right before it, merges with
+/// it in the plug of the system call, where only the newest request is looked at (`blk_attempt_plug_merge` and
+/// `blk_attempt_bio_merge`, block/blk-merge.c), shared or not, and whatever lies between the two in the file. An encoded
+/// extent counts as one. An I/O scheduler may merge more than that.
 pub fn requests(map: &ExtentMap, range: ByteRange, limits: &RequestLimits, direction: Direction) -> u64 {
     let mut count = 0_u64;
-    let mut open: Option<Piece> = None;
-    let close = |open: &mut Option<Piece>| open.take().map_or(0, |piece| limits.split(piece.range.len()));
+    let mut newest: Option<Plugged> = None;
     for piece in map.pieces(range) {
-        let reaches = match piece.kind {
-            ExtentKind::Data | ExtentKind::Shared => true,
-            ExtentKind::Unwritten => direction == Direction::Write,
+        match piece.kind {
+            ExtentKind::Data | ExtentKind::Shared => {}
+            ExtentKind::Unwritten if direction == Direction::Write => {}
             ExtentKind::Encoded => {
                 count += 1;
-                false
+                newest = None;
+                continue;
             }
-            ExtentKind::Delayed | ExtentKind::Inline | ExtentKind::Unknown => false,
-        };
-        if !reaches {
-            count += close(&mut open);
-            continue;
+            // No bio, so that the plug stays as it is.
+            ExtentKind::Unwritten | ExtentKind::Delayed | ExtentKind::Inline | ExtentKind::Unknown => continue,
         }
-        match &mut open {
-            Some(run) if run.continues(&piece) => run.range.end = piece.range.end,
-            _ => {
-                count += close(&mut open);
-                open = Some(piece);
-            }
+        let next = Plugged { physical: piece.physical, length: piece.range.len() };
+        if newest.as_mut().is_none_or(|request| !request.merge(&next, limits)) {
+            count += limits.split(next.length);
+            newest = next.last(limits);
         }
     }
-    count + close(&mut open)
+    count
+}
+
+/// The newest request of a plug.
+struct Plugged {
+    physical: u64,
+    length: u64,
+}
+
+impl Plugged {
+    /// Takes `next` in, if it lies right behind (a back merge) or right before (a front merge), and both are no longer
+    /// than one request. A longer one is split before it is looked at, and its first part fills a request.
+    fn merge(&mut self, next: &Self, limits: &RequestLimits) -> bool {
+        let length = self.length.saturating_add(next.length);
+        if length > limits.certain_bytes() {
+            return false;
+        }
+        if self.physical.checked_add(self.length) == Some(next.physical) {
+            self.length = length;
+            return true;
+        }
+        if next.physical.checked_add(next.length) == Some(self.physical) {
+            (self.physical, self.length) = (next.physical, length);
+            return true;
+        }
+        false
+    }
+
+    /// The last of the requests that it is split into.
+    fn last(&self, limits: &RequestLimits) -> Option<Self> {
+        let before = limits.split(self.length).checked_sub(1)?.checked_mul(limits.certain_bytes())?;
+        Some(Self { physical: self.physical.checked_add(before)?, length: self.length.checked_sub(before)? })
+    }
 }

@@ -31,7 +31,8 @@ pub struct Move {
     pub range: ByteRange,
     /// Pieces it lies in now; a donor with as many is no gain.
     pub pieces: u32,
-    /// Requests that the assumed I/O which touches this range takes now, all of its repetitions together.
+    /// Requests that the assumed I/O which touches this range takes, all of its repetitions together, once the moves
+    /// before it in the same window are made.
     pub requests_before: u64,
     /// The same once this range is one piece.
     pub requests_after: u64,
@@ -82,4 +83,12 @@ impl FilePlan {
     pub fn saved(&self) -> u64 {
         self.moves.iter().map(Move::saved).sum()
     }
+}
+
+/// Requests of `before` that are left after `moves`.
+pub(super) fn requests_after(before: u64, moves: &[Move]) -> u64 {
+    // A move that is made although it saves nothing may cost a merge.
+    let change = |to_move: &Move| i128::from(to_move.requests_after) - i128::from(to_move.requests_before);
+    let after = i128::from(before) + moves.iter().map(change).sum::<i128>();
+    u64::try_from(after.max(0)).unwrap_or(u64::MAX)
 }

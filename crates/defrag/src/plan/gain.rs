@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::assumed::{Accesses, Assumed, Candidate};
-use super::file::{FileFacts, FilePlan, LeftAlone, Move};
+use super::file::{FileFacts, FilePlan, LeftAlone, Move, requests_after};
 use super::skip::SkipReason;
 use crate::ByteRange;
 use crate::analysis::Touch;
@@ -27,37 +27,66 @@ impl Default for PlanOptions {
     }
 }
 
+/// Times that the ranges of one window are gone through. Each but the first is for what the one before it changed, so that
+/// two are enough unless pieces of several ranges lie in each other's way.
+const MAX_ROUNDS: usize = 16;
+
 /// The plan for one file: each range that `assumed` touches, that holds nothing but movable data,
 /// that lies in several pieces, and that takes fewer requests once it is one.
 pub fn plan_file(file: FileFacts, map: &ExtentMap, assumed: Assumed<'_>, options: &PlanOptions) -> FilePlan {
     let mut moves = Vec::new();
     let mut left_alone = BTreeMap::new();
-    let (mut before, mut saved) = (0_u64, 0_u64);
+    let mut before = 0_u64;
     for candidate in assumed.candidates(map) {
         let counted = counted(candidate.accesses, options);
         let window = cost(map, &counted(candidate.range), options);
         before = before.saturating_add(window);
-        let first_move = moves.len();
-        for run in movable_runs(map, &candidate, file.block_bytes, options) {
-            let touches = counted(run.range);
-            let to_move = gain(map, run, &touches, options);
-            if to_move.saved() > 0 || candidate.regardless {
-                saved = saved.saturating_add(to_move.saved());
-                moves.push(to_move);
-            }
-        }
-        if moves.len() > first_move || map.piece_count(candidate.range) > 1 {
+        let runs = movable_runs(map, &candidate, file.block_bytes, options);
+        let of_window = chosen(map, runs, &counted, candidate.regardless, options);
+        if !of_window.is_empty() || map.piece_count(candidate.range) > 1 {
             note_left_alone(map, candidate.range, options, &mut left_alone);
         }
+        moves.extend(of_window);
     }
     FilePlan {
         pieces: map.piece_count(map.whole()),
         requests_before: before,
-        requests_after: before.saturating_sub(saved),
+        requests_after: requests_after(before, &moves),
         moves,
         left_alone: left_alone.into_iter().map(|(reason, bytes)| LeftAlone { reason, bytes }).collect(),
         file,
     }
+}
+
+/// The runs of one window that are worth moving; all of them, if that does not matter.
+///
+/// Each is looked at as if those chosen before it were moved: a request that covers several of them, and what lies
+/// between, may merge pieces of one with pieces of another, so that what each saves by itself would not add up.
+fn chosen(
+    map: &ExtentMap,
+    mut runs: Vec<Run>,
+    counted: &dyn Fn(ByteRange) -> Vec<Touch>,
+    regardless: bool,
+    options: &PlanOptions,
+) -> Vec<Move> {
+    let mut chosen: Vec<Move> = Vec::new();
+    for _ in 0..MAX_ROUNDS {
+        let (runs_before, mut latest) = (runs.len(), Vec::new());
+        runs.retain(|run| {
+            let to_move = gain(map, run, (&chosen, &latest), &counted(run.range), options);
+            let is_chosen = to_move.saved() > 0 || regardless;
+            if is_chosen {
+                latest.push(to_move);
+            }
+            !is_chosen
+        });
+        chosen.extend(latest);
+        chosen.sort_by_key(|to_move| to_move.range);
+        if runs.is_empty() || runs.len() == runs_before {
+            break;
+        }
+    }
+    chosen
 }
 
 /// The accesses that count, by the range that they touch.
@@ -108,11 +137,15 @@ fn aligned(range: ByteRange, block_bytes: u64, size_bytes: u64) -> ByteRange {
     ByteRange { start: range.start / block_bytes * block_bytes, end: end.min(size_bytes) }
 }
 
-/// What moving `run` saves of `touches`, which all touch it.
-fn gain(map: &ExtentMap, run: Run, touches: &[Touch], options: &PlanOptions) -> Move {
+/// What moving `run` saves of `touches`, which all touch it, once those that are `chosen` are moved: two lists, each in the
+/// order of the file.
+fn gain(map: &ExtentMap, run: &Run, chosen: (&[Move], &[Move]), touches: &[Touch], options: &PlanOptions) -> Move {
     let start = touches.iter().map(|touch| touch.range.start).fold(run.range.start, u64::min);
     let end = touches.iter().map(|touch| touch.range.end).fold(run.range.end, u64::max);
-    let now = map.slice(ByteRange { start, end });
+    let span = ByteRange { start, end };
+    let mut ranges: Vec<ByteRange> = within(chosen.0, span).chain(within(chosen.1, span)).collect();
+    ranges.sort_unstable();
+    let now = moved(&map.slice(span), &ranges);
     let then = moved(&now, &[run.range]);
     Move {
         range: run.range,
@@ -120,6 +153,13 @@ fn gain(map: &ExtentMap, run: Run, touches: &[Touch], options: &PlanOptions) -> 
         requests_before: cost(&now, touches, options),
         requests_after: cost(&then, touches, options),
     }
+}
+
+/// The parts of the moves that lie in `span`.
+fn within(moves: &[Move], span: ByteRange) -> impl Iterator<Item = ByteRange> {
+    let first = moves.partition_point(|to_move| to_move.range.end <= span.start);
+    let rest = moves.get(first..).unwrap_or_default().iter();
+    rest.map_while(move |to_move| to_move.range.intersection(&span))
 }
 
 /// Adds what of a split window may not be moved, by reason.

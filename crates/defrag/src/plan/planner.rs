@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::file::{FilePlan, LeftAlone, Move};
+use super::file::{FilePlan, LeftAlone, Move, requests_after};
 use super::mode::Mode;
 use super::skip::{SkipReason, SkippedFile};
 
@@ -174,8 +174,9 @@ impl Planner {
             totals.moves += file.moves.len() as u64;
             totals.bytes_to_move = totals.bytes_to_move.saturating_add(file.bytes());
         }
-        let saved = files.iter().map(FilePlan::saved).fold(0, u64::saturating_add);
-        totals.requests_after = totals.requests_before.saturating_sub(saved);
+        let sum = |of: fn(&FilePlan) -> u64| files.iter().map(of).fold(0, u64::saturating_add);
+        let untouched = totals.requests_before.saturating_sub(sum(|file| file.requests_before));
+        totals.requests_after = untouched.saturating_add(sum(|file| file.requests_after));
         Plan { mode: self.mode, totals, files, skipped: self.skipped, skipped_by_reason: self.skipped_by_reason }
     }
 
@@ -227,7 +228,7 @@ fn keep(file: &mut FilePlan, kept: &[usize], reason: SkipReason) {
     let bytes_before = file.bytes();
     let mut places = chosen.into_iter();
     file.moves.retain(|_| places.next().unwrap_or(false));
-    file.requests_after = file.requests_before.saturating_sub(file.saved());
+    file.requests_after = requests_after(file.requests_before, &file.moves);
     let bytes = bytes_before - file.bytes();
     if bytes > 0 {
         file.left_alone.push(LeftAlone { reason, bytes });
