@@ -17,6 +17,7 @@ pub mod plan;
 mod range;
 pub mod run;
 pub mod scan;
+pub mod study;
 pub mod trace;
 pub mod verify;
 

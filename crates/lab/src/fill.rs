@@ -10,7 +10,7 @@ use crate::report::{
 };
 use crate::results::{DirectionResult, Latency, RunResult};
 use crate::run::{Inputs, LabError};
-use crate::spec::{Experiment, HeatMap, Plot, Point, Spec, short_key};
+use crate::spec::{Experiment, HeatMap, HostKind, Plot, Point, Spec, short_key};
 use crate::summary::{self, PointSummary};
 
 const PERCENTILES: [f64; 6] = [50.0, 90.0, 95.0, 99.0, 99.9, 99.99];
@@ -53,7 +53,8 @@ pub fn report_data(
 
 fn devices(experiment: &Experiment, points: &[Point]) -> Result<Vec<DeviceData>, LabError> {
     let mut devices: Vec<DeviceData> = Vec::new();
-    for point in points {
+    // Under the kernel of this machine there is no profile to describe.
+    for point in points.iter().filter(|point| point.spec.stack.host != HostKind::Live) {
         if devices.iter().all(|device| device.name != point.spec.stack.device) {
             let device = Inputs::device(&point.spec, &experiment.folder)?;
             devices.push(DeviceData {

@@ -19,6 +19,6 @@ pub mod truth;
 pub mod validate;
 
 pub use run::{
-    Batch, LabError, LinuxHostError, Observer, PlannedRun, PoolOptions, PoolOutcome, Quiet, Shard, commands_of_run,
-    execute, finished, plan,
+    Batch, LabError, LinuxHostError, Observer, PlannedRun, PoolOptions, PoolOutcome, Quiet, Shard, StudyHostError,
+    commands_of_run, execute, finished, plan,
 };

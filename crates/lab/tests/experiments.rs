@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use plumb_lab::quantity::{Effect, Quantity, Values};
 use plumb_lab::results::Store;
 use plumb_lab::spec::{Experiment, Override};
-use plumb_lab::{Batch, LabError, LinuxHostError, PoolOptions, Quiet, Shard, execute, finished, plan};
+use plumb_lab::{Batch, LabError, LinuxHostError, PoolOptions, Quiet, Shard, StudyHostError, execute, finished, plan};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments")
@@ -42,6 +42,7 @@ fn every_experiment_can_be_planned() {
             Err(LabError::Linux(why @ (LinuxHostError::Guest(_) | LinuxHostError::NoFio { .. }))) => {
                 println!("skipped: {}: {why}", path.display());
             }
+            Err(LabError::Study(why @ StudyHostError::Guest(_))) => println!("skipped: {}: {why}", path.display()),
             Err(error) => panic!("{}: {error}", path.display()),
         }
         let spec = &experiment.spec;

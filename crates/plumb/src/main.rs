@@ -58,6 +58,9 @@ enum Command {
     /// Look after the connection of `plumb serve --loop`
     #[command(hide = true)]
     FuseWatchdog(commands::fuse_watchdog::FuseWatchdogArguments),
+    /// A cell of the fragmentation study, in a folder of its own file system
+    #[command(hide = true)]
+    DefragStudy(commands::defrag_study::DefragStudyArguments),
 }
 
 fn main() -> ExitCode {
@@ -76,6 +79,7 @@ fn main() -> ExitCode {
         Command::Man(arguments) => commands::man::man(&arguments, Arguments::command()),
         Command::LinuxGuest => commands::linux::guest(),
         Command::FuseWatchdog(arguments) => commands::fuse_watchdog::fuse_watchdog(&arguments),
+        Command::DefragStudy(arguments) => commands::defrag_study::defrag_study(&arguments),
     };
     match done {
         Ok(code) => code,

@@ -136,7 +136,7 @@ unsafe fn call<T>(fd: RawFd, request: libc::Ioctl, argument: &mut T) -> io::Resu
 ///
 /// Positions and counts are in file system blocks. Returns the blocks that were moved, even when the call failed
 /// in between.
-pub(super) fn move_extents(
+pub(crate) fn move_extents(
     file: &File,
     donor: &File,
     start: u64,

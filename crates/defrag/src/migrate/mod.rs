@@ -36,7 +36,7 @@ pub use donor::{Donor, Offer};
 pub use error::MigrateError;
 pub use ext4::Ext4MoveExtents;
 pub use facts::{Facts, FileSystem};
-pub(crate) use ioctl::generation;
+pub(crate) use ioctl::{generation, move_extents};
 pub use mover::{FileMover, MoveOptions, Moved, refusal};
 pub use pace::{Pace, Stop, Unlimited};
 pub use refusals::Refusal;

@@ -11,15 +11,15 @@ use workload::fio::JobFile;
 use workload::fio::parse::Source;
 use workload::replay::{Align, Fit, Pace, Placement, ReadOptions, ReplayOptions, Speed, TraceReader};
 
-use super::{LabError, LinuxHostError, LinuxWorkload};
+use super::{LabError, LinuxHostError, LinuxWorkload, StudyInput};
 use crate::device::{Described, describe, leaves};
 use crate::spec::{HostKind, Override, Replay, ReplayMode, Spec, hash_document, value_text};
 
 /// A device profile and a workload.
 #[derive(Clone, Debug)]
 pub struct Inputs {
-    /// The device.
-    pub profile: Profile,
+    /// The device, where it is a modelled one.
+    pub profile: Option<Profile>,
     /// What runs on it.
     pub workload: WorkloadInput,
     digest: String,
@@ -32,6 +32,8 @@ pub enum WorkloadInput {
     Fio(JobFile),
     /// fio jobs for the real fio under a real kernel.
     Linux(Box<LinuxWorkload>),
+    /// A cell of the fragmentation study, under a real kernel.
+    Study(Box<StudyInput>),
     /// A block trace, read while it is replayed.
     Trace {
         /// The file.
@@ -50,11 +52,18 @@ impl Inputs {
             let option = "stack.filesystem".to_owned();
             return Err(LinuxHostError::ModelOption { option, what: "file systems" }.into());
         }
-        let device = Self::device(spec, folder)?;
         let mut hasher = blake3::Hasher::new();
         hasher.update(env!("CARGO_PKG_VERSION").as_bytes());
+        if spec.stack.host == HostKind::Live {
+            let workload = WorkloadInput::Study(Box::new(StudyInput::read(spec, folder, &mut hasher)?));
+            return Ok(Self { profile: None, workload, digest: digest(&hasher) });
+        }
+        let device = Self::device(spec, folder)?;
         hasher.update(hash_document(&device.document).as_bytes());
         let workload = match (&spec.workload.trace, &spec.workload.fio_file, &spec.workload.fio) {
+            _ if spec.workload.defrag.is_some() => {
+                WorkloadInput::Study(Box::new(StudyInput::read(spec, folder, &mut hasher)?))
+            }
             _ if spec.stack.host == HostKind::Linux => {
                 WorkloadInput::Linux(Box::new(LinuxWorkload::read(spec, folder, &mut hasher)?))
             }
@@ -69,7 +78,13 @@ impl Inputs {
                 jobs(spec, "workload.fio", text.as_bytes(), &mut hasher)?
             }
         };
-        Ok(Self { profile: device.profile, workload, digest: hasher.finalize().to_hex()[..32].to_owned() })
+        Ok(Self { profile: Some(device.profile), workload, digest: digest(&hasher) })
+    }
+
+    /// The modelled device.
+    pub fn profile(&self) -> Result<&Profile, LabError> {
+        let message = || "host = \"live\" has no modelled device; write host = \"model\" or \"linux\"".to_owned();
+        self.profile.as_ref().ok_or_else(|| LabError::Unfit { message: message() })
     }
 
     /// The device that `spec` names, with its changes.
@@ -83,6 +98,10 @@ impl Inputs {
     pub fn digest(&self) -> &str {
         &self.digest
     }
+}
+
+fn digest(hasher: &blake3::Hasher) -> String {
+    hasher.finalize().to_hex()[..32].to_owned()
 }
 
 fn unreadable(path: &Path, source: std::io::Error) -> LabError {

@@ -6,6 +6,7 @@ mod linux_host;
 mod pool;
 mod simulate;
 mod stories;
+mod study;
 
 use std::sync::Arc;
 
@@ -18,6 +19,7 @@ pub use inputs::{Inputs, WorkloadInput};
 pub use linux_host::{LinuxHostError, LinuxWorkload};
 pub use pool::{Batch, Observer, PoolOptions, PoolOutcome, Quiet, Shard, execute, finished};
 pub(crate) use simulate::{simulate, simulate_recorded};
+pub use study::{StudyHostError, StudyInput};
 
 /// One run to do: a point under a seed.
 #[derive(Clone, Debug)]
@@ -76,6 +78,9 @@ pub enum LabError {
     /// A run under a real kernel cannot be, or went wrong.
     #[error(transparent)]
     Linux(#[from] LinuxHostError),
+    /// A cell of the fragmentation study cannot be run, or went wrong.
+    #[error(transparent)]
+    Study(#[from] StudyHostError),
     /// Workload and stack do not fit.
     #[error("{message}")]
     Unfit {
@@ -102,6 +107,10 @@ pub fn commands_of_run(
 ) -> Result<(RunResult, Vec<ssd::command_log::CommandRecord>, u64), LabError> {
     match &run.inputs.workload {
         WorkloadInput::Linux(workload) => linux_host::run_logged(run, workload, capacity, &|| false),
+        WorkloadInput::Study(_) => {
+            let message = "commands are logged of fio jobs and traces, and not of workload.defrag".to_owned();
+            Err(LabError::Unfit { message })
+        }
         WorkloadInput::Fio(_) | WorkloadInput::Trace { .. } => simulate::simulate_logged(run, capacity),
     }
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::results::{ResultError, RunResult, Store};
 
-use super::{LabError, PlannedRun, WorkloadInput, linux_host, simulate};
+use super::{LabError, PlannedRun, WorkloadInput, linux_host, simulate, study};
 
 /// Shard `index` of `count`, from 1: every `count`-th run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,6 +148,7 @@ pub fn execute(batches: &[Batch<'_>], options: PoolOptions<'_>) -> Vec<Result<Po
             let progress = |fraction| options.observer.progress(item.position, label.trim_start(), fraction);
             let result = match &item.run.inputs.workload {
                 WorkloadInput::Linux(workload) => linux_host::run(item.run, workload, &halted),
+                WorkloadInput::Study(input) => study::run(item.run, input, &halted),
                 _ => simulate(item.run, &progress, &halted),
             };
             let done = result.and_then(|result| {

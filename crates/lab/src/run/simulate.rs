@@ -122,7 +122,7 @@ fn play(
             }
             replayed(&started.finish()?)
         }
-        WorkloadInput::Linux(_) => {
+        WorkloadInput::Linux(_) | WorkloadInput::Study(_) => {
             return Err(LabError::Unfit { message: "a run under Linux is not simulated".to_owned() });
         }
     };
@@ -169,7 +169,7 @@ fn build(
         (Contents::Auto | Contents::None, _) => ssd::Contents::None,
     };
     let options = BuildOptions { contents, seed: Some(run.seed), ..BuildOptions::default() };
-    let mut device = run.inputs.profile.build(&options)?;
+    let mut device = run.inputs.profile()?.build(&options)?;
     device.set_recorder(recorder.clone());
     if let Some(log) = log {
         device = log.wrap(device);

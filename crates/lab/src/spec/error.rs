@@ -50,7 +50,7 @@ pub enum SpecError {
         part: String,
     },
     /// None or several of the workload kinds.
-    #[error("[workload] names none or several workloads; give exactly one of `fio`, `fio_file`, `trace`")]
+    #[error("[workload] names none or several workloads; give exactly one of `fio`, `fio_file`, `trace`, `defrag`")]
     WorkloadChoice,
     /// No repeats.
     #[error("run.repeats is 0, so nothing would run; set it to 1 or more")]

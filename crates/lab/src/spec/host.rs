@@ -1,5 +1,7 @@
 //! The host of an experiment: Plumb's model of it, or a real Linux kernel.
 
+use std::path::PathBuf;
+
 use linux::FrontEnd;
 use serde::{Deserialize, Serialize};
 use units::ByteSize;
@@ -14,6 +16,34 @@ pub enum HostKind {
     /// A real Linux kernel in virtual time, and the real fio. What it computes
     /// takes no time: processor time is the model's alone.
     Linux,
+    /// The kernel that runs this machine, on a loop device, on the wall clock. For
+    /// `workload.defrag`; needs root.
+    Live,
+}
+
+/// The loop device under `host = "live"`, and what is made on it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct LiveHost {
+    /// Its size; the file behind it is sparse.
+    pub size: ByteSize,
+    /// Where that file is made; the folder for temporary files when empty.
+    pub folder: PathBuf,
+    /// Words for `mkfs`, separated by white space.
+    pub mkfs_options: String,
+    /// Options for `mount`, separated by commas.
+    pub mount_options: String,
+}
+
+impl Default for LiveHost {
+    fn default() -> Self {
+        Self {
+            size: ByteSize(2 << 30),
+            folder: PathBuf::new(),
+            mkfs_options: String::new(),
+            mount_options: String::new(),
+        }
+    }
 }
 
 /// Settings of the real kernel and what stands around it.

@@ -20,7 +20,7 @@ use units::Nanos;
 
 pub use derived::{Derived, Form, HeatMap, Interference};
 pub use error::SpecError;
-pub use host::{HostKind, LinuxHost};
+pub use host::{HostKind, LinuxHost, LiveHost};
 pub use overrides::Override;
 pub use sweep::{Point, short_key, value_text};
 
@@ -78,13 +78,17 @@ pub struct Stack {
     /// Which host runs above the device.
     #[serde(default)]
     pub host: HostKind,
-    /// What lies on the device under `host = "linux"`: the jobs run in it.
+    /// What lies on the device under `host = "linux"` and `"live"`: the jobs run in it.
     #[serde(default)]
     pub filesystem: FileSystem,
     /// More about the real kernel, under `host = "linux"`.
     #[serde(default)]
     pub linux: LinuxHost,
-    /// A built-in profile's name, or the path of a profile (ends in `.toml`).
+    /// The loop device, under `host = "live"`.
+    #[serde(default)]
+    pub live: LiveHost,
+    /// A built-in profile's name, or the path of a profile (ends in `.toml`); `loop`
+    /// under `host = "live"`.
     pub device: String,
     /// Changes to the device profile, by dotted path into the profile.
     #[serde(default)]
@@ -133,7 +137,7 @@ pub enum Contents {
     Memory,
 }
 
-/// What runs: exactly one of `fio`, `fio_file`, `trace`.
+/// What runs: exactly one of `fio`, `fio_file`, `trace`, `defrag`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Workload {
@@ -146,6 +150,10 @@ pub struct Workload {
     /// A block trace, relative to the spec.
     #[serde(default)]
     pub trace: Option<PathBuf>,
+    /// Files in pieces, a tool that defragments them, and I/O to them, in a file
+    /// system of a real kernel.
+    #[serde(default)]
+    pub defrag: Option<defrag::study::Cell>,
     /// How to replay the trace.
     #[serde(default)]
     pub replay: Replay,
@@ -330,7 +338,8 @@ impl Experiment {
 
     fn check(&self) -> Result<(), SpecError> {
         let workload = &self.spec.workload;
-        let given = [workload.fio.is_some(), workload.fio_file.is_some(), workload.trace.is_some()];
+        let given =
+            [workload.fio.is_some(), workload.fio_file.is_some(), workload.trace.is_some(), workload.defrag.is_some()];
         if given.iter().filter(|given| **given).count() != 1 {
             return Err(SpecError::WorkloadChoice);
         }

@@ -3,6 +3,7 @@
 pub mod control;
 pub mod control_inject;
 pub mod defrag;
+pub mod defrag_study;
 pub mod folder;
 pub mod fuse_watchdog;
 pub mod linux;

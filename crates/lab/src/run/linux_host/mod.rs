@@ -25,7 +25,9 @@ use crate::device::leaves;
 use crate::quantity::texts;
 use crate::results::{CommandClass, RunResult};
 
+pub(super) use script::queue_commands;
 pub use workload::LinuxWorkload;
+pub(super) use workload::{check_stack, device_argument, environment};
 
 /// Files of a run, in a folder that the guest may write.
 const JOB_FILE: &str = "job.fio";
@@ -201,17 +203,24 @@ fn play(
 
 /// The guest that does the run.
 fn guest(run: &PlannedRun, workload: &LinuxWorkload, scratch: &Path, logged: bool) -> Result<Linux, LinuxHostError> {
-    let stack = &run.point.spec.stack;
-    let program = std::env::current_exe().map_err(LinuxHostError::file("find the plumb program"))?;
-    let mut guest = Linux::new(program, workload.device());
-    guest.settings = leaves(&stack.device_set).into_iter().map(|(key, value)| format!("{key}={value}")).collect();
-    match run.inputs.profile.config {
-        DeviceConfig::Ssd(_) => guest.settings.push(format!("initial.seed={}", run.seed as i64)),
-        DeviceConfig::Zoned(_) => guest.settings.push(format!("controller.seed={}", run.seed as i64)),
-        DeviceConfig::Disk(_) | DeviceConfig::Card(_) => {}
-    }
+    let mut guest = bare_guest(run, workload.device(), scratch)?;
     if logged {
         guest.serve_arguments = vec!["--command-log".into(), scratch.join(COMMAND_LOG).into()];
+    }
+    guest.environment = workload.environment();
+    Ok(guest.script(&script::of(&run.point.spec.stack, scratch, workload)))
+}
+
+/// A guest with the run's stack, that may write to `scratch` and has nothing to do yet.
+pub(super) fn bare_guest(run: &PlannedRun, device: &str, scratch: &Path) -> Result<Linux, LinuxHostError> {
+    let stack = &run.point.spec.stack;
+    let program = std::env::current_exe().map_err(LinuxHostError::file("find the plumb program"))?;
+    let mut guest = Linux::new(program, device);
+    guest.settings = leaves(&stack.device_set).into_iter().map(|(key, value)| format!("{key}={value}")).collect();
+    match run.inputs.profile.as_ref().map(|profile| &profile.config) {
+        Some(DeviceConfig::Ssd(_)) => guest.settings.push(format!("initial.seed={}", run.seed as i64)),
+        Some(DeviceConfig::Zoned(_)) => guest.settings.push(format!("controller.seed={}", run.seed as i64)),
+        Some(DeviceConfig::Disk(_) | DeviceConfig::Card(_)) | None => {}
     }
     guest.front_end = stack.linux.front_end;
     guest.file_system = stack.filesystem;
@@ -220,12 +229,11 @@ fn guest(run: &PlannedRun, workload: &LinuxWorkload, scratch: &Path, logged: boo
     guest.memory_bytes = stack.linux.memory.0;
     guest.seed = run.seed;
     guest.output = Some(scratch.to_owned());
-    guest.environment = workload.environment();
-    Ok(guest.script(&script::of(stack, scratch, workload)))
+    Ok(guest)
 }
 
 /// What went wrong, in the words of fio or of the shell.
-fn words(outcome: &Outcome) -> String {
+pub(super) fn words(outcome: &Outcome) -> String {
     let text = String::from_utf8_lossy(&outcome.stderr).into_owned();
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).take(6).collect();
     if lines.is_empty() { "it said nothing".to_owned() } else { lines.join("; ") }
@@ -260,7 +268,7 @@ fn commands_during(path: &Path, outcome: &Outcome) -> Result<Vec<CommandRecord>,
 }
 
 /// The device's counters out of the server's report.
-fn device_counters(outcome: &Outcome) -> Vec<(String, u64)> {
+pub(super) fn device_counters(outcome: &Outcome) -> Vec<(String, u64)> {
     let Some(report) = &outcome.device else { return Vec::new() };
     let Some(counters) = report.get("counters") else { return Vec::new() };
     let named = |name: &str, value: u64| (format!("device.{name}"), value);
@@ -276,7 +284,8 @@ fn device_counters(outcome: &Outcome) -> Vec<(String, u64)> {
 }
 
 /// What the device calls itself.
-fn model_name(run: &PlannedRun) -> String {
-    let device = run.inputs.profile.build(&BuildOptions { contents: ssd::Contents::None, ..BuildOptions::default() });
+pub(super) fn model_name(run: &PlannedRun) -> String {
+    let options = BuildOptions { contents: ssd::Contents::None, ..BuildOptions::default() };
+    let device = run.inputs.profile.as_ref().and_then(|profile| profile.build(&options).ok());
     device.map(|device| device.identity().model.clone()).unwrap_or_default()
 }

@@ -12,10 +12,7 @@ const COUNTERS: &str = "plumb-queue-counters ";
 
 /// The shell script of a run; its status is fio's.
 pub(super) fn of(stack: &Stack, scratch: &Path, workload: &LinuxWorkload) -> String {
-    let mut script = String::from("node=$(readlink -f \"$PLUMB_DEVICE\"); disk=/sys/class/block/${node##*/}\n");
-    for (file, value) in queue_settings(stack) {
-        script += &format!("echo {value} > \"$disk/queue/{file}\"\n");
-    }
+    let mut script = queue_commands(stack);
     if workload.passthrough() {
         // The character device of the same namespace.
         script += "PLUMB_DEVICE=/dev/ng${node#/dev/nvme}; export PLUMB_DEVICE\n";
@@ -25,6 +22,15 @@ pub(super) fn of(stack: &Stack, scratch: &Path, workload: &LinuxWorkload) -> Str
         "status=0; fio --output-format=normal,json+ --output='{folder}/{FIO_RESULT}' '{folder}/{JOB_FILE}' >&2 || status=$?\n"
     );
     script += &format!("echo \"{COUNTERS}\"$(cat \"$disk/stat\")\nexit $status\n");
+    script
+}
+
+/// The lines that set the device's queue.
+pub(in super::super) fn queue_commands(stack: &Stack) -> String {
+    let mut script = String::from("node=$(readlink -f \"$PLUMB_DEVICE\"); disk=/sys/class/block/${node##*/}\n");
+    for (file, value) in queue_settings(stack) {
+        script += &format!("echo {value} > \"$disk/queue/{file}\"\n");
+    }
     script
 }
 

@@ -63,12 +63,7 @@ impl LinuxWorkload {
         for part in ["linux", kernel.release(), kernel.recipe(), &fio, &text] {
             hasher.update(&(part.len() as u64).to_le_bytes()).update(part.as_bytes());
         }
-        let device = if spec.stack.device.ends_with(".toml") {
-            let path: PathBuf = folder.join(&spec.stack.device);
-            std::path::absolute(&path).unwrap_or(path).display().to_string()
-        } else {
-            spec.stack.device.clone()
-        };
+        let device = device_argument(spec, folder);
         let file_system = spec.stack.filesystem;
         Ok(Self { kernel, fio, device, text, sections, overrides, variables, file_system, passthrough })
     }
@@ -97,9 +92,7 @@ impl LinuxWorkload {
     /// The environment of fio: what `${NAME}` stands for, and nothing of the
     /// caller's but the search path.
     pub(super) fn environment(&self) -> Vec<(OsString, OsString)> {
-        let mut environment: Vec<(OsString, OsString)> =
-            vec![("LC_ALL".into(), "C".into()), ("TZ".into(), "UTC".into())];
-        environment.extend(std::env::var_os("PATH").map(|path| ("PATH".into(), path)));
+        let mut environment = environment();
         environment.extend(self.variables.iter().map(|(key, value)| (key.into(), value.into())));
         environment
     }
@@ -114,6 +107,13 @@ impl LinuxWorkload {
             self.fio
         )
     }
+}
+
+/// What every program inside gets: the search path, and nothing else of the caller's.
+pub(in super::super) fn environment() -> Vec<(OsString, OsString)> {
+    let mut environment: Vec<(OsString, OsString)> = vec![("LC_ALL".into(), "C".into()), ("TZ".into(), "UTC".into())];
+    environment.extend(std::env::var_os("PATH").map(|path| ("PATH".into(), path)));
+    environment
 }
 
 /// Whether the jobs use passthrough; an error for what a real kernel does not have.
@@ -162,8 +162,17 @@ fn check_jobs(
     Ok(jobs.jobs.iter().any(|job| job.options.engine.kind == EngineKind::UringCommand))
 }
 
+/// The spec's device as the guest's server takes it: a built-in name, or an absolute path.
+pub(in super::super) fn device_argument(spec: &Spec, folder: &Path) -> String {
+    if !spec.stack.device.ends_with(".toml") {
+        return spec.stack.device.clone();
+    }
+    let path: PathBuf = folder.join(&spec.stack.device);
+    std::path::absolute(&path).unwrap_or(path).display().to_string()
+}
+
 /// Refuses what a real kernel cannot be asked for.
-fn check_stack(spec: &Spec) -> Result<(), LinuxHostError> {
+pub(in super::super) fn check_stack(spec: &Spec) -> Result<(), LinuxHostError> {
     let refuse = |option: &str, reason: &str| {
         Err(LinuxHostError::Option { option: option.to_owned(), reason: reason.to_owned() })
     };
