@@ -220,7 +220,7 @@ fn every_file_system_on_both_kernels() {
                 "{first}
 {CONVENTIONAL}
 {SMALL_ZONES}
-ssd=nqn.2014-08.org.example:ssd
+ssd_nqn=nqn.2014-08.org.example:ssd
 port=4422
 serve zoned \"${{small_zones[@]}}\" --nvme-tcp tcp:4422 --nqn $nqn
 need attach-zoned attach $nqn
@@ -228,9 +228,9 @@ port=4423
 serve plain --device samsung-980pro-1tb --set initial.fill=0 --set lba=4096 --nvme-tcp tcp:4423 --nqn nqn.2014-08.org.example:plain
 need attach-plain attach nqn.2014-08.org.example:plain
 port=4420
-need attach-ssd attach $ssd --hdr-digest --data-digest
+need attach-ssd attach $ssd_nqn --hdr-digest --data-digest
 fio_size=64m limit_s=600
-conventional_filesystems $(fabric $ssd) ext4 xfs btrfs f2fs
+conventional_filesystems $(fabric $ssd_nqn) ext4 xfs btrfs f2fs
 zoned_filesystems $(fabric $nqn) $(fabric nqn.2014-08.org.example:plain) {file_systems}
 check detach nvme disconnect-all
 unserve zoned
