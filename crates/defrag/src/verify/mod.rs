@@ -148,7 +148,9 @@ impl Aligned {
     fn new(length: u64) -> Self {
         let align = ALIGN_BYTES as usize;
         let length = usize::try_from(length).unwrap_or(align).next_multiple_of(align);
-        let bytes = vec![0; length + align];
+        // Written to, so that every page is there: into memory that is not, Btrfs reads through the page cache, with
+        // readahead (`btrfs_direct_read`, fs/btrfs/direct-io.c).
+        let bytes = vec![0xff; length + align];
         let begin = bytes.as_ptr().align_offset(align);
         Self { bytes, begin, length }
     }
