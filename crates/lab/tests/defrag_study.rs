@@ -46,7 +46,7 @@ fn what_cannot_be_is_refused_before_anything_runs() {
         ("run.commands=true", "run.commands"),
         ("workload.defrag.hotness=0", "percentage"),
         ("workload.defrag.interleaved.files=1", "files"),
-        ("workload.defrag.interleaved.size=100k", "multiple"),
+        ("workload.defrag.interleaved.size=1028k", "multiple"),
         ("workload.defrag.tree={}", "exactly one"),
         ("workload={defrag={tool=\"none\"}}", "exactly one"),
     ] {

@@ -298,7 +298,7 @@ mod tests {
             cell.check().unwrap_err().to_string()
         };
         assert!(with(|data| data.files = 1).contains("files"));
-        assert!(with(|data| data.size = ByteSize(100 << 10)).contains("multiple of the groups"));
+        assert!(with(|data| data.size = ByteSize(1028 << 10)).contains("multiple of the groups"));
         assert!(with(|data| data.request = ByteSize(1000)).contains("4KiB"));
         assert!(with(|data| data.groups.clear()).contains("groups"));
         assert!(with(|data| data.passes = 0).contains("passes"));
