@@ -13,6 +13,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use disk::guest::with_f2fs;
 use disk::{Dice, Disk, Seen, System, map_of, ran, seen, skipped};
 use plumb_defrag::extents::ExtentMap;
 use plumb_defrag::migrate::Stop;
@@ -131,6 +132,11 @@ fn xfs_writes_what_it_says() {
 #[test]
 fn btrfs_writes_what_it_says() {
     writes_what_it_says(System::Btrfs);
+}
+
+#[test]
+fn f2fs_writes_what_it_says() {
+    with_f2fs("f2fs_writes_what_it_says", || writes_what_it_says(System::F2fs));
 }
 
 #[test]
@@ -254,6 +260,11 @@ fn ext4_survives_kills() {
 #[test]
 fn xfs_survives_kills() {
     survives_kills(System::Xfs);
+}
+
+#[test]
+fn f2fs_survives_kills() {
+    with_f2fs("f2fs_survives_kills", || survives_kills(System::F2fs));
 }
 
 #[test]

@@ -23,7 +23,7 @@ pub(super) fn copy(files: &Files<'_>, range: ByteRange, offset: u64) -> io::Resu
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(error) => return Err(error),
         };
-        files.donor.file().write_all_at(chunk.get(..read).unwrap_or_default(), offset + (at - range.start))?;
+        files.donor.file()?.write_all_at(chunk.get(..read).unwrap_or_default(), offset + (at - range.start))?;
         at += read as u64;
     }
     Ok(true)

@@ -69,7 +69,8 @@ fn share(
         let mut differs = false;
         while at < slice.end && !differs {
             let (from, length) = (offset + (at - slice.start), slice.end - at);
-            match deduplicate(files.donor.file(), from, files.target.file(), at, length) {
+            let shared = files.donor.file().and_then(|donor| deduplicate(donor, from, files.target.file(), at, length));
+            match shared {
                 Ok(Deduplicated::Bytes(bytes)) if bytes > 0 => at += bytes,
                 Ok(_) => differs = true,
                 Err(error) if is_lack_of_space(&error) => return Ok(Some(Left::NoSpace)),

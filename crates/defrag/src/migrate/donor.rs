@@ -26,6 +26,16 @@ pub enum Offer {
     Refused(Left),
 }
 
+/// Times that room is asked for, as long as it comes in several pieces.
+const ATTEMPTS: u32 = 4;
+
+/// Room for a segment.
+struct Room {
+    /// In the donor.
+    offset: u64,
+    pieces: u64,
+}
+
 /// One file with no name (`O_TMPFILE`) for all segments of a file: a crash leaves none behind, as a file without
 /// names is removed by recovery.
 ///
@@ -33,80 +43,135 @@ pub enum Offer {
 /// exchange is let go of together.
 #[derive(Debug)]
 pub struct Donor {
-    file: File,
+    /// Made when room is first asked for.
+    file: Option<File>,
+    folder: PathBuf,
+    device: u64,
     path: PathBuf,
     end: u64,
     keep_bytes: u64,
 }
 
 impl Donor {
-    /// Makes one in the folder of the file, which lets go of what it holds after `keep_bytes`.
-    pub(super) fn beside(target: &Target, keep_bytes: u64) -> Result<Self, MigrateError> {
-        let refused = |why: String| MigrateError::refused(target.path(), Refusal::Donor(why));
-        let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-        let opened = rustix::fs::open(target.folder(), flags, Mode::RUSR | Mode::WUSR);
-        let file = File::from(opened.map_err(|errno| refused(io::Error::from(errno).to_string()))?);
-        let status = file.metadata().map_err(|error| refused(error.to_string()))?;
-        if status.dev() != target.device() {
-            return Err(refused("its folder is on another file system".to_owned()));
-        }
-        Ok(Self { file, path: target.path().to_owned(), end: 0, keep_bytes })
+    /// For the folder of the file. It lets go of what it holds after `keep_bytes`.
+    pub(super) fn beside(target: &Target, keep_bytes: u64) -> Self {
+        let (folder, path) = (target.folder().to_owned(), target.path().to_owned());
+        Self { file: None, folder, device: target.device(), path, end: 0, keep_bytes }
     }
 
-    /// The open file.
-    pub fn file(&self) -> &File {
-        &self.file
+    /// Makes it, if it is not there yet.
+    fn make(&mut self) -> Result<(), MigrateError> {
+        if self.file.is_some() {
+            return Ok(());
+        }
+        let refused = |why: String| MigrateError::refused(&self.path, Refusal::Donor(why));
+        let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+        let opened = rustix::fs::open(&self.folder, flags, Mode::RUSR | Mode::WUSR);
+        let file = File::from(opened.map_err(|errno| refused(io::Error::from(errno).to_string()))?);
+        let status = file.metadata().map_err(|error| refused(error.to_string()))?;
+        if status.dev() != self.device {
+            return Err(refused("its folder is on another file system".to_owned()));
+        }
+        self.file = Some(file);
+        Ok(())
+    }
+
+    /// The open file; it is there once room was asked for.
+    pub fn file(&self) -> io::Result<&File> {
+        self.file.as_ref().ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "there is no temporary file yet"))
     }
 
     /// Allocates room for a segment, and says whether it is better than where the segment lies.
     ///
+    /// Room in several pieces is held while other room is asked for, and the best is kept: ext4 passes over groups of
+    /// blocks whose bitmaps are not in memory yet (`ext4_mb_good_group_nolock`, fs/ext4/mballoc.c), so that soon after a
+    /// mount it gives what is scattered although there is better.
+    ///
     /// With `sized` the donor's size covers it at once; without, the size follows what is written, as is needed for
     /// a donor that must end where the file ends.
     pub fn offer(&mut self, segment: &Segment, sized: bool) -> Result<Offer, MigrateError> {
+        self.make()?;
         if self.end >= self.keep_bytes {
             self.release()?;
         }
+        let mut best: Option<Room> = None;
+        let mut worse = Vec::new();
+        for _ in 0..ATTEMPTS {
+            let Some(room) = self.room(segment, sized, best.is_none())? else { break };
+            let is_whole = room.pieces == 1;
+            match &mut best {
+                Some(best) if best.pieces <= room.pieces => worse.push(room),
+                Some(best) => worse.push(std::mem::replace(best, room)),
+                None => best = Some(room),
+            }
+            if is_whole {
+                break;
+            }
+        }
+        let Some(best) = best else {
+            self.release()?;
+            return Ok(Offer::Refused(Left::NoSpace));
+        };
+        if best.pieces >= segment.pieces {
+            self.release()?;
+            return Ok(Offer::Refused(Left::NoBetterSpace { pieces: best.pieces }));
+        }
+        for room in worse {
+            self.free(room.offset, segment.range.len())
+                .map_err(MigrateError::system(&self.path, "free room that is not needed"))?;
+        }
+        Ok(Offer::Better { offset: best.offset })
+    }
+
+    fn free(&self, offset: u64, length: u64) -> io::Result<()> {
+        let mode = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        Ok(rustix::fs::fallocate(self.file()?, mode, offset, length)?)
+    }
+
+    /// Allocates room for a segment behind what the donor has; `None` if there is none. `first` may take what the donor
+    /// holds of earlier segments.
+    fn room(&mut self, segment: &Segment, sized: bool, first: bool) -> Result<Option<Room>, MigrateError> {
+        let system = |action| MigrateError::system(&self.path, action);
+        let file = self.file().map_err(system("open its temporary file"))?;
         let mode = if sized { FallocateFlags::empty() } else { FallocateFlags::KEEP_SIZE };
         // A file system asks for the same offset within a page.
         const PAGE: u64 = 4096;
         let mut offset = self.end.next_multiple_of(PAGE) + segment.range.start % PAGE;
         let length = segment.range.len();
         // The handler of a signal, such as that of Ctrl-C, interrupts it.
-        let allocate = |offset| rustix::io::retry_on_intr(|| rustix::fs::fallocate(&self.file, mode, offset, length));
+        let allocate = |offset| rustix::io::retry_on_intr(|| rustix::fs::fallocate(file, mode, offset, length));
         let mut done = allocate(offset);
-        if is_full(done) && self.end > 0 {
+        if is_full(done) && self.end > 0 && first {
             // What it holds may be what is missing.
-            self.file.set_len(0).map_err(MigrateError::system(&self.path, "empty its temporary file"))?;
+            file.set_len(0).map_err(system("empty its temporary file"))?;
             offset = segment.range.start % PAGE;
             done = allocate(offset);
         }
         if is_full(done) {
-            self.release()?;
-            return Ok(Offer::Refused(Left::NoSpace));
+            return Ok(None);
         }
-        done.map_err(|errno| MigrateError::system(&self.path, "allocate room for a copy")(errno.into()))?;
-        self.end = offset.saturating_add(length);
-        let range = ByteRange { start: offset, end: self.end };
-        let map =
-            read_map_range(&self.file, range, u64::MAX, WriteBack::No).map_err(MigrateError::extents(&self.path))?;
+        done.map_err(|errno| system("allocate room for a copy")(errno.into()))?;
+        let range = ByteRange { start: offset, end: offset.saturating_add(length) };
+        let map = read_map_range(file, range, u64::MAX, WriteBack::No).map_err(MigrateError::extents(&self.path))?;
+        self.end = range.end;
         let pieces = map.pieces(range).count() as u64;
-        if pieces == 0 || pieces >= segment.pieces {
-            self.release()?;
-            return Ok(Offer::Refused(Left::NoBetterSpace { pieces }));
-        }
-        Ok(Offer::Better { offset })
+        // Nothing at all would be a file system that does not tell.
+        Ok(Some(Room { offset, pieces: if pieces == 0 { u64::MAX } else { pieces } }))
     }
 
     /// Gives back everything that it holds.
     pub fn release(&mut self) -> Result<(), MigrateError> {
         self.end = 0;
-        self.file.set_len(0).map_err(MigrateError::system(&self.path, "empty its temporary file"))
+        let Some(file) = &self.file else { return Ok(()) };
+        file.set_len(0).map_err(MigrateError::system(&self.path, "empty its temporary file"))
     }
 
     /// Lets the page cache forget what was copied: nobody reads the donor.
     pub fn forget(&self, range: ByteRange) {
         let length = std::num::NonZeroU64::new(range.len());
-        let _ = rustix::fs::fadvise(&self.file, range.start, length, Advice::DontNeed);
+        if let Some(file) = &self.file {
+            let _ = rustix::fs::fadvise(file, range.start, length, Advice::DontNeed);
+        }
     }
 }
 

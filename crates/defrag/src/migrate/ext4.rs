@@ -51,6 +51,7 @@ impl Migrate for Ext4MoveExtents {
         };
         let path = files.target.path();
         let block = files.target.block_bytes();
+        let donor = files.donor.file().map_err(MigrateError::system(path, "open its temporary file"))?;
         let mut written_bytes = 0;
         let sync = || files.target.file().sync_data().map_err(MigrateError::system(path, "write it out"));
         for slice in slices(segment.range, SLICE_BYTES) {
@@ -63,13 +64,8 @@ impl Migrate for Ext4MoveExtents {
             let blocks = slice.end.div_ceil(block) - first;
             let (mut done, mut attempts) = (0, 0);
             while done < blocks {
-                let (moved, result) = ioctl::move_extents(
-                    files.target.file(),
-                    files.donor.file(),
-                    first + done,
-                    donor_first + done,
-                    blocks - done,
-                );
+                let (moved, result) =
+                    ioctl::move_extents(files.target.file(), donor, first + done, donor_first + done, blocks - done);
                 done += moved;
                 written_bytes += moved * block;
                 let left = match result {

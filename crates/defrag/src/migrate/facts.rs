@@ -71,7 +71,7 @@ impl Facts {
     }
 
     /// Asks the kernel about an open file.
-    pub(super) fn of(file: &File, path: &Path) -> Result<Self, MigrateError> {
+    pub(crate) fn of(file: &File, path: &Path) -> Result<Self, MigrateError> {
         let status = file.metadata().map_err(MigrateError::system(path, "look at it"))?;
         let mount = mount_of(file).map_err(MigrateError::system(path, "find its mount in /proc/self/mountinfo"))?;
         let system = FileSystem::named(&mount.system);

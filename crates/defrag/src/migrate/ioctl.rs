@@ -1,8 +1,9 @@
 //! The file systems' own calls. Every `unsafe` of this folder is here.
 //!
 //! Sources: `fs/ext4/ext4.h` (`struct move_extent`), `include/uapi/linux/fs.h` (`struct file_dedupe_range`,
-//! `struct fsxattr`), `include/uapi/linux/btrfs.h` (`struct btrfs_ioctl_defrag_range_args`), and
-//! `fs/xfs/libxfs/xfs_fs.h` (`struct xfs_commit_range`, `struct xfs_fsop_geom`, `struct xfs_fsop_handlereq`).
+//! `struct fsxattr`), `include/uapi/linux/btrfs.h` (`struct btrfs_ioctl_defrag_range_args`),
+//! `fs/xfs/libxfs/xfs_fs.h` (`struct xfs_commit_range`, `struct xfs_fsop_geom`, `struct xfs_fsop_handlereq`), and
+//! `include/uapi/linux/f2fs.h` (`struct f2fs_defragment`). Leases: fcntl(2).
 //! Where a manual page differs from the kernel, as in the six words of freshness of `xfs_commit_range`, the
 //! kernel is followed.
 
@@ -54,6 +55,12 @@ struct DefragRange {
 }
 
 #[repr(C)]
+struct F2fsDefragment {
+    start: u64,
+    len: u64,
+}
+
+#[repr(C)]
 #[derive(Clone, Copy)]
 struct CommitRange {
     file1_fd: i32,
@@ -87,6 +94,7 @@ const EXT4_IOC_MOVE_EXT: libc::Ioctl = code(READ | WRITE, b'f', 15, size_of::<Mo
 /// Its size is that of the structure without the destinations that follow.
 const FIDEDUPERANGE: libc::Ioctl = code(READ | WRITE, 0x94, 54, 24);
 const BTRFS_IOC_DEFRAG_RANGE: libc::Ioctl = code(WRITE, 0x94, 16, size_of::<DefragRange>());
+const F2FS_IOC_DEFRAGMENT: libc::Ioctl = code(READ | WRITE, 0xf5, 8, size_of::<F2fsDefragment>());
 const XFS_IOC_START_COMMIT: libc::Ioctl = code(READ, b'X', 130, size_of::<CommitRange>());
 const XFS_IOC_COMMIT_RANGE: libc::Ioctl = code(WRITE, b'X', 131, size_of::<CommitRange>());
 const XFS_IOC_FSGEOMETRY: libc::Ioctl = code(READ, b'X', 126, size_of::<XfsGeometry>());
@@ -99,6 +107,8 @@ const FS_IOC_GETVERSION: libc::Ioctl = code(READ, b'v', 1, size_of::<libc::c_lon
 /// Without compression, which flag 1 would ask for.
 const BTRFS_DEFRAG_RANGE_START_IO: u64 = 2;
 const FILE_DEDUPE_RANGE_DIFFERS: i32 = 1;
+/// `include/uapi/asm-generic/fcntl.h`.
+const F_SETSIG: libc::c_int = 10;
 
 /// `FS_*_FL` of `include/uapi/linux/fs.h`.
 pub(super) mod flag {
@@ -202,6 +212,43 @@ pub(super) fn defragment_range(file: &File, start: u64, length: u64) -> io::Resu
     };
     // SAFETY: the structure of this call, of integers; the file is open while it is borrowed.
     unsafe { call(file.as_raw_fd(), BTRFS_IOC_DEFRAG_RANGE, &mut argument) }
+}
+
+/// `F2FS_IOC_DEFRAGMENT`: rewrites the data of the range at the end of the log, if it lies in several pieces there.
+///
+/// Both are multiples of 4,096 bytes. Returns the bytes that are rewritten; zero if the kernel found one piece. Needs
+/// `CAP_SYS_ADMIN`.
+pub(super) fn f2fs_defragment(file: &File, start: u64, length: u64) -> io::Result<u64> {
+    let mut argument = F2fsDefragment { start, len: length };
+    // SAFETY: the structure of this call, of integers; the file is open while it is borrowed.
+    unsafe { call(file.as_raw_fd(), F2FS_IOC_DEFRAGMENT, &mut argument)? };
+    Ok(argument.len)
+}
+
+/// Takes a write lease (`F_SETLEASE`): the kernel grants it while no other descriptor and no mapping of the file
+/// exists, and has whoever opens the file wait until it is given back. `EAGAIN` if the file is open elsewhere.
+///
+/// Who waits is told to the holder by a signal. It is made to be `SIGURG`, which does nothing by default; that of a
+/// lease would be `SIGIO`, which ends the process.
+pub(super) fn take_lease(file: &File) -> io::Result<()> {
+    lease_call(file, F_SETSIG, libc::SIGURG)?;
+    lease_call(file, libc::F_SETLEASE, libc::c_int::from(libc::F_WRLCK)).map(|_| ())
+}
+
+/// Gives it back.
+pub(super) fn give_lease_back(file: &File) -> io::Result<()> {
+    lease_call(file, libc::F_SETLEASE, libc::c_int::from(libc::F_UNLCK)).map(|_| ())
+}
+
+/// Whether the lease is held and nobody waits for it.
+pub(super) fn holds_lease(file: &File) -> bool {
+    lease_call(file, libc::F_GETLEASE, 0).is_ok_and(|kind| kind == libc::c_int::from(libc::F_WRLCK))
+}
+
+fn lease_call(file: &File, command: libc::c_int, argument: libc::c_int) -> io::Result<libc::c_int> {
+    // SAFETY: these commands take an integer; the file is open while it is borrowed.
+    let done = unsafe { libc::fcntl(file.as_raw_fd(), command, argument) };
+    if done < 0 { Err(io::Error::last_os_error()) } else { Ok(done) }
 }
 
 /// How a file was when a commit began (`XFS_IOC_START_COMMIT`).
@@ -326,6 +373,7 @@ mod tests {
             (EXT4_IOC_MOVE_EXT, 0xc028_660f_u32),
             (FIDEDUPERANGE, 0xc018_9436),
             (BTRFS_IOC_DEFRAG_RANGE, 0x4030_9410),
+            (F2FS_IOC_DEFRAGMENT, 0xc010_f508),
             (XFS_IOC_START_COMMIT, 0x8058_5882),
             (XFS_IOC_COMMIT_RANGE, 0x4058_5883),
             (XFS_IOC_FSGEOMETRY, 0x8100_587e),

@@ -12,7 +12,7 @@
 //! ```
 //!
 //! Each way of moving is a file behind [`Migrate`]: [`Ext4MoveExtents`], [`XfsDeduplicate`], [`XfsCommitRange`],
-//! [`BtrfsDefragment`]. What the published tool does, to punch a hole and write the data back, is none of them: a
+//! [`BtrfsDefragment`], [`F2fsDefragment`]. What the published tool does, to punch a hole and write the data back, is none of them: a
 //! crash in between leaves zeros, and a writer in between loses what it wrote.
 
 mod btrfs;
@@ -21,8 +21,10 @@ mod dedupe;
 mod donor;
 mod error;
 mod ext4;
+mod f2fs;
 mod facts;
 mod ioctl;
+mod lease;
 mod mover;
 mod pace;
 mod refusals;
@@ -35,6 +37,7 @@ pub use btrfs::BtrfsDefragment;
 pub use donor::{Donor, Offer};
 pub use error::MigrateError;
 pub use ext4::Ext4MoveExtents;
+pub use f2fs::F2fsDefragment;
 pub use facts::{Facts, FileSystem};
 pub(crate) use ioctl::{generation, move_extents};
 pub use mover::{FileMover, MoveOptions, Moved, refusal};
@@ -46,7 +49,7 @@ pub use xfs::XfsDeduplicate;
 pub use xfs_commit::XfsCommitRange;
 
 /// Every way of moving, the preferred one of a file system first.
-const WAYS: &[&dyn Migrate] = &[&Ext4MoveExtents, &XfsDeduplicate, &XfsCommitRange, &BtrfsDefragment];
+const WAYS: &[&dyn Migrate] = &[&Ext4MoveExtents, &XfsDeduplicate, &XfsCommitRange, &BtrfsDefragment, &F2fsDefragment];
 
 /// The two files of a move.
 #[derive(Debug)]

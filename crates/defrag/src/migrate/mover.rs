@@ -39,8 +39,7 @@ pub struct Moved {
 pub struct FileMover {
     target: Target,
     way: &'static dyn Migrate,
-    /// Made for the first segment.
-    donor: Option<Donor>,
+    donor: Donor,
     options: MoveOptions,
 }
 
@@ -61,7 +60,8 @@ impl FileMover {
 
     fn with(mut target: Target, way: &'static dyn Migrate, options: &MoveOptions) -> Result<Self, MigrateError> {
         target.reopen(way.opening())?;
-        Ok(Self { target, way, donor: None, options: *options })
+        let donor = Donor::beside(&target, way.donor_keeps_bytes());
+        Ok(Self { target, way, donor, options: *options })
     }
 
     /// The way of moving.
@@ -89,11 +89,7 @@ impl FileMover {
             left: parts.left,
         };
         for segment in &parts.segments {
-            let donor = match &mut self.donor {
-                Some(donor) => donor,
-                None => self.donor.insert(Donor::beside(&self.target, self.way.donor_keeps_bytes())?),
-            };
-            let mut files = Files { target: &self.target, donor };
+            let mut files = Files { target: &self.target, donor: &mut self.donor };
             let progress = self.way.migrate(&mut files, segment, pace)?;
             moved.written_bytes += progress.written_bytes;
             if let Some(why) = progress.left {

@@ -40,10 +40,10 @@ pub enum Refusal {
     NoReflink,
     /// XFS, on the realtime device.
     Realtime,
-    /// Btrfs mounted with `compress`, or `chattr +c`.
+    /// Btrfs mounted with `compress`, or `chattr +c`; F2FS: the latter.
     Compressed,
-    /// F2FS.
-    F2fs,
+    /// F2FS mounted with `checkpoint=disable`.
+    NoCheckpoints,
     /// Another file system.
     FileSystem(String),
     /// It cannot be opened.
@@ -77,10 +77,10 @@ impl fmt::Display for Refusal {
                 "XFS without reflink (and without exchange): no safe way to move it; `xfs_fsr` moves whole files"
             }
             Self::Realtime => "on XFS's realtime device, whose blocks cannot be shared",
-            Self::Compressed => "Btrfs compresses what is rewritten here, which makes more pieces, not fewer",
-            Self::F2fs => "on F2FS, for which no way of moving has been proved safe",
+            Self::Compressed => "its file system compresses what is rewritten here, which makes more pieces, not fewer",
+            Self::NoCheckpoints => "F2FS with checkpoint=disable keeps what is moved at both places; mount it without",
             Self::FileSystem(name) => {
-                return write!(f, "on {name}; only ext4, XFS and Btrfs have a safe way of moving");
+                return write!(f, "on {name}; only ext4, XFS, Btrfs and F2FS have a safe way of moving");
             }
             Self::Open(why) => return write!(f, "cannot be opened: {why}"),
             Self::Donor(why) => return write!(f, "no temporary file can be made beside it: {why}"),
@@ -93,9 +93,8 @@ impl fmt::Display for Refusal {
 pub(super) fn common(facts: &Facts) -> Result<(), Refusal> {
     let flagged = |flags: u32| facts.inode_flags & flags != 0;
     match &facts.system {
-        FileSystem::F2fs => return Err(Refusal::F2fs),
         FileSystem::Other(name) => return Err(Refusal::FileSystem(name.clone())),
-        FileSystem::Ext4 | FileSystem::Xfs | FileSystem::Btrfs => {}
+        FileSystem::Ext4 | FileSystem::Xfs | FileSystem::Btrfs | FileSystem::F2fs => {}
     }
     if facts.swap {
         return Err(Refusal::SwapFile);
@@ -158,6 +157,16 @@ pub(super) fn btrfs(facts: &Facts) -> Result<(), Refusal> {
     if compresses || facts.inode_flags & flag::COMPRESSED != 0 { Err(Refusal::Compressed) } else { Ok(()) }
 }
 
+/// What holds for F2FS. Files that it updates in place (pinned ones) are refused by the kernel.
+pub(super) fn f2fs(facts: &Facts) -> Result<(), Refusal> {
+    let without = facts.options.iter().any(|option| option.starts_with("checkpoint=disable"));
+    match (facts.inode_flags & flag::COMPRESSED != 0, without) {
+        (true, _) => Err(Refusal::Compressed),
+        (false, true) => Err(Refusal::NoCheckpoints),
+        (false, false) => Ok(()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -177,12 +186,13 @@ mod tests {
 
     #[test]
     fn plain_files_are_not_refused() {
-        for system in [FileSystem::Ext4, FileSystem::Xfs, FileSystem::Btrfs] {
+        for system in [FileSystem::Ext4, FileSystem::Xfs, FileSystem::Btrfs, FileSystem::F2fs] {
             assert_eq!(common(&facts(system)), Ok(()));
         }
         assert_eq!(ext4(&facts(FileSystem::Ext4)), Ok(()));
         assert_eq!(xfs(&facts(FileSystem::Xfs), true), Ok(()));
         assert_eq!(btrfs(&facts(FileSystem::Btrfs)), Ok(()));
+        assert_eq!(f2fs(&facts(FileSystem::F2fs)), Ok(()));
     }
 
     #[test]
@@ -194,7 +204,6 @@ mod tests {
         };
         let option = |name: &str| with(&|facts| facts.options.push(name.to_owned()));
         let flag = |bits: u32| with(&|facts| facts.inode_flags |= bits);
-        assert_eq!(common(&facts(FileSystem::F2fs)), Err(Refusal::F2fs));
         let other = FileSystem::named("tmpfs");
         assert_eq!(common(&facts(other)), Err(Refusal::FileSystem("tmpfs".to_owned())));
         assert_eq!(common(&with(&|facts| facts.swap = true)), Err(Refusal::SwapFile));
@@ -213,5 +222,9 @@ mod tests {
         assert_eq!(xfs(&with(&|facts| facts.realtime = true), true), Err(Refusal::Realtime));
         assert_eq!(btrfs(&option("compress=zstd:3")), Err(Refusal::Compressed));
         assert_eq!(btrfs(&flag(flag::COMPRESSED)), Err(Refusal::Compressed));
+        assert_eq!(f2fs(&flag(flag::COMPRESSED)), Err(Refusal::Compressed));
+        assert_eq!(f2fs(&option("checkpoint=disable")), Err(Refusal::NoCheckpoints));
+        assert_eq!(f2fs(&option("checkpoint=disable:10%")), Err(Refusal::NoCheckpoints));
+        assert_eq!(f2fs(&option("checkpoint_merge")), Ok(()));
     }
 }

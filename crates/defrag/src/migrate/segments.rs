@@ -42,6 +42,8 @@ pub enum Left {
     NoSpace,
     /// Programs write to it faster than it can be moved.
     Busy,
+    /// Another program has it open, which the way of moving does not allow.
+    Open,
     /// It was truncated, or grew, meanwhile.
     Changed,
     /// The kernel does not move it.
@@ -63,6 +65,7 @@ impl fmt::Display for Left {
             }
             Self::NoSpace => "no room for a copy; free some space",
             Self::Busy => "programs write to it all the time; run again later",
+            Self::Open => "open in another program, and F2FS moves only what none has open; run again later",
             Self::Changed => "its size changed meanwhile; run again",
             Self::Unsupported(why) => return write!(f, "the kernel does not move it: {why}"),
             Self::Stopped(stop) => return stop.fmt(f),

@@ -46,6 +46,7 @@ impl Migrate for XfsCommitRange {
             Offer::Refused(why) => return Ok(Progress { written_bytes: 0, left: Some(why) }),
         };
         let path = files.target.path();
+        let donor = files.donor.file().map_err(MigrateError::system(path, "open its temporary file"))?;
         let mut progress = Progress::default();
         for slice in slices(segment.range, SLICE_BYTES) {
             let donor_at = offset + (slice.start - segment.range.start);
@@ -77,7 +78,7 @@ impl Migrate for XfsCommitRange {
                     return Ok(progress);
                 }
                 progress.written_bytes += slice.len();
-                match commit_range(files.donor.file(), donor_at, file, slice.start, slice.len(), &fresh) {
+                match commit_range(donor, donor_at, file, slice.start, slice.len(), &fresh) {
                     Ok(()) => break,
                     Err(error) => match error.raw_os_error() {
                         Some(libc::EBUSY) if attempts < ATTEMPTS => attempts += 1,

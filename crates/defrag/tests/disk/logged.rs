@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
@@ -37,6 +38,8 @@ const INTERRUPT: u32 = 36;
 const BATCH_FORGET: u32 = 42;
 
 const MAX_WRITE: usize = 1 << 20;
+/// What a read or a write takes. In virtual time nobody else would do anything meanwhile, took it none.
+const LATENCY: Duration = Duration::from_micros(100);
 const FOPEN_DIRECT_IO: u32 = 1;
 const FUSE_BIG_WRITES: u32 = 1 << 5;
 const FUSE_MAX_PAGES: u32 = 1 << 22;
@@ -62,13 +65,20 @@ impl LoggedDevice {
         let log = Arc::new(Mutex::new(None));
         let of_server = Arc::clone(&log);
         let server = thread::spawn(move || serve(channel, &backing, size, &of_server));
-        let shown = ran(Command::new("losetup").args(["--find", "--show"]).arg(&file));
+        // Loop devices of older kernels take the size that the kernel has, and it has none until somebody asks.
+        assert_eq!(fs::metadata(&file).unwrap().len(), size);
+        let shown = ran(Command::new("losetup").args(["--find", "--show", "--direct-io=on"]).arg(&file));
         Self { file, device: PathBuf::from(shown.trim()), log, server: Some(server) }
     }
 
     /// Begins the log.
     pub fn begin(&self) {
         *self.log.lock().unwrap() = Some(Vec::new());
+    }
+
+    /// Entries of the log so far.
+    pub fn entries(&self) -> usize {
+        self.log.lock().unwrap().as_ref().map_or(0, Vec::len)
     }
 
     /// Ends the log; what it has.
@@ -134,11 +144,13 @@ fn serve(mut channel: File, backing: &File, size: u64, log: &Mutex<Option<Vec<En
             GETATTR => Ok(attributes(size)),
             OPEN => Ok(words(&[1, 0, FOPEN_DIRECT_IO, 0])),
             READ => {
+                thread::sleep(LATENCY);
                 let (at, wanted) = (u64_at(body, 8), u32_at(body, 16) as usize);
                 let mut data = vec![0; wanted.min(size.saturating_sub(at) as usize)];
                 backing.read_exact_at(&mut data, at).map(|()| data).map_err(|_| 5)
             }
             WRITE => {
+                thread::sleep(LATENCY);
                 let (at, length) = (u64_at(body, 8), u32_at(body, 16) as usize);
                 let data = &body[40..40 + length];
                 note(Entry::Write { at, data: data.to_vec() });
@@ -227,22 +239,27 @@ fn apply(image: &File, entry: &Entry) {
 /// A mount of a state, with recovery.
 pub struct Recovered {
     place: PathBuf,
+    device: PathBuf,
 }
 
 impl Recovered {
     /// Mounts it, or says why that fails.
     pub fn mount(image: &Path, place: &Path, system: &str) -> Result<Self, String> {
         fs::create_dir_all(place).unwrap();
-        let output = Command::new("mount").args(["-o", "loop", "-t", system]).arg(image).arg(place).output().unwrap();
+        // Not `mount -o loop`, which has the device open for writing while it mounts: kernels may refuse that.
+        let device = PathBuf::from(ran(Command::new("losetup").args(["--find", "--show"]).arg(image)).trim());
+        let output = Command::new("mount").args(["-t", system]).arg(&device).arg(place).output().unwrap();
         if !output.status.success() {
+            let _ = Command::new("losetup").arg("--detach").arg(device).status();
             return Err(String::from_utf8_lossy(&output.stderr).into_owned());
         }
-        Ok(Self { place: place.to_owned() })
+        Ok(Self { place: place.to_owned(), device })
     }
 }
 
 impl Drop for Recovered {
     fn drop(&mut self) {
         super::unmount(&self.place);
+        let _ = Command::new("losetup").arg("--detach").arg(&self.device).status();
     }
 }

@@ -1,5 +1,6 @@
-//! The published way of moving, which must be found out.
+//! Ways of moving that lose data, which must be found out.
 
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::thread;
 use std::time::Duration;
@@ -41,5 +42,39 @@ impl Migrate for PunchAndRewrite {
         thread::sleep(Duration::from_millis(5));
         file.write_all_at(&data, start).unwrap();
         Ok(Progress { written_bytes: length, left: None })
+    }
+}
+
+/// `F2FS_IOC_DEFRAGMENT` whoever has the file open: what another program synchronises meanwhile is not written.
+pub struct BareF2fs;
+
+impl Migrate for BareF2fs {
+    fn name(&self) -> &'static str {
+        "F2FS_IOC_DEFRAGMENT without a lease"
+    }
+
+    fn check(&self, _facts: &Facts) -> Option<Result<(), Refusal>> {
+        Some(Ok(()))
+    }
+
+    fn opening(&self) -> Opening {
+        Opening::Read
+    }
+
+    fn migrate(
+        &self,
+        files: &mut Files<'_>,
+        segment: &Segment,
+        _pace: &mut dyn Pace,
+    ) -> Result<Progress, MigrateError> {
+        // `struct f2fs_defragment` of include/uapi/linux/f2fs.h.
+        let mut range = [segment.range.start, segment.range.len().next_multiple_of(4096)];
+        let request: libc::Ioctl = 0xc010_f508_u32 as libc::Ioctl;
+        // Others have their chance, as on a machine with more than one processor.
+        thread::sleep(Duration::from_millis(1));
+        // SAFETY: the call reads and writes two numbers of 64 bits, which outlive it.
+        let done = unsafe { libc::ioctl(files.target.file().as_raw_fd(), request, range.as_mut_ptr()) };
+        assert_eq!(done, 0, "{}", std::io::Error::last_os_error());
+        Ok(Progress { written_bytes: range[1], left: None })
     }
 }

@@ -1,0 +1,140 @@
+//! F2FS: `F2FS_IOC_DEFRAGMENT` of a file that nobody else has open.
+//!
+//! The kernel marks the pages of the range dirty, each under its lock, and writes them to the end of the log of cold
+//! data (`f2fs_defragment_range`, fs/f2fs/file.c); the old blocks stay until the next checkpoint, as with every write
+//! of F2FS. Times are left alone.
+//!
+//! While it marks them, nothing of the file is written out (`FI_SKIP_WRITES` in `__f2fs_write_data_pages`,
+//! fs/f2fs/data.c), and an `fsync` of another program waits for nothing: after a crash, what it said was written may be
+//! gone, and so may the range that was moved, since its map of blocks is written before its data. A direct read
+//! passes over what is only in the page cache. So a write lease is taken first, which the kernel gives only if the
+//! file is open and mapped nowhere else. While it is held nobody can synchronise the file but by `sync`, and everything
+//! that was dirty is on the device by then.
+//! `F2FS_IOC_MOVE_RANGE` and rewriting what was read are no alternatives: they put back what the file held when it was
+//! copied.
+//!
+//! F2FS chooses the place when it writes, and cannot be asked beforehand. What is known is that its log consists of
+//! segments of 2 MiB, of which the next one need not lie behind the last: what fits into a segment becomes one piece, at
+//! the second attempt if the first met a segment's end, and longer data one piece more than whole segments fit in. Data in
+//! no more pieces than that is left alone. A slice that lies no better afterwards is the last one.
+
+use std::io;
+use std::ops::ControlFlow;
+
+use super::copy::is_lack_of_space;
+use super::error::MigrateError;
+use super::facts::{Facts, FileSystem};
+use super::ioctl::f2fs_defragment;
+use super::lease::{self, Lease};
+use super::refusals::{self, Refusal};
+use super::segments::{Left, Segment, slices};
+use super::target::Opening;
+use super::{Files, Migrate, Pace, Progress};
+use crate::ByteRange;
+
+/// Rewritten in one call, in which others cannot open the file. The kernel writes out after each 2 MiB of it.
+const SLICE_BYTES: u64 = 8 << 20;
+/// Attempts for a slice that others open just then.
+const ATTEMPTS: u32 = 16;
+/// `DEFAULT_BLOCKS_PER_SEGMENT` of include/linux/f2fs_fs.h.
+const LOG_SEGMENT_BYTES: u64 = 2 << 20;
+
+/// See the module.
+#[derive(Clone, Copy, Debug)]
+pub struct F2fsDefragment;
+
+impl Migrate for F2fsDefragment {
+    fn name(&self) -> &'static str {
+        "F2FS F2FS_IOC_DEFRAGMENT"
+    }
+
+    fn check(&self, facts: &Facts) -> Option<Result<(), Refusal>> {
+        (facts.system == FileSystem::F2fs).then(|| refusals::f2fs(facts))
+    }
+
+    fn opening(&self) -> Opening {
+        Opening::Read
+    }
+
+    fn migrate(&self, files: &mut Files<'_>, segment: &Segment, pace: &mut dyn Pace) -> Result<Progress, MigrateError> {
+        let mut progress = Progress::default();
+        if let Some(why) = lease::too_short() {
+            progress.left = Some(Left::Unsupported(why));
+            return Ok(progress);
+        }
+        for slice in slices(segment.range, SLICE_BYTES) {
+            // Once more where the first attempt met the end of a log segment.
+            for _ in 0..2 {
+                let pieces = files.target.map(slice)?.piece_count(slice);
+                if pieces <= reachable_pieces(slice.len()) {
+                    break;
+                }
+                if let ControlFlow::Break(stop) = pace.before(slice.len()) {
+                    progress.left = Some(Left::Stopped(stop));
+                    return Ok(progress);
+                }
+                progress.left = rewrite(files, slice, &mut progress.written_bytes)?;
+                if progress.left.is_some() {
+                    return Ok(progress);
+                }
+            }
+        }
+        if progress.written_bytes == 0 {
+            progress.left = Some(Left::NoBetterSpace { pieces: segment.pieces });
+        }
+        Ok(progress)
+    }
+}
+
+/// Pieces that data of so many bytes lies in after a move, at most and if nothing else is written meanwhile.
+fn reachable_pieces(bytes: u64) -> u64 {
+    if bytes <= LOG_SEGMENT_BYTES { 1 } else { bytes / LOG_SEGMENT_BYTES + 1 }
+}
+
+/// Has a slice rewritten; why not, if so.
+fn rewrite(files: &Files<'_>, slice: ByteRange, written_bytes: &mut u64) -> Result<Option<Left>, MigrateError> {
+    let (file, path) = (files.target.file(), files.target.path());
+    let block = files.target.block_bytes();
+    for _ in 0..ATTEMPTS {
+        let lease = match Lease::take(file) {
+            Ok(Some(lease)) => lease,
+            Ok(None) => return Ok(Some(Left::Open)),
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+                return Ok(Some(Left::Unsupported("leases are switched off (fs.leases-enable)".to_owned())));
+            }
+            Err(error) => return Err(MigrateError::system(path, "take a lease of it")(error)),
+        };
+        // Writes out everything that is dirty, not of the slice alone.
+        let pieces = files.target.map(slice)?.piece_count(slice);
+        if files.target.size_bytes()? < slice.end {
+            return Ok(Some(Left::Changed));
+        }
+        if !lease.is_undisturbed() {
+            continue;
+        }
+        let length = slice.end.next_multiple_of(block) - slice.start;
+        let rewritten = match f2fs_defragment(file, slice.start, length) {
+            Ok(bytes) => bytes.min(length),
+            Err(error) => return failed(error, files).map(Some),
+        };
+        *written_bytes += rewritten;
+        // Waits until everything is written: only then may another program synchronise the file.
+        let now = files.target.map(slice)?.piece_count(slice);
+        drop(lease);
+        let no_better = now > reachable_pieces(slice.len()) && now > pieces;
+        return Ok(no_better.then_some(Left::NoBetterSpace { pieces: now }));
+    }
+    Ok(Some(Left::Open))
+}
+
+fn failed(error: io::Error, files: &Files<'_>) -> Result<Left, MigrateError> {
+    Ok(match error.raw_os_error() {
+        // `has_not_enough_free_secs`.
+        Some(libc::EAGAIN) => Left::NoSpace,
+        Some(libc::EINVAL) => Left::Unsupported("F2FS updates it in place: pinned, or ipu_policy says so".to_owned()),
+        Some(libc::EPERM) => Left::Unsupported("CAP_SYS_ADMIN is needed".to_owned()),
+        Some(libc::EOPNOTSUPP | libc::ENOTTY | libc::EROFS) => Left::Unsupported(error.to_string()),
+        _ if is_lack_of_space(&error) => Left::NoSpace,
+        _ => return Err(MigrateError::system(files.target.path(), "have F2FS rewrite it")(error)),
+    })
+}

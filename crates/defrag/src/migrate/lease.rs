@@ -1,0 +1,89 @@
+//! A file to oneself, for a moment.
+
+use std::fs::{self, File};
+use std::io;
+use std::thread;
+use std::time::Duration;
+
+use super::ioctl::{give_lease_back, holds_lease, take_lease};
+
+/// Attempts, a pause after each, before a file counts as open elsewhere: programs that open and close it often leave gaps.
+const ATTEMPTS: u32 = 4;
+const PAUSE: Duration = Duration::from_millis(2);
+/// Shortest time, in seconds, that the kernel must have whoever opens the file wait.
+const LEAST_WAIT_S: u64 = 10;
+
+/// A write lease (fcntl(2)): nobody else has the file open or mapped, and who opens it waits for the lease's end, or
+/// for `/proc/sys/fs/lease-break-time`, 45 seconds by default.
+#[derive(Debug)]
+pub(super) struct Lease<'a> {
+    file: &'a File,
+}
+
+impl<'a> Lease<'a> {
+    /// Takes it; `None` if others have the file open.
+    pub fn take(file: &'a File) -> io::Result<Option<Self>> {
+        for _ in 0..ATTEMPTS {
+            match take_lease(file) {
+                Ok(()) => return Ok(Some(Self { file })),
+                Err(error) if error.raw_os_error() == Some(libc::EAGAIN) => thread::sleep(PAUSE),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether nobody waits for it yet.
+    pub fn is_undisturbed(&self) -> bool {
+        holds_lease(self.file)
+    }
+}
+
+impl Drop for Lease<'_> {
+    fn drop(&mut self) {
+        // It fails only if there is none any more.
+        let _ = give_lease_back(self.file);
+    }
+}
+
+/// Why a lease would not keep others out long enough, if so.
+pub(super) fn too_short() -> Option<String> {
+    let read = fs::read_to_string("/proc/sys/fs/lease-break-time").ok();
+    match read.and_then(|text| text.trim().parse::<u64>().ok()) {
+        Some(seconds) if seconds >= LEAST_WAIT_S => None,
+        Some(seconds) => Some(format!("fs.lease-break-time is {seconds}; {LEAST_WAIT_S} seconds are needed")),
+        None => Some("/proc/sys/fs/lease-break-time cannot be read".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_one_has_the_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        fs::write(&path, "content").unwrap();
+        let file = File::open(&path).unwrap();
+        let lease = match Lease::take(&file) {
+            Ok(lease) => lease.unwrap(),
+            Err(error) => return println!("skipped: no leases here: {error}"),
+        };
+        assert!(lease.is_undisturbed());
+        // Somebody opens it: they wait until the lease is given back.
+        thread::scope(|scope| {
+            let opener = scope.spawn(|| fs::read(&path).unwrap());
+            while lease.is_undisturbed() {
+                thread::sleep(Duration::from_millis(1));
+            }
+            assert!(!opener.is_finished());
+            drop(lease);
+            assert_eq!(opener.join().unwrap(), b"content");
+        });
+        let other = File::open(&path).unwrap();
+        assert!(Lease::take(&file).unwrap().is_none());
+        drop(other);
+        assert!(Lease::take(&file).unwrap().is_some());
+    }
+}

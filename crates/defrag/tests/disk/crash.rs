@@ -1,0 +1,265 @@
+//! Crashes while a file is moved: recording what the device was asked to do, and judging the states that may be left.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use plumb_defrag::ByteRange;
+use plumb_defrag::migrate::{FileMover, Migrate, MoveOptions, Unlimited};
+
+use super::logged::{Entry, LoggedDevice, Recovered, States, obstacle};
+use super::writers::{BLOCK, Update, synchronise};
+use super::{Dice, System, map_of, ran, scatter, unmount};
+
+const LENGTH: u64 = 4 << 20;
+const PIECE: u64 = 4096;
+const WINDOW: u64 = 64 << 10;
+const SEED: u64 = 11;
+
+/// Prints why a test does nothing, and says whether it does nothing.
+pub fn skipped(system: System) -> bool {
+    match obstacle() {
+        Some(why) => {
+            println!("skipped: {why}");
+            true
+        }
+        None => super::skipped(system),
+    }
+}
+
+/// How many states are looked at.
+pub fn number_of_states() -> usize {
+    let asked = std::env::var("PLUMB_STATES").ok().and_then(|text| text.parse().ok());
+    asked.unwrap_or(if std::env::var_os("PLUMB_LONG").is_some() { 1000 } else { 24 })
+}
+
+/// A file system small enough to be copied a thousand times.
+fn make_small(system: System, image: &Path) {
+    let (bytes, more): (u64, &[&str]) = match system {
+        System::Ext4 => (96 << 20, &["-b", "4096"]),
+        System::Xfs | System::XfsExchange => (96 << 20, &[]),
+        System::Btrfs => (128 << 20, &["-m", "single", "-d", "single"]),
+        System::F2fs => (128 << 20, &[]),
+    };
+    File::create(image).unwrap().set_len(bytes).unwrap();
+    system.make(image, more);
+}
+
+/// A test that fails leaves no mount behind.
+struct UnmountedAtPanic<'a>(&'a Path);
+
+impl Drop for UnmountedAtPanic<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            let _ = Command::new("umount").arg("-l").arg(self.0).status();
+        }
+    }
+}
+
+/// Who uses the file system while the file is moved.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Beside {
+    /// Another file grows, and is synchronised.
+    Neighbour,
+    /// Blocks of the same file are written and synchronised.
+    Writer {
+        /// The file is opened for each write, and closed.
+        reopens: bool,
+    },
+}
+
+/// What was moved, and what the device was asked to do.
+pub struct Crash {
+    system: System,
+    folder: tempfile::TempDir,
+    pub log: Vec<Entry>,
+    updates: Vec<Update>,
+    /// Ranges that were moved.
+    pub moved: u64,
+}
+
+impl Crash {
+    /// Moves a file of 1,024 pieces, window after window, with a log of what the device was asked to do.
+    pub fn record(system: System, way: Option<&'static dyn Migrate>, beside: Beside) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let image = folder.path().join("image");
+        make_small(system, &image);
+        let place = folder.path().join("mnt");
+        fs::create_dir(&place).unwrap();
+        let path = place.join("file");
+        let mount = |device: &Path| ran(Command::new("mount").args(["-t", system.name()]).arg(device).arg(&place));
+        let device = LoggedDevice::new(&image);
+        let _unmounted = UnmountedAtPanic(&place);
+        mount(&device.device);
+        let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path).unwrap();
+        scatter(&file, system, SEED, ByteRange { start: 0, end: LENGTH }, PIECE);
+        drop(file);
+        let pieces = map_of(&path).piece_count(ByteRange { start: 0, end: LENGTH });
+        assert!(pieces > LENGTH / PIECE / 2, "{pieces} pieces");
+        // What is in the image from here on is on the disk.
+        rustix::fs::syncfs(File::open(&place).unwrap()).unwrap();
+        unmount(&place);
+        ran(Command::new("cp").arg("--sparse=always").arg(&image).arg(folder.path().join("base")));
+        mount(&device.device);
+        device.begin();
+        let (mut updates, mut moved) = (Vec::new(), 0);
+        let over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let writer = scope.spawn(|| match beside {
+                Beside::Neighbour => {
+                    grow(&place.join("neighbour"), &over);
+                    Vec::new()
+                }
+                Beside::Writer { reopens } => synchronise(&path, LENGTH, reopens, &device, &over),
+            });
+            let options = MoveOptions::default();
+            let mover = match way {
+                Some(way) => FileMover::open_with(&path, way, &options),
+                None => FileMover::open(&path, None, &options),
+            };
+            let mut mover = mover.unwrap();
+            for start in (0..LENGTH).step_by(WINDOW as usize) {
+                let done = mover.migrate(ByteRange { start, end: start + WINDOW }, &mut Unlimited).unwrap();
+                if way.is_none() && beside == Beside::Neighbour {
+                    assert_eq!((done.pieces_after, &done.left[..]), (1, &[][..]));
+                }
+                moved += u64::from(done.written_bytes > 0 && done.left.is_empty());
+                if beside != Beside::Neighbour {
+                    thread::sleep(std::time::Duration::from_millis(1));
+                }
+            }
+            drop(mover);
+            over.store(true, Ordering::Relaxed);
+            updates = writer.join().unwrap();
+        });
+        let log = device.end();
+        unmount(&place);
+        drop(device);
+        assert!(log.len() > 40, "{} entries", log.len());
+        Self { system, folder, log, updates, moved }
+    }
+
+    /// Looks at `count` states; the faults.
+    pub fn look(&self, count: usize, seed: u64) -> Vec<String> {
+        let mut dice = Dice(seed);
+        // With a writer, mostly where it has just been told that its data is safe.
+        let point = |number: usize| match self.updates.len() as u64 {
+            updates if updates > 0 && !number.is_multiple_of(4) => {
+                self.updates[dice.below(updates) as usize].synchronised
+            }
+            _ => dice.below(self.log.len() as u64 + 1) as usize,
+        };
+        self.look_at((0..count).map(point).collect(), seed)
+    }
+
+    /// Looks at states after so many entries of the log; the faults.
+    pub fn look_at(&self, mut points: Vec<usize>, seed: u64) -> Vec<String> {
+        let mut dice = Dice(seed);
+        points.sort_unstable();
+        let base = self.folder.path().join("base");
+        let kept = self.folder.path().join("base-copy");
+        ran(Command::new("cp").arg("--sparse=always").arg(&base).arg(&kept));
+        let mut states = States::new(&kept, &self.log);
+        let image = self.folder.path().join("state");
+        let mut faults = Vec::new();
+        for (number, to) in points.into_iter().enumerate() {
+            // Every other state is an exact prefix; of what no flush followed, the others have a half, or nothing.
+            let what = ["prefix", "reordered", "prefix", "flushed"][number % 4];
+            let mut survives = || what == "prefix" || what == "reordered" && dice.below(2) == 0;
+            states.write(to, &image, &mut survives);
+            if let Err(fault) = self.judge(&image, to) {
+                faults.push(format!("{what} at {to} of {}: {fault}", self.log.len()));
+            }
+        }
+        faults
+    }
+
+    /// Updates that were said to be on the disk, and that the disk had not been given.
+    pub fn unwritten(&self) -> Vec<Update> {
+        let given = |update: &&Update| {
+            let content = update.content();
+            self.log[update.begun..update.synchronised].iter().any(|entry| match entry {
+                Entry::Write { data, .. } => data.chunks(BLOCK).any(|block| block == content),
+                Entry::Flush => false,
+            })
+        };
+        self.updates.iter().filter(|update| !given(update)).copied().collect()
+    }
+
+    fn judge(&self, image: &Path, to: usize) -> Result<(), String> {
+        let place = self.folder.path().join("state-mnt");
+        let mounted = Recovered::mount(image, &place, self.system.name())?;
+        let found = fs::read(place.join("file")).map_err(|error| error.to_string());
+        let mut names: Vec<String> = fs::read_dir(&place)
+            .map_err(|error| error.to_string())?
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .filter(|name| !name.starts_with("file.other"))
+            .collect();
+        drop(mounted);
+        let found = found?;
+        if found.len() != LENGTH as usize {
+            return Err(format!("{} bytes", found.len()));
+        }
+        let first = Dice(SEED).bytes(LENGTH as usize);
+        let good = |(number, block): (usize, &[u8])| self.may_be(number, block, &first, to);
+        let bad: Vec<usize> =
+            found.chunks(BLOCK).enumerate().filter(|&entry| !good(entry)).map(|(number, _)| number).collect();
+        if !bad.is_empty() {
+            return Err(format!("{} bad blocks, the first is {}", bad.len(), bad[0]));
+        }
+        names.retain(|name| !["file", "neighbour", "lost+found"].contains(&name.as_str()));
+        if !names.is_empty() {
+            return Err(format!("left behind: {names:?}"));
+        }
+        self.system.check(image)
+    }
+
+    /// Whether a block may have this content after a crash at `to`: what was synchronised last before it, or anything
+    /// that was written since.
+    fn may_be(&self, number: usize, block: &[u8], first: &[u8], to: usize) -> bool {
+        let of_block = || self.updates.iter().filter(|update| update.block == number);
+        let kept = of_block().filter(|update| update.synchronised <= to).map(|update| update.version).max();
+        let oldest = kept.unwrap_or(0);
+        let original = &first[number * BLOCK..(number + 1) * BLOCK];
+        (oldest == 0 && block == original)
+            || of_block().any(|update| update.version >= oldest && update.begun <= to && update.content() == block)
+    }
+}
+
+fn grow(path: &Path, over: &AtomicBool) {
+    let mut file = File::create(path).unwrap();
+    for number in 0.. {
+        if over.load(Ordering::Relaxed) {
+            break;
+        }
+        if number % 100 == 99 {
+            file = File::create(path).unwrap();
+        }
+        file.write_all(&[7; 5000]).unwrap();
+        file.sync_all().unwrap();
+        thread::sleep(std::time::Duration::from_millis(2));
+    }
+}
+
+/// What became of the states of a move, printed.
+#[track_caller]
+pub fn survives(system: System, way: Option<&'static dyn Migrate>, beside: Beside, count: usize) {
+    let begun = std::time::Instant::now();
+    let crash = Crash::record(system, way, beside);
+    let faults = crash.look(count, system as u64 + 1);
+    println!(
+        "{system:?}, {beside:?}: {count} states of a log of {} entries, {} ranges moved, {} updates synchronised, {} bad, {:.0} s",
+        crash.log.len(),
+        crash.moved,
+        crash.updates.len(),
+        faults.len(),
+        begun.elapsed().as_secs_f64()
+    );
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+    assert_eq!(crash.unwritten(), []);
+    assert!(crash.moved > 0);
+    assert_eq!(crash.updates.is_empty(), beside == Beside::Neighbour);
+}

@@ -1,0 +1,47 @@
+//! F2FS under a real kernel in virtual time, where this kernel has none: the test runs itself once more, inside.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use super::System;
+
+const INSIDE: &str = "PLUMB_DEFRAG_INSIDE";
+
+/// Runs `test` here if this kernel has F2FS, otherwise the test called `name` of this program under `plumb linux`.
+pub fn with_f2fs(name: &str, test: impl FnOnce()) {
+    let known = fs::read_to_string("/proc/filesystems").unwrap_or_default();
+    if std::env::var_os(INSIDE).is_some() || known.split_whitespace().any(|word| word == System::F2fs.name()) {
+        return test();
+    }
+    let program = match plumb() {
+        Ok(program) => program,
+        Err(why) => return println!("skipped: {why}"),
+    };
+    let inside = Command::new(program)
+        .args(["linux", "--device", "optane-905p-960gb", "--quiet", "--"])
+        .arg(std::env::current_exe().unwrap())
+        .args([name, "--exact", "--nocapture"])
+        .env(INSIDE, "1")
+        .env("TMPDIR", "/dev/shm")
+        .output()
+        .unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    println!("{}", text(&inside.stdout));
+    assert!(inside.status.success(), "{}\n{}", inside.status, text(&inside.stderr));
+    assert!(text(&inside.stdout).contains("1 passed"), "the program inside has no test {name}");
+}
+
+/// The program beside this test, with a kernel for virtual time.
+fn plumb() -> Result<PathBuf, String> {
+    let own = std::env::current_exe().unwrap();
+    let beside = own.parent().and_then(|deps| deps.parent()).map(|folder| folder.join("plumb"));
+    let program = std::env::var_os("PLUMB_PROGRAM").map(PathBuf::from).or(beside).filter(|program| program.exists());
+    let program = program.ok_or("no plumb program beside the tests (cargo build -p plumb) for F2FS in virtual time")?;
+    let status = Command::new(&program).args(["linux", "status"]).output().unwrap();
+    if status.status.success() {
+        Ok(program)
+    } else {
+        Err("no kernel for virtual time is built (plumb linux build)".to_owned())
+    }
+}
