@@ -5,6 +5,8 @@ mod disk;
 #[path = "disk/layout.rs"]
 mod layout;
 
+use std::process::Command;
+
 use disk::{Disk, System};
 use plumb_defrag::ByteRange;
 use plumb_defrag::migrate::{FileMover, MoveOptions, Unlimited};
@@ -120,6 +122,45 @@ fn blocks_in_reverse_on_ext4_are_as_predicted() {
     let after = replay(&files, &mut |_| true).unwrap();
     assert!(after.is_as_predicted() && after.total().issued == SIZE / READ, "{after}");
     assert_eq!(std::fs::read(&path).unwrap(), content);
+}
+
+/// A stripe of 64 KiB ends where the file system knows nothing of it.
+#[test]
+fn what_is_striped_is_counted_and_not_compared() {
+    if disk::skipped(System::Btrfs) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let loops: Vec<String> = ["one", "two"]
+        .map(|name| {
+            let image = folder.path().join(name);
+            std::fs::File::create(&image).unwrap().set_len(256 << 20).unwrap();
+            let shown = disk::ran(Command::new("losetup").args(["--find", "--show"]).arg(image));
+            shown.trim().to_owned()
+        })
+        .to_vec();
+    let place = folder.path().join("mnt");
+    std::fs::create_dir(&place).unwrap();
+    disk::ran(Command::new("mkfs.btrfs").args(["-q", "-f", "-d", "raid0", "-m", "raid1"]).args(&loops));
+    disk::ran(Command::new("mount").arg(&loops[0]).arg(&place));
+    let path = place.join("striped");
+    std::fs::write(&path, disk::Dice(3).bytes(SIZE as usize)).unwrap();
+    let ranges = (0..8).map(|at| ByteRange { start: at * 2 * READ, end: (at + 1) * 2 * READ }).collect();
+    let verified = replay(&[Replay { path, ranges }], &mut |_| true);
+    disk::unmount(&place);
+    for device in &loops {
+        disk::ran(Command::new("losetup").arg("--detach").arg(device));
+    }
+    match verified {
+        Err(VerifyError::Trace(error @ TraceError::Unavailable { .. })) => println!("skipped: {error}"),
+        verified => {
+            let verified = verified.unwrap();
+            let total = verified.total();
+            assert!(total.issued > total.predicted && total.predicted >= 8, "{verified}");
+            assert!(verified.is_as_predicted(), "{verified}");
+            assert!(verified.to_string().contains("not compared: a file system over 2 devices"), "{verified}");
+        }
+    }
 }
 
 #[test]

@@ -140,6 +140,11 @@ impl Journal {
         self.done.len()
     }
 
+    /// Whether every range of `files`, its plan, has been dealt with.
+    pub fn is_finished(&self, files: &[FilePlan]) -> bool {
+        self.done.len() == files.iter().map(|plan| plan.moves.len()).sum::<usize>()
+    }
+
     /// Notes what became of a range.
     pub(super) fn note(&mut self, file: usize, number: usize, moved: &Moved) -> Result<(), JournalError> {
         let done = Done { file: file as u64, r#move: number as u64, moved: moved.clone() };
@@ -280,7 +285,12 @@ mod tests {
         );
         journal.note(0, 1, &moved(3)).unwrap();
         drop(journal);
-        assert_eq!(Journal::resume(&path).unwrap().0.done_count(), 3);
+        let (mut journal, files) = Journal::resume(&path).unwrap();
+        assert_eq!(journal.done_count(), 3);
+        assert!(!journal.is_finished(&files));
+        journal.note(0, 2, &moved(4)).unwrap();
+        journal.note(1, 0, &moved(5)).unwrap();
+        assert!(journal.is_finished(&files));
     }
 
     proptest! {

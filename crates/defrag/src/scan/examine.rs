@@ -29,9 +29,14 @@ impl Opened {
         Ok(Self { file, metadata })
     }
 
-    /// What identifies it. The generation is not asked for, as most file systems refuse it to most users.
+    /// What identifies it, without the generation.
     pub fn id(&self) -> FileId {
         FileId { device: self.metadata.dev(), inode: self.metadata.ino(), generation: None }
+    }
+
+    /// The inode's generation, where the file system tells it to this user.
+    pub fn generation(&self) -> Option<u32> {
+        crate::migrate::generation(&self.file).ok()
     }
 
     /// Where it lies.

@@ -10,25 +10,47 @@ use crate::trace::Mounts;
 /// Device mapper and md upon one another, at most so many.
 const MAX_DEPTH: usize = 16;
 
-/// Their device numbers: the disk of a partition, the disks of a stacked device, all
-/// devices of a Btrfs file system. `None` if there is none.
-pub fn of(path: &Path) -> Option<BTreeSet<u64>> {
-    let device = fs::metadata(path).ok()?.dev();
-    let mut found = BTreeSet::new();
-    if let Some(folder) = folder(device) {
-        disks(&folder, MAX_DEPTH, &mut found);
-    } else {
-        // A device number of the file system's own: what was mounted says more.
-        let mounts = Mounts::now().ok()?;
-        let source = mounts.of(&path.canonicalize().ok()?)?.source.clone();
-        let device = fs::metadata(&source).ok()?.rdev();
-        let mut folders = vec![folder(device)?];
-        folders.extend(btrfs_siblings(&folders));
-        for folder in folders {
-            disks(&folder, MAX_DEPTH, &mut found);
+/// The disks of one file.
+pub(super) struct Disks {
+    /// Their device numbers: the disk of a partition, the disks of a stacked device, all devices of a Btrfs
+    /// file system.
+    pub numbers: BTreeSet<u64>,
+    /// What splits requests between the file system and them, if anything does.
+    pub layers: Option<String>,
+}
+
+impl Disks {
+    /// Those of the file at `path`; `None` if there is none.
+    pub fn of(path: &Path) -> Option<Self> {
+        let device = fs::metadata(path).ok()?.dev();
+        let mut numbers = BTreeSet::new();
+        let mut folders = match folder(device) {
+            Some(folder) => vec![folder],
+            // A device number of the file system's own: what was mounted says more.
+            None => {
+                let mounts = Mounts::now().ok()?;
+                let source = mounts.of(&path.canonicalize().ok()?)?.source.clone();
+                vec![folder(fs::metadata(&source).ok()?.rdev())?]
+            }
+        };
+        let siblings = btrfs_siblings(&folders);
+        if !siblings.is_empty() {
+            folders = siblings;
         }
+        for folder in &folders {
+            disks(folder, MAX_DEPTH, &mut numbers);
+        }
+        let stacked = folders.iter().find(|folder| !slaves(folder).is_empty());
+        let layers = match (folders.len(), stacked) {
+            (_, Some(stacked)) => {
+                let name = stacked.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                Some(format!("{name}, made of {} disks or partitions", slaves(stacked).len()))
+            }
+            (2.., None) => Some(format!("a file system over {} devices", folders.len())),
+            _ => None,
+        };
+        (!numbers.is_empty()).then_some(Self { numbers, layers })
     }
-    (!found.is_empty()).then_some(found)
 }
 
 fn folder(device: u64) -> Option<PathBuf> {
@@ -41,12 +63,7 @@ fn disks(folder: &Path, depth: usize, found: &mut BTreeSet<u64>) {
     if depth == 0 {
         return;
     }
-    let slaves: Vec<PathBuf> = fs::read_dir(folder.join("slaves"))
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter_map(|entry| fs::canonicalize(entry.path()).ok())
-        .collect();
+    let slaves = slaves(folder);
     if !slaves.is_empty() {
         for slave in slaves {
             disks(&slave, depth - 1, found);
@@ -55,6 +72,12 @@ fn disks(folder: &Path, depth: usize, found: &mut BTreeSet<u64>) {
     }
     let disk = if folder.join("partition").exists() { folder.parent() } else { Some(folder) };
     found.extend(disk.and_then(number));
+}
+
+/// The devices that a stacked one is made of.
+fn slaves(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder.join("slaves")).into_iter().flatten().flatten();
+    entries.filter_map(|entry| fs::canonicalize(entry.path()).ok()).collect()
 }
 
 fn number(folder: &Path) -> Option<u64> {

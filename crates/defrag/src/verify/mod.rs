@@ -5,28 +5,32 @@
 //! devices are counted (those for metadata, which the kernel marks as such, are not). The
 //! number predicted from the extents ([`requests`](crate::extents::requests)) has to be the
 //! same. Reads change nothing; run it before and after.
+//!
+//! Requests are counted at the disks. What lies between them and the file system (device mapper, md, the stripes and mirrors
+//! of Btrfs) splits them once more by rules of its own, which are not predicted: there the two numbers are
+//! shown and not compared.
 
+mod counter;
 mod devices;
 mod report;
 
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+use counter::Counter;
+use devices::Disks;
 pub use report::{Verified, VerifiedFile};
 
 use crate::ByteRange;
 use crate::extents::{self, Direction, ExtentKind, FiemapError, QueueError, RequestLimits, WriteBack};
-use crate::trace::{Instance, Record, TraceError, device_to_kernel};
+use crate::trace::TraceError;
 
 /// Direct reads begin and end at multiples of this: the largest logical block of usual disks.
 const ALIGN_BYTES: u64 = 4096;
-/// Reads between two looks at the events, so that the kernel's buffers do not run over.
-const READS_AT_ONCE: usize = 1024;
-/// `RWBS` of the kernel's `block_rq_issue`: read, and metadata.
-const READ: char = 'R';
-const METADATA: char = 'M';
+/// Requests between two looks at the events, so that the kernel's buffers do not run over.
+const REQUESTS_AT_ONCE: u64 = 4096;
 
 /// Why it cannot be verified.
 #[derive(Debug, thiserror::Error)]
@@ -96,11 +100,12 @@ fn one(replay: &Replay) -> Result<VerifiedFile, VerifyError> {
     let mut options = OpenOptions::new();
     let file = options.read(true).custom_flags(libc::O_DIRECT).open(path);
     let file = file.map_err(failed("opening it past the page cache"))?;
-    let mut counter = Counter::start(path)?;
+    let disks = Disks::of(path).ok_or_else(|| VerifyError::NoDevice { path: path.to_owned() })?;
+    let mut counter = Counter::start(path, &disks)?;
 
-    let mut result = VerifiedFile { path: path.to_owned(), ..VerifiedFile::default() };
+    let mut result = VerifiedFile { path: path.to_owned(), layers: disks.layers, ..VerifiedFile::default() };
     let mut memory = Aligned::new(limits.certain_bytes());
-    let mut reads = 0;
+    let mut collected = 0;
     for range in &replay.ranges {
         let Some(range) = aligned(*range).intersection(&ByteRange { start: 0, end: size_bytes }) else { continue };
         // What is compressed is read through the page cache, whatever was asked for.
@@ -112,9 +117,9 @@ fn one(replay: &Replay) -> Result<VerifiedFile, VerifyError> {
         for part in parts(range, &limits) {
             result.predicted += extents::requests(&map, part, &limits, Direction::Read);
             result.bytes += memory.read(&file, part).map_err(failed("reading it past the page cache"))?;
-            reads += 1;
-            if reads % READS_AT_ONCE == 0 {
-                counter.collect(&mut result)?;
+            if result.predicted - collected >= REQUESTS_AT_ONCE {
+                counter.collect()?;
+                collected = result.predicted;
             }
         }
     }
@@ -161,45 +166,6 @@ impl Aligned {
         let end = self.begin + wanted;
         let memory = self.bytes.get_mut(self.begin..end).ok_or_else(|| io::Error::other("no memory"))?;
         Ok(file.read_at(memory, range.start)? as u64)
-    }
-}
-
-/// Counts the requests that this thread causes.
-struct Counter {
-    instance: Instance,
-    thread: u32,
-}
-
-impl Counter {
-    fn start(path: &Path) -> Result<Self, VerifyError> {
-        let devices = devices::of(path).ok_or_else(|| VerifyError::NoDevice { path: path.to_owned() })?;
-        let instance = Instance::create()?;
-        let filter = devices.iter().map(|&device| format!("dev=={}", device_to_kernel(device)));
-        if !instance.enable("block", "block_rq_issue", &filter.collect::<Vec<_>>().join("||"))? {
-            return Err(VerifyError::NoDevice { path: path.to_owned() });
-        }
-        instance.switch(true)?;
-        let thread = rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs();
-        Ok(Self { instance, thread })
-    }
-
-    fn collect(&mut self, into: &mut VerifiedFile) -> Result<(), VerifyError> {
-        let thread = self.thread;
-        let mut each = |record: &Record<'_>| {
-            let is = |letter| record.text("rwbs").is_some_and(|text| text.contains(letter));
-            if record.name == "block_rq_issue" && is(READ) && !is(METADATA) {
-                *if record.thread == thread { &mut into.issued } else { &mut into.by_others } += 1;
-            }
-        };
-        while self.instance.read(&mut each)? {}
-        Ok(())
-    }
-
-    fn finish(mut self, into: &mut VerifiedFile) -> Result<(), VerifyError> {
-        self.instance.switch(false)?;
-        self.collect(into)?;
-        into.lost = self.instance.lost()?;
-        Ok(())
     }
 }
 
