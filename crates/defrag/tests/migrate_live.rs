@@ -153,7 +153,7 @@ fn leaves_shared(system: System) {
     assert!(!moved.left.is_empty() && moved.left.iter().all(|left| left.why == Left::Shared), "{:?}", moved.left);
     assert_eq!(moved.written_bytes, 0);
     assert_eq!((disk.used_bytes(), map_of(&path)), (used, map));
-    let mut mover = FileMover::open(&path, None, &MoveOptions { shared: true }).unwrap();
+    let mut mover = FileMover::open(&path, None, &MoveOptions { shared: true, open: false }).unwrap();
     let moved = mover.migrate(WHOLE, &mut Unlimited).unwrap();
     drop(mover);
     assert_eq!((moved.pieces_after, &moved.left[..]), (1, &[][..]));

@@ -54,7 +54,7 @@ fn plan_of(path: &Path) -> FilePlan {
 }
 
 fn run(files: &[FilePlan], limits: Limits, journal: Option<&mut Journal>) -> Report {
-    let options = RunOptions { limits, shared: false };
+    let options = RunOptions { limits, shared: false, open: false };
     carry_out(files, &options, journal, &Cancel::default(), &mut |_| ()).unwrap()
 }
 

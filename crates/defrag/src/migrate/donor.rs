@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
+use std::time::Instant;
 
 use rustix::fs::{Advice, FallocateFlags, Mode, OFlags};
 
@@ -50,13 +51,15 @@ pub struct Donor {
     path: PathBuf,
     end: u64,
     keep_bytes: u64,
+    /// Since when a crash may give the file its old blocks back; for ext4.
+    pub(super) unsettled: Option<Instant>,
 }
 
 impl Donor {
     /// For the folder of the file. It lets go of what it holds after `keep_bytes`.
     pub(super) fn beside(target: &Target, keep_bytes: u64) -> Self {
         let (folder, path) = (target.folder().to_owned(), target.path().to_owned());
-        Self { file: None, folder, device: target.device(), path, end: 0, keep_bytes }
+        Self { file: None, folder, device: target.device(), path, end: 0, keep_bytes, unsettled: None }
     }
 
     /// Makes it, if it is not there yet.
@@ -157,6 +160,15 @@ impl Donor {
         let pieces = map.pieces(range).count() as u64;
         // Nothing at all would be a file system that does not tell.
         Ok(Some(Room { offset, pieces: if pieces == 0 { u64::MAX } else { pieces } }))
+    }
+
+    /// Has the journal commit everything up to now: this file's size changes, and is synchronised.
+    pub(super) fn commit(&self) -> Result<(), MigrateError> {
+        let system = |action| MigrateError::system(&self.path, action);
+        let file = self.file().map_err(system("open its temporary file"))?;
+        let size = file.metadata().map_err(system("look at its temporary file"))?.len();
+        file.set_len(size + 1).map_err(system("change its temporary file"))?;
+        file.sync_all().map_err(system("synchronise its temporary file"))
     }
 
     /// Gives back everything that it holds.

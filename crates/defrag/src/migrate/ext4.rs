@@ -6,24 +6,37 @@
 //! program that writes on needs an `fdatasync` and another attempt, maybe several. (An `fdatasync` each time would
 //! commit the journal for every range.) An attempt that ends so may have moved a part, which is well: both copies hold the same.
 //!
+//! The kernel does not note that an `fdatasync` has to commit that transaction (`i_datasync_tid`, which
+//! `ext4_swap_extents` of fs/ext4/extents.c leaves alone): what a program writes to the moved blocks and synchronises is
+//! at the new place, and a crash before the next commit gives the file the old place back. So a write lease keeps other
+//! programs out, and the journal is committed before it is given back: when somebody waits for it, after a second,
+//! and when the file is done with. Files that are open elsewhere are left alone, or, where the user wants that,
+//! moved with a commit after each slice.
+//!
 //! The range is dropped from the page cache beforehand: where one folio holds several pieces, the first piece that is
 //! moved pins it to the transaction, and for each further one the kernel forces a commit. With 8 KiB pieces in 64 KiB
 //! folios that was seen to write 2.7 times the data; without, the kernel reads single pages, and writes the data once.
 
 use std::io;
 use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
 
 use super::copy::{is_lack_of_space, unsupported};
 use super::donor::Offer;
 use super::error::MigrateError;
 use super::facts::{Facts, FileSystem};
+use super::ioctl::{give_lease_back, holds_lease};
+use super::lease::{self, Lease};
 use super::refusals::{self, Refusal};
 use super::segments::{Left, Segment, slices};
 use super::target::Opening;
 use super::{Files, Migrate, Pace, Progress, ioctl};
+use crate::ByteRange;
 
 /// Attempts for one slice before its writers are left alone.
 const ATTEMPTS: u32 = 16;
+/// Longest that a crash may give the old place back, and that others who open the file wait.
+const SETTLE_EACH: Duration = Duration::from_secs(1);
 /// Moved in one call.
 const SLICE_BYTES: u64 = 4 << 20;
 
@@ -45,49 +58,100 @@ impl Migrate for Ext4MoveExtents {
     }
 
     fn migrate(&self, files: &mut Files<'_>, segment: &Segment, pace: &mut dyn Pace) -> Result<Progress, MigrateError> {
+        if let Some(why) = self.keep_others_out(files)? {
+            return Ok(Progress { written_bytes: 0, left: Some(why) });
+        }
         let offset = match files.donor.offer(segment, true)? {
             Offer::Better { offset } => offset,
             Offer::Refused(why) => return Ok(Progress { written_bytes: 0, left: Some(why) }),
         };
-        let path = files.target.path();
-        let block = files.target.block_bytes();
-        let donor = files.donor.file().map_err(MigrateError::system(path, "open its temporary file"))?;
         let mut written_bytes = 0;
-        let sync = || files.target.file().sync_data().map_err(MigrateError::system(path, "write it out"));
         for slice in slices(segment.range, SLICE_BYTES) {
+            if pace.waits() {
+                self.settle(files)?;
+            }
             if let ControlFlow::Break(stop) = pace.before(slice.len()) {
                 return Ok(Progress { written_bytes, left: Some(Left::Stopped(stop)) });
             }
-            files.target.forget(slice);
-            let first = slice.start / block;
-            let donor_first = (offset + (slice.start - segment.range.start)) / block;
-            let blocks = slice.end.div_ceil(block) - first;
-            let (mut done, mut attempts) = (0, 0);
-            while done < blocks {
-                let (moved, result) =
-                    ioctl::move_extents(files.target.file(), donor, first + done, donor_first + done, blocks - done);
-                done += moved;
-                written_bytes += moved * block;
-                let left = match result {
-                    Ok(()) if moved > 0 => continue,
-                    // The end of the file is nearer than it was.
-                    Ok(()) => Left::Changed,
-                    Err(error) => match error.raw_os_error() {
-                        Some(libc::EBUSY | libc::EAGAIN | libc::EINTR) if attempts < ATTEMPTS => {
-                            attempts += 1;
-                            sync()?;
-                            continue;
-                        }
-                        Some(libc::EBUSY | libc::EAGAIN | libc::EINTR) => Left::Busy,
-                        Some(libc::ENODATA) => Left::Changed,
-                        _ => failed(error, files)?,
-                    },
-                };
-                return Ok(Progress { written_bytes, left: Some(left) });
+            let mut left = self.keep_others_out(files)?;
+            if left.is_none() {
+                files.donor.unsettled.get_or_insert_with(Instant::now);
+                left = move_slice(files, slice, offset + (slice.start - segment.range.start), &mut written_bytes)?;
+            }
+            if !holds_lease(files.target.file()) {
+                self.settle(files)?;
+            }
+            if left.is_some() {
+                return Ok(Progress { written_bytes, left });
             }
         }
         Ok(Progress { written_bytes, left: None })
     }
+
+    fn settle(&self, files: &mut Files<'_>) -> Result<(), MigrateError> {
+        let committed = if files.donor.unsettled.take().is_some() { files.donor.commit() } else { Ok(()) };
+        // There may be none.
+        let _ = give_lease_back(files.target.file());
+        committed
+    }
+}
+
+impl Ext4MoveExtents {
+    /// Takes the lease, if it is not held already; why nothing may be moved, if so.
+    fn keep_others_out(self, files: &mut Files<'_>) -> Result<Option<Left>, MigrateError> {
+        let since = files.donor.unsettled;
+        if holds_lease(files.target.file()) && since.is_none_or(|since| since.elapsed() < SETTLE_EACH) {
+            return Ok(None);
+        }
+        self.settle(files)?;
+        let why = match (lease::too_short(), Lease::take(files.target.file())) {
+            (None, Ok(Some(lease))) => {
+                lease.keep();
+                return Ok(None);
+            }
+            (_, Ok(None)) => Left::Open,
+            (Some(why), _) => Left::Unsupported(why),
+            (None, Err(error)) => Left::Unsupported(format!("no lease of it is to be had: {error}")),
+        };
+        Ok((!files.open).then_some(why))
+    }
+}
+
+/// Gives a slice the donor's blocks from an offset on.
+fn move_slice(
+    files: &Files<'_>,
+    slice: ByteRange,
+    offset: u64,
+    written_bytes: &mut u64,
+) -> Result<Option<Left>, MigrateError> {
+    let path = files.target.path();
+    let block = files.target.block_bytes();
+    let donor = files.donor.file().map_err(MigrateError::system(path, "open its temporary file"))?;
+    files.target.forget(slice);
+    let (first, donor_first) = (slice.start / block, offset / block);
+    let blocks = slice.end.div_ceil(block) - first;
+    let (mut done, mut attempts) = (0, 0);
+    while done < blocks {
+        let (moved, result) =
+            ioctl::move_extents(files.target.file(), donor, first + done, donor_first + done, blocks - done);
+        done += moved;
+        *written_bytes += moved * block;
+        match result {
+            Ok(()) if moved > 0 => {}
+            // The end of the file is nearer than it was.
+            Ok(()) => return Ok(Some(Left::Changed)),
+            Err(error) => match error.raw_os_error() {
+                Some(libc::EBUSY | libc::EAGAIN | libc::EINTR) if attempts < ATTEMPTS => {
+                    attempts += 1;
+                    files.target.file().sync_data().map_err(MigrateError::system(path, "write it out"))?;
+                }
+                Some(libc::EBUSY | libc::EAGAIN | libc::EINTR) => return Ok(Some(Left::Busy)),
+                Some(libc::ENODATA) => return Ok(Some(Left::Changed)),
+                _ => return failed(error, files).map(Some),
+            },
+        }
+    }
+    Ok(None)
 }
 
 fn failed(error: io::Error, files: &Files<'_>) -> Result<Left, MigrateError> {

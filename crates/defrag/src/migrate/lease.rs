@@ -33,6 +33,11 @@ impl<'a> Lease<'a> {
         Ok(None)
     }
 
+    /// Leaves it to the open file, which loses it when it is closed.
+    pub fn keep(self) {
+        std::mem::forget(self);
+    }
+
     /// Whether nobody waits for it yet.
     pub fn is_undisturbed(&self) -> bool {
         holds_lease(self.file)

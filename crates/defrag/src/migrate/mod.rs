@@ -58,6 +58,8 @@ pub struct Files<'a> {
     pub target: &'a Target,
     /// Whose blocks it gets.
     pub donor: &'a mut Donor,
+    /// Whether it is moved although other programs have it open.
+    pub open: bool,
 }
 
 /// What became of a segment.
@@ -86,6 +88,11 @@ pub trait Migrate: Sync {
     /// What the donor may hold before it lets go, beside the segment itself.
     fn donor_keeps_bytes(&self) -> u64 {
         64 << 20
+    }
+
+    /// Makes what was moved last as a crash would leave it; at the latest when the file is done with.
+    fn settle(&self, _files: &mut Files<'_>) -> Result<(), MigrateError> {
+        Ok(())
     }
 
     /// Moves a segment, in slices, each after `pace` agrees. Nothing is changed unless the donor's place is better.

@@ -20,6 +20,9 @@ const LONGEST_SEGMENT_BYTES: u64 = 256 << 20;
 pub struct MoveOptions {
     /// Move blocks that reflinks or snapshots share, too. The file gets its own copy, which takes up room.
     pub shared: bool,
+    /// ext4: move what other programs have open, too. What these synchronise while a range is moved, some milliseconds,
+    /// a crash at that moment may take back.
+    pub open: bool,
 }
 
 /// What became of a range.
@@ -89,7 +92,7 @@ impl FileMover {
             left: parts.left,
         };
         for segment in &parts.segments {
-            let mut files = Files { target: &self.target, donor: &mut self.donor };
+            let mut files = Files { target: &self.target, donor: &mut self.donor, open: self.options.open };
             let progress = self.way.migrate(&mut files, segment, pace)?;
             moved.written_bytes += progress.written_bytes;
             if let Some(why) = progress.left {
@@ -105,6 +108,13 @@ impl FileMover {
         }
         moved.left.sort_by_key(|left| left.range);
         Ok(moved)
+    }
+}
+
+impl Drop for FileMover {
+    fn drop(&mut self) {
+        // What a failure leaves unsettled is what the file system will commit by itself within seconds.
+        let _ = self.way.settle(&mut Files { target: &self.target, donor: &mut self.donor, open: self.options.open });
     }
 }
 

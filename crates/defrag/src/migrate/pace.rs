@@ -30,6 +30,11 @@ impl std::fmt::Display for Stop {
 pub trait Pace {
     /// `bytes` are to be written next.
     fn before(&mut self, bytes: u64) -> ControlFlow<Stop>;
+
+    /// Whether it may wait.
+    fn waits(&self) -> bool {
+        false
+    }
 }
 
 /// Never waits.

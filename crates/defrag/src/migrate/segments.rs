@@ -65,7 +65,7 @@ impl fmt::Display for Left {
             }
             Self::NoSpace => "no room for a copy; free some space",
             Self::Busy => "programs write to it all the time; run again later",
-            Self::Open => "open in another program, and F2FS moves only what none has open; run again later",
+            Self::Open => "open in another program; run again when none has it open (ext4: or with --open-files)",
             Self::Changed => "its size changed meanwhile; run again",
             Self::Unsupported(why) => return write!(f, "the kernel does not move it: {why}"),
             Self::Stopped(stop) => return stop.fmt(f),

@@ -18,6 +18,8 @@ pub struct RunOptions {
     pub limits: Limits,
     /// Move shared blocks, too.
     pub shared: bool,
+    /// ext4: move what other programs have open ([`MoveOptions::open`]).
+    pub open: bool,
 }
 
 /// Why a run cannot go on. Failures of single files are in the report.
@@ -138,7 +140,7 @@ impl OneFile<'_> {
             let mover = match &mut mover {
                 Some(mover) => mover,
                 None => {
-                    let options = MoveOptions { shared: self.options.shared };
+                    let options = MoveOptions { shared: self.options.shared, open: self.options.open };
                     match FileMover::open(&self.plan.file.path, Some(&self.plan.file.id), &options) {
                         Ok(opened) => {
                             self.report.way = Some(opened.way().name().to_owned());

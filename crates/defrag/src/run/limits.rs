@@ -111,6 +111,10 @@ impl Limiter {
 }
 
 impl Pace for Limiter {
+    fn waits(&self) -> bool {
+        self.rate.is_some()
+    }
+
     fn before(&mut self, bytes: u64) -> ControlFlow<Stop> {
         if let Some(stop) = self.over() {
             return ControlFlow::Break(stop);

@@ -103,8 +103,9 @@ impl Crash {
         rustix::fs::syncfs(File::open(&place).unwrap()).unwrap();
         unmount(&place);
         ran(Command::new("cp").arg("--sparse=always").arg(&image).arg(folder.path().join("base")));
-        mount(&device.device);
+        // Mounting writes, too: ext4 notes that its journal is in use, and wipes it at the next mount if it did not.
         device.begin();
+        mount(&device.device);
         let (mut updates, mut moved) = (Vec::new(), 0);
         let over = AtomicBool::new(false);
         thread::scope(|scope| {
@@ -208,7 +209,16 @@ impl Crash {
         let bad: Vec<usize> =
             found.chunks(BLOCK).enumerate().filter(|&entry| !good(entry)).map(|(number, _)| number).collect();
         if !bad.is_empty() {
-            return Err(format!("{} bad blocks, the first is {}", bad.len(), bad[0]));
+            let (number, of) = (bad[0], |update: &&Update| update.block == bad[0]);
+            let block = &found[number * BLOCK..(number + 1) * BLOCK];
+            let held = self.updates.iter().filter(of).find(|update| update.content() == block).copied();
+            let known: Vec<Update> = self.updates.iter().filter(of).copied().collect();
+            let is = match held {
+                Some(update) => format!("as of update {}", update.version),
+                None if block == &first[number * BLOCK..(number + 1) * BLOCK] => "as it was at first".to_owned(),
+                None => "something else".to_owned(),
+            };
+            return Err(format!("{} bad blocks, the first is {number}: {is}, of {known:?}", bad.len()));
         }
         names.retain(|name| !["file", "neighbour", "lost+found"].contains(&name.as_str()));
         if !names.is_empty() {

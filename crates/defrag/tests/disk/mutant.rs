@@ -5,7 +5,7 @@ use std::os::unix::fs::FileExt;
 use std::thread;
 use std::time::Duration;
 
-use plumb_defrag::migrate::{Facts, Files, Migrate, MigrateError, Opening, Pace, Progress, Refusal, Segment};
+use plumb_defrag::migrate::{Facts, Files, Migrate, MigrateError, Offer, Opening, Pace, Progress, Refusal, Segment};
 use rustix::fs::FallocateFlags;
 
 /// Reads, punches a hole, allocates anew, and writes back: a crash in between leaves zeros, and what somebody writes in
@@ -76,5 +76,47 @@ impl Migrate for BareF2fs {
         let done = unsafe { libc::ioctl(files.target.file().as_raw_fd(), request, range.as_mut_ptr()) };
         assert_eq!(done, 0, "{}", std::io::Error::last_os_error());
         Ok(Progress { written_bytes: range[1], left: None })
+    }
+}
+
+/// `EXT4_IOC_MOVE_EXT` whoever has the file open, and no commit after it: what another program synchronises then is
+/// taken back by a crash.
+pub struct BareExt4;
+
+impl Migrate for BareExt4 {
+    fn name(&self) -> &'static str {
+        "EXT4_IOC_MOVE_EXT without a lease"
+    }
+
+    fn check(&self, _facts: &Facts) -> Option<Result<(), Refusal>> {
+        Some(Ok(()))
+    }
+
+    fn opening(&self) -> Opening {
+        Opening::Write
+    }
+
+    fn migrate(
+        &self,
+        files: &mut Files<'_>,
+        segment: &Segment,
+        _pace: &mut dyn Pace,
+    ) -> Result<Progress, MigrateError> {
+        let Offer::Better { offset } = files.donor.offer(segment, true)? else { return Ok(Progress::default()) };
+        let donor = files.donor.file().unwrap();
+        let (start, blocks) = (segment.range.start / 4096, segment.range.len() / 4096);
+        for _ in 0..16 {
+            // `struct move_extent` of fs/ext4/ext4.h.
+            let mut argument = [(donor.as_raw_fd() as u64) << 32, start, offset / 4096, blocks, 0];
+            let request: libc::Ioctl = 0xc028_660f_u32 as libc::Ioctl;
+            // SAFETY: the call reads and writes five numbers of 64 bits, which outlive it.
+            let done = unsafe { libc::ioctl(files.target.file().as_raw_fd(), request, argument.as_mut_ptr()) };
+            if done == 0 {
+                return Ok(Progress { written_bytes: segment.range.len(), left: None });
+            }
+            // A dirty page.
+            files.target.file().sync_data().unwrap();
+        }
+        Ok(Progress::default())
     }
 }

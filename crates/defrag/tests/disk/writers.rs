@@ -163,7 +163,7 @@ pub fn pass(disk: &Disk, number: u64, way: Way, by: Option<&'static dyn Migrate>
             }
             (count, lost)
         });
-        let options = MoveOptions::default();
+        let options = MoveOptions { open: !reopens, ..MoveOptions::default() };
         let mover = match by {
             Some(by) => FileMover::open_with(&path, by, &options),
             None => FileMover::open(&path, None, &options),
