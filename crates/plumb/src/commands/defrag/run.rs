@@ -32,9 +32,10 @@ use crate::failure::Failure;
   plumb defrag run --journal db.journal                     (goes on where a run was killed)
 
 Ranges that save most for each byte go first. A file is moved by its file system's own safe means and
-changes in nothing but its place: ext4 EXT4_IOC_MOVE_EXT, XFS FIDEDUPERANGE, Btrfs its own
-defragmentation of a range. Writing to it meanwhile loses nothing, nor does a crash. What cannot
-be moved so is left alone, with the reason.
+changes in nothing but its place: ext4 EXT4_IOC_MOVE_EXT, XFS FIDEDUPERANGE, Btrfs and F2FS their
+own defragmentation of a range. Writing to it meanwhile loses nothing, nor does a crash; on ext4
+and F2FS, files that other programs have open are left alone for that. What cannot be moved so is
+left alone, with the reason.
 
 Exit status: 0 done, or a limit was reached; 1 something failed; 2 bad usage; 130 interrupted.")]
 pub struct RunArguments {
@@ -52,6 +53,10 @@ pub struct RunArguments {
     /// The class of its requests
     #[arg(long, value_name = "CLASS")]
     io_class: Option<IoClass>,
+    /// ext4: move files, too, that other programs have open. What these synchronise while a range is moved, some
+    /// milliseconds, is lost if the machine crashes at that moment
+    #[arg(long)]
+    open_files: bool,
     /// Print what would be done, and do nothing
     #[arg(long)]
     dry_run: bool,
@@ -109,7 +114,14 @@ pub fn run(arguments: &RunArguments) -> Done {
     let (files, mut journal) = match existing {
         Some(path) => {
             let (journal, files) = Journal::resume(path).map_err(Failure::input)?;
-            eprintln!("going on with {}: {} ranges are done", path.display(), journal.done_count());
+            let (name, done) = (path.display(), journal.done_count());
+            if journal.is_finished(&files) {
+                eprintln!(
+                    "{name} is finished: its {done} ranges were done before, and nothing is moved now; remove it to begin anew"
+                );
+            } else {
+                eprintln!("going on with {name}: {done} ranges are done");
+            }
             (files, Some(journal))
         }
         None => match planned(arguments, &stop)? {
@@ -170,7 +182,7 @@ fn carried_out(
         until_psi_percent: arguments.until_psi.map(|percent| percent.0),
         idle: arguments.io_class.is_some(),
     };
-    let options = RunOptions { limits, shared: arguments.choice.shared() };
+    let options = RunOptions { limits, shared: arguments.choice.shared(), open: arguments.open_files };
     let bar = bar(arguments.quiet || arguments.json, files.iter().map(FilePlan::bytes).sum());
     let mut progress = |event: &Event<'_>| match event {
         Event::File { plan, .. } => bar.set_message(plan.file.path.display().to_string()),
