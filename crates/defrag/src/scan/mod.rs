@@ -9,5 +9,5 @@ mod scanner;
 mod walk;
 
 pub use examine::Opened;
-pub use file_system::FileSystem;
+pub use file_system::{FileSystem, Writes};
 pub use scanner::{Counts, ScanError, ScanOptions, Scanner};

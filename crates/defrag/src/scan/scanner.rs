@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::examine::Opened;
-use super::file_system::FileSystem;
+use super::file_system::{FileSystem, Writes};
 use super::walk::{Linked, Met, walk};
 use crate::analysis::{Hotness, READAHEAD_BYTES, hottest, windows};
 use crate::extents::WriteBack;
@@ -202,6 +202,9 @@ impl Scanner {
         let windows = match traced {
             None => None,
             Some((_, accesses)) => {
+                // No move can change what these writes cost, so that they must not draw windows together either.
+                let direct_only = (found.writes == Writes::DirectInPlace).then(|| found.writes.counted(accesses));
+                let accesses = direct_only.as_deref().unwrap_or(accesses);
                 let all = windows(accesses, size_bytes, self.options.readahead_bytes);
                 let any = !all.is_empty();
                 let kept = hottest(all, self.options.hotness);
@@ -222,10 +225,14 @@ impl Scanner {
         let options = PlanOptions {
             limits: found.limits.unwrap_or_default(),
             shared: self.options.shared,
-            writes_in_place: found.writes_in_place,
+            writes_in_place: found.writes != Writes::Elsewhere,
         };
         let facts = FileFacts { path: path.to_owned(), id, size_bytes, block_bytes: found.block_bytes };
-        let plan = plan_file(facts, &map, assumed, &options);
+        let mut plan = plan_file(facts, &map, assumed, &options);
+        // A plan may be carried out, or gone on with, when the inode's number is another file's.
+        if !plan.moves.is_empty() && plan.file.id.generation.is_none() {
+            plan.file.id.generation = opened.generation();
+        }
         // A file that will be refused must not use up a budget. What else may be wrong with it, the run finds out.
         if !plan.moves.is_empty()
             && let Ok(Some(refusal)) = refusal(path, Some(&plan.file.id))
