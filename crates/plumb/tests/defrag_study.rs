@@ -49,7 +49,9 @@ fn judge(cells: &BTreeMap<String, BTreeMap<String, u64>>, system: &str) {
     }
     // Eight reads of 128 KiB, each of them one request afterwards.
     assert_eq!((of("traced", "requests"), of("conventional", "requests")), (8, 8), "{system}: {cells:?}");
-    assert_eq!(of("traced", "tool_moved_bytes"), 512 << 10, "{system}: half of the data is in small pieces");
+    // Half of the data is in small pieces; Btrfs may take up a neighbour, or copy twice where the first place was no better.
+    let moved = of("traced", "tool_moved_bytes");
+    assert!(moved == 512 << 10 || system == "btrfs" && (512 << 10..1 << 20).contains(&moved), "{system}: {moved}");
     assert_eq!(of("none", "tool_written_bytes"), 0, "{system}");
     let (traced, conventional) = (of("traced", "tool_written_bytes"), of("conventional", "tool_written_bytes"));
     assert!(traced >= 512 << 10 && traced < conventional, "{system}: {traced} of {conventional}");
