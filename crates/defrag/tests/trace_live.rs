@@ -356,3 +356,37 @@ fn nothing_is_left_behind() {
         std::thread::sleep(Duration::from_millis(10));
     }
 }
+
+/// Two subvolumes number their files alike: an access is given to the only file that is long enough for it, and to none
+/// if there are two; a snapshot's copy is not in the way.
+#[test]
+fn subvolumes_are_told_apart_on_btrfs() {
+    if disk::skipped(System::Btrfs) {
+        return;
+    }
+    let disk = Disk::new(System::Btrfs);
+    let [short, long] = ["one", "two"].map(|name| {
+        disk::ran(Command::new("btrfs").args(["subvolume", "create"]).arg(disk.path(name)));
+        disk.path(name).join("file")
+    });
+    fs::write(&short, vec![1; 64 << 10]).unwrap();
+    fs::write(&long, vec![2; 1 << 20]).unwrap();
+    assert_eq!(fs::metadata(&short).unwrap().ino(), fs::metadata(&long).unwrap().ino());
+    disk::ran(
+        Command::new("btrfs").args(["subvolume", "snapshot", "-r"]).arg(disk.path("two")).arg(disk.path("three")),
+    );
+    disk::drop_caches();
+    for kind in sources() {
+        let filters = Filters { mounts: vec![disk.place()], children: true, ..Filters::default() };
+        let Some(mut recording) = start(kind, &filters) else { return };
+        run(&mut recording, &mut dd(&long, &["bs=4k", "skip=128", "count=1", "iflag=direct"]));
+        let trace = recording.finish().unwrap();
+        assert_eq!(of(&trace, &long, IoKind::DirectRead), [(512, 4, 1)], "{kind:?}: {trace:?}");
+        assert_eq!((trace.files.len(), trace.unresolved), (1, 0), "{kind:?}: {trace:?}");
+
+        let Some(mut recording) = start(kind, &filters) else { return };
+        run(&mut recording, &mut dd(&short, &["bs=4k", "count=1", "iflag=direct"]));
+        let trace = recording.finish().unwrap();
+        assert!(trace.accesses.is_empty() && trace.unresolved > 0, "{kind:?}: {trace:?}");
+    }
+}

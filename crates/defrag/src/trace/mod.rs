@@ -29,6 +29,7 @@ mod resolve;
 mod source;
 mod store;
 pub mod strace;
+mod subvolumes;
 mod sys;
 mod tracefs;
 

@@ -17,9 +17,10 @@ use super::filter::Selection;
 use super::fold;
 use super::model::Trace;
 use super::mounts::Mounts;
-use super::recorder::{RawFile, Recorder};
+use super::recorder::{RawFile, RawKind, Recorder};
+use super::subvolumes;
 use super::sys::{self, Handle};
-use crate::{Access, FileId};
+use crate::{Access, FileId, IoKind};
 
 /// Generic handles of 32-bit inode and generation: ext4, f2fs and others.
 const INO32_GEN: i32 = 0x01;
@@ -35,7 +36,14 @@ pub(super) fn trace_of(source: &str, recorder: Recorder, selection: &Selection) 
     let mut trace = Trace { source: source.into(), lost: recorder.lost, ..Trace::default() };
     let mut seen = recorder.seen;
     seen.retain(|(file, ..), _| selection.admits(*file));
-    let raw: BTreeSet<RawFile> = seen.keys().map(|(file, ..)| *file).collect();
+    let mut raw: BTreeMap<RawFile, u64> = BTreeMap::new();
+    for (file, kind, range) in seen.keys() {
+        let furthest = raw.entry(*file).or_default();
+        // Readahead may begin beyond the end of a file.
+        if !matches!(kind, RawKind::ReadaheadPages | RawKind::Io(IoKind::Readahead)) {
+            *furthest = range.start.max(*furthest);
+        }
+    }
     // Named later than the filters were given, a file system may be mounted since.
     let mut mounts = selection.mounts.clone();
     if let Ok(now) = Mounts::now() {
@@ -61,30 +69,34 @@ pub(super) fn trace_of(source: &str, recorder: Recorder, selection: &Selection) 
     Ok(trace)
 }
 
-/// The regular files of these inodes, as far as they can be found. On Btrfs an inode's
-/// number may be used in several subvolumes: then it is not found.
+/// The regular files of these inodes, each with the first byte of its furthest access, as far as they can be found. On
+/// Btrfs an inode's number may be used in several subvolumes: then it may not be known which is meant.
 fn files(
-    raw: &BTreeSet<RawFile>,
+    raw: &BTreeMap<RawFile, u64>,
     named: &BTreeMap<RawFile, PathBuf>,
     mounts: &Mounts,
 ) -> BTreeMap<RawFile, (FileId, PathBuf)> {
     let mut found = BTreeMap::new();
     let mut ambiguous = BTreeSet::new();
     for (file, path) in named {
-        if raw.contains(file)
+        if raw.contains_key(file)
             && let Some(id) = identify(path)
             && id.inode == file.inode
         {
             found.insert(*file, (id, path.clone()));
         }
     }
-    let devices: BTreeSet<u64> = raw.iter().map(|file| file.device).collect();
+    let devices: BTreeSet<u64> = raw.keys().map(|file| file.device).collect();
     for device in devices {
-        let wanted: BTreeSet<u64> = raw
-            .iter()
-            .filter(|file| file.device == device && !found.contains_key(file))
-            .map(|file| file.inode)
-            .collect();
+        let unknown = raw.iter().filter(|(file, _)| file.device == device && !found.contains_key(file));
+        let furthest: BTreeMap<u64, u64> = unknown.map(|(file, furthest)| (file.inode, *furthest)).collect();
+        let btrfs = mounts.of_device(device).filter(|(mount, _)| mount.file_system == "btrfs");
+        let points: Vec<PathBuf> = btrfs.map(|(mount, _)| mount.point.clone()).collect();
+        if let Some(entries) = subvolumes::files(&points, &furthest) {
+            found.extend(entries.into_iter().map(|(inode, entry)| (RawFile { device, inode }, entry)));
+            continue;
+        }
+        let wanted: BTreeSet<u64> = furthest.into_keys().collect();
         let mut roots = BTreeSet::new();
         for (mount, root_device) in mounts.of_device(device) {
             // Bind mounts show the same files again; subvolumes have devices of their own.
@@ -190,7 +202,7 @@ fn put(bytes: &mut [u8], parts: &[&[u8]]) -> Option<()> {
 }
 
 /// Looks for inodes by name, through all folders of one device.
-fn walk(point: &Path, device: u64, mut wanted: BTreeSet<u64>, found: &mut BTreeMap<u64, (FileId, PathBuf)>) {
+pub(super) fn walk(point: &Path, device: u64, mut wanted: BTreeSet<u64>, found: &mut BTreeMap<u64, (FileId, PathBuf)>) {
     let mut open = vec![point.to_owned()];
     while let Some(folder) = open.pop() {
         let Ok(entries) = fs::read_dir(&folder) else { continue };

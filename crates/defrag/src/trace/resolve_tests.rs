@@ -1,7 +1,7 @@
 //! Inode numbers to files, on the file system of the temporary folder.
 
 use super::*;
-use crate::{ByteRange, IoKind};
+use crate::ByteRange;
 
 fn one(path: &Path) -> RawFile {
     let mounts = Mounts::now().unwrap();
@@ -28,12 +28,12 @@ fn an_inode_is_found_and_a_deleted_one_is_not() {
     let path = folder.path().join("a");
     fs::write(&path, "x").unwrap();
     let raw = one(&path);
-    let found = files(&BTreeSet::from([raw]), &BTreeMap::new(), &Mounts::now().unwrap());
+    let found = files(&BTreeMap::from([(raw, 0)]), &BTreeMap::new(), &Mounts::now().unwrap());
     let (id, at) = &found[&raw];
     assert_eq!(*at, path);
     assert_eq!(*id, identify(&path).unwrap());
     fs::remove_file(&path).unwrap();
-    assert!(files(&BTreeSet::from([raw]), &BTreeMap::new(), &Mounts::now().unwrap()).is_empty());
+    assert!(files(&BTreeMap::from([(raw, 0)]), &BTreeMap::new(), &Mounts::now().unwrap()).is_empty());
 }
 
 #[test]
