@@ -11,7 +11,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use disk::guest::with_f2fs;
 use disk::{Dice, Disk, Seen, System, map_of, ran, seen, skipped};
@@ -185,6 +185,72 @@ fn a_cancelled_run_begins_nothing() {
     assert_eq!(map_of(&path), before);
     let report = carry_out(&[plan_of(&path)], &RunOptions::default(), None, &cancel, &mut progress).unwrap();
     assert_eq!((report.stopped, report.ranges_moved()), (Some(Stop::Cancelled), 2));
+}
+
+/// No more is written in the time that a run took than the rate allows, as the device counts it.
+fn keeps_to_the_rate(system: System) {
+    if skipped(system) {
+        return;
+    }
+    let mut disk = Disk::new(system);
+    let path = disk.fragmented("file", 1, 8 << 20, PIECE);
+    let plan = plan_of(&path);
+    let rate = 16 << 20;
+    let limits = Limits { rate_bytes_per_s: Some(rate), ..Limits::default() };
+    let (written, begun) = (disk.written_bytes(), Instant::now());
+    let report = run(std::slice::from_ref(&plan), limits, None);
+    let written = disk.written_bytes() - written;
+    let allowed = (begun.elapsed().as_secs_f64() * rate as f64) as u64;
+    println!("{system:?}: {written} bytes written, {allowed} allowed by then");
+    assert!(report.is_complete() && report.written_bytes() == 4 << 20, "{report}");
+    // Beside the data: the last window, and the file system's own (a journal commit for each window on ext4).
+    let own = match system {
+        System::Ext4 => plan.moves.len() as u64 * (64 << 10),
+        _ => 1 << 20,
+    };
+    assert!(written <= allowed + WINDOW + own, "{written} bytes, {allowed} allowed");
+    assert!(report.seconds >= ((4 << 20) - WINDOW) as f64 / rate as f64, "{} s", report.seconds);
+    disk.check();
+}
+
+#[test]
+fn ext4_keeps_to_the_rate() {
+    keeps_to_the_rate(System::Ext4);
+}
+
+#[test]
+fn xfs_keeps_to_the_rate() {
+    keeps_to_the_rate(System::Xfs);
+}
+
+#[test]
+fn btrfs_keeps_to_the_rate() {
+    keeps_to_the_rate(System::Btrfs);
+}
+
+#[test]
+fn f2fs_keeps_to_the_rate() {
+    with_f2fs("f2fs_keeps_to_the_rate", || keeps_to_the_rate(System::F2fs));
+}
+
+/// With less pressure than any allowed, nothing is begun; where the kernel does not tell, the report says that.
+#[test]
+fn pressure_ends_a_run() {
+    if skipped(System::Ext4) {
+        return;
+    }
+    let disk = Disk::new(System::Ext4);
+    let path = disk.fragmented("file", 1, 1 << 20, PIECE);
+    let before = map_of(&path);
+    let limits = Limits { until_psi_percent: Some(-1.0), ..Limits::default() };
+    let report = run(&[plan_of(&path)], limits, None);
+    if plumb_defrag::run::io_pressure_percent().is_some() {
+        assert_eq!((report.stopped, report.written_bytes()), (Some(Stop::Pressure), 0));
+        assert_eq!(map_of(&path), before);
+    } else {
+        assert!(report.to_string().contains("--until-psi has no effect"), "{report}");
+        assert!(report.is_complete());
+    }
 }
 
 const CARRY: &str = "PLUMB_DEFRAG_CARRY";

@@ -33,8 +33,8 @@ use crate::failure::Failure;
 
 Ranges that save most for each byte go first. A file is moved by its file system's own safe means and
 changes in nothing but its place: ext4 EXT4_IOC_MOVE_EXT, XFS FIDEDUPERANGE, Btrfs and F2FS their
-own defragmentation of a range. Writing to it meanwhile loses nothing, nor does a crash; on ext4
-and F2FS, files that other programs have open are left alone for that. What cannot be moved so is
+own defragmentation of a range. Writing to it meanwhile loses nothing, nor does a crash; on ext4,
+F2FS and XFS without reflink, files that other programs have open are left alone for that. What cannot be moved so is
 left alone, with the reason.
 
 Exit status: 0 done, or a limit was reached; 1 something failed; 2 bad usage; 130 interrupted.")]
