@@ -130,6 +130,8 @@ fn a_run_does_what_the_dry_run_says_and_the_next_one_nothing() {
         let mount = disk.place.to_str().unwrap();
         let scanned = json(&scratch.plumb(&["defrag", "scan", mount, "--json", "--html", "page.html"]).ok());
         let totals = &scanned["plan"]["totals"];
+        let id = scanned["plan"]["files"].get(0).map(|file| &file["id"]["generation"]);
+        assert!(id.is_none_or(Value::is_u64), "{make}: {id:?}");
         if totals["bytes_to_move"] == 0 {
             // A Btrfs or ext4 that allocates in order leaves nothing to test.
             eprintln!("skipped: {make}: the file is in {} pieces", totals["pieces"]);
@@ -151,6 +153,9 @@ fn a_run_does_what_the_dry_run_says_and_the_next_one_nothing() {
             assert_eq!(was, is, "{make}");
         }
         assert_eq!(before.1.mtime_nsec(), after.1.mtime_nsec(), "{make}");
+        let finished = scratch.plumb(&["defrag", "run", "--journal", "j"]).ok().stderr;
+        assert!(finished.contains("j is finished"), "{make}: {finished}");
+        fs::remove_file(scratch.path("j")).unwrap();
         let again = json(&scratch.plumb(&["defrag", "run", mount, "--json"]).ok());
         assert_eq!(again["files"].as_array().map(Vec::len), Some(0), "{make}: {again:#}");
         // The predicted requests are those of a scan of the new layout.

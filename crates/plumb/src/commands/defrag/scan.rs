@@ -120,7 +120,7 @@ fn text(found: &Found) -> String {
 pub(super) fn warn(found: &Found) {
     if found.without_limits > 0 {
         eprintln!(
-            "Note: {} on no single block device; requests of up to 1280 KiB are assumed",
+            "Note: {} on no single block device; requests of up to 512 KiB are assumed",
             counted(found.without_limits as u64, "file system")
         );
     }
