@@ -120,6 +120,6 @@ fn a_tool_that_is_none_of_the_file_system_is_said() {
     let stack = "host = \"linux\"\ndevice = \"optane-905p-960gb\"";
     scratch.write("study.toml", &spec(stack, "\"workload.defrag.tool\" = [\"conventional-128k\"]\n"));
     let ran = scratch.plumb(&["run", "study.toml", "--out", "out", "--quiet"]);
-    assert_eq!(ran.status, Some(1));
+    assert_eq!(ran.status, Some(2));
     assert!(ran.stderr.contains("conventional-128k is no tool for ext4"), "{}", ran.stderr);
 }
