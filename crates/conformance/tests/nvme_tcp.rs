@@ -116,7 +116,7 @@ fn a_conventional_device_under_6_1() {
 /// append's place right on any disk, QEMU's own controller included ("Corrupted write pointer").
 fn mends(series: Series) -> (&'static str, &'static str) {
     match series {
-        Series::V6_1 => ("need scheduler modprobe mq-deadline\nneed core modprobe nvme_core multipath=0", "btrfs f2fs"),
+        Series::V6_1 => ("need core modprobe nvme_core multipath=0", "btrfs f2fs"),
         Series::V6_12 => ("", "btrfs f2fs zonefs"),
     }
 }
