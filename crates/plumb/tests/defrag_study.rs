@@ -66,7 +66,7 @@ fn in_virtual_time_the_same_bytes_each_time() {
     let stack = "host = \"linux\"\ndevice = \"optane-905p-960gb\"";
     let tools =
         "\"stack.filesystem\" = [\"ext4\"]\n\"workload.defrag.tool\" = [\"none\", \"traced\", \"conventional\"]\n";
-    scratch.write("study.toml", &spec(stack, tools));
+    scratch.write("study.toml", spec(stack, tools));
     let ran = scratch.plumb(&["run", "study.toml", "--out", "first", "--quiet"]);
     assert_eq!(ran.status, Some(0), "{}", ran.stderr);
     judge(&counters(&scratch, "first"), "ext4");
@@ -75,7 +75,7 @@ fn in_virtual_time_the_same_bytes_each_time() {
 
     // The cell with the most in it once more: a trace, a plan, moves.
     let traced = tools.replace("\"none\", ", "").replace(", \"conventional\"", "");
-    scratch.write("again.toml", &spec(stack, &traced));
+    scratch.write("again.toml", spec(stack, &traced));
     let ran = scratch.plumb(&["run", "again.toml", "--out", "second", "--quiet"]);
     assert_eq!(ran.status, Some(0), "{}", ran.stderr);
     let second = std::fs::read_dir(scratch.path("second/runs")).unwrap().next().unwrap().unwrap();
@@ -100,7 +100,7 @@ fn on_loop_devices_of_this_machine() {
         let sweep = format!(
             "\"stack.filesystem\" = [\"{system}\"]\n\"workload.defrag.tool\" = [\"none\", \"traced\", \"conventional\"]\n"
         );
-        scratch.write("study.toml", &spec("host = \"live\"\ndevice = \"loop\"\nlive = { size = \"512m\" }", &sweep));
+        scratch.write("study.toml", spec("host = \"live\"\ndevice = \"loop\"\nlive = { size = \"512m\" }", &sweep));
         let ran = scratch.plumb(&["run", "study.toml", "--out", "live", "--quiet"]);
         if ran.stderr.contains("cannot be here") || ran.stderr.contains("tracing") {
             println!("skipped: {}", ran.stderr.trim());
@@ -118,7 +118,7 @@ fn a_tool_that_is_none_of_the_file_system_is_said() {
     }
     let scratch = Scratch::new();
     let stack = "host = \"linux\"\ndevice = \"optane-905p-960gb\"";
-    scratch.write("study.toml", &spec(stack, "\"workload.defrag.tool\" = [\"conventional-128k\"]\n"));
+    scratch.write("study.toml", spec(stack, "\"workload.defrag.tool\" = [\"conventional-128k\"]\n"));
     let ran = scratch.plumb(&["run", "study.toml", "--out", "out", "--quiet"]);
     assert_eq!(ran.status, Some(2));
     assert!(ran.stderr.contains("conventional-128k is no tool for ext4"), "{}", ran.stderr);
