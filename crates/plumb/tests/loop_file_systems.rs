@@ -136,9 +136,12 @@ fn the_block_device_is_the_devices() {
     let asked = |what: &str| finish(Command::new("blockdev").arg(what).arg(&rig.device), PATIENCE).ok().stdout;
     assert_eq!(asked("--getsize64").trim(), (2_u64 << 30).to_string());
     assert_eq!(asked("--getss").trim(), "512");
-    let backing = rig.device.file_name().unwrap().to_str().unwrap().to_owned();
-    let backing = fs::read_to_string(format!("/sys/block/{backing}/loop/backing_file")).unwrap();
+    let name = rig.device.file_name().unwrap().to_str().unwrap().to_owned();
+    let attribute = |name_in_disk: &str| fs::read_to_string(format!("/sys/block/{name}/{name_in_disk}")).unwrap();
+    let backing = attribute("loop/backing_file");
     assert!(backing.contains("samsung-980pro-1tb"), "{backing}");
+    // Requests are completed where they are answered, if sysfs may be written.
+    assert_eq!(attribute("queue/rq_affinity").trim(), "0");
 
     let file = direct(&rig.device);
     let data = Aligned::new(&pattern(7, 1 << 20));
