@@ -140,7 +140,7 @@ fn the_block_device_is_the_devices() {
     let attribute = |name_in_disk: &str| fs::read_to_string(format!("/sys/block/{name}/{name_in_disk}")).unwrap();
     let backing = attribute("loop/backing_file");
     assert!(backing.contains("samsung-980pro-1tb"), "{backing}");
-    // Requests are completed where they are answered, if sysfs may be written.
+    // Requests are completed where they are answered.
     assert_eq!(attribute("queue/rq_affinity").trim(), "0");
 
     let file = direct(&rig.device);
