@@ -19,7 +19,7 @@ const LIBRARY: &str =
 /// How often the host looks whether the machine has ended. The guest runs on its own clock: this delays only the host's answer.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// A machine to be booted: two processors, 2 GiB of memory, no network but loopback, emulated (QEMU's TCG), nothing of it as root.
+/// A machine to be booted: two processors, 2 GiB of memory if not told otherwise, no network but loopback, emulated (QEMU's TCG), nothing of it as root.
 #[derive(Debug)]
 pub struct Guest {
     kernel: Kernel,
@@ -27,6 +27,7 @@ pub struct Guest {
     files: Vec<(String, PathBuf)>,
     arguments: Vec<String>,
     time_limit: Duration,
+    memory_mib: u32,
 }
 
 impl Guest {
@@ -38,6 +39,7 @@ impl Guest {
             files: Vec::new(),
             arguments: Vec::new(),
             time_limit: Duration::from_secs(600),
+            memory_mib: 2048,
         }
     }
 
@@ -62,6 +64,12 @@ impl Guest {
     /// Ends the machine after this time [default: 600 s: a busy host emulates slowly].
     pub fn time_limit(mut self, limit: Duration) -> Guest {
         self.time_limit = limit;
+        self
+    }
+
+    /// Memory, of which the served devices' contents take their part.
+    pub fn memory_mib(mut self, memory_mib: u32) -> Guest {
+        self.memory_mib = memory_mib;
         self
     }
 
@@ -105,7 +113,8 @@ impl Guest {
         let log = folder.join("qemu.log");
         let log = fs::File::create(&log).map_err(Error::file(&log))?;
         let mut command = Command::new(qemu);
-        command.args(["-accel", "tcg,thread=multi", "-M", "q35", "-cpu", "max", "-smp", "2", "-m", "2G"]);
+        command.args(["-accel", "tcg,thread=multi", "-M", "q35", "-cpu", "max", "-smp", "2"]);
+        command.arg("-m").arg(format!("{}M", self.memory_mib));
         command.args(["-display", "none", "-monitor", "none", "-nic", "none", "-no-reboot"]);
         command.args(["-device", "virtio-rng-pci"]);
         command.arg("-serial").arg(format!("file:{display}/console.log"));

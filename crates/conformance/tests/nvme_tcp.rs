@@ -238,7 +238,8 @@ unserve plain
 unserve ssd
 "
             );
-            let guest = guest(series)?.time_limit(std::time::Duration::from_secs(1800));
+            // What four file systems write one after the other stays in the memory of one server.
+            let guest = guest(series)?.time_limit(std::time::Duration::from_secs(1800)).memory_mib(4096);
             run(&guest, &format!("file-systems-{series}"), &script)?;
         }
         Ok(())
