@@ -8,7 +8,7 @@
 mod disk;
 
 use disk::guest::with_f2fs;
-use disk::mutant::PunchAndRewrite;
+use disk::mutant::PUNCH_AND_REWRITE;
 use disk::writers::{Outcome, Way, pass};
 use disk::{Disk, System, skipped};
 use plumb_defrag::migrate::{Migrate, XfsDeduplicate};
@@ -104,7 +104,7 @@ fn the_published_way_loses_updates() {
             continue;
         }
         let disk = Disk::new(system);
-        let outcome = pass(&disk, 0, Way::Buffered, Some(&PunchAndRewrite), false);
+        let outcome = pass(&disk, 0, Way::Buffered, Some(&PUNCH_AND_REWRITE), false);
         println!("{system:?}: {outcome:?}");
         assert!(outcome.lost > 0, "{outcome:?}");
     }

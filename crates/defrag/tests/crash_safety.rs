@@ -10,7 +10,7 @@ mod disk;
 use disk::System;
 use disk::crash::{Beside, Crash, number_of_states, skipped, survives};
 use disk::guest::with_f2fs;
-use disk::mutant::{BareExt4, BareF2fs, PunchAndRewrite};
+use disk::mutant::{BARE_EXT4, BARE_F2FS, PUNCH_AND_REWRITE};
 use plumb_defrag::migrate::{Migrate, XfsDeduplicate};
 
 fn survives_crashes(system: System, way: Option<&'static dyn Migrate>) {
@@ -71,7 +71,7 @@ fn f2fs_without_a_lease_is_found_out() {
         if skipped(System::F2fs) {
             return;
         }
-        let crash = Crash::record(System::F2fs, Some(&BareF2fs), Beside::Writer { reopens: false });
+        let crash = Crash::record(System::F2fs, Some(&BARE_F2FS), Beside::Writer { reopens: false });
         let unwritten = crash.unwritten();
         println!("{} updates were not on the disk when they were said to be", unwritten.len());
         let faults = crash.look_at(unwritten.iter().take(4).map(|update| update.synchronised).collect(), 5);
@@ -87,7 +87,7 @@ fn ext4_without_a_lease_is_found_out() {
     if skipped(System::Ext4) {
         return;
     }
-    let crash = Crash::record(System::Ext4, Some(&BareExt4), Beside::Writer { reopens: false });
+    let crash = Crash::record(System::Ext4, Some(&BARE_EXT4), Beside::Writer { reopens: false });
     let faults = crash.look(12, 5);
     println!("{} of 12 states are bad, such as: {:?}", faults.len(), faults.first());
     assert!(faults.iter().any(|fault| fault.contains("bad blocks")), "{faults:?}");
@@ -100,7 +100,7 @@ fn the_published_way_is_found_out() {
         if skipped(system) {
             continue;
         }
-        let crash = Crash::record(system, Some(&PunchAndRewrite), Beside::Neighbour);
+        let crash = Crash::record(system, Some(&PUNCH_AND_REWRITE), Beside::Neighbour);
         let faults = crash.look(24, 5);
         println!("{system:?}: {} of 24 states are bad, such as: {:?}", faults.len(), faults.first());
         assert!(faults.iter().any(|fault| fault.contains("bad blocks")), "{faults:?}");

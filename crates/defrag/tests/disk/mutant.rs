@@ -8,84 +8,33 @@ use std::time::Duration;
 use plumb_defrag::migrate::{Facts, Files, Migrate, MigrateError, Offer, Opening, Pace, Progress, Refusal, Segment};
 use rustix::fs::FallocateFlags;
 
+/// Moves a segment, and says how many bytes it wrote.
+type Move = fn(&mut Files<'_>, &Segment) -> Result<u64, MigrateError>;
+
+/// A way of moving that refuses nothing.
+pub struct Mutant {
+    name: &'static str,
+    opening: Opening,
+    moves: Move,
+}
+
 /// Reads, punches a hole, allocates anew, and writes back: a crash in between leaves zeros, and what somebody writes in
 /// between is lost.
-pub struct PunchAndRewrite;
-
-impl Migrate for PunchAndRewrite {
-    fn name(&self) -> &'static str {
-        "punch and rewrite"
-    }
-
-    fn check(&self, _facts: &Facts) -> Option<Result<(), Refusal>> {
-        Some(Ok(()))
-    }
-
-    fn opening(&self) -> Opening {
-        Opening::Write
-    }
-
-    fn migrate(
-        &self,
-        files: &mut Files<'_>,
-        segment: &Segment,
-        _pace: &mut dyn Pace,
-    ) -> Result<Progress, MigrateError> {
-        let file = files.target.file();
-        let (start, length) = (segment.range.start, segment.range.len());
-        let mut data = vec![0; length as usize];
-        file.read_exact_at(&mut data, start).unwrap();
-        let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        rustix::fs::fallocate(file, punch, start, length).unwrap();
-        rustix::fs::fallocate(file, FallocateFlags::empty(), start, length).unwrap();
-        // Others have their chance, as they had in the tool's loop.
-        thread::sleep(Duration::from_millis(5));
-        file.write_all_at(&data, start).unwrap();
-        Ok(Progress { written_bytes: length, left: None })
-    }
-}
+pub const PUNCH_AND_REWRITE: Mutant =
+    Mutant { name: "punch and rewrite", opening: Opening::Write, moves: punch_and_rewrite };
 
 /// `F2FS_IOC_DEFRAGMENT` whoever has the file open: what another program synchronises meanwhile is not written.
-pub struct BareF2fs;
-
-impl Migrate for BareF2fs {
-    fn name(&self) -> &'static str {
-        "F2FS_IOC_DEFRAGMENT without a lease"
-    }
-
-    fn check(&self, _facts: &Facts) -> Option<Result<(), Refusal>> {
-        Some(Ok(()))
-    }
-
-    fn opening(&self) -> Opening {
-        Opening::Read
-    }
-
-    fn migrate(
-        &self,
-        files: &mut Files<'_>,
-        segment: &Segment,
-        _pace: &mut dyn Pace,
-    ) -> Result<Progress, MigrateError> {
-        // `struct f2fs_defragment` of include/uapi/linux/f2fs.h.
-        let mut range = [segment.range.start, segment.range.len().next_multiple_of(4096)];
-        let request: libc::Ioctl = 0xc010_f508_u32 as libc::Ioctl;
-        // Others have their chance, as on a machine with more than one processor.
-        thread::sleep(Duration::from_millis(1));
-        // SAFETY: the call reads and writes two numbers of 64 bits, which outlive it.
-        let done = unsafe { libc::ioctl(files.target.file().as_raw_fd(), request, range.as_mut_ptr()) };
-        assert_eq!(done, 0, "{}", std::io::Error::last_os_error());
-        Ok(Progress { written_bytes: range[1], left: None })
-    }
-}
+pub const BARE_F2FS: Mutant =
+    Mutant { name: "F2FS_IOC_DEFRAGMENT without a lease", opening: Opening::Read, moves: bare_f2fs };
 
 /// `EXT4_IOC_MOVE_EXT` whoever has the file open, and no commit after it: what another program synchronises then is
 /// taken back by a crash.
-pub struct BareExt4;
+pub const BARE_EXT4: Mutant =
+    Mutant { name: "EXT4_IOC_MOVE_EXT without a lease", opening: Opening::Write, moves: bare_ext4 };
 
-impl Migrate for BareExt4 {
+impl Migrate for Mutant {
     fn name(&self) -> &'static str {
-        "EXT4_IOC_MOVE_EXT without a lease"
+        self.name
     }
 
     fn check(&self, _facts: &Facts) -> Option<Result<(), Refusal>> {
@@ -93,7 +42,7 @@ impl Migrate for BareExt4 {
     }
 
     fn opening(&self) -> Opening {
-        Opening::Write
+        self.opening
     }
 
     fn migrate(
@@ -102,21 +51,51 @@ impl Migrate for BareExt4 {
         segment: &Segment,
         _pace: &mut dyn Pace,
     ) -> Result<Progress, MigrateError> {
-        let Offer::Better { offset } = files.donor.offer(segment, true)? else { return Ok(Progress::default()) };
-        let donor = files.donor.file().unwrap();
-        let (start, blocks) = (segment.range.start / 4096, segment.range.len() / 4096);
-        for _ in 0..16 {
-            // `struct move_extent` of fs/ext4/ext4.h.
-            let mut argument = [(donor.as_raw_fd() as u64) << 32, start, offset / 4096, blocks, 0];
-            let request: libc::Ioctl = 0xc028_660f_u32 as libc::Ioctl;
-            // SAFETY: the call reads and writes five numbers of 64 bits, which outlive it.
-            let done = unsafe { libc::ioctl(files.target.file().as_raw_fd(), request, argument.as_mut_ptr()) };
-            if done == 0 {
-                return Ok(Progress { written_bytes: segment.range.len(), left: None });
-            }
-            // A dirty page.
-            files.target.file().sync_data().unwrap();
-        }
-        Ok(Progress::default())
+        Ok(Progress { written_bytes: (self.moves)(files, segment)?, left: None })
     }
+}
+
+fn punch_and_rewrite(files: &mut Files<'_>, segment: &Segment) -> Result<u64, MigrateError> {
+    let file = files.target.file();
+    let (start, length) = (segment.range.start, segment.range.len());
+    let mut data = vec![0; length as usize];
+    file.read_exact_at(&mut data, start).unwrap();
+    let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    rustix::fs::fallocate(file, punch, start, length).unwrap();
+    rustix::fs::fallocate(file, FallocateFlags::empty(), start, length).unwrap();
+    // Others have their chance, as they had in the tool's loop.
+    thread::sleep(Duration::from_millis(5));
+    file.write_all_at(&data, start).unwrap();
+    Ok(length)
+}
+
+fn bare_f2fs(files: &mut Files<'_>, segment: &Segment) -> Result<u64, MigrateError> {
+    // `struct f2fs_defragment` of include/uapi/linux/f2fs.h.
+    let mut range = [segment.range.start, segment.range.len().next_multiple_of(4096)];
+    let request: libc::Ioctl = 0xc010_f508_u32 as libc::Ioctl;
+    // Others have their chance, as on a machine with more than one processor.
+    thread::sleep(Duration::from_millis(1));
+    // SAFETY: the call reads and writes two numbers of 64 bits, which outlive it.
+    let done = unsafe { libc::ioctl(files.target.file().as_raw_fd(), request, range.as_mut_ptr()) };
+    assert_eq!(done, 0, "{}", std::io::Error::last_os_error());
+    Ok(range[1])
+}
+
+fn bare_ext4(files: &mut Files<'_>, segment: &Segment) -> Result<u64, MigrateError> {
+    let Offer::Better { offset } = files.donor.offer(segment, true)? else { return Ok(0) };
+    let donor = files.donor.file().unwrap();
+    let (start, blocks) = (segment.range.start / 4096, segment.range.len() / 4096);
+    for _ in 0..16 {
+        // `struct move_extent` of fs/ext4/ext4.h.
+        let mut argument = [(donor.as_raw_fd() as u64) << 32, start, offset / 4096, blocks, 0];
+        let request: libc::Ioctl = 0xc028_660f_u32 as libc::Ioctl;
+        // SAFETY: the call reads and writes five numbers of 64 bits, which outlive it.
+        let done = unsafe { libc::ioctl(files.target.file().as_raw_fd(), request, argument.as_mut_ptr()) };
+        if done == 0 {
+            return Ok(segment.range.len());
+        }
+        // A dirty page.
+        files.target.file().sync_data().unwrap();
+    }
+    Ok(0)
 }
