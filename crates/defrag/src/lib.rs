@@ -13,6 +13,7 @@ mod file;
 mod io;
 pub mod map;
 pub mod migrate;
+mod mounts;
 pub mod plan;
 mod range;
 pub mod run;

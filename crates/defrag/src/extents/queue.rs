@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::requests::RequestLimits;
-use crate::trace::Mounts;
+use crate::mounts::Mounts;
 
 /// Why the limits are not known.
 #[derive(Debug, thiserror::Error)]

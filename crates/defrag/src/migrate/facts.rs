@@ -9,6 +9,7 @@ use rustix::fs::{AtFlags, StatxFlags};
 
 use super::error::MigrateError;
 use super::ioctl;
+use crate::mounts::{Mount, Mounts, unescape};
 
 /// A file system, as far as moving goes.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -74,7 +75,7 @@ impl Facts {
     pub(crate) fn of(file: &File, path: &Path) -> Result<Self, MigrateError> {
         let status = file.metadata().map_err(MigrateError::system(path, "look at it"))?;
         let mount = mount_of(file).map_err(MigrateError::system(path, "find its mount in /proc/self/mountinfo"))?;
-        let system = FileSystem::named(&mount.system);
+        let system = FileSystem::named(&mount.file_system);
         let mut options = mount.options;
         let mut options_complete = true;
         if system == FileSystem::Ext4 {
@@ -101,31 +102,11 @@ impl Facts {
     }
 }
 
-struct Mount {
-    system: String,
-    options: Vec<String>,
-}
-
 /// The mount that a file was opened through (proc_pid_mountinfo(5)).
 fn mount_of(file: &File) -> io::Result<Mount> {
     let status = rustix::fs::statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID)?;
-    let own = fs::read_to_string("/proc/self/mountinfo")?;
-    own.lines()
-        .find_map(|line| parse_mount(line, status.stx_mnt_id))
-        .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "it is not there"))
-}
-
-/// A line of mountinfo, if it is of the mount asked for.
-fn parse_mount(line: &str, id: u64) -> Option<Mount> {
-    if line.split(' ').next()?.parse::<u64>().ok()? != id {
-        return None;
-    }
-    let (place, kind) = line.split_once(" - ")?;
-    let mut kind = kind.split(' ');
-    let system = kind.next()?.to_owned();
-    let of_system = kind.nth(1).unwrap_or_default();
-    let options = place.split(' ').nth(5)?.split(',').chain(of_system.split(','));
-    Some(Mount { system, options: options.filter(|option| !option.is_empty()).map(str::to_owned).collect() })
+    let mounts = Mounts::now()?;
+    mounts.with_id(status.stx_mnt_id).cloned().ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "it is not there"))
 }
 
 /// Every option of an ext4 file system, also those that are defaults of its superblock, and `fc_debug_force` where
@@ -140,55 +121,7 @@ fn ext4_options(device: u64) -> Option<Vec<String>> {
 /// Whether a file is among `/proc/swaps`. The kernel refuses to move one as well.
 fn is_swap(device: u64, inode: u64) -> bool {
     let Ok(swaps) = fs::read_to_string("/proc/swaps") else { return false };
-    swaps
-        .lines()
-        .skip(1)
-        .filter_map(|line| line.split_whitespace().next())
-        .any(|name| fs::metadata(unescape(name)).is_ok_and(|found| found.dev() == device && found.ino() == inode))
-}
-
-/// A name with the octal escapes of `seq_path` undone.
-fn unescape(text: &str) -> PathBuf {
-    use std::os::unix::ffi::OsStringExt;
-    let bytes = text.as_bytes();
-    let (mut out, mut at) = (Vec::with_capacity(bytes.len()), 0);
-    while let Some(&byte) = bytes.get(at) {
-        let code = bytes.get(at + 1..at + 4).and_then(|digits| std::str::from_utf8(digits).ok());
-        match code.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
-            Some(value) if byte == b'\\' => {
-                out.push(value);
-                at += 4;
-            }
-            _ => {
-                out.push(byte);
-                at += 1;
-            }
-        }
-    }
-    PathBuf::from(std::ffi::OsString::from_vec(out))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_mount_is_read_from_its_line() {
-        let line =
-            "44 27 7:1 /a/b /mnt/some\\040where rw,relatime shared:3 master:1 - xfs /dev/loop1 rw,inode64,noquota";
-        let mount = parse_mount(line, 44).expect("its own");
-        assert_eq!(mount.system, "xfs");
-        assert_eq!(mount.options, ["rw", "relatime", "rw", "inode64", "noquota"]);
-        assert!(parse_mount(line, 4).is_none());
-        for broken in ["", "44", "44 27 7:1 / /mnt rw", "44 - xfs", "x - y z"] {
-            assert!(parse_mount(broken, 44).is_none(), "{broken}");
-        }
-    }
-
-    #[test]
-    fn escapes_are_undone() {
-        assert_eq!(unescape("/a\\040b\\134c"), PathBuf::from("/a b\\c"));
-        assert_eq!(unescape("/a\\04"), PathBuf::from("/a\\04"));
-        assert_eq!(unescape("\\"), PathBuf::from("\\"));
-    }
+    swaps.lines().skip(1).filter_map(|line| line.split_whitespace().next()).any(|name| {
+        fs::metadata(unescape(name.as_bytes())).is_ok_and(|found| found.dev() == device && found.ino() == inode)
+    })
 }

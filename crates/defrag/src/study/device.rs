@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::StudyError;
-use crate::trace::Mounts;
+use crate::mounts::Mounts;
 
 /// A request is accounted after whoever waits for it is woken; by then it surely is.
 const SETTLE: Duration = Duration::from_millis(20);

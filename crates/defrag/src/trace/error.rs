@@ -3,6 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::mounts::MOUNTINFO;
+
 /// Why there is no trace.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
@@ -51,5 +53,9 @@ impl TraceError {
     pub(crate) fn file(path: impl AsRef<Path>, what: &'static str) -> impl FnOnce(io::Error) -> Self {
         let path = path.as_ref().to_owned();
         move |error| Self::File { path, what, error }
+    }
+
+    pub(crate) fn mounts() -> impl FnOnce(io::Error) -> Self {
+        Self::file(MOUNTINFO, "reading the mounts")
     }
 }

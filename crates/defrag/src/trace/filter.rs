@@ -6,9 +6,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::error::TraceError;
-use super::mounts::Mounts;
 use super::processes::{self, Cgroup};
 use super::recorder::RawFile;
+use crate::mounts::Mounts;
 
 /// What is to be traced. Filters of place (`paths`, `mounts`) let through what any of
 /// them lets through, and so do those of processes (`processes`, `children`, `cgroups`);
@@ -64,7 +64,7 @@ pub struct Selection {
 impl Selection {
     /// Looks everything up.
     pub fn of(filters: &Filters) -> Result<Self, TraceError> {
-        let mounts = Mounts::now()?;
+        let mounts = Mounts::now().map_err(TraceError::mounts())?;
         let mut places = Vec::new();
         for path in &filters.paths {
             places.push(place(path, &mounts, false)?);

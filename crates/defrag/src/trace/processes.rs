@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::error::TraceError;
-use super::mounts::Mounts;
+use crate::mounts::Mounts;
 
 /// A process and all that descend from it, at this moment.
 pub fn tree(root: u32) -> Result<BTreeSet<u32>, TraceError> {

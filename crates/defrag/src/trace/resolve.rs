@@ -16,10 +16,10 @@ use super::error::TraceError;
 use super::filter::Selection;
 use super::fold;
 use super::model::Trace;
-use super::mounts::Mounts;
 use super::recorder::{RawFile, RawKind, Recorder};
 use super::subvolumes;
 use super::sys::{self, Handle};
+use crate::mounts::Mounts;
 use crate::{Access, FileId, IoKind};
 
 /// Generic handles of 32-bit inode and generation: ext4, f2fs and others.
@@ -258,7 +258,7 @@ pub struct Located {
 /// The same file is one with the same inode number and generation. Where the trace
 /// has no generation the device must be the same too.
 pub fn locate(trace: &Trace) -> Result<Vec<Located>, TraceError> {
-    let mounts = Mounts::now()?;
+    let mounts = Mounts::now().map_err(TraceError::mounts())?;
     let located = trace.files.iter().map(|(&file, path)| {
         let here = path.as_deref().and_then(|path| Some((path.to_owned(), identify(path)?)));
         let by_path = here.filter(|(_, now)| is_same(file, *now));

@@ -1,17 +1,19 @@
 //! What is mounted where: `/proc/self/mountinfo`, see proc_pid_mountinfo(5).
 
 use std::fs;
+use std::io;
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::error::TraceError;
-
-const MOUNTINFO: &str = "/proc/self/mountinfo";
+/// Where the kernel tells them.
+pub const MOUNTINFO: &str = "/proc/self/mountinfo";
 
 /// One mount of a file system.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Mount {
+    /// Its number, as statx(2) tells it of a file.
+    pub id: u64,
     /// The superblock's device, encoded as `st_dev` is. On Btrfs `stat` gives another.
     pub kernel_device: u64,
     /// Where it is mounted.
@@ -20,6 +22,8 @@ pub struct Mount {
     pub file_system: String,
     /// What is mounted: a device's path for the file systems of disks.
     pub source: PathBuf,
+    /// Of the mount, then of the file system.
+    pub options: Vec<String>,
 }
 
 impl Mount {
@@ -35,9 +39,8 @@ pub struct Mounts(Vec<Mount>);
 
 impl Mounts {
     /// Of this moment.
-    pub fn now() -> Result<Self, TraceError> {
-        let text = fs::read(MOUNTINFO).map_err(TraceError::file(MOUNTINFO, "reading the mounts"))?;
-        Ok(Self::parse(&text))
+    pub fn now() -> io::Result<Self> {
+        Ok(Self::parse(&fs::read(MOUNTINFO)?))
     }
 
     /// Lines that are not as the manual says are left out.
@@ -48,6 +51,11 @@ impl Mounts {
     /// All of them.
     pub fn iter(&self) -> impl Iterator<Item = &Mount> {
         self.0.iter()
+    }
+
+    /// The one of this number.
+    pub fn with_id(&self, id: u64) -> Option<&Mount> {
+        self.0.iter().find(|mount| mount.id == id)
     }
 
     /// The mount on which `path`, which is absolute and without symbolic links, lies.
@@ -73,18 +81,25 @@ impl Mounts {
 
 fn mount(line: &[u8]) -> Option<Mount> {
     let mut fields = line.split(|&byte| byte == b' ');
-    let device = std::str::from_utf8(fields.nth(2)?).ok()?;
+    let id = std::str::from_utf8(fields.next()?).ok()?.parse().ok()?;
+    let device = std::str::from_utf8(fields.nth(1)?).ok()?;
     let (major, minor) = device.split_once(':')?;
     let kernel_device = rustix::fs::makedev(major.parse().ok()?, minor.parse().ok()?);
-    let point = path(fields.nth(1)?);
+    let point = unescape(fields.nth(1)?);
+    let own_options = fields.next()?;
     // Optional fields come next, as many as there are, up to a hyphen.
     let mut fields = fields.skip_while(|&field| field != b"-").skip(1);
     let file_system = String::from_utf8_lossy(fields.next()?).into_owned();
-    Some(Mount { kernel_device, point, file_system, source: path(fields.next()?) })
+    let source = unescape(fields.next()?);
+    let options =
+        own_options.split(|&byte| byte == b',').chain(fields.next().unwrap_or_default().split(|&byte| byte == b','));
+    let options = options.filter(|option| !option.is_empty());
+    let options = options.map(|option| String::from_utf8_lossy(option).into_owned()).collect();
+    Some(Mount { id, kernel_device, point, file_system, source, options })
 }
 
-/// Undoes the escapes `\040` and the like.
-fn path(field: &[u8]) -> PathBuf {
+/// Undoes the escapes of `seq_path`, `\040` and the like.
+pub fn unescape(field: &[u8]) -> PathBuf {
     let mut bytes = Vec::with_capacity(field.len());
     let mut rest = field;
     while let Some((&first, after)) = rest.split_first() {
@@ -122,6 +137,27 @@ mod tests {
         assert_eq!(mounts.of(Path::new("/mnt/a b/c/d")).unwrap().file_system, "btrfs");
         assert_eq!(mounts.of(Path::new("/mnt/a b/cd")).unwrap().file_system, "ext3");
         assert_eq!(mounts.of(Path::new("/mnt/a")), None);
+    }
+
+    #[test]
+    fn a_mount_is_found_by_its_number() {
+        let line =
+            "44 27 7:1 /a/b /mnt/some\\040where rw,relatime shared:3 master:1 - xfs /dev/loop1 rw,inode64,noquota";
+        let mounts = Mounts::parse(line.as_bytes());
+        let mount = mounts.with_id(44).expect("its own");
+        assert_eq!(mount.file_system, "xfs");
+        assert_eq!(mount.options, ["rw", "relatime", "rw", "inode64", "noquota"]);
+        assert!(mounts.with_id(4).is_none());
+        for broken in ["", "44", "44 27 7:1 / /mnt rw", "44 - xfs", "x - y z"] {
+            assert!(Mounts::parse(broken.as_bytes()).with_id(44).is_none(), "{broken}");
+        }
+    }
+
+    #[test]
+    fn escapes_are_undone() {
+        assert_eq!(unescape(b"/a\\040b\\134c"), PathBuf::from("/a b\\c"));
+        assert_eq!(unescape(b"/a\\04"), PathBuf::from("/a\\04"));
+        assert_eq!(unescape(b"\\"), PathBuf::from("\\"));
     }
 
     #[test]
