@@ -5,6 +5,7 @@
 mod loop_rig;
 
 use std::fs;
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
@@ -15,16 +16,19 @@ use loop_rig::{FileSystem, PATIENCE, Rig, SMALL_DRIVE, finish, skipped};
 struct MemoryGroup(PathBuf);
 
 impl MemoryGroup {
-    /// `None` where none can be made.
-    fn new(limit_bytes: u64) -> Option<Self> {
-        let name = format!("plumb-test-{}", std::process::id());
+    /// `None` where none can be made. `name` tells it from the groups of this
+    /// program's other tests, which run beside this one.
+    fn new(name: &str, limit_bytes: u64) -> Option<Self> {
+        let name = format!("plumb-test-{}-{name}", std::process::id());
         for (root, file) in [("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max")] {
             let group = PathBuf::from(root).join(&name);
             if fs::create_dir(&group).is_err() {
                 continue;
             }
             let group = Self(group);
-            if fs::write(group.0.join(file), limit_bytes.to_string()).is_ok() {
+            // The kernel makes the file; in a plain folder there is none.
+            let set = fs::OpenOptions::new().write(true).open(group.0.join(file));
+            if set.and_then(|mut set| set.write_all(limit_bytes.to_string().as_bytes())).is_ok() {
                 return Some(group);
             }
         }
@@ -67,7 +71,7 @@ fn a_workload_short_of_memory_goes_on() {
     if skipped(&programs) {
         return;
     }
-    let Some(group) = MemoryGroup::new(128 << 20) else {
+    let Some(group) = MemoryGroup::new("workload", 128 << 20) else {
         println!("skipped: no memory cgroup can be made");
         return;
     };
@@ -89,7 +93,7 @@ fn a_server_short_of_memory_is_refused_or_prepared() {
     if skipped(&programs) {
         return;
     }
-    let Some(group) = MemoryGroup::new(1200 << 20) else {
+    let Some(group) = MemoryGroup::new("server", 1200 << 20) else {
         println!("skipped: no memory cgroup can be made");
         return;
     };
