@@ -7,6 +7,8 @@
 
 mod disk;
 
+use std::thread;
+
 use disk::System;
 use disk::crash::{Beside, Crash, number_of_states, skipped, survives};
 use disk::guest::with_f2fs;
@@ -18,11 +20,13 @@ fn survives_crashes(system: System, way: Option<&'static dyn Migrate>) {
         return;
     }
     let count = number_of_states();
-    survives(system, way, Beside::Neighbour, count);
-    // What a program had synchronised is kept, too.
     // ext4 and XFS's exchange move what nobody has open.
     let reopens = matches!(system, System::Ext4 | System::XfsExchange);
-    survives(system, way, Beside::Writer { reopens }, count.div_ceil(4));
+    thread::scope(|scope| {
+        scope.spawn(|| survives(system, way, Beside::Neighbour, count));
+        // What a program had synchronised is kept, too.
+        scope.spawn(|| survives(system, way, Beside::Writer { reopens }, count.div_ceil(4)));
+    });
 }
 
 #[test]
@@ -56,8 +60,7 @@ fn btrfs_survives_crashes_when_it_shares_a_copy() {
 fn f2fs_survives_crashes() {
     with_f2fs("f2fs_survives_crashes", || {
         if !skipped(System::F2fs) {
-            // Each state is some dozens of programs, which start slowly in virtual time.
-            survives(System::F2fs, None, Beside::Neighbour, number_of_states().div_ceil(2));
+            survives(System::F2fs, None, Beside::Neighbour, number_of_states());
             survives(System::F2fs, None, Beside::Writer { reopens: true }, number_of_states().div_ceil(4));
         }
     });
@@ -71,7 +74,7 @@ fn f2fs_without_a_lease_is_found_out() {
         if skipped(System::F2fs) {
             return;
         }
-        let crash = Crash::record(System::F2fs, Some(&BARE_F2FS), Beside::Writer { reopens: false });
+        let crash = Crash::record(System::F2fs, Some(&BARE_F2FS), Beside::Writer { reopens: false }, 1);
         let unwritten = crash.unwritten();
         println!("{} updates were not on the disk when they were said to be", unwritten.len());
         let faults = crash.look_at(unwritten.iter().take(4).map(|update| update.synchronised).collect(), 5);
@@ -87,7 +90,7 @@ fn ext4_without_a_lease_is_found_out() {
     if skipped(System::Ext4) {
         return;
     }
-    let crash = Crash::record(System::Ext4, Some(&BARE_EXT4), Beside::Writer { reopens: false });
+    let crash = Crash::record(System::Ext4, Some(&BARE_EXT4), Beside::Writer { reopens: false }, 1);
     let faults = crash.look(12, 5);
     println!("{} of 12 states are bad, such as: {:?}", faults.len(), faults.first());
     assert!(faults.iter().any(|fault| fault.contains("bad blocks")), "{faults:?}");
@@ -100,7 +103,7 @@ fn the_published_way_is_found_out() {
         if skipped(system) {
             continue;
         }
-        let crash = Crash::record(system, Some(&PUNCH_AND_REWRITE), Beside::Neighbour);
+        let crash = Crash::record(system, Some(&PUNCH_AND_REWRITE), Beside::Neighbour, 1);
         let faults = crash.look(24, 5);
         println!("{system:?}: {} of 24 states are bad, such as: {:?}", faults.len(), faults.first());
         assert!(faults.iter().any(|fault| fault.contains("bad blocks")), "{faults:?}");

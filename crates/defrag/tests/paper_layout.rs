@@ -7,8 +7,6 @@
 #![allow(clippy::unwrap_used)]
 
 mod disk;
-#[path = "disk/layout.rs"]
-mod layout;
 
 use std::fs::{File, OpenOptions};
 use std::ops::ControlFlow;
@@ -18,7 +16,7 @@ use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use disk::{Dice, Disk, System, ran};
+use disk::{Dice, Disk, System, layout, ran};
 use plumb_defrag::extents::WriteBack;
 use plumb_defrag::plan::{Mode, Plan};
 use plumb_defrag::run::{Cancel, RunOptions, carry_out};

@@ -2,12 +2,10 @@
 #![allow(clippy::unwrap_used)]
 
 mod disk;
-#[path = "disk/layout.rs"]
-mod layout;
 
 use std::process::Command;
 
-use disk::{Disk, System};
+use disk::{Disk, System, layout};
 use plumb_defrag::ByteRange;
 use plumb_defrag::migrate::{FileMover, MoveOptions, Unlimited};
 use plumb_defrag::trace::TraceError;

@@ -11,13 +11,16 @@ use plumb_defrag::ByteRange;
 use plumb_defrag::migrate::{FileMover, Migrate, MoveOptions, Unlimited};
 
 use super::logged::{Entry, LoggedDevice, Recovered, States, obstacle};
+use super::scratch;
 use super::writers::{BLOCK, Update, synchronise};
-use super::{Dice, System, map_of, ran, scatter, unmount};
+use super::{Dice, System, map_of, ran, scatter_bytes, unmount};
 
 const LENGTH: u64 = 4 << 20;
 const PIECE: u64 = 4096;
 const WINDOW: u64 = 64 << 10;
-const SEED: u64 = 11;
+/// States of one recording, at most: each has a file system and a schedule of its own, and they go on beside each other,
+/// since most of a state's time is waiting for the kernel to mount and unmount.
+const STATES_EACH: usize = 125;
 
 /// Prints why a test does nothing, and says whether it does nothing.
 pub fn skipped(system: System) -> bool {
@@ -75,6 +78,8 @@ pub enum Beside {
 pub struct Crash {
     system: System,
     folder: tempfile::TempDir,
+    /// What the file held at first.
+    first: Vec<u8>,
     pub log: Vec<Entry>,
     updates: Vec<Update>,
     /// Ranges that were moved.
@@ -83,8 +88,8 @@ pub struct Crash {
 
 impl Crash {
     /// Moves a file of 1,024 pieces, window after window, with a log of what the device was asked to do.
-    pub fn record(system: System, way: Option<&'static dyn Migrate>, beside: Beside) -> Self {
-        let folder = tempfile::tempdir().unwrap();
+    pub fn record(system: System, way: Option<&'static dyn Migrate>, beside: Beside, seed: u64) -> Self {
+        let folder = scratch::in_memory();
         let image = folder.path().join("image");
         make_small(system, &image);
         let place = folder.path().join("mnt");
@@ -95,7 +100,8 @@ impl Crash {
         let _unmounted = UnmountedAtPanic(&place);
         mount(&device.device);
         let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path).unwrap();
-        scatter(&file, system, SEED, ByteRange { start: 0, end: LENGTH }, PIECE);
+        let first = Dice(seed).bytes(LENGTH as usize);
+        scatter_bytes(&file, system, &first, 0, PIECE);
         drop(file);
         let pieces = map_of(&path).piece_count(ByteRange { start: 0, end: LENGTH });
         assert!(pieces > LENGTH / PIECE / 2, "{pieces} pieces");
@@ -114,7 +120,7 @@ impl Crash {
                     grow(&place.join("neighbour"), &over);
                     Vec::new()
                 }
-                Beside::Writer { reopens } => synchronise(&path, LENGTH, reopens, &device, &over),
+                Beside::Writer { reopens } => synchronise(&path, LENGTH, seed, reopens, &device, &over),
             });
             let options = MoveOptions::default();
             let mover = match way {
@@ -140,7 +146,7 @@ impl Crash {
         unmount(&place);
         drop(device);
         assert!(log.len() > 40, "{} entries", log.len());
-        Self { system, folder, log, updates, moved }
+        Self { system, folder, first, log, updates, moved }
     }
 
     /// Looks at `count` states; the faults.
@@ -162,7 +168,7 @@ impl Crash {
         points.sort_unstable();
         let base = self.folder.path().join("base");
         let kept = self.folder.path().join("base-copy");
-        ran(Command::new("cp").arg("--sparse=always").arg(&base).arg(&kept));
+        scratch::copy_image(&base, &kept);
         let mut states = States::new(&kept, &self.log);
         let image = self.folder.path().join("state");
         let mut faults = Vec::new();
@@ -204,8 +210,7 @@ impl Crash {
         if found.len() != LENGTH as usize {
             return Err(format!("{} bytes", found.len()));
         }
-        let first = Dice(SEED).bytes(LENGTH as usize);
-        let good = |(number, block): (usize, &[u8])| self.may_be(number, block, &first, to);
+        let good = |(number, block): (usize, &[u8])| self.may_be(number, block, to);
         let bad: Vec<usize> =
             found.chunks(BLOCK).enumerate().filter(|&entry| !good(entry)).map(|(number, _)| number).collect();
         if !bad.is_empty() {
@@ -215,7 +220,7 @@ impl Crash {
             let known: Vec<Update> = self.updates.iter().filter(of).copied().collect();
             let is = match held {
                 Some(update) => format!("as of update {}", update.version),
-                None if block == &first[number * BLOCK..(number + 1) * BLOCK] => "as it was at first".to_owned(),
+                None if block == self.original(number) => "as it was at first".to_owned(),
                 None => "something else".to_owned(),
             };
             return Err(format!("{} bad blocks, the first is {number}: {is}, of {known:?}", bad.len()));
@@ -227,14 +232,17 @@ impl Crash {
         self.system.check(image)
     }
 
+    fn original(&self, number: usize) -> &[u8] {
+        &self.first[number * BLOCK..(number + 1) * BLOCK]
+    }
+
     /// Whether a block may have this content after a crash at `to`: what was synchronised last before it, or anything
     /// that was written since.
-    fn may_be(&self, number: usize, block: &[u8], first: &[u8], to: usize) -> bool {
+    fn may_be(&self, number: usize, block: &[u8], to: usize) -> bool {
         let of_block = || self.updates.iter().filter(|update| update.block == number);
         let kept = of_block().filter(|update| update.synchronised <= to).map(|update| update.version).max();
         let oldest = kept.unwrap_or(0);
-        let original = &first[number * BLOCK..(number + 1) * BLOCK];
-        (oldest == 0 && block == original)
+        (oldest == 0 && block == self.original(number))
             || of_block().any(|update| update.version >= oldest && update.begun <= to && update.content() == block)
     }
 }
@@ -254,22 +262,43 @@ fn grow(path: &Path, over: &AtomicBool) {
     }
 }
 
+/// What became of some of the states.
+struct Part {
+    entries: usize,
+    moved: u64,
+    updates: usize,
+    faults: Vec<String>,
+    unwritten: Vec<Update>,
+}
+
 /// What became of the states of a move, printed.
 #[track_caller]
 pub fn survives(system: System, way: Option<&'static dyn Migrate>, beside: Beside, count: usize) {
     let begun = std::time::Instant::now();
-    let crash = Crash::record(system, way, beside);
-    let faults = crash.look(count, system as u64 + 1);
+    let recordings = count.div_ceil(STATES_EACH);
+    let part = |number: usize| {
+        let crash = Crash::record(system, way, beside, number as u64 + 11);
+        let states = count * (number + 1) / recordings - count * number / recordings;
+        let faults = crash.look(states, system as u64 + 1 + 100 * number as u64);
+        let (entries, updates) = (crash.log.len(), crash.updates.len());
+        assert!(crash.moved > 0);
+        assert_eq!(updates == 0, beside == Beside::Neighbour);
+        Part { entries, moved: crash.moved, updates, faults, unwritten: crash.unwritten() }
+    };
+    let parts: Vec<Part> = thread::scope(|scope| {
+        let threads: Vec<_> = (0..recordings).map(|number| scope.spawn(move || part(number))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    let faults: Vec<&str> = parts.iter().flat_map(|part| &part.faults).map(String::as_str).collect();
     println!(
-        "{system:?}, {beside:?}: {count} states of a log of {} entries, {} ranges moved, {} updates synchronised, {} bad, {:.0} s",
-        crash.log.len(),
-        crash.moved,
-        crash.updates.len(),
+        "{system:?}, {beside:?}: {count} states of {recordings} logs of {} entries, {} ranges moved, {} updates \
+         synchronised, {} bad, {:.0} s",
+        parts.iter().map(|part| part.entries).sum::<usize>(),
+        parts.iter().map(|part| part.moved).sum::<u64>(),
+        parts.iter().map(|part| part.updates).sum::<usize>(),
         faults.len(),
         begun.elapsed().as_secs_f64()
     );
     assert!(faults.is_empty(), "{}", faults.join("\n"));
-    assert_eq!(crash.unwritten(), []);
-    assert!(crash.moved > 0);
-    assert_eq!(crash.updates.is_empty(), beside == Beside::Neighbour);
+    assert!(parts.iter().all(|part| part.unwritten.is_empty()));
 }

@@ -15,7 +15,9 @@ use std::time::Duration;
 
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
+use super::loop_device::LoopDevice;
 use super::ran;
+use super::scratch::copy_image;
 
 /// What the device was asked to do.
 #[derive(Clone, Debug)]
@@ -220,7 +222,7 @@ impl<'a> States<'a> {
     /// last flush, `survives` chooses.
     pub fn write(&mut self, to: usize, path: &Path, survives: &mut dyn FnMut() -> bool) {
         self.advance(to);
-        ran(Command::new("cp").arg("--sparse=always").arg(&self.base).arg(path));
+        copy_image(&self.base, path);
         let state = OpenOptions::new().write(true).open(path).unwrap();
         for &index in &self.since_flush {
             if survives() {
@@ -239,27 +241,23 @@ fn apply(image: &File, entry: &Entry) {
 /// A mount of a state, with recovery.
 pub struct Recovered {
     place: PathBuf,
-    device: PathBuf,
+    /// Goes when nothing is mounted from it any more.
+    _device: LoopDevice,
 }
 
 impl Recovered {
     /// Mounts it, or says why that fails.
     pub fn mount(image: &Path, place: &Path, system: &str) -> Result<Self, String> {
         fs::create_dir_all(place).unwrap();
-        // Not `mount -o loop`, which has the device open for writing while it mounts: kernels may refuse that.
-        let device = PathBuf::from(ran(Command::new("losetup").args(["--find", "--show"]).arg(image)).trim());
-        let output = Command::new("mount").args(["-t", system]).arg(&device).arg(place).output().unwrap();
-        if !output.status.success() {
-            let _ = Command::new("losetup").arg("--detach").arg(device).status();
-            return Err(String::from_utf8_lossy(&output.stderr).into_owned());
-        }
-        Ok(Self { place: place.to_owned(), device })
+        let device = LoopDevice::new(image).unwrap();
+        mount(device.path(), place, system, MountFlags::empty(), None::<&std::ffi::CStr>)
+            .map_err(|errno| format!("it cannot be mounted: {errno}"))?;
+        Ok(Self { place: place.to_owned(), _device: device })
     }
 }
 
 impl Drop for Recovered {
     fn drop(&mut self) {
         super::unmount(&self.place);
-        let _ = Command::new("losetup").arg("--detach").arg(&self.device).status();
     }
 }

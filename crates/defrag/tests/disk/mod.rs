@@ -5,8 +5,12 @@
 
 pub mod crash;
 pub mod guest;
+pub mod layout;
 pub mod logged;
+pub mod loop_device;
+pub mod move_extents;
 pub mod mutant;
+pub mod scratch;
 pub mod writers;
 
 use std::fs::{self, File, OpenOptions};
@@ -19,6 +23,8 @@ use std::process::{Command, Stdio};
 use plumb_defrag::ByteRange;
 use plumb_defrag::extents::{ExtentMap, WriteBack, read_map};
 use rustix::fs::FallocateFlags;
+use rustix::io::Errno;
+use rustix::mount::UnmountFlags;
 
 /// A small generator (SplitMix64): what is written must be known again later.
 #[derive(Clone)]
@@ -133,7 +139,8 @@ impl System {
         match self {
             Self::Ext4 => command.args(["-f", "-n"]),
             Self::Xfs | Self::XfsExchange => command.arg("-n"),
-            Self::Btrfs => command.args(["check", "--readonly"]),
+            // Without a look at what is mounted: others' loop devices may be gone before it has asked about them.
+            Self::Btrfs => command.args(["check", "--readonly", "--force"]),
             Self::F2fs => command.args(["-f", "--dry-run"]),
         };
         let output = command.arg(place).stdin(Stdio::null()).output().unwrap();
@@ -180,13 +187,11 @@ pub fn ran(command: &mut Command) -> String {
 #[track_caller]
 pub fn unmount(place: &Path) {
     for attempt in 0.. {
-        let output = Command::new("umount").arg(place).output().unwrap();
-        if output.status.success() {
-            return;
+        match rustix::mount::unmount(place, UnmountFlags::empty()) {
+            Ok(()) => return,
+            Err(errno) => assert!(attempt < 1000 && errno == Errno::BUSY, "{}: {errno}", place.display()),
         }
-        let why = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(attempt < 500 && why.contains("busy"), "{why}");
-        std::thread::sleep(std::time::Duration::from_millis(20));
+        std::thread::sleep(std::time::Duration::from_millis(10));
     }
 }
 
@@ -228,9 +233,17 @@ impl Disk {
         Self::with(system, 512 << 20, &[], "")
     }
 
+    /// The same in memory, where there is room, for what takes a disk too long.
+    pub fn in_memory(system: System) -> Self {
+        Self::inside(scratch::in_memory(), system, 512 << 20, &[], "")
+    }
+
     /// Makes and mounts one.
     pub fn with(system: System, bytes: u64, make: &[&str], mount: &str) -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        Self::inside(tempfile::tempdir().unwrap(), system, bytes, make, mount)
+    }
+
+    fn inside(folder: tempfile::TempDir, system: System, bytes: u64, make: &[&str], mount: &str) -> Self {
         let image = folder.path().join("image");
         File::create(&image).unwrap().set_len(bytes).unwrap();
         system.make(&image, make);
@@ -352,9 +365,14 @@ impl Drop for Disk {
 /// ext4 puts appended data together again, so every other piece is punched out and written anew elsewhere; the others
 /// put it where it fits when it comes, so a second file is written in turns.
 pub fn scatter(file: &File, system: System, seed: u64, range: ByteRange, piece: u64) {
-    let content = Dice(seed).bytes(range.len() as usize);
+    scatter_bytes(file, system, &Dice(seed).bytes(range.len() as usize), range.start, piece);
+}
+
+/// The same, with `content` from `start` on.
+pub fn scatter_bytes(file: &File, system: System, content: &[u8], start: u64, piece: u64) {
+    let range = ByteRange { start, end: start + content.len() as u64 };
     if system == System::Ext4 {
-        file.write_all_at(&content, range.start).unwrap();
+        file.write_all_at(content, range.start).unwrap();
         file.sync_all().unwrap();
         let mut start = range.start + piece;
         while start < range.end {
@@ -376,8 +394,7 @@ pub fn scatter(file: &File, system: System, seed: u64, range: ByteRange, piece: 
     };
     let target = open(own.as_ref());
     let name = fs::read_link(&own).unwrap();
-    let other_path = name.with_extension(format!("other-{}", range.start));
-    let other = open(&other_path);
+    let other = open(&beside(&name, range.start));
     let mut buffer = vec![0; piece as usize + 4096];
     let skew = buffer.as_ptr().align_offset(4096);
     for (number, part) in (0..).zip(content.chunks(piece as usize)) {
@@ -393,6 +410,11 @@ pub fn scatter(file: &File, system: System, seed: u64, range: ByteRange, piece: 
         }
     }
     file.sync_all().unwrap();
+}
+
+/// The file that a file was written in turns with, from `start` on.
+pub fn beside(path: &Path, start: u64) -> PathBuf {
+    path.with_extension(format!("other-{start}"))
 }
 
 /// Where a file lies.

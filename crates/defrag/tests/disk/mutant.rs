@@ -8,6 +8,8 @@ use std::time::Duration;
 use plumb_defrag::migrate::{Facts, Files, Migrate, MigrateError, Offer, Opening, Pace, Progress, Refusal, Segment};
 use rustix::fs::FallocateFlags;
 
+use super::move_extents::move_extents;
+
 /// Moves a segment, and says how many bytes it wrote.
 type Move = fn(&mut Files<'_>, &Segment) -> Result<u64, MigrateError>;
 
@@ -86,12 +88,7 @@ fn bare_ext4(files: &mut Files<'_>, segment: &Segment) -> Result<u64, MigrateErr
     let donor = files.donor.file().unwrap();
     let (start, blocks) = (segment.range.start / 4096, segment.range.len() / 4096);
     for _ in 0..16 {
-        // `struct move_extent` of fs/ext4/ext4.h.
-        let mut argument = [(donor.as_raw_fd() as u64) << 32, start, offset / 4096, blocks, 0];
-        let request: libc::Ioctl = 0xc028_660f_u32 as libc::Ioctl;
-        // SAFETY: the call reads and writes five numbers of 64 bits, which outlive it.
-        let done = unsafe { libc::ioctl(files.target.file().as_raw_fd(), request, argument.as_mut_ptr()) };
-        if done == 0 {
+        if move_extents(files.target.file(), donor, start, offset / 4096, blocks).is_ok() {
             return Ok(segment.range.len());
         }
         // A dirty page.

@@ -1,25 +1,34 @@
 //! Programs that write to a file while it is moved.
 
 use std::fs::{File, OpenOptions};
+use std::ops::ControlFlow;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use plumb_defrag::ByteRange;
-use plumb_defrag::migrate::{FileMover, Migrate, MoveOptions, Unlimited};
-use rustix::mm::{MapFlags, MsyncFlags, ProtFlags};
+use plumb_defrag::migrate::{FileMover, Migrate, MoveOptions, Pace, Stop, Unlimited};
+use rustix::mm::{MapFlags, ProtFlags};
 
 use super::logged::LoggedDevice;
-use super::{Dice, Disk};
+use super::{Dice, Disk, System, beside, scatter_bytes};
 
 pub const BLOCK: usize = 4096;
 const LENGTH: u64 = 4 << 20;
 const PIECE: u64 = 4096;
 const WINDOW: u64 = 32 << 10;
-/// Updates without a pause; then a millisecond is slept.
-const BURST: u64 = 8;
+/// Between bursts. ext4 moves no page that is dirty, and no lease is to be had of a file that is open: without any, hardly
+/// anything would be moved.
+const PAUSE: Duration = Duration::from_micros(500);
+/// Updates in and behind a window before it is moved, so that something is dirty; more come while it is moved.
+const BEFORE_EACH_WINDOW: u64 = 128;
+/// Longest wait for them.
+const LONGEST_WAIT: Duration = Duration::from_secs(10);
+/// The same under a lease: who opens the file waits for its end, and writes nothing meanwhile.
+const LONGEST_WAIT_UNDER_LEASE: Duration = Duration::from_millis(5);
 
 /// How a writer writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +36,13 @@ pub enum Way {
     Buffered,
     Direct,
     Mapped,
+}
+
+impl Way {
+    /// Most updates without a pause: a direct one waits for the device.
+    fn burst(self) -> u64 {
+        if self == Self::Direct { 8 } else { 32 }
+    }
 }
 
 /// How a writer gets at the blocks.
@@ -63,19 +79,20 @@ impl Blocks {
         Self::Mapping { address: mapped.unwrap().cast(), length }
     }
 
-    fn read(&mut self, block: usize) -> Vec<u8> {
+    /// Whether a block holds this.
+    fn holds(&mut self, block: usize, content: &[u8]) -> bool {
         match self {
             Self::File { file, buffer, skew } => {
                 let bytes = &mut buffer[*skew..*skew + BLOCK];
                 file.read_exact_at(bytes, (block * BLOCK) as u64).unwrap();
-                bytes.to_vec()
+                bytes == content
             }
             Self::Mapping { address, length } => {
                 assert!((block + 1) * BLOCK <= *length);
-                let mut bytes = vec![0; BLOCK];
+                let mut bytes = [0; BLOCK];
                 // SAFETY: within the mapping, which only this thread uses; the file is never shortened.
                 unsafe { std::ptr::copy_nonoverlapping(address.add(block * BLOCK), bytes.as_mut_ptr(), BLOCK) };
-                bytes
+                bytes == content
             }
         }
     }
@@ -99,11 +116,9 @@ impl Blocks {
 impl Drop for Blocks {
     fn drop(&mut self) {
         if let Self::Mapping { address, length } = self {
+            // What is dirty stays in the page cache.
             // SAFETY: the mapping that was made, and nothing refers to it any more.
-            unsafe {
-                let _ = rustix::mm::msync(address.cast(), *length, MsyncFlags::SYNC);
-                let _ = rustix::mm::munmap(address.cast(), *length);
-            }
+            let _ = unsafe { rustix::mm::munmap(address.cast(), *length) };
         }
     }
 }
@@ -114,7 +129,7 @@ pub fn content(block: usize, updates: u64) -> Vec<u8> {
 }
 
 /// What became of a pass.
-#[derive(Debug, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Outcome {
     pub updates: u64,
     pub lost: u64,
@@ -122,47 +137,108 @@ pub struct Outcome {
     pub left: u64,
 }
 
-/// One pass over a file with a writer beside, which has it open all the time or opens it for each burst.
-pub fn pass(disk: &Disk, number: u64, way: Way, by: Option<&'static dyn Migrate>, reopens: bool) -> Outcome {
-    let path = disk.fragmented(&format!("file-{number}"), number, LENGTH, PIECE);
-    let blocks = (LENGTH as usize) / BLOCK;
-    let file = OpenOptions::new().write(true).open(&path).unwrap();
-    for block in 0..blocks {
-        file.write_all_at(&content(block, 0), (block * BLOCK) as u64).unwrap();
+/// One file of XFS is written in pieces at a time.
+static SCATTERS: Mutex<()> = Mutex::new(());
+
+/// Where the mover is, and the writer.
+#[derive(Default)]
+struct Where {
+    over: AtomicBool,
+    window: AtomicU64,
+    updates: AtomicU64,
+}
+
+impl Where {
+    /// Until the writer has made some more updates, or for so long at most.
+    fn wait_for_updates(&self, longest: Duration) {
+        let (begun, enough) = (Instant::now(), self.updates.load(Ordering::Relaxed) + BEFORE_EACH_WINDOW);
+        while self.updates.load(Ordering::Relaxed) < enough && begun.elapsed() < longest {
+            thread::sleep(Duration::from_micros(100));
+        }
     }
-    file.sync_all().unwrap();
+}
+
+/// As with `--rate`: a pause before each slice, for which a lease is given back.
+struct Paced<'a>(&'a Where);
+
+impl Pace for Paced<'_> {
+    fn before(&mut self, _bytes: u64) -> ControlFlow<Stop> {
+        self.0.wait_for_updates(LONGEST_WAIT);
+        ControlFlow::Continue(())
+    }
+
+    fn waits(&self) -> bool {
+        true
+    }
+}
+
+/// A program that updates blocks in the window that is being moved, or the next, until it is over; and reads each back
+/// before it writes it anew.
+struct Writer<'a> {
+    path: &'a Path,
+    way: Way,
+    reopens: bool,
+    dice: Dice,
+    /// What the file has to hold.
+    expected: Vec<u8>,
+}
+
+impl Writer<'_> {
+    /// Updates, and those that were lost.
+    fn write(mut self, shared: &Where) -> (u64, u64) {
+        let (path, way) = (self.path, self.way);
+        let blocks = self.expected.len() / BLOCK;
+        let mut open = None;
+        let (mut count, mut lost) = (0, 0);
+        while !shared.over.load(Ordering::Relaxed) {
+            let access = open.get_or_insert_with(|| Blocks::open(path, way));
+            for _ in 0..=self.dice.below(way.burst()) {
+                let near = shared.window.load(Ordering::Relaxed) / BLOCK as u64;
+                let block = (near + self.dice.below(2 * WINDOW / BLOCK as u64)) as usize % blocks;
+                count += 1;
+                let expected = &mut self.expected[block * BLOCK..(block + 1) * BLOCK];
+                lost += u64::from(!access.holds(block, expected));
+                expected.copy_from_slice(&content(block, count));
+                access.write(block, expected);
+                shared.updates.store(count, Ordering::Relaxed);
+            }
+            open = open.filter(|_| !self.reopens);
+            thread::sleep(PAUSE);
+        }
+        // Everything, at the end; and once more from the device.
+        let access = open.get_or_insert_with(|| Blocks::open(path, way));
+        for (block, expected) in self.expected.chunks(BLOCK).enumerate() {
+            lost += u64::from(!access.holds(block, expected));
+        }
+        drop(open);
+        let file = File::open(path).unwrap();
+        file.sync_all().unwrap();
+        rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+        let found = std::fs::read(path).unwrap();
+        assert_eq!(found.len(), self.expected.len());
+        lost += found.chunks(BLOCK).zip(self.expected.chunks(BLOCK)).filter(|(is, was)| is != was).count() as u64;
+        (count, lost)
+    }
+}
+
+/// One pass over a file with a writer beside, which has it open all the time or opens it for each burst. Passes of odd and
+/// even numbers are made at full speed and with pauses.
+pub fn pass(disk: &Disk, number: u64, way: Way, by: Option<&'static dyn Migrate>, reopens: bool) -> Outcome {
+    let path = disk.path(&format!("file-{number}"));
+    let expected: Vec<u8> = (0..LENGTH as usize / BLOCK).flat_map(|block| content(block, 0)).collect();
+    let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path).unwrap();
+    {
+        // XFS gives two files that are written in turns places of their own, where others write at the same time.
+        let is_xfs = matches!(disk.system, System::Xfs | System::XfsExchange);
+        let _alone = is_xfs.then(|| SCATTERS.lock().unwrap_or_else(PoisonError::into_inner));
+        scatter_bytes(&file, disk.system, &expected, 0, PIECE);
+    }
     drop(file);
-    let (over, place) = (AtomicBool::new(false), AtomicU64::new(0));
+    let shared = Where::default();
     let mut outcome = Outcome::default();
     thread::scope(|scope| {
-        let writer = scope.spawn(|| {
-            let mut open = Some(Blocks::open(&path, way));
-            let mut dice = Dice(number);
-            let mut updates = vec![0_u64; blocks];
-            let (mut count, mut lost) = (0, 0);
-            while !over.load(Ordering::Relaxed) {
-                let access = open.get_or_insert_with(|| Blocks::open(&path, way));
-                for _ in 0..BURST {
-                    // Within the window that is being moved, or the next.
-                    let near = place.load(Ordering::Relaxed) / BLOCK as u64 + dice.below(2 * WINDOW / BLOCK as u64);
-                    let block = near as usize % blocks;
-                    if access.read(block) != content(block, updates[block]) {
-                        lost += 1;
-                    }
-                    updates[block] += 1;
-                    access.write(block, &content(block, updates[block]));
-                    count += 1;
-                }
-                open = open.filter(|_| !reopens);
-                thread::sleep(Duration::from_millis(1));
-            }
-            // Everything, at the end.
-            let access = open.get_or_insert_with(|| Blocks::open(&path, way));
-            for (block, &updates) in updates.iter().enumerate() {
-                lost += u64::from(access.read(block) != content(block, updates));
-            }
-            (count, lost)
-        });
+        let writer = Writer { path: &path, way, reopens, dice: Dice(number), expected };
+        let writer = scope.spawn(|| writer.write(&shared));
         let options = MoveOptions { open: !reopens, ..MoveOptions::default() };
         let mover = match by {
             Some(by) => FileMover::open_with(&path, by, &options),
@@ -170,22 +246,25 @@ pub fn pass(disk: &Disk, number: u64, way: Way, by: Option<&'static dyn Migrate>
         };
         let mut mover = mover.unwrap();
         for start in (0..LENGTH).step_by(WINDOW as usize) {
-            place.store(start, Ordering::Relaxed);
-            thread::sleep(Duration::from_millis(2));
-            let moved = mover.migrate(ByteRange { start, end: start + WINDOW }, &mut Unlimited).unwrap();
+            shared.window.store(start, Ordering::Relaxed);
+            let range = ByteRange { start, end: start + WINDOW };
+            let moved = if number.is_multiple_of(2) {
+                mover.migrate(range, &mut Paced(&shared))
+            } else {
+                shared.wait_for_updates(if reopens { LONGEST_WAIT_UNDER_LEASE } else { LONGEST_WAIT });
+                mover.migrate(range, &mut Unlimited)
+            };
+            let moved = moved.unwrap();
             outcome.moved += u64::from(moved.written_bytes > 0 && moved.left.is_empty());
             outcome.left += u64::from(!moved.left.is_empty());
         }
         drop(mover);
-        over.store(true, Ordering::Relaxed);
+        shared.over.store(true, Ordering::Relaxed);
         (outcome.updates, outcome.lost) = writer.join().unwrap();
     });
-    for entry in std::fs::read_dir(disk.place()).unwrap() {
-        let entry = entry.unwrap();
-        if entry.file_type().unwrap().is_file() {
-            std::fs::remove_file(entry.path()).unwrap();
-        }
-    }
+    std::fs::remove_file(&path).unwrap();
+    // What it was written in turns with, if it was.
+    let _ = std::fs::remove_file(beside(&path, 0));
     outcome
 }
 
@@ -208,10 +287,17 @@ impl Update {
 }
 
 /// Writes blocks all over a file, each synchronised before the next, until it is `over`.
-pub fn synchronise(path: &Path, length: u64, reopens: bool, device: &LoggedDevice, over: &AtomicBool) -> Vec<Update> {
+pub fn synchronise(
+    path: &Path,
+    length: u64,
+    seed: u64,
+    reopens: bool,
+    device: &LoggedDevice,
+    over: &AtomicBool,
+) -> Vec<Update> {
     let open = || OpenOptions::new().write(true).open(path).unwrap();
     let blocks = length / BLOCK as u64;
-    let (mut dice, mut updates, mut file) = (Dice(3), Vec::new(), None);
+    let (mut dice, mut updates, mut file) = (Dice(seed), Vec::new(), None);
     let mut versions = vec![0_u64; blocks as usize];
     while !over.load(Ordering::Relaxed) {
         let block = dice.below(blocks) as usize;

@@ -1,0 +1,106 @@
+//! Loop devices made by the kernel's own calls: a thousand states would start thousands of programs otherwise.
+//!
+//! Source: `include/uapi/linux/loop.h`.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+const LOOP_CTL_GET_FREE: libc::Ioctl = 0x4c82;
+const LOOP_CONFIGURE: libc::Ioctl = 0x4c0a;
+/// The device lets go of its file when nobody has it open or mounted any more.
+const LO_FLAGS_AUTOCLEAR: u32 = 4;
+/// Somebody else may take a device that was free a moment ago.
+const ATTEMPTS: u32 = 100;
+
+#[repr(C)]
+struct LoopInfo64 {
+    device: u64,
+    inode: u64,
+    rdevice: u64,
+    offset: u64,
+    sizelimit: u64,
+    number: u32,
+    encrypt_type: u32,
+    encrypt_key_size: u32,
+    flags: u32,
+    file_name: [u8; 64],
+    crypt_name: [u8; 64],
+    encrypt_key: [u8; 32],
+    init: [u64; 2],
+}
+
+#[repr(C)]
+struct LoopConfig {
+    fd: u32,
+    block_size: u32,
+    info: LoopInfo64,
+    reserved: [u64; 8],
+}
+
+/// A loop device over a file, until it is dropped and no longer mounted.
+pub struct LoopDevice {
+    path: PathBuf,
+    /// For reading: kernels may refuse to mount what is open for writing.
+    _held: File,
+}
+
+impl LoopDevice {
+    pub fn new(image: &Path) -> io::Result<Self> {
+        let image = OpenOptions::new().read(true).write(true).open(image)?;
+        let control = OpenOptions::new().read(true).write(true).open("/dev/loop-control")?;
+        let mut last = io::Error::from(io::ErrorKind::NotFound);
+        for _ in 0..ATTEMPTS {
+            // SAFETY: the call takes no argument.
+            let number = unsafe { libc::ioctl(control.as_raw_fd(), LOOP_CTL_GET_FREE) };
+            if number < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            let path = PathBuf::from(format!("/dev/loop{number}"));
+            let made = OpenOptions::new().read(true).write(true).open(&path).and_then(|device| {
+                configure(&device, &image)?;
+                File::open(&path)
+            });
+            match made {
+                Ok(held) => return Ok(Self { path, _held: held }),
+                Err(error) => last = error,
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+        Err(last)
+    }
+
+    /// `/dev/loopN`.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+fn configure(device: &File, image: &File) -> io::Result<()> {
+    let config = LoopConfig {
+        fd: image.as_raw_fd().try_into().unwrap(),
+        block_size: 0,
+        info: LoopInfo64 {
+            device: 0,
+            inode: 0,
+            rdevice: 0,
+            offset: 0,
+            sizelimit: 0,
+            number: 0,
+            encrypt_type: 0,
+            encrypt_key_size: 0,
+            flags: LO_FLAGS_AUTOCLEAR,
+            file_name: [0; 64],
+            crypt_name: [0; 64],
+            encrypt_key: [0; 32],
+            init: [0; 2],
+        },
+        reserved: [0; 8],
+    };
+    // SAFETY: both descriptors are open for the time of the call; the structure is the kernel's, which reads it only.
+    let done = unsafe { libc::ioctl(device.as_raw_fd(), LOOP_CONFIGURE, &raw const config) };
+    if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
