@@ -19,6 +19,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 
 use plumb_defrag::ByteRange;
 use plumb_defrag::extents::{ExtentMap, WriteBack, read_map};
@@ -44,9 +45,9 @@ impl Dice {
     }
 
     pub fn bytes(&mut self, length: usize) -> Vec<u8> {
-        let mut bytes: Vec<u8> = Vec::with_capacity(length + 8);
-        while bytes.len() < length {
-            bytes.extend_from_slice(&self.next().to_le_bytes());
+        let mut bytes = vec![0; length.next_multiple_of(8)];
+        for word in bytes.chunks_exact_mut(8) {
+            word.copy_from_slice(&self.next().to_le_bytes());
         }
         bytes.truncate(length);
         bytes
@@ -368,6 +369,9 @@ pub fn scatter(file: &File, system: System, seed: u64, range: ByteRange, piece: 
     scatter_bytes(file, system, &Dice(seed).bytes(range.len() as usize), range.start, piece);
 }
 
+/// XFS gives two files that are written in turns places of their own where others write at the same time.
+static XFS_ALONE: Mutex<()> = Mutex::new(());
+
 /// The same, with `content` from `start` on.
 pub fn scatter_bytes(file: &File, system: System, content: &[u8], start: u64, piece: u64) {
     let range = ByteRange { start, end: start + content.len() as u64 };
@@ -387,6 +391,8 @@ pub fn scatter_bytes(file: &File, system: System, content: &[u8], start: u64, pi
         file.sync_all().unwrap();
         return;
     }
+    let is_xfs = matches!(system, System::Xfs | System::XfsExchange);
+    let _alone = is_xfs.then(|| XFS_ALONE.lock().unwrap_or_else(PoisonError::into_inner));
     let own = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(file));
     let open = |path: &Path| {
         let mut options = OpenOptions::new();

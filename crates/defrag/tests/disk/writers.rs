@@ -5,7 +5,6 @@ use std::ops::ControlFlow;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -14,7 +13,7 @@ use plumb_defrag::migrate::{FileMover, Migrate, MoveOptions, Pace, Stop, Unlimit
 use rustix::mm::{MapFlags, ProtFlags};
 
 use super::logged::LoggedDevice;
-use super::{Dice, Disk, System, beside, scatter_bytes};
+use super::{Dice, Disk, beside, scatter_bytes};
 
 pub const BLOCK: usize = 4096;
 const LENGTH: u64 = 4 << 20;
@@ -27,7 +26,9 @@ const PAUSE: Duration = Duration::from_micros(500);
 const BEFORE_EACH_WINDOW: u64 = 128;
 /// Longest wait for them.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
-/// The same under a lease: who opens the file waits for its end, and writes nothing meanwhile.
+/// Between two looks at how many there are.
+const LOOK_EACH: Duration = Duration::from_micros(500);
+/// Longest wait for them under a lease: who opens the file waits for its end, and writes nothing meanwhile.
 const LONGEST_WAIT_UNDER_LEASE: Duration = Duration::from_millis(5);
 
 /// How a writer writes.
@@ -137,9 +138,6 @@ pub struct Outcome {
     pub left: u64,
 }
 
-/// One file of XFS is written in pieces at a time.
-static SCATTERS: Mutex<()> = Mutex::new(());
-
 /// Where the mover is, and the writer.
 #[derive(Default)]
 struct Where {
@@ -153,7 +151,7 @@ impl Where {
     fn wait_for_updates(&self, longest: Duration) {
         let (begun, enough) = (Instant::now(), self.updates.load(Ordering::Relaxed) + BEFORE_EACH_WINDOW);
         while self.updates.load(Ordering::Relaxed) < enough && begun.elapsed() < longest {
-            thread::sleep(Duration::from_micros(100));
+            thread::sleep(LOOK_EACH);
         }
     }
 }
@@ -227,12 +225,7 @@ pub fn pass(disk: &Disk, number: u64, way: Way, by: Option<&'static dyn Migrate>
     let path = disk.path(&format!("file-{number}"));
     let expected: Vec<u8> = (0..LENGTH as usize / BLOCK).flat_map(|block| content(block, 0)).collect();
     let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path).unwrap();
-    {
-        // XFS gives two files that are written in turns places of their own, where others write at the same time.
-        let is_xfs = matches!(disk.system, System::Xfs | System::XfsExchange);
-        let _alone = is_xfs.then(|| SCATTERS.lock().unwrap_or_else(PoisonError::into_inner));
-        scatter_bytes(&file, disk.system, &expected, 0, PIECE);
-    }
+    scatter_bytes(&file, disk.system, &expected, 0, PIECE);
     drop(file);
     let shared = Where::default();
     let mut outcome = Outcome::default();
