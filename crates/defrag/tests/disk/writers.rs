@@ -22,6 +22,9 @@ const WINDOW: u64 = 32 << 10;
 /// Between bursts. ext4 moves no page that is dirty, and no lease is to be had of a file that is open: without any, hardly
 /// anything would be moved.
 const PAUSE: Duration = Duration::from_micros(500);
+/// The same after many updates beside one window, whose move takes longer than usual: what is moved is what counts.
+const LONG_PAUSE: Duration = Duration::from_millis(4);
+const MANY_UPDATES: u64 = 384;
 /// Updates in and behind a window before it is moved, so that something is dirty; more come while it is moved.
 const BEFORE_EACH_WINDOW: u64 = 128;
 /// Longest wait for them.
@@ -143,6 +146,8 @@ pub struct Outcome {
 struct Where {
     over: AtomicBool,
     window: AtomicU64,
+    /// Updates before it came to this window.
+    before: AtomicU64,
     updates: AtomicU64,
 }
 
@@ -201,7 +206,8 @@ impl Writer<'_> {
                 shared.updates.store(count, Ordering::Relaxed);
             }
             open = open.filter(|_| !self.reopens);
-            thread::sleep(PAUSE);
+            let beside = count - shared.before.load(Ordering::Relaxed);
+            thread::sleep(if beside < MANY_UPDATES { PAUSE } else { LONG_PAUSE });
         }
         // Everything, at the end; and once more from the device.
         let access = open.get_or_insert_with(|| Blocks::open(path, way));
@@ -240,6 +246,7 @@ pub fn pass(disk: &Disk, number: u64, way: Way, by: Option<&'static dyn Migrate>
         let mut mover = mover.unwrap();
         for start in (0..LENGTH).step_by(WINDOW as usize) {
             shared.window.store(start, Ordering::Relaxed);
+            shared.before.store(shared.updates.load(Ordering::Relaxed), Ordering::Relaxed);
             let range = ByteRange { start, end: start + WINDOW };
             let moved = if number.is_multiple_of(2) {
                 mover.migrate(range, &mut Paced(&shared))
