@@ -11,6 +11,7 @@ use plumb_defrag::ByteRange;
 use plumb_defrag::migrate::{FileMover, Migrate, MoveOptions, Unlimited};
 
 use super::logged::{Entry, LoggedDevice, Recovered, States, obstacle};
+use super::loop_device::mount_loop;
 use super::scratch;
 use super::writers::{BLOCK, Update, synchronise};
 use super::{Dice, System, map_of, ran, scatter_bytes, unmount};
@@ -95,7 +96,7 @@ impl Crash {
         let place = folder.path().join("mnt");
         fs::create_dir(&place).unwrap();
         let path = place.join("file");
-        let mount = |device: &Path| ran(Command::new("mount").args(["-t", system.name()]).arg(device).arg(&place));
+        let mount = |device: &Path| mount_loop(device, &place, system.name()).unwrap();
         let device = LoggedDevice::new(&image);
         let _unmounted = UnmountedAtPanic(&place);
         mount(&device.device);

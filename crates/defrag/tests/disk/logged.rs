@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
-use super::loop_device::LoopDevice;
+use super::loop_device::{LoopDevice, mount_loop};
 use super::ran;
 use super::scratch::copy_image;
 
@@ -250,8 +250,7 @@ impl Recovered {
     pub fn mount(image: &Path, place: &Path, system: &str) -> Result<Self, String> {
         fs::create_dir_all(place).unwrap();
         let device = LoopDevice::new(image).unwrap();
-        mount(device.path(), place, system, MountFlags::empty(), None::<&std::ffi::CStr>)
-            .map_err(|errno| format!("it cannot be mounted: {errno}"))?;
+        mount_loop(device.path(), place, system).map_err(|errno| format!("it cannot be mounted: {errno}"))?;
         Ok(Self { place: place.to_owned(), _device: device })
     }
 }

@@ -9,10 +9,15 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
+use rustix::io::Errno;
+use rustix::mount::{MountFlags, mount};
+
 const LOOP_CTL_GET_FREE: libc::Ioctl = 0x4c82;
 const LOOP_CONFIGURE: libc::Ioctl = 0x4c0a;
 /// The device lets go of its file when nobody has it open or mounted any more.
 const LO_FLAGS_AUTOCLEAR: u32 = 4;
+/// Whoever gives a device a file has it for themselves for a moment, one that is taken already too.
+const MOUNTS: u32 = 500;
 /// Somebody else may take a device that was free a moment ago.
 const ATTEMPTS: u32 = 100;
 
@@ -39,6 +44,17 @@ struct LoopConfig {
     block_size: u32,
     info: LoopInfo64,
     reserved: [u64; 8],
+}
+
+/// Mounts a loop device, once nobody tries to give it a file any more.
+pub fn mount_loop(device: &Path, place: &Path, system: &str) -> rustix::io::Result<()> {
+    for _ in 0..MOUNTS {
+        match mount(device, place, system, MountFlags::empty(), None::<&std::ffi::CStr>) {
+            Err(Errno::BUSY) => thread::sleep(Duration::from_millis(10)),
+            done => return done,
+        }
+    }
+    Err(Errno::BUSY)
 }
 
 /// A loop device over a file, until it is dropped and no longer mounted.
