@@ -110,9 +110,11 @@ impl<F: FrontEnd> EventLoop<F> {
             if self.is_over(asked) {
                 return Ok(());
             }
-            self.engine.left();
+            let now = self.engine.left();
             wake = match self.next_event() {
                 _ if busy => Wake::AtOnce,
+                // Within the time that is not slept through.
+                Some(event) if event <= now => Wake::AtOnce,
                 Some(event) => Wake::At(event),
                 None => Wake::OnDescriptor,
             };

@@ -32,6 +32,7 @@ pub mod nvme_tcp;
 mod output;
 mod poller;
 mod power;
+mod ring;
 mod run;
 mod socket;
 mod stop;

@@ -98,9 +98,9 @@ impl Poller {
     /// what became ready. A signal ends the wait early, and so may a deadline of
     /// before.
     pub(crate) fn wait_until(&mut self, deadline: Option<Nanos>, ready: &mut Vec<Ready>) -> io::Result<()> {
-        // An earlier deadline costs one turn of the loop; stopping the timer would
-        // cost a system call in each.
-        if let Some(Nanos(at)) = deadline.filter(|_| deadline != self.set_to) {
+        // A timer that goes off too early costs one turn of the loop; setting it
+        // anew would cost a system call in each.
+        if let Some(Nanos(at)) = deadline.filter(|at| self.set_to.is_none_or(|set_to| *at < set_to)) {
             // All zeroes stop a timer, so the earliest deadline is one nanosecond.
             let at = at.max(1);
             let it_value = Timespec { tv_sec: (at / NANOS_PER_SEC) as i64, tv_nsec: (at % NANOS_PER_SEC) as i64 };

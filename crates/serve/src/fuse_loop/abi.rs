@@ -1,6 +1,6 @@
 //! The part of the FUSE protocol that a file system of one file speaks.
 //!
-//! Layouts and numbers: Linux `include/uapi/linux/fuse.h`, protocol 7.41. Every
+//! Layouts and numbers: Linux `include/uapi/linux/fuse.h`, protocol 7.44. Every
 //! field is in the machine's own byte order.
 
 use bitflags::bitflags;
@@ -71,6 +71,17 @@ bitflags! {
         /// Direct I/O may be asynchronous: without it the loop device's queue depth is 1.
         const ASYNC_DIO = 1 << 15;
         const MAX_PAGES = 1 << 22;
+        /// There is a second word of flags.
+        const EXTENDED = 1 << 30;
+    }
+}
+
+bitflags! {
+    /// What both sides can do (INIT, `flags2`: bits 32 and up).
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(crate) struct InitFlags2: u32 {
+        /// Requests may come through an io_uring (7.42).
+        const OVER_IO_URING = 1 << (41 - 32);
     }
 }
 
@@ -94,7 +105,8 @@ bitflags! {
     }
 }
 
-/// The kernel's half of INIT; newer kernels append fields that are not needed.
+/// The kernel's half of INIT; newer kernels append `flags2` (7.36) and fields that
+/// are not needed.
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Clone, Copy, Debug)]
 #[repr(C)]
 pub(crate) struct InitIn {
@@ -233,6 +245,46 @@ pub(crate) struct LseekIn {
     pub(crate) padding: u32,
 }
 
+/// Commands for a ring (`enum fuse_uring_cmd`).
+pub(crate) mod ring_command {
+    pub(crate) const REGISTER: u32 = 1;
+    pub(crate) const COMMIT_AND_FETCH: u32 = 2;
+}
+
+/// What a command for a ring says besides its code (`struct fuse_uring_cmd_req`).
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub(crate) struct RingCommand {
+    pub(crate) flags: u64,
+    /// The request that is answered.
+    pub(crate) commit_id: u64,
+    pub(crate) queue: u16,
+    pub(crate) padding: [u16; 3],
+}
+
+/// The headers of a ring's entry (`struct fuse_uring_req_header`).
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct RingHeaders {
+    /// An [`InHeader`], and for the answer an [`OutHeader`].
+    pub(crate) in_out: [u8; 128],
+    /// The operation's header, if it has one.
+    pub(crate) operation: [u8; 128],
+    pub(crate) entry: RingEntryInOut,
+}
+
+/// The last of the headers (`struct fuse_uring_ent_in_out`).
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub(crate) struct RingEntryInOut {
+    pub(crate) flags: u64,
+    pub(crate) commit_id: u64,
+    /// Of a request what its header does not hold, of an answer all but its header.
+    pub(crate) payload_size: u32,
+    pub(crate) padding: u32,
+    pub(crate) reserved: u64,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -250,5 +302,7 @@ mod tests {
         assert_eq!(size_of::<StatfsOut>(), 80);
         assert_eq!(size_of::<FallocateIn>(), 32);
         assert_eq!(size_of::<LseekIn>(), 24);
+        assert_eq!(size_of::<RingCommand>(), 24);
+        assert_eq!(size_of::<RingHeaders>(), 288);
     }
 }

@@ -71,7 +71,7 @@ struct ProbeNotes {
 }
 
 impl Notes for ProbeNotes {
-    fn ready(&self, device: LoopNumber) {
+    fn ready(&self, device: LoopNumber, _through_ring: bool) {
         // A reader that is gone has failed, which its round reports.
         let _ = self.sender.send(device);
     }

@@ -5,10 +5,6 @@ use std::io::{self, IoSlice, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt;
 
-use zerocopy::IntoBytes;
-
-use super::abi::OutHeader;
-
 /// An open `/dev/fuse`, not blocking.
 pub(crate) struct Channel {
     file: File,
@@ -49,18 +45,11 @@ impl Channel {
         }
     }
 
-    /// Answers request `unique` with a body, or with an error number. Says
-    /// whether the connection is still there.
-    pub(crate) fn reply(&self, unique: u64, answer: Result<&[u8], i32>) -> io::Result<bool> {
-        let body = answer.unwrap_or_default();
-        let header = OutHeader {
-            // A body is at most a transfer of 1 MiB.
-            len: (size_of::<OutHeader>() + body.len()) as u32,
-            error: answer.err().map_or(0, |number| -number),
-            unique,
-        };
+    /// Answers a request with a header and a body. Says whether the connection is
+    /// still there.
+    pub(crate) fn reply(&self, header: &[u8], body: &[u8]) -> io::Result<bool> {
         loop {
-            let error = match (&self.file).write_vectored(&[IoSlice::new(header.as_bytes()), IoSlice::new(body)]) {
+            let error = match (&self.file).write_vectored(&[IoSlice::new(header), IoSlice::new(body)]) {
                 Ok(_) => return Ok(true),
                 Err(error) => error,
             };

@@ -4,7 +4,8 @@
 use zerocopy::IntoBytes;
 
 use super::abi::{
-    Attr, AttrOut, EntryOut, InitFlags, InitOut, MAJOR, MINOR, OLDEST_MINOR, OpenFlags, OpenOut, ROOT_NODE, StatfsOut,
+    Attr, AttrOut, EntryOut, InitFlags, InitFlags2, InitOut, MAJOR, MINOR, OLDEST_MINOR, OpenFlags, OpenOut, ROOT_NODE,
+    StatfsOut,
 };
 use super::request::Operation;
 
@@ -60,6 +61,8 @@ pub(crate) struct Disk {
     pub(crate) size_bytes: u64,
     pub(crate) block_bytes: u32,
     pub(crate) read_only: bool,
+    /// Whether requests may come through an io_uring.
+    pub(crate) has_ring: bool,
 }
 
 impl Disk {
@@ -67,7 +70,9 @@ impl Disk {
     /// that take no answer.
     pub(crate) fn answer(&self, node: u64, operation: &Operation<'_>) -> Option<Answer> {
         Some(match *operation {
-            Operation::Init { major, minor, max_readahead, flags } => self.init(major, minor, max_readahead, flags),
+            Operation::Init { major, minor, max_readahead, flags, flags2 } => {
+                self.init(major, minor, max_readahead, (flags, flags2))
+            }
             Operation::Lookup { name } => self.lookup(node, name),
             Operation::GetAttr => {
                 self.attr(node).map(|attr| Body::of(&AttrOut { attr_valid: VALID_SECS, attr, ..AttrOut::default() }))
@@ -92,12 +97,13 @@ impl Disk {
         })
     }
 
-    fn init(&self, major: u32, minor: u32, max_readahead: u32, flags: u32) -> Answer {
+    fn init(&self, major: u32, minor: u32, max_readahead: u32, (flags, flags2): (u32, u32)) -> Answer {
         if major > MAJOR {
             // The kernel sends INIT again with the version that is offered.
             return Ok(Body::of(&InitOut { major: MAJOR, minor: MINOR, ..InitOut::default() }));
         }
         let wanted = InitFlags::ASYNC_READ | InitFlags::BIG_WRITES | InitFlags::ASYNC_DIO | InitFlags::MAX_PAGES;
+        let through_ring = self.takes_ring(flags, flags2);
         let flags = InitFlags::from_bits_truncate(flags) & wanted;
         if major < MAJOR || minor < OLDEST_MINOR || flags != wanted {
             return Err(libc::EPROTO);
@@ -106,7 +112,8 @@ impl Disk {
             major: MAJOR,
             minor: MINOR.min(minor),
             max_readahead,
-            flags: flags.bits(),
+            flags: (if through_ring { flags | InitFlags::EXTENDED } else { flags }).bits(),
+            flags2: if through_ring { InitFlags2::OVER_IO_URING.bits() } else { 0 },
             max_background: MAX_BACKGROUND,
             congestion_threshold: MAX_BACKGROUND / 4 * 3,
             max_write: MAX_TRANSFER_BYTES,
@@ -114,6 +121,14 @@ impl Disk {
             max_pages: MAX_PAGES,
             ..InitOut::default()
         }))
+    }
+
+    /// Whether an INIT with these flags makes requests come through a ring: the
+    /// kernel offers it, and there is one.
+    pub(crate) fn takes_ring(&self, flags: u32, flags2: u32) -> bool {
+        self.has_ring
+            && InitFlags::from_bits_truncate(flags).contains(InitFlags::EXTENDED)
+            && InitFlags2::from_bits_truncate(flags2).contains(InitFlags2::OVER_IO_URING)
     }
 
     fn lookup(&self, parent: u64, name: &[u8]) -> Answer {
@@ -184,11 +199,15 @@ mod tests {
     use super::*;
 
     fn disk() -> Disk {
-        Disk { name: "disk".to_owned(), size_bytes: 1 << 30, block_bytes: 4096, read_only: false }
+        Disk { name: "disk".to_owned(), size_bytes: 1 << 30, block_bytes: 4096, read_only: false, has_ring: true }
     }
 
     fn init(major: u32, minor: u32, flags: u32) -> Result<InitOut, i32> {
-        let operation = Operation::Init { major, minor, max_readahead: 131_072, flags };
+        init2(major, minor, flags, 0)
+    }
+
+    fn init2(major: u32, minor: u32, flags: u32, flags2: u32) -> Result<InitOut, i32> {
+        let operation = Operation::Init { major, minor, max_readahead: 131_072, flags, flags2 };
         disk().answer(0, &operation).unwrap().map(|body| InitOut::read_from_bytes(body.as_bytes()).unwrap())
     }
 
@@ -200,6 +219,11 @@ mod tests {
         // No flag that was not offered, and no second word of flags.
         assert_eq!(out.flags & !(1 | 1 << 5 | 1 << 15 | 1 << 22), 0);
         assert_eq!(out.flags2, 0);
+        // The ring, where both have it.
+        let out = init2(7, 45, !0, !0).unwrap();
+        assert_eq!((out.flags & 1 << 30, out.flags2), (1 << 30, 1 << 9));
+        assert_eq!(init2(7, 45, !(1 << 30), !0).unwrap().flags2, 0);
+        assert_eq!(init2(7, 45, !0, !(1 << 9)).unwrap().flags2, 0);
         // The kernel speaks an older minor version: no newer one is claimed.
         assert_eq!(init(7, 31, !0).unwrap().minor, 31);
         // A newer major version is answered with ours, an older one refused.

@@ -2,27 +2,25 @@
 
 use std::io;
 
-use nvme::{NamespaceId, Status};
+use nvme::NamespaceId;
 use ssd::Identity;
 use units::Nanos;
 
-use super::abi::{FallocateMode, WriteOut};
-use super::channel::{Channel, Received};
-use super::disk::{Disk, MAX_TRANSFER_BYTES};
+use super::abi::WriteOut;
+use super::disk::{Body, Disk};
 use super::error::LoopError;
 use super::jobs::{AttachPlan, Done, Jobs};
 use super::loop_device::LoopNumber;
 use super::mount::Mount;
-use super::request::{HEADER_ROOM_BYTES, Incoming, Operation, parse};
+use super::step::{Kind, Note, Step, errno_of, step_of};
+use super::transport::{CHANNEL, NEXT_TOKEN, ReplyTo, Transport};
 use super::watchdog::Watchdog;
-use crate::backend::Request;
 use crate::engine::Engine;
 use crate::error::ServeError;
-use crate::front_end::{Clients, FIRST_TOKEN, FrontEnd, Outcome};
+use crate::front_end::{Clients, FrontEnd, Outcome};
 use crate::poller::{Interest, Poller, Ready};
 
-const CHANNEL: u64 = FIRST_TOKEN;
-const JOBS: u64 = FIRST_TOKEN + 1;
+const JOBS: u64 = NEXT_TOKEN;
 
 /// Requests taken before the device gets its turn.
 const REQUESTS_PER_TURN: usize = 64;
@@ -47,8 +45,8 @@ enum Place {
 
 /// What the front-end says as it goes.
 pub(crate) trait Notes {
-    /// The device is there.
-    fn ready(&self, device: LoopNumber);
+    /// The device is there; requests come through an io_uring, or `/dev/fuse`.
+    fn ready(&self, device: LoopNumber, through_ring: bool);
     /// A line for the operator.
     fn line(&self, line: &str);
     /// Whether the end of serving leaves the device attached, for the next loop
@@ -60,21 +58,15 @@ pub(crate) trait Notes {
 
 /// A request in the device.
 pub(crate) struct Context {
-    unique: u64,
+    reply_to: ReplyTo,
     kind: Kind,
-}
-
-#[derive(Clone, Copy)]
-enum Kind {
-    Read,
-    Write { size: u32 },
-    Other,
 }
 
 /// One file, served through `/dev/fuse`, with a loop device in front of it.
 pub(crate) struct LoopFrontEnd<'a> {
-    channel: Channel,
+    /// Before the transport: no request may come once that is given up.
     mount: Mount,
+    transport: Transport,
     disk: Disk,
     takes_deallocate: bool,
     label: String,
@@ -84,9 +76,6 @@ pub(crate) struct LoopFrontEnd<'a> {
     place: Place,
     /// The device it was attached to last.
     number: Option<LoopNumber>,
-    buffer: Box<[u8]>,
-    readable: bool,
-    connected: bool,
     powered: bool,
     /// Whether the power has failed since the loop device was attached: a disk
     /// that went away comes back as a new one, and what the old one's users still
@@ -96,6 +85,8 @@ pub(crate) struct LoopFrontEnd<'a> {
     /// Opened and not yet released.
     handles: u32,
     outstanding: usize,
+    /// Whether requests wait that were not taken this turn.
+    more: bool,
     next_beat: Nanos,
     failure: Option<LoopError>,
     clients: Clients,
@@ -111,8 +102,8 @@ impl<'a> LoopFrontEnd<'a> {
         label: String,
         notes: &'a dyn Notes,
     ) -> Result<Self, LoopError> {
-        let channel = open_channel()?;
-        let mount = Mount::new(&channel).map_err(|source| LoopError::Mount { source })?;
+        let transport = Transport::open()?;
+        let mount = Mount::new(transport.channel()).map_err(|source| LoopError::Mount { source })?;
         let jobs = Jobs::new().map_err(|source| LoopError::Attach { source })?;
         let blocks = identity.namespace_blocks.first().copied().unwrap_or(0);
         let disk = Disk {
@@ -120,10 +111,10 @@ impl<'a> LoopFrontEnd<'a> {
             size_bytes: blocks * u64::from(identity.lba_bytes),
             block_bytes: identity.lba_bytes,
             read_only,
+            has_ring: transport.has_ring(),
         };
-        let buffer = vec![0; HEADER_ROOM_BYTES + MAX_TRANSFER_BYTES as usize].into_boxed_slice();
         Ok(Self {
-            channel,
+            transport,
             mount,
             disk,
             takes_deallocate: identity.supports_deallocate,
@@ -133,14 +124,12 @@ impl<'a> LoopFrontEnd<'a> {
             jobs,
             place: Place::Gone,
             number: None,
-            buffer,
-            readable: true,
-            connected: true,
             powered: true,
             severed: false,
             stopping: false,
             handles: 0,
             outstanding: 0,
+            more: false,
             next_beat: Nanos::ZERO,
             failure: None,
             clients: Clients::default(),
@@ -195,7 +184,7 @@ impl<'a> LoopFrontEnd<'a> {
                 if self.stopping || !self.powered {
                     return self.start_detaching(number);
                 }
-                self.notes.ready(number);
+                self.notes.ready(number, self.transport.is_through_ring());
             }
             Done::Detached(number, Ok(users)) => {
                 if self.place == Place::Leaving(number) && !users.is_empty() {
@@ -238,59 +227,44 @@ impl<'a> LoopFrontEnd<'a> {
 
     /// Takes one request; says whether there was one.
     fn take_one(&mut self, engine: &mut Engine<Context>) -> Result<bool, LoopError> {
-        let mut buffer = std::mem::take(&mut self.buffer);
-        let taken = self.take_through(&mut buffer, engine);
-        self.buffer = buffer;
-        taken
-    }
-
-    fn take_through(&mut self, buffer: &mut [u8], engine: &mut Engine<Context>) -> Result<bool, LoopError> {
-        let length = match self.channel.receive(buffer) {
-            Ok(Received::Request(length)) => length,
-            Ok(Received::Nothing) => return Ok(false),
-            Ok(Received::Ended) => {
-                self.connected = false;
-                return Ok(false);
-            }
-            Err(error) => return Err(LoopError::Protocol { what: format!("a request cannot be read: {error}") }),
-        };
-        let bytes = buffer.get(..length).unwrap_or_default();
-        let incoming = parse(bytes).map_err(|error| LoopError::Protocol { what: error.to_string() })?;
-        let Incoming { unique, node, operation } = incoming;
-        if let Some(answer) = self.disk.answer(node, &operation) {
-            let (opened, released) =
-                (matches!(operation, Operation::Open) && answer.is_ok(), matches!(operation, Operation::Release));
-            if matches!(operation, Operation::Init { .. }) && answer.is_err() {
-                return Err(LoopError::Protocol {
-                    what: "the kernel's FUSE is too old; Linux 5.8 is needed".to_owned(),
-                });
-            }
-            self.reply(unique, answer.as_ref().map(super::disk::Body::as_bytes).map_err(|number| *number));
-            self.handles += u32::from(opened);
-            if released {
-                self.handles = self.handles.saturating_sub(1);
-                if self.handles == 0 {
-                    self.released()?;
-                }
-            }
-            return Ok(true);
-        }
-        if matches!(operation, Operation::Unanswered) {
-            return Ok(true);
-        }
-        match request_of(&operation, &self.disk, self.takes_deallocate) {
-            Ok(_) if self.severed => self.reply(unique, Err(libc::EIO)),
-            Ok((request, kind)) => {
+        let Some(source) = self.transport.next()? else { return Ok(false) };
+        let (incoming, reply_to) = self.transport.request(source)?;
+        let step = step_of(&incoming, &self.disk, self.takes_deallocate);
+        match step {
+            Step::Nothing => {}
+            Step::Submit(..) if self.severed => self.transport.reply(reply_to, Err(libc::EIO)),
+            Step::Submit(request, kind) => {
                 // Also for load that is never long outstanding.
                 if self.next_beat <= engine.now() {
                     self.beat(engine.now());
                 }
                 self.outstanding += 1;
-                engine.submit(engine.now(), 0, NamespaceId::FIRST, request, Context { unique, kind });
+                engine.submit(engine.now(), 0, NamespaceId::FIRST, request, Context { reply_to, kind });
             }
-            Err(answer) => self.reply(unique, answer.map(|()| [].as_slice())),
+            Step::Answer { answer, note } => {
+                self.transport.reply(reply_to, answer.as_ref().map(Body::as_bytes).map_err(|number| *number));
+                match note {
+                    Note::Agreed { .. } if answer.is_err() => {
+                        let what = "the kernel's FUSE is too old; Linux 5.8 is needed".to_owned();
+                        return Err(LoopError::Protocol { what });
+                    }
+                    Note::Agreed { through_ring } => self.transport.agreed(through_ring),
+                    Note::Opened => self.handles += u32::from(answer.is_ok()),
+                    Note::Released => {
+                        self.handles = self.handles.saturating_sub(1);
+                        if self.handles == 0 {
+                            self.released()?;
+                        }
+                    }
+                    Note::Nothing => {}
+                }
+            }
         }
         Ok(true)
+    }
+
+    fn look_for_more(&mut self) -> bool {
+        self.outstanding < OUTSTANDING_MAX && self.transport.has_more()
     }
 
     fn beat(&mut self, now: Nanos) {
@@ -299,95 +273,19 @@ impl<'a> LoopFrontEnd<'a> {
             watchdog.beat();
         }
     }
-
-    fn reply(&mut self, unique: u64, answer: Result<&[u8], i32>) {
-        match self.channel.reply(unique, answer) {
-            Ok(connected) => self.connected &= connected,
-            Err(error) => {
-                self.failure = Some(LoopError::Protocol { what: format!("a reply was refused: {error}") });
-            }
-        }
-    }
-}
-
-fn open_channel() -> Result<Channel, LoopError> {
-    Channel::open().map_err(|source| {
-        let path = "/dev/fuse".into();
-        match source.kind() {
-            io::ErrorKind::NotFound => LoopError::Missing { path, mend: "`modprobe fuse` may bring it" },
-            _ => LoopError::Refused { path, source },
-        }
-    })
-}
-
-/// The device's request for a FUSE one, or its answer where the device is not asked.
-fn request_of(
-    operation: &Operation<'_>,
-    disk: &Disk,
-    takes_deallocate: bool,
-) -> Result<(Request, Kind), Result<(), i32>> {
-    let changes = !matches!(operation, Operation::Read { .. } | Operation::Fsync);
-    if changes && disk.read_only {
-        return Err(Err(libc::EROFS));
-    }
-    match *operation {
-        Operation::Read { offset, length } => {
-            // As from any file, a read ends at the end.
-            let left = disk.size_bytes.saturating_sub(offset);
-            let length = length.min(u32::try_from(left).unwrap_or(u32::MAX));
-            if length == 0 {
-                return Err(Ok(()));
-            }
-            Ok((Request::Read { offset, length }, Kind::Read))
-        }
-        Operation::Write { data: [], .. } => Err(Err(libc::EINVAL)),
-        Operation::Write { offset, data } => {
-            // A request's length is 32 bits wide.
-            let size = data.len() as u32;
-            Ok((Request::Write { offset, data: data.into(), fua: false }, Kind::Write { size }))
-        }
-        Operation::Fsync => Ok((Request::Flush, Kind::Other)),
-        Operation::Fallocate { offset, length, mode } => {
-            // The loop driver has one word, a hole, for Dataset Management and for
-            // Write Zeroes that may deallocate; a hole reads as zeroes, and so do
-            // the model's deallocated blocks.
-            let request = if mode == FallocateMode::KEEP_SIZE | FallocateMode::PUNCH_HOLE && takes_deallocate {
-                Request::Trim { offset, length, fua: false }
-            } else if mode == FallocateMode::KEEP_SIZE | FallocateMode::ZERO_RANGE {
-                Request::WriteZeroes { offset, length, fua: false, deallocate: false }
-            } else {
-                return Err(Err(libc::EOPNOTSUPP));
-            };
-            Ok((request, Kind::Other))
-        }
-        _ => Err(Err(libc::ENOSYS)),
-    }
-}
-
-/// The error number that makes the block layer see what the NVMe driver would
-/// have reported (`nvme_error_status` in drivers/nvme/host/core.c and
-/// `blk_errors` in block/blk-core.c).
-fn errno_of(status: Status) -> i32 {
-    match status {
-        Status::CAPACITY_EXCEEDED => libc::ENOSPC,
-        Status::LBA_OUT_OF_RANGE | Status::COMMAND_INTERRUPTED => libc::EREMOTEIO,
-        Status::INVALID_OPCODE | Status::INVALID_FIELD | Status::INVALID_NAMESPACE => libc::EOPNOTSUPP,
-        Status::WRITE_FAULT | Status::UNRECOVERED_READ | Status::NAMESPACE_WRITE_PROTECTED => libc::ENODATA,
-        _ => libc::EIO,
-    }
 }
 
 impl FrontEnd for LoopFrontEnd<'_> {
     type Context = Context;
 
     fn attach(&mut self, poller: &Poller) -> io::Result<()> {
-        poller.add(&self.channel, CHANNEL, Interest::READABLE)?;
+        self.transport.attach(poller)?;
         poller.add(&self.jobs, JOBS, Interest::READABLE)?;
         match self.place {
             Place::Gone => self.start_attaching().map_err(io::Error::other),
             // The device stayed from an earlier loop.
             Place::Attached(number) => {
-                self.notes.ready(number);
+                self.notes.ready(number, self.transport.is_through_ring());
                 Ok(())
             }
             Place::Attaching | Place::Leaving(_) => Ok(()),
@@ -395,50 +293,56 @@ impl FrontEnd for LoopFrontEnd<'_> {
     }
 
     fn ready(&mut self, event: &Ready, _poller: &Poller, _now: Nanos) -> Result<(), ServeError> {
-        if event.token == JOBS {
-            for done in self.jobs.take() {
-                self.job_done(done)?;
+        match event.token {
+            JOBS => {
+                for done in self.jobs.take() {
+                    self.job_done(done)?;
+                }
             }
-        } else {
-            self.readable = true;
+            CHANNEL => self.transport.device_is_readable(),
+            // The ring is looked into every turn: it is the kernel's task work that
+            // brings requests and wakes the loop.
+            _ => {}
         }
         Ok(())
     }
 
     fn take(&mut self, engine: &mut Engine<Context>) -> Result<bool, ServeError> {
         for _ in 0..REQUESTS_PER_TURN {
-            if !self.readable || self.outstanding >= OUTSTANDING_MAX {
+            if self.outstanding >= OUTSTANDING_MAX || !self.take_one(engine)? {
                 return Ok(false);
             }
-            self.readable = self.take_one(engine)?;
         }
-        Ok(self.readable)
+        self.more = self.look_for_more();
+        Ok(self.more)
     }
 
     fn answer(&mut self, context: Context, outcome: Outcome, _now: Nanos) {
         self.outstanding = self.outstanding.saturating_sub(1);
-        let Context { unique, kind } = context;
+        let Context { reply_to, kind } = context;
         match (outcome.result, kind) {
-            (Err(status), _) => self.reply(unique, Err(errno_of(status))),
-            (Ok(data), Kind::Read) => self.reply(unique, Ok(&data)),
+            (Err(status), _) => self.transport.reply(reply_to, Err(errno_of(status))),
+            (Ok(data), Kind::Read) => self.transport.reply(reply_to, Ok(&data)),
             (Ok(_), Kind::Write { size }) => {
                 use zerocopy::IntoBytes;
-                self.reply(unique, Ok(WriteOut { size, padding: 0 }.as_bytes()));
+                self.transport.reply(reply_to, Ok(WriteOut { size, padding: 0 }.as_bytes()));
             }
-            (Ok(_), Kind::Other) => self.reply(unique, Ok(&[])),
+            (Ok(_), Kind::Other) => self.transport.reply(reply_to, Ok(&[])),
         }
     }
 
     fn send(&mut self, _poller: &Poller) -> Result<(), ServeError> {
-        // Answers have left already: a reply to /dev/fuse never has to wait.
-        match self.failure.take() {
-            Some(failure) => Err(failure.into()),
-            None => Ok(()),
+        if let Some(failure) = self.failure.take() {
+            return Err(failure.into());
         }
+        self.transport.send()?;
+        // Giving answers may have brought the next requests.
+        self.more = self.look_for_more();
+        Ok(())
     }
 
     fn has_more(&self) -> bool {
-        self.readable && self.outstanding < OUTSTANDING_MAX
+        self.more
     }
 
     fn deadline(&self) -> Option<Nanos> {
@@ -454,7 +358,7 @@ impl FrontEnd for LoopFrontEnd<'_> {
         self.severed = true;
         for orphan in orphans {
             self.outstanding = self.outstanding.saturating_sub(1);
-            self.reply(orphan.unique, Err(libc::EIO));
+            self.transport.reply(orphan.reply_to, Err(libc::EIO));
         }
         if let Place::Attached(number) = self.place
             && let Err(error) = self.start_detaching(number)
@@ -489,13 +393,13 @@ impl FrontEnd for LoopFrontEnd<'_> {
     }
 
     fn ended(&self) -> bool {
-        !self.connected || (self.place == Place::Gone && self.stopping)
+        !self.transport.is_connected() || (self.place == Place::Gone && self.stopping)
     }
 
     fn drain(&mut self, _poller: &Poller) -> bool {
         // A connection that was cut off leaves a device whose every request fails.
         if let Place::Attached(number) = self.place
-            && !self.connected
+            && !self.transport.is_connected()
         {
             match number.detach() {
                 Ok(()) => self.place = Place::Gone,

@@ -26,6 +26,8 @@ pub(crate) enum Operation<'a> {
         minor: u32,
         max_readahead: u32,
         flags: u32,
+        /// Zero from kernels before 7.36.
+        flags2: u32,
     },
     Lookup {
         name: &'a [u8],
@@ -75,42 +77,53 @@ pub(crate) enum ParseError {
     Cut { opcode: u32, bytes: usize },
 }
 
-/// Understands `bytes`, exactly one request.
+/// Understands `bytes`, exactly one request, as `/dev/fuse` gives it: everything
+/// one behind the other.
 pub(crate) fn parse(bytes: &[u8]) -> Result<Incoming<'_>, ParseError> {
     let (header, body) = InHeader::read_from_prefix(bytes).map_err(|_| ParseError::Short { bytes: bytes.len() })?;
     if header.len as usize != bytes.len() {
         return Err(ParseError::Length { said: header.len, bytes: bytes.len() });
     }
-    let cut = || ParseError::Cut { opcode: header.opcode, bytes: bytes.len() };
+    // Of the operations with more than a header of their own, LOOKUP has only the rest.
+    let own = if header.opcode == opcode::WRITE { size_of::<TransferIn>().min(body.len()) } else { 0 };
+    let rest = body.get(own..).unwrap_or_default();
+    understand(&header, body, rest)
+}
+
+/// Understands a request whose parts are apart: its header, the operation's own
+/// header (anything may follow), and the rest, which is a name or data.
+pub(crate) fn understand<'a>(header: &InHeader, own: &'a [u8], rest: &'a [u8]) -> Result<Incoming<'a>, ParseError> {
+    let cut = || ParseError::Cut { opcode: header.opcode, bytes: header.len as usize };
     let operation = match header.opcode {
         opcode::INIT => {
-            let (InitIn { major, minor, max_readahead, flags }, _) = read(body).ok_or_else(cut)?;
-            Operation::Init { major, minor, max_readahead, flags }
+            let (InitIn { major, minor, max_readahead, flags }, more) = read(own).ok_or_else(cut)?;
+            let flags2 = read(more).map_or(0, |(flags2, _)| flags2);
+            Operation::Init { major, minor, max_readahead, flags, flags2 }
         }
         opcode::LOOKUP => {
-            let end = body.iter().position(|byte| *byte == 0).ok_or_else(cut)?;
-            Operation::Lookup { name: &body[..end] }
+            let end = rest.iter().position(|byte| *byte == 0).ok_or_else(cut)?;
+            Operation::Lookup { name: rest.get(..end).unwrap_or_default() }
         }
         opcode::GETATTR => Operation::GetAttr,
         opcode::OPEN => Operation::Open,
         opcode::READ => {
-            let (TransferIn { offset, size, .. }, _) = read(body).ok_or_else(cut)?;
+            let (TransferIn { offset, size, .. }, _) = read(own).ok_or_else(cut)?;
             Operation::Read { offset, length: size }
         }
         opcode::WRITE => {
-            let (TransferIn { offset, size, .. }, data) = read(body).ok_or_else(cut)?;
-            if data.len() != size as usize {
+            let (TransferIn { offset, size, .. }, _) = read(own).ok_or_else(cut)?;
+            if rest.len() != size as usize {
                 return Err(cut());
             }
-            Operation::Write { offset, data }
+            Operation::Write { offset, data: rest }
         }
         opcode::FSYNC => Operation::Fsync,
         opcode::FALLOCATE => {
-            let (FallocateIn { offset, length, mode, .. }, _) = read(body).ok_or_else(cut)?;
+            let (FallocateIn { offset, length, mode, .. }, _) = read(own).ok_or_else(cut)?;
             Operation::Fallocate { offset, length, mode: FallocateMode::from_bits_retain(mode) }
         }
         opcode::LSEEK => {
-            let (LseekIn { offset, whence, .. }, _) = read(body).ok_or_else(cut)?;
+            let (LseekIn { offset, whence, .. }, _) = read(own).ok_or_else(cut)?;
             Operation::Seek { offset, whence }
         }
         opcode::STATFS => Operation::StatFs,

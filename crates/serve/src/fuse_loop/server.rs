@@ -127,8 +127,10 @@ struct Said<'a> {
 }
 
 impl Notes for Said<'_> {
-    fn ready(&self, device: LoopNumber) {
-        (self.log)(&format!("ready at {}; {}", device.path().display(), self.calibration));
+    fn ready(&self, device: LoopNumber, through_ring: bool) {
+        let way = if through_ring { "an io_uring" } else { "/dev/fuse" };
+        let device = device.path();
+        (self.log)(&format!("ready at {}; {}; requests come through {way}", device.display(), self.calibration));
         if let Some(line) = self.group.enter() {
             (self.log)(&format!("start workloads from a shell in a cgroup of its own: {line}"));
         }

@@ -10,7 +10,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use super::abi::{self, CONTROL_PATH, ControlCommand, DeviceInfo, Parameters, control};
 use super::error::UblkError;
-use super::ring::Ring;
+use crate::ring::Ring;
 
 /// Of no queue (`UBLK` control commands want all ones).
 const NO_QUEUE: u16 = u16::MAX;

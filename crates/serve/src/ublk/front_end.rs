@@ -12,11 +12,11 @@ use super::errno::Errno;
 use super::error::UblkError;
 use super::mounts;
 use super::operation::Operation;
-use super::ring::Ring;
 use crate::engine::Engine;
 use crate::error::ServeError;
 use crate::front_end::{Clients, FIRST_TOKEN, FrontEnd, Outcome};
 use crate::poller::{Interest, Poller, Ready};
+use crate::ring::Ring;
 
 const REQUESTS: u64 = FIRST_TOKEN;
 const CONTROL: u64 = FIRST_TOKEN + 1;

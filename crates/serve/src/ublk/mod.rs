@@ -28,6 +28,7 @@
 
 mod abi;
 mod calibrate;
+mod commands;
 mod control;
 mod descriptors;
 mod disk;
@@ -37,7 +38,6 @@ mod front_end;
 mod mounts;
 mod operation;
 mod parameters;
-mod ring;
 mod server;
 mod zones;
 

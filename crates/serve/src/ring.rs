@@ -1,13 +1,10 @@
-//! The two io_urings: one carries control commands, the other requests.
+//! An io_uring that carries commands for a driver (`IORING_OP_URING_CMD`): ublk's, and FUSE's.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 
-use io_uring::squeue::{Entry, Entry128, EntryMarker};
-use io_uring::{IoUring, opcode, types};
-use zerocopy::IntoBytes;
-
-use super::abi::{ControlCommand, IoCommand};
+use io_uring::IoUring;
+use io_uring::squeue::EntryMarker;
 
 /// What came back for a command: the token it was given and its result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,7 +42,7 @@ impl<E: EntryMarker> Ring<E> {
     /// # Safety
     ///
     /// What the entry points at must stay valid until it completes.
-    unsafe fn push(&mut self, entry: &E) -> io::Result<()> {
+    pub(crate) unsafe fn push(&mut self, entry: &E) -> io::Result<()> {
         // SAFETY: as the caller guarantees.
         while unsafe { self.ring.submission().push(entry) }.is_err() {
             self.unsubmitted = true;
@@ -98,45 +95,5 @@ impl<E: EntryMarker> Ring<E> {
 impl<E: EntryMarker> AsFd for Ring<E> {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.ring.as_fd()
-    }
-}
-
-impl Ring<Entry> {
-    /// Queues an I/O command for the character device `file`.
-    pub(crate) fn command(
-        &mut self,
-        file: BorrowedFd<'_>,
-        code: u32,
-        command: IoCommand,
-        token: u64,
-    ) -> io::Result<()> {
-        let mut bytes = [0; 16];
-        bytes.copy_from_slice(command.as_bytes());
-        let entry = opcode::UringCmd16::new(types::Fd(file.as_raw_fd()), code).cmd(bytes).build().user_data(token);
-        // SAFETY: with user copy the entry holds no address; the kernel takes its
-        // own reference to the file, and answers a bad descriptor with an error.
-        unsafe { self.push(&entry) }
-    }
-}
-
-impl Ring<Entry128> {
-    /// Queues a control command.
-    ///
-    /// # Safety
-    ///
-    /// `command.addr` must be 0 or the address of a buffer of `command.len` bytes
-    /// that stays valid and unborrowed until the command completes.
-    pub(crate) unsafe fn command(
-        &mut self,
-        file: BorrowedFd<'_>,
-        code: u32,
-        command: ControlCommand,
-        token: u64,
-    ) -> io::Result<()> {
-        let mut bytes = [0; 80];
-        bytes[..size_of::<ControlCommand>()].copy_from_slice(command.as_bytes());
-        let entry = opcode::UringCmd80::new(types::Fd(file.as_raw_fd()), code).cmd(bytes).build().user_data(token);
-        // SAFETY: as the caller guarantees of the one address in it.
-        unsafe { self.push(&entry) }
     }
 }
