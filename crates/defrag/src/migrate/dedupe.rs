@@ -21,51 +21,119 @@ const ATTEMPTS: u32 = 16;
 /// Compared in one call, with the file locked.
 const SLICE_BYTES: u64 = 4 << 20;
 
+/// When the copy is made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Copying {
+    /// Each slice just before it is shared, so that few programs write to it in between.
+    Slices,
+    /// All of it before any is shared, for Btrfs: what is written to an extent of which a part is shared already goes
+    /// elsewhere (`can_nocow_file_extent`, fs/btrfs/inode.c), and not into the room that was found.
+    First,
+}
+
 /// Moves a segment. The donor is empty afterwards: as long as it holds the blocks too, a program that writes to the
 /// file is given new ones elsewhere.
 pub(super) fn share_segment(
     files: &mut Files<'_>,
     segment: &Segment,
+    copying: Copying,
     pace: &mut dyn Pace,
 ) -> Result<Progress, MigrateError> {
     let offset = match files.donor.offer(segment, false)? {
         Offer::Better { offset } => offset,
         Offer::Refused(why) => return Ok(Progress { written_bytes: 0, left: Some(why) }),
     };
+    share_range(files, segment.range, offset, copying, pace)
+}
+
+/// The same for `range`, where the donor has room for it at `offset`.
+pub(super) fn share_range(
+    files: &mut Files<'_>,
+    range: ByteRange,
+    offset: u64,
+    copying: Copying,
+    pace: &mut dyn Pace,
+) -> Result<Progress, MigrateError> {
     let mut progress = Progress::default();
-    for slice in slices(segment.range, SLICE_BYTES) {
-        if let ControlFlow::Break(stop) = pace.before(slice.len()) {
+    let in_donor = |at: u64| offset + (at - range.start);
+    let mut ready = range;
+    if copying == Copying::First {
+        ready.end = range.start;
+        for slice in slices(range, SLICE_BYTES) {
+            progress.left = match pace.before(slice.len()) {
+                ControlFlow::Break(stop) => Some(Left::Stopped(stop)),
+                ControlFlow::Continue(()) => copied(files, slice, in_donor(slice.start), &mut progress.written_bytes)?,
+            };
+            if progress.left.is_some() {
+                break;
+            }
+            ready.end = slice.end;
+        }
+        match files.donor.file().and_then(|donor| donor.sync_data()) {
+            Err(error) if is_lack_of_space(&error) => {
+                ready.end = range.start;
+                progress.left = Some(Left::NoSpace);
+            }
+            synced => synced.map_err(MigrateError::system(files.target.path(), "write a copy of it"))?,
+        }
+    }
+    for slice in slices(ready, SLICE_BYTES) {
+        if copying == Copying::Slices
+            && let ControlFlow::Break(stop) = pace.before(slice.len())
+        {
             progress.left = Some(Left::Stopped(stop));
             break;
         }
-        progress.left = share(files, slice, offset + (slice.start - segment.range.start), &mut progress)?;
-        if progress.left.is_some() {
+        let left = share(files, slice, in_donor(slice.start), copying, &mut progress.written_bytes)?;
+        if left.is_some() {
+            // Why the copy ended early, if it did, is told first.
+            progress.left = progress.left.or(left);
             break;
         }
     }
-    files.donor.forget(ByteRange { start: offset, end: offset + segment.range.len() });
+    files.donor.forget(ByteRange { start: offset, end: offset + range.len() });
     files.donor.release()?;
     Ok(progress)
 }
 
-/// Copies a slice and has the file share the copy.
+/// Copies a part of the file to `offset` of the donor; why not, if so.
+fn copied(
+    files: &Files<'_>,
+    part: ByteRange,
+    offset: u64,
+    written_bytes: &mut u64,
+) -> Result<Option<Left>, MigrateError> {
+    match copy(files, part, offset) {
+        Ok(true) => {
+            *written_bytes += part.len();
+            Ok(None)
+        }
+        Ok(false) => Ok(Some(Left::Changed)),
+        Err(error) if is_lack_of_space(&error) => Ok(Some(Left::NoSpace)),
+        Err(error) => Err(MigrateError::system(files.target.path(), "copy a part of it")(error)),
+    }
+}
+
+/// Has the file share a copy of a slice, which is made before or now.
 fn share(
     files: &Files<'_>,
     slice: ByteRange,
     offset: u64,
-    progress: &mut Progress,
+    copying: Copying,
+    written_bytes: &mut u64,
 ) -> Result<Option<Left>, MigrateError> {
     let path = files.target.path();
     let (mut at, mut attempts) = (slice.start, 0);
+    let mut is_copied = copying == Copying::First;
     while at < slice.end {
         let rest = ByteRange { start: at, end: slice.end };
-        let donor_at = offset + (at - slice.start);
-        match copy(files, rest, donor_at) {
-            Ok(true) => progress.written_bytes += rest.len(),
-            Ok(false) => return Ok(Some(Left::Changed)),
-            Err(error) if is_lack_of_space(&error) => return Ok(Some(Left::NoSpace)),
-            Err(error) => return Err(MigrateError::system(path, "copy a part of it")(error)),
+        if !is_copied {
+            let left = copied(files, rest, offset + (at - slice.start), written_bytes)?;
+            if left.is_some() {
+                return Ok(left);
+            }
         }
+        is_copied = false;
         let mut differs = false;
         while at < slice.end && !differs {
             let (from, length) = (offset + (at - slice.start), slice.end - at);

@@ -9,6 +9,7 @@ use std::time::Instant;
 use rustix::fs::{Advice, FallocateFlags, Mode, OFlags};
 
 use super::error::MigrateError;
+use super::facts::FileSystem;
 use super::refusals::Refusal;
 use super::segments::{Left, Segment};
 use super::target::Target;
@@ -29,6 +30,8 @@ pub enum Offer {
 
 /// Times that room is asked for, as long as it comes in several pieces.
 const ATTEMPTS: u32 = 4;
+/// The same on Btrfs, which finds no better the second time, and writes metadata for each of the pieces.
+const ATTEMPTS_BTRFS: u32 = 1;
 
 /// Room for a segment.
 struct Room {
@@ -53,13 +56,18 @@ pub struct Donor {
     keep_bytes: u64,
     /// Since when a crash may give the file its old blocks back; for ext4.
     pub(super) unsettled: Option<Instant>,
+    attempts: u32,
+    /// Whether data that the file system was to place itself came to lie worse than the room here; for Btrfs.
+    pub(super) crowded: bool,
 }
 
 impl Donor {
     /// For the folder of the file. It lets go of what it holds after `keep_bytes`.
     pub(super) fn beside(target: &Target, keep_bytes: u64) -> Self {
         let (folder, path) = (target.folder().to_owned(), target.path().to_owned());
-        Self { file: None, folder, device: target.device(), path, end: 0, keep_bytes, unsettled: None }
+        let device = target.device();
+        let attempts = if target.facts().system == FileSystem::Btrfs { ATTEMPTS_BTRFS } else { ATTEMPTS };
+        Self { file: None, folder, device, path, end: 0, keep_bytes, unsettled: None, attempts, crowded: false }
     }
 
     /// Makes it, if it is not there yet.
@@ -99,7 +107,7 @@ impl Donor {
         }
         let mut best: Option<Room> = None;
         let mut worse = Vec::new();
-        for _ in 0..ATTEMPTS {
+        for _ in 0..self.attempts {
             let Some(room) = self.room(segment, sized, best.is_none())? else { break };
             let is_whole = room.pieces == 1;
             match &mut best {
@@ -155,11 +163,17 @@ impl Donor {
         }
         done.map_err(|errno| system("allocate room for a copy")(errno.into()))?;
         let range = ByteRange { start: offset, end: offset.saturating_add(length) };
-        let map = read_map_range(file, range, u64::MAX, WriteBack::No).map_err(MigrateError::extents(&self.path))?;
         self.end = range.end;
+        Ok(Some(Room { offset, pieces: self.pieces(range)? }))
+    }
+
+    /// Pieces that room allocated here lies in.
+    pub(super) fn pieces(&self, range: ByteRange) -> Result<u64, MigrateError> {
+        let file = self.file().map_err(MigrateError::system(&self.path, "open its temporary file"))?;
+        let map = read_map_range(file, range, u64::MAX, WriteBack::No).map_err(MigrateError::extents(&self.path))?;
         let pieces = map.pieces(range).count() as u64;
         // Nothing at all would be a file system that does not tell.
-        Ok(Some(Room { offset, pieces: if pieces == 0 { u64::MAX } else { pieces } }))
+        Ok(if pieces == 0 { u64::MAX } else { pieces })
     }
 
     /// Has the journal commit everything up to now: this file's size changes, and is synchronised.

@@ -2,7 +2,7 @@
 //!
 //! See `dedupe.rs`. It needs the feature `reflink`.
 
-use super::dedupe::share_segment;
+use super::dedupe::{Copying, share_segment};
 use super::error::MigrateError;
 use super::facts::{Facts, FileSystem};
 use super::refusals::{self, Refusal};
@@ -33,6 +33,6 @@ impl Migrate for XfsDeduplicate {
     }
 
     fn migrate(&self, files: &mut Files<'_>, segment: &Segment, pace: &mut dyn Pace) -> Result<Progress, MigrateError> {
-        share_segment(files, segment, pace)
+        share_segment(files, segment, Copying::Slices, pace)
     }
 }
