@@ -153,8 +153,11 @@ fn a_run_does_what_the_dry_run_says_and_the_next_one_nothing() {
             assert_eq!(was, is, "{make}");
         }
         assert_eq!(before.1.mtime_nsec(), after.1.mtime_nsec(), "{make}");
-        let finished = scratch.plumb(&["defrag", "run", "--journal", "j"]).ok().stderr;
-        assert!(finished.contains("j is finished"), "{make}: {finished}");
+        let finished = scratch.plumb(&["defrag", "run", "--journal", "j"]).ok();
+        assert!(finished.stderr.contains("j is finished"), "{make}: {}", finished.stderr);
+        assert_eq!(finished.stdout, "", "{make}: totals of what was not done now");
+        let finished = json(&scratch.plumb(&["defrag", "run", "--journal", "j", "--json"]).ok());
+        assert_eq!(finished["files"][0]["ranges_moved_before"], totals["moves"], "{make}: {finished:#}");
         fs::remove_file(scratch.path("j")).unwrap();
         let again = json(&scratch.plumb(&["defrag", "run", mount, "--json"]).ok());
         assert_eq!(again["files"].as_array().map(Vec::len), Some(0), "{make}: {again:#}");

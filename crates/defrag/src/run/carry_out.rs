@@ -103,6 +103,8 @@ fn begin(plan: &FilePlan) -> FileReport {
         requests_before: plan.requests_before,
         requests_after: plan.requests_before,
         written_bytes: 0,
+        ranges_moved_before: 0,
+        written_before_bytes: 0,
         left: Vec::new(),
     }
 }
@@ -127,7 +129,10 @@ impl OneFile<'_> {
         for (number, to_move) in self.plan.moves.iter().enumerate() {
             let range = to_move.range;
             if let Some(moved) = journal.as_deref().and_then(|journal| journal.done(self.number, number)) {
+                let ranges = self.report.ranges_moved;
                 self.add(moved, to_move.saved());
+                self.report.ranges_moved_before += self.report.ranges_moved - ranges;
+                self.report.written_before_bytes += moved.written_bytes;
                 progress(&Event::Range { range, moved });
                 continue;
             }
@@ -185,9 +190,19 @@ impl OneFile<'_> {
         self.report.left.extend(moved.left.iter().cloned());
         if moved.left.is_empty() && (moved.pieces_after <= 1 || moved.pieces_after < moved.pieces_before) {
             self.report.ranges_moved += 1;
+            let saved = saved_of(saved, moved);
             self.report.requests_after = self.report.requests_after.saturating_sub(saved).max(self.plan.requests_after);
         }
     }
+}
+
+/// What a move saves of the `saved` requests that it was to save: where more than one piece is left, as great a share as
+/// that of the borders between pieces that are gone.
+fn saved_of(saved: u64, moved: &Moved) -> u64 {
+    let borders = |pieces: u64| u128::from(pieces.saturating_sub(1));
+    let (before, after) = (borders(moved.pieces_before), borders(moved.pieces_after));
+    let share = u128::from(saved) * before.saturating_sub(after);
+    share.checked_div(before).map_or(saved, |saved| u64::try_from(saved).unwrap_or(u64::MAX))
 }
 
 /// The reason without the file's name, which the report has.

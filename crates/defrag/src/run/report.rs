@@ -48,6 +48,12 @@ pub struct FileReport {
     pub requests_after: u64,
     /// Bytes of data written.
     pub written_bytes: u64,
+    /// Of the ranges moved, those that an earlier run with the same journal moved.
+    #[serde(default)]
+    pub ranges_moved_before: u64,
+    /// Of the bytes written, those that an earlier run with the same journal wrote.
+    #[serde(default)]
+    pub written_before_bytes: u64,
     /// What was left within the ranges, and why.
     pub left: Vec<LeftRange>,
 }
@@ -82,6 +88,11 @@ impl Report {
         self.sum(|file| file.ranges_moved)
     }
 
+    /// Ranges and bytes of data of earlier runs with the same journal.
+    pub fn before(&self) -> (u64, u64) {
+        (self.sum(|file| file.ranges_moved_before), self.sum(|file| file.written_before_bytes))
+    }
+
     /// Pieces of all ranges that were dealt with, before and after.
     pub fn pieces(&self) -> (u64, u64) {
         (self.sum(|file| file.pieces_before), self.sum(|file| file.pieces_after))
@@ -113,6 +124,14 @@ impl fmt::Display for Report {
             units::ByteSize(self.written_bytes()),
             self.seconds,
         )?;
+        let (ranges_before, written_before) = self.before();
+        if ranges_before > 0 {
+            writeln!(
+                f,
+                "of these, {ranges_before} ranges were moved before, and {} written, by earlier runs with this journal",
+                units::ByteSize(written_before)
+            )?;
+        }
         writeln!(f, "pieces of these ranges: {pieces_before} before, {pieces_after} after")?;
         writeln!(f, "requests of the assumed I/O: {requests_before} before, {requests_after} after (predicted)")?;
         if let Some(stop) = self.stopped {

@@ -111,11 +111,13 @@ impl FromStr for Percent {
 pub fn run(arguments: &RunArguments) -> Done {
     let stop = stop_on_signals()?;
     let existing = arguments.journal.as_deref().filter(|path| path.exists() && !arguments.dry_run);
+    let mut finished = false;
     let (files, mut journal) = match existing {
         Some(path) => {
             let (journal, files) = Journal::resume(path).map_err(Failure::input)?;
             let (name, done) = (path.display(), journal.done_count());
-            if journal.is_finished(&files) {
+            finished = journal.is_finished(&files);
+            if finished {
                 eprintln!(
                     "{name} is finished: its {done} ranges were done before, and nothing is moved now; remove it to begin anew"
                 );
@@ -137,7 +139,12 @@ pub fn run(arguments: &RunArguments) -> Done {
     if let Some(path) = &arguments.report {
         write_report(path, &report)?;
     }
-    emit(&if arguments.json { format!("{:#}\n", json!(report)) } else { report.to_string() });
+    if arguments.json {
+        emit(&format!("{:#}\n", json!(report)));
+    } else if !finished {
+        // Totals of what was done long ago would look as if it had been done now.
+        emit(&report.to_string());
+    }
     Ok(status(&report))
 }
 
