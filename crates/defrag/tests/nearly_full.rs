@@ -89,7 +89,7 @@ fn btrfs_makes_no_file_worse() {
         return;
     }
     for (seed, free_bytes) in [(1, 40 * MIB), (2, 60 * MIB)] {
-        let mut disk = Disk::with(System::Btrfs, 320 * MIB, &["-m", "single"], "");
+        let mut disk = Disk::in_memory(System::Btrfs);
         let path = filled(&disk, seed, free_bytes);
         let before = seen(&path);
         for run in 1..=4 {
