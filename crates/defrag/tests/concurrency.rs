@@ -19,6 +19,8 @@ use disk::writers::{Outcome, Way, pass};
 use disk::{Disk, System, skipped};
 use plumb_defrag::migrate::{Migrate, XfsDeduplicate};
 
+/// Ranges that are moved at least. XFS may give a file that is made beside others few pieces.
+const FEW_RANGES: u64 = 32;
 /// Up to which one program of each way is enough.
 const FEW_UPDATES: u64 = 10_000;
 /// Passes of one way, at most; each has some thousands of updates.
@@ -68,7 +70,8 @@ fn way_loses_nothing(disk: &Disk, way: Way, by: Option<&'static dyn Migrate>, re
                     sum.lost += one.lost;
                     sum.moved += one.moved;
                     sum.left += one.left;
-                    if sum.updates >= wanted || sum.lost > 0 || number >= PASSES - programs {
+                    let enough = sum.updates >= wanted && sum.moved >= FEW_RANGES;
+                    if enough || sum.lost > 0 || number >= PASSES - programs {
                         break;
                     }
                 }
