@@ -6,8 +6,9 @@
 //! cargo run --release -p plumb-serve --example loop_latency -- 80us 1GiB [SPIN [ROUNDS]]
 //! ```
 //!
-//! Each round reads 20,000 times 4 KiB at queue depth one; the last row is the
-//! median of each column.
+//! First it says how quiet the machine is: how often a loop that does nothing but
+//! read the clock is held up. Each round reads 20,000 times 4 KiB at queue depth
+//! one; the last row is the median of each column.
 
 use std::error::Error;
 use std::fs::{File, OpenOptions};
@@ -15,7 +16,7 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::process::{Command, ExitCode};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use plumb_serve::fuse_loop::{LoopOptions, Server, WatchdogProgram, watchdog_main};
 use plumb_serve::{ServeOptions, Stop};
@@ -25,6 +26,9 @@ use units::{ByteSize, Nanos};
 const LBA_BYTES: u32 = 4096;
 const PAGE_BYTES: usize = 4096;
 const READS: usize = 20_000;
+
+/// How long the clock is read to tell how quiet the machine is.
+const LISTENING: Duration = Duration::from_secs(1);
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -82,6 +86,7 @@ fn client(lines: &Receiver<String>, size: ByteSize, rounds: usize) -> ClientResu
         std::fs::write(group, std::process::id().to_string())?;
     }
     let file = OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(&device)?;
+    println!("{}", hold_ups());
     println!("queue depth 1, 4 KiB reads      mean us   p50 us   p99 us  p99.9 us");
     let mut table = Vec::new();
     for round in 1..=rounds {
@@ -111,6 +116,29 @@ fn client(lines: &Receiver<String>, size: ByteSize, rounds: usize) -> ClientResu
         }
     }
     Ok(())
+}
+
+/// How often and how long this thread does not run though it wants to: the tick,
+/// interrupts, other programs, and on a virtual machine the host.
+fn hold_ups() -> String {
+    let (mut lost, mut counts) = (Duration::ZERO, [(20, 0), (40, 0), (80, 0)]);
+    let begun = Instant::now();
+    let mut last = begun;
+    while last.duration_since(begun) < LISTENING {
+        let now = Instant::now();
+        let gap = now.duration_since(last);
+        last = now;
+        if gap < Duration::from_micros(5) {
+            continue;
+        }
+        lost += gap;
+        for (at_least_us, count) in &mut counts {
+            *count += u32::from(gap >= Duration::from_micros(*at_least_us));
+        }
+    }
+    let counts = counts.map(|(at_least_us, count)| format!("{count} times for {at_least_us} us"));
+    let share = lost.as_secs_f64() / LISTENING.as_secs_f64() * 100.0;
+    format!("held up in one second: {} and more; {share:.1} % of the time", counts.join(", "))
 }
 
 fn read_many(file: &File, size: ByteSize) -> Result<[f64; 4], Box<dyn Error + Send + Sync>> {
