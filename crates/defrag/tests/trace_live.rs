@@ -10,6 +10,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use disk::guest::without_readahead_events;
 use disk::{Disk, System};
 use plumb_defrag::trace::{Filters, Recording, SourceKind, Trace, TraceError};
 use plumb_defrag::{Access, IoKind};
@@ -185,6 +186,42 @@ fn drop_cache(path: &Path) {
     let file = fs::File::open(path).unwrap();
     file.sync_all().unwrap();
     rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+}
+
+/// Windows are put together from folios that go into the page cache.
+#[test]
+fn readahead_is_seen_where_the_kernel_does_not_tell_it() {
+    without_readahead_events("readahead_is_seen_where_the_kernel_does_not_tell_it", || {
+        if disk::skipped(System::Ext4) {
+            return;
+        }
+        let disk = Disk::new(System::Ext4);
+        let path = disk.fragmented("data", 1, 2 << 20, 16 << 10);
+        for source in sources() {
+            let filters = Filters { children: true, paths: vec![disk.place()], ..Filters::default() };
+            let windows_of = |command: &mut Command| {
+                drop_cache(&path);
+                let mut recording = start(source, &filters)?;
+                run(&mut recording, command);
+                Some(of(&recording.finish().unwrap(), &path, IoKind::Readahead))
+            };
+            let Some(windows) = windows_of(&mut dd(&path, &["bs=4k", "count=256"])) else { continue };
+            println!("{source}: {windows:?}");
+            // All that was read, and what readahead is ahead by, in few windows.
+            assert!(covered(&windows, 1024) == 1024 && windows.len() <= 16, "{source}: {windows:?}");
+            // Reading around a fault, which the program never asked for.
+            let mut mapped = Command::new(std::env::current_exe().unwrap());
+            mapped.args(["the_program", "--exact"]).env("PLUMB_TEST_PROGRAM", "mmap").env("PLUMB_TEST_FILE", &path);
+            let around = windows_of(&mut mapped).unwrap();
+            println!("{source}: {around:?}");
+            assert!(covered(&around, 2048) >= 128, "{source}: {around:?}");
+            // What is written is no readahead.
+            let mut written = Command::new("dd");
+            written.args(["if=/dev/zero", "bs=64k", "count=4", "conv=notrunc"]).arg(format!("of={}", path.display()));
+            let written = windows_of(&mut written).unwrap();
+            assert_eq!(written, [], "{source}");
+        }
+    });
 }
 
 #[test]

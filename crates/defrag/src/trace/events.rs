@@ -23,6 +23,8 @@ pub enum Extent {
     Last(&'static str),
     /// The field has the number of units.
     Count(&'static str),
+    /// The field, if the kernel's record has it, has the number's logarithm to base two; one unit otherwise.
+    Order(&'static str),
 }
 
 /// One tracepoint: the names of its record's fields.
@@ -46,6 +48,8 @@ pub struct Tracepoint {
     pub extent: Extent,
     /// What is counted.
     pub unit: Unit,
+    /// Group and name of the tracepoint that says it better: this one is used where that is missing.
+    pub instead_of: Option<(&'static str, &'static str)>,
 }
 
 /// `IOMAP_WRITE` and `IOMAP_DIRECT` of the kernel's `include/linux/iomap.h`.
@@ -53,13 +57,13 @@ const DIRECT_WRITE: u32 = 1 | 1 << 4;
 
 const fn page_cache(group: &'static str, name: &'static str, kind: RawKind, extent: Extent) -> Tracepoint {
     let (device, inode, start, unit) = ("s_dev", "i_ino", "index", Unit::Pages);
-    Tracepoint { group, name, kind, required: None, device, inode, start, extent, unit }
+    Tracepoint { group, name, kind, required: None, device, inode, start, extent, unit, instead_of: None }
 }
 
 const fn write(group: &'static str, name: &'static str, start: &'static str, count: &'static str) -> Tracepoint {
     let kind = RawKind::Io(IoKind::BufferedWrite);
     let (device, inode, unit, extent) = ("dev", "ino", Unit::Bytes, Extent::Count(count));
-    Tracepoint { group, name, kind, required: None, device, inode, start, extent, unit }
+    Tracepoint { group, name, kind, required: None, device, inode, start, extent, unit, instead_of: None }
 }
 
 const fn direct(
@@ -69,13 +73,18 @@ const fn direct(
     required: Option<(&'static str, u32)>,
 ) -> Tracepoint {
     let (group, device, inode, start, unit) = ("iomap", "dev", "ino", "pos", Unit::Bytes);
-    Tracepoint { group, name, kind, required, device, inode, start, extent, unit }
+    Tracepoint { group, name, kind, required, device, inode, start, extent, unit, instead_of: None }
 }
+
+const ADDED: Tracepoint = Tracepoint {
+    instead_of: Some(("readahead", "page_cache_ra_unbounded")),
+    ..page_cache("filemap", "mm_filemap_add_to_page_cache", RawKind::PagesAdded, Extent::Order("order"))
+};
 
 /// All of them. Btrfs has no tracepoint for buffered writes (and writes data with checksums
 /// through the page cache even where direct writes were asked for); its writes go to new
 /// places anyway, so that there is nothing to be gained for them.
-pub const TRACEPOINTS: [Tracepoint; 10] = [
+pub const TRACEPOINTS: [Tracepoint; 11] = [
     // Every buffered read, cached or not, also by io_uring, splice and sendfile (mm/filemap.c).
     page_cache("filemap", "mm_filemap_get_pages", RawKind::PagesRead, Extent::Last("last_index")),
     // Faults in mappings: of a page that is not mapped, and of pages mapped around one.
@@ -84,6 +93,9 @@ pub const TRACEPOINTS: [Tracepoint; 10] = [
     // What readahead asks the file system for (mm/readahead.c).
     page_cache("readahead", "page_cache_ra_order", RawKind::Io(IoKind::Readahead), Extent::Count("size")),
     page_cache("readahead", "page_cache_ra_unbounded", RawKind::ReadaheadPages, Extent::Count("nr_to_read")),
+    // Kernels before 6.18 do not tell what readahead asks for, those before 6.11 no buffered read either, but
+    // all tell each folio that is put into the page cache to be filled (mm/filemap.c).
+    ADDED,
     // Every direct read and write of file systems on iomap: ext4, XFS, Btrfs, f2fs (fs/iomap/direct-io.c).
     direct("iomap_dio_rw_begin", RawKind::Direct, Extent::Count("count"), None),
     // The event above does not say which of them it is. A write then comes here with the same
@@ -95,6 +107,11 @@ pub const TRACEPOINTS: [Tracepoint; 10] = [
 ];
 
 impl Tracepoint {
+    /// Whether it is to be used on a kernel of which `has` says what tracepoints there are, by group and name.
+    pub fn is_wanted<E>(&self, has: impl FnOnce(&str, &str) -> Result<bool, E>) -> Result<bool, E> {
+        self.instead_of.map_or(Ok(true), |(group, name)| Ok(!has(group, name)?))
+    }
+
     /// The range of a record with this first unit and, where `extent` names a field, this
     /// value of it; `None` for one that cannot be.
     pub fn range(&self, start: u64, extent: u64) -> Option<ByteRange> {
@@ -102,6 +119,7 @@ impl Tracepoint {
             Extent::One => start.checked_add(1)?,
             Extent::Last(_) => extent.checked_add(1)?,
             Extent::Count(_) => start.checked_add(extent)?,
+            Extent::Order(_) => start.checked_add(1_u64.checked_shl(u32::try_from(extent).ok()?)?)?,
         };
         let bytes = |value: u64| match self.unit {
             Unit::Bytes => Some(value),
@@ -137,9 +155,11 @@ mod tests {
         assert_eq!(ends(Extent::One, Unit::Pages), Some((8192, 12_288)));
         assert_eq!(ends(Extent::Last(""), Unit::Pages), Some((8192, 16_384)));
         assert_eq!(ends(Extent::Count(""), Unit::Bytes), Some((2, 5)));
+        assert_eq!(ends(Extent::Order(""), Unit::Pages), Some((8192, 40_960)));
+        assert_eq!(ADDED.range(0, 64), None);
         assert_eq!(TRACEPOINTS[0].range(5, 4), None);
         assert_eq!(TRACEPOINTS[0].range(u64::MAX, u64::MAX), None);
-        assert_eq!(TRACEPOINTS[5].range(u64::MAX, 4096), None);
+        assert_eq!(TRACEPOINTS[6].range(u64::MAX, 4096), None);
     }
 
     #[test]

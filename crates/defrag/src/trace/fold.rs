@@ -15,6 +15,10 @@
 //! - `page_cache_ra_order` (`mm/readahead.c`) falls back to `page_cache_ra_unbounded`
 //!   where large folios cannot be had: the latter's ranges are dropped where the former
 //!   has one around them.
+//! - Where neither is there (before Linux 6.18), what readahead asked for is put together from the
+//!   folios that `mm_filemap_add_to_page_cache` (`mm/filemap.c`) reports ([`added`]).
+
+mod added;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -29,7 +33,7 @@ const MAX_LOOK_BACK: usize = 64;
 pub fn fold(seen: HashMap<(RawFile, RawKind, ByteRange), Seen>) -> Vec<(RawFile, IoKind, ByteRange, Seen)> {
     let mut reads: BTreeMap<(RawFile, u64), Vec<(u64, Seen)>> = BTreeMap::new();
     let mut windows: BTreeMap<(RawFile, u64, u64), ()> = BTreeMap::new();
-    let mut pages = Vec::new();
+    let (mut pages, mut folios) = (Vec::new(), Vec::new());
     let mut direct: BTreeMap<(RawFile, u64, Reverse<u64>), Seen> = BTreeMap::new();
     let mut steps: BTreeMap<(RawFile, u64), u64> = BTreeMap::new();
     let mut folded: BTreeMap<(RawFile, IoKind, ByteRange), Seen> = BTreeMap::new();
@@ -37,6 +41,7 @@ pub fn fold(seen: HashMap<(RawFile, RawKind, ByteRange), Seen>) -> Vec<(RawFile,
         match kind {
             RawKind::PagesRead => reads.entry((file, range.end)).or_default().push((range.start, seen)),
             RawKind::ReadaheadPages => pages.push((file, range, seen)),
+            RawKind::PagesAdded => folios.push((file, range, seen)),
             RawKind::Direct => drop(direct.insert((file, range.start, Reverse(range.end)), seen)),
             RawKind::DirectWriteStep => drop(steps.insert((file, range.start), seen.count)),
             RawKind::Io(kind) => {
@@ -80,6 +85,11 @@ pub fn fold(seen: HashMap<(RawFile, RawKind, ByteRange), Seen>) -> Vec<(RawFile,
         if !is_inside {
             add(&mut folded, (file, IoKind::Readahead, range), seen);
         }
+    }
+    let writes = folded.keys().filter(|(_, kind, _)| *kind == IoKind::BufferedWrite);
+    let written = added::Written::of(writes.map(|&(file, _, range)| (file, range)).collect());
+    for (file, range, seen) in added::windows(folios, &written) {
+        add(&mut folded, (file, IoKind::Readahead, range), seen);
     }
     let mut all: Vec<_> = folded.into_iter().map(|((file, kind, range), seen)| (file, kind, range, seen)).collect();
     all.sort_by_key(|(.., seen)| seen.first);

@@ -35,12 +35,15 @@ pub enum RawKind {
     /// Pages that readahead asks for one by one, perhaps because it could not get
     /// them in the larger pages of a window that it has reported before.
     ReadaheadPages,
+    /// A folio that was put into the page cache to be filled: by readahead, by a fault, or for a write.
+    PagesAdded,
 }
 
 /// How often, and when first.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen {
-    /// Orders first appearances; nothing else is meant by it.
+    /// When first, in nanoseconds of a clock of the source's own; of sources that know no
+    /// time, the number of the event.
     pub first: u64,
     /// How often.
     pub count: u64,

@@ -1,7 +1,8 @@
-//! F2FS under a real kernel in virtual time, where this kernel has none: the test runs itself once more, inside.
+//! What this kernel has not, F2FS or an older kernel's events, under a real kernel in virtual time: the test runs
+//! itself once more, inside.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::System;
@@ -11,7 +12,17 @@ const INSIDE: &str = "PLUMB_DEFRAG_INSIDE";
 /// Runs `test` here if this kernel has F2FS, otherwise the test called `name` of this program under `plumb linux`.
 pub fn with_f2fs(name: &str, test: impl FnOnce()) {
     let known = fs::read_to_string("/proc/filesystems").unwrap_or_default();
-    if std::env::var_os(INSIDE).is_some() || known.split_whitespace().any(|word| word == System::F2fs.name()) {
+    here_or_inside(known.split_whitespace().any(|word| word == System::F2fs.name()), name, test);
+}
+
+/// The same for a kernel that does not tell what readahead asks for (before Linux 6.18).
+pub fn without_readahead_events(name: &str, test: impl FnOnce()) {
+    let events = Path::new("/sys/kernel/tracing/events");
+    here_or_inside(events.join("filemap").exists() && !events.join("readahead").exists(), name, test);
+}
+
+fn here_or_inside(here: bool, name: &str, test: impl FnOnce()) {
+    if here || std::env::var_os(INSIDE).is_some() {
         return test();
     }
     let program = match plumb() {

@@ -85,6 +85,9 @@ impl Bpf {
         }
         let followers = attached.len();
         for (number, tracepoint) in TRACEPOINTS.iter().enumerate() {
+            if !tracepoint.is_wanted(|group, name| Ok::<_, TraceError>(Format::read(&root, group, name)?.is_some()))? {
+                continue;
+            }
             // Those of file systems that are not loaded have no formats.
             let Some(format) = Format::read(&root, tracepoint.group, tracepoint.name)? else { continue };
             let Some(program) = programs::access(number, tracepoint, &format, selection, maps) else { continue };

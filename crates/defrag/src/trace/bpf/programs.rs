@@ -77,6 +77,10 @@ pub fn access(
     match tracepoint.extent {
         Extent::One => p.set(R1, 1),
         Extent::Last(name) | Extent::Count(name) => p.load(R1, R6, format.field(name)?),
+        Extent::Order(name) => match format.field(name) {
+            Some(field) => p.load(R1, R6, field),
+            None => p.set(R1, 0),
+        },
     };
     p.store(Frame, KEY + 24, R1);
 

@@ -73,13 +73,18 @@ impl Instance {
         Ok(made)
     }
 
+    /// Whether this kernel has a tracepoint.
+    pub fn has(&self, group: &str, name: &str) -> bool {
+        self.folder.join("events").join(group).join(name).exists()
+    }
+
     /// Switches a tracepoint on, for records that pass `filter` (all, if it is empty).
     /// Says whether this kernel has it.
     pub fn enable(&self, group: &str, name: &str, filter: &str) -> Result<bool, TraceError> {
-        let event = Path::new("events").join(group).join(name);
-        if !self.folder.join(&event).exists() {
+        if !self.has(group, name) {
             return Ok(false);
         }
+        let event = Path::new("events").join(group).join(name);
         if !filter.is_empty() {
             self.put(event.join("filter"), filter)?;
         }

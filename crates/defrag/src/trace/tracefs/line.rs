@@ -12,6 +12,8 @@ const NAME_BYTES: usize = 16;
 pub struct Record<'a> {
     /// The thread in which it came.
     pub thread: u32,
+    /// When it came, in nanoseconds of the kernel's trace clock.
+    pub time_ns: u64,
     /// The tracepoint's name.
     pub name: &'a str,
     fields: &'a str,
@@ -24,9 +26,10 @@ impl<'a> Record<'a> {
         let (thread, rest) = rest.split_once(' ')?;
         // Processor, flags and time: `[001] ..... 16803.745162: `.
         let (_, rest) = rest.split_once("] ")?;
-        let (_, rest) = rest.split_once(": ")?;
+        let (before, rest) = rest.split_once(": ")?;
+        let time_ns = nanoseconds(before.rsplit_once(' ')?.1)?;
         let (name, fields) = rest.split_once(": ")?;
-        Some(Self { thread: thread.parse().ok()?, name, fields: fields.trim_end() })
+        Some(Self { thread: thread.parse().ok()?, time_ns, name, fields: fields.trim_end() })
     }
 
     /// A field that is a number.
@@ -44,6 +47,15 @@ impl<'a> Record<'a> {
     }
 }
 
+/// Seconds with up to nine decimals, as nanoseconds.
+fn nanoseconds(seconds: &str) -> Option<u64> {
+    let (whole, decimals) = seconds.split_once('.')?;
+    let mut nine = decimals.bytes().chain(std::iter::repeat(b'0')).take(9);
+    let decimals =
+        nine.try_fold(0_u64, |sum, digit| digit.is_ascii_digit().then(|| sum * 10 + u64::from(digit - b'0')))?;
+    whole.parse::<u64>().ok()?.checked_mul(1_000_000_000)?.checked_add(decimals)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -53,6 +65,7 @@ mod tests {
         let line = b"              dd-9712    [001] ..... 16803.745162: iomap_dio_rw_begin: dev=0xfe00000 (266338304) ino=0x51003a (5308474) pos=0x0 (0) rwbs=RS";
         let record = Record::parse(line).unwrap();
         assert_eq!((record.thread, record.name), (9712, "iomap_dio_rw_begin"));
+        assert_eq!(record.time_ns, 16_803_745_162_000);
         assert_eq!(record.field("dev"), Some(0xfe0_0000));
         assert_eq!(record.field("ino"), Some(5_308_474));
         assert_eq!(record.field("pos"), Some(0));

@@ -26,7 +26,6 @@ const MAX_FILTER_BYTES: usize = 4000;
 /// A running instance.
 pub struct Tracefs {
     instance: Instance,
-    line: u64,
     lost: u64,
 }
 
@@ -47,27 +46,28 @@ impl Tracefs {
         }
         let mut enabled = 0;
         for tracepoint in &TRACEPOINTS {
+            if !tracepoint.is_wanted(|group, name| Ok::<_, TraceError>(instance.has(group, name)))? {
+                continue;
+            }
             enabled += u32::from(instance.enable(tracepoint.group, tracepoint.name, &filter(tracepoint, selection))?);
         }
         if enabled == 0 {
             return Err(instance::unavailable("this kernel has none of the tracepoints of page cache and direct I/O"));
         }
         instance.switch(true)?;
-        Ok(Self { instance, line: 0, lost: 0 })
+        Ok(Self { instance, lost: 0 })
     }
 
     /// Says whether there may be more already.
     fn drain(&mut self, into: &mut Recorder) -> Result<bool, TraceError> {
         let own: BTreeSet<u32> = processes::threads(std::process::id()).into_iter().collect();
-        let line = &mut self.line;
         let is_more = self.instance.read(&mut |record| {
-            *line += 1;
             if own.contains(&record.thread) {
                 return;
             }
             let Some(tracepoint) = TRACEPOINTS.iter().find(|tracepoint| tracepoint.name == record.name) else { return };
             if let Some((file, kind, range)) = access(tracepoint, record) {
-                into.add(file, kind, range, Seen { first: *line, count: 1 });
+                into.add(file, kind, range, Seen { first: record.time_ns, count: 1 });
             }
         })?;
         let lost = self.instance.lost()?;
@@ -128,6 +128,7 @@ fn access(
     let extent = match tracepoint.extent {
         Extent::One => 1,
         Extent::Last(name) | Extent::Count(name) => record.field(name)?,
+        Extent::Order(name) => record.field(name).unwrap_or(0),
     };
     let range = tracepoint.range(record.field(tracepoint.start)?, extent)?;
     if let Some((name, bits)) = tracepoint.required
