@@ -24,7 +24,7 @@ use std::ops::ControlFlow;
 use super::copy::is_lack_of_space;
 use super::error::MigrateError;
 use super::facts::{Facts, FileSystem};
-use super::ioctl::f2fs_defragment;
+use super::ioctl::{f2fs_defragment, f2fs_write_checkpoint};
 use super::lease::{self, Lease};
 use super::refusals::{self, Refusal};
 use super::segments::{Left, Segment, slices};
@@ -118,8 +118,10 @@ fn rewrite(files: &Files<'_>, slice: ByteRange, written_bytes: &mut u64) -> Resu
             Err(error) => return failed(error, files).map(Some),
         };
         *written_bytes += rewritten;
-        // Waits until everything is written: only then may another program synchronise the file.
+        // Waits until everything is written: the checkpoint does not write data.
         let now = files.target.map(slice)?.piece_count(slice);
+        // Only then may another program synchronise the file.
+        f2fs_write_checkpoint(file).map_err(MigrateError::system(path, "write a checkpoint of its file system"))?;
         drop(lease);
         let no_better = now > reachable_pieces(slice.len()) && now > pieces;
         return Ok(no_better.then_some(Left::NoBetterSpace { pieces: now }));

@@ -94,6 +94,7 @@ const EXT4_IOC_MOVE_EXT: libc::Ioctl = code(READ | WRITE, b'f', 15, size_of::<Mo
 /// Its size is that of the structure without the destinations that follow.
 const FIDEDUPERANGE: libc::Ioctl = code(READ | WRITE, 0x94, 54, 24);
 const BTRFS_IOC_DEFRAG_RANGE: libc::Ioctl = code(WRITE, 0x94, 16, size_of::<DefragRange>());
+const F2FS_IOC_WRITE_CHECKPOINT: libc::Ioctl = code(0, 0xf5, 7, 0);
 const F2FS_IOC_DEFRAGMENT: libc::Ioctl = code(READ | WRITE, 0xf5, 8, size_of::<F2fsDefragment>());
 const XFS_IOC_START_COMMIT: libc::Ioctl = code(READ, b'X', 130, size_of::<CommitRange>());
 const XFS_IOC_COMMIT_RANGE: libc::Ioctl = code(WRITE, b'X', 131, size_of::<CommitRange>());
@@ -223,6 +224,16 @@ pub(super) fn f2fs_defragment(file: &File, start: u64, length: u64) -> io::Resul
     // SAFETY: the structure of this call, of integers; the file is open while it is borrowed.
     unsafe { call(file.as_raw_fd(), F2FS_IOC_DEFRAGMENT, &mut argument)? };
     Ok(argument.len)
+}
+
+/// `F2FS_IOC_WRITE_CHECKPOINT`: everything that was written to the file system, and its map of blocks, is on the device
+/// when this returns. Needs `CAP_SYS_ADMIN`.
+pub(super) fn f2fs_write_checkpoint(file: &File) -> io::Result<()> {
+    // SAFETY: this call takes no argument; the file is open while it is borrowed.
+    match unsafe { libc::ioctl(file.as_raw_fd(), F2FS_IOC_WRITE_CHECKPOINT) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
 }
 
 /// Takes a write lease (`F_SETLEASE`): the kernel grants it while no other descriptor and no mapping of the file
@@ -374,6 +385,7 @@ mod tests {
             (FIDEDUPERANGE, 0xc018_9436),
             (BTRFS_IOC_DEFRAG_RANGE, 0x4030_9410),
             (F2FS_IOC_DEFRAGMENT, 0xc010_f508),
+            (F2FS_IOC_WRITE_CHECKPOINT, 0xf507),
             (XFS_IOC_START_COMMIT, 0x8058_5882),
             (XFS_IOC_COMMIT_RANGE, 0x4058_5883),
             (XFS_IOC_FSGEOMETRY, 0x8100_587e),
