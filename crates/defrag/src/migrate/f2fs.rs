@@ -10,6 +10,12 @@
 //! passes over what is only in the page cache. So a write lease is taken first, which the kernel gives only if the
 //! file is open and mapped nowhere else. While it is held nobody can synchronise the file but by `sync`, and everything
 //! that was dirty is on the device by then.
+//!
+//! Before the lease is given back, a checkpoint is written. Without it, another program's `fsync` of the file would be
+//! the first to write the map that names the new places, marked for recovery, and the device may make that lasting
+//! before the moved data, which it has only in its cache: a crash then loses the range. (An `fsync` by this program
+//! would be no better, for it is that very write.) A checkpoint is valid only once everything before it is on the media.
+//!
 //! `F2FS_IOC_MOVE_RANGE` and rewriting what was read are no alternatives: they put back what the file held when it was
 //! copied.
 //!
