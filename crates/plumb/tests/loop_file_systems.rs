@@ -209,7 +209,7 @@ fn requests_come_through_a_ring_where_there_is_one() {
     if skipped(&[]) {
         return;
     }
-    let mut rig = Rig::start(SMALL_DRIVE);
+    let mut rig = Rig::start(&[SMALL_DRIVE, &["--io-uring"]].concat());
     let has_ring = Path::new("/sys/module/fuse/parameters/enable_uring").exists();
     let way = if has_ring { "an io_uring" } else { "/dev/fuse" };
     let ready = rig.wait_line(0, "ready at ");

@@ -3,7 +3,7 @@
 //! fio for the last line.
 //!
 //! ```text
-//! cargo run --release -p plumb-serve --example loop_latency -- 80us 1GiB [SPIN [ROUNDS]]
+//! cargo run --release -p plumb-serve --example loop_latency -- 80us 1GiB [SPIN [ROUNDS [io_uring]]]
 //! ```
 //!
 //! First it says how quiet the machine is: how often a loop that does nothing but
@@ -60,6 +60,7 @@ fn run(args: &[String]) -> Result<(), Box<dyn Error>> {
     let server = Server::new(LoopOptions {
         name: "fixed-latency".to_owned(),
         watchdog: Some(watchdog),
+        io_uring: argument(4, "") == "io_uring",
         ..LoopOptions::default()
     })?;
     let client = thread::spawn(move || {

@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use super::ioctl::{give_lease_back, holds_lease, take_lease};
 
-/// Attempts, a pause after each, before a file counts as open elsewhere: programs that open and close it often leave gaps.
-const ATTEMPTS: u32 = 4;
-const PAUSE: Duration = Duration::from_millis(2);
+/// Attempts before a file counts as open elsewhere, with a pause after each that is twice the last one: programs that open
+/// and close it often leave gaps, and a process that was just started has the files of the one that started it.
+const ATTEMPTS: u32 = 6;
+const FIRST_PAUSE: Duration = Duration::from_millis(1);
 /// Shortest time, in seconds, that the kernel must have whoever opens the file wait.
 const LEAST_WAIT_S: u64 = 10;
 
@@ -23,10 +24,10 @@ pub(super) struct Lease<'a> {
 impl<'a> Lease<'a> {
     /// Takes it; `None` if others have the file open.
     pub fn take(file: &'a File) -> io::Result<Option<Self>> {
-        for _ in 0..ATTEMPTS {
+        for attempt in 0..ATTEMPTS {
             match take_lease(file) {
                 Ok(()) => return Ok(Some(Self { file })),
-                Err(error) if error.raw_os_error() == Some(libc::EAGAIN) => thread::sleep(PAUSE),
+                Err(error) if error.raw_os_error() == Some(libc::EAGAIN) => thread::sleep(FIRST_PAUSE * (1 << attempt)),
                 Err(error) => return Err(error),
             }
         }

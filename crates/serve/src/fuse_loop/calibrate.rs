@@ -53,11 +53,11 @@ pub(crate) struct Measured {
 const ATTACH_TIME: Duration = Duration::from_secs(10);
 
 /// Measures on a loop device with blocks of `lba_bytes`.
-pub(crate) fn measure(lba_bytes: u32, spin: Nanos, label: &str) -> Result<Measured, ServeError> {
+pub(crate) fn measure(lba_bytes: u32, spin: Nanos, label: &str, io_uring: bool) -> Result<Measured, ServeError> {
     let (sender, numbers) = channel();
     let notes = ProbeNotes { sender };
     let mut number = None;
-    let measured = rounds(&notes, numbers, lba_bytes, spin, label, &mut number);
+    let measured = rounds(&notes, numbers, lba_bytes, spin, label, io_uring, &mut number);
     // By now nobody serves it: whoever reads it gets an error, and nobody waits.
     if let Some(number) = number {
         number.detach().map_err(|source| LoopError::Detach { path: number.path(), source })?;
@@ -89,10 +89,12 @@ fn rounds(
     lba_bytes: u32,
     spin: Nanos,
     label: &str,
+    io_uring: bool,
     number: &mut Option<LoopNumber>,
 ) -> Result<Measured, ServeError> {
     let device = || Box::new(ProbeDevice::new(lba_bytes, PROBE_LATENCY, FLUSH_LATENCY));
-    let mut front_end = LoopFrontEnd::new(device().identity(), "calibration", false, label.to_owned(), notes)?;
+    let mut front_end =
+        LoopFrontEnd::new(device().identity(), "calibration", false, label.to_owned(), io_uring, notes)?;
     let mut found: Vec<Calibration> = Vec::with_capacity(ROUNDS);
     loop {
         let sofar = found.last().copied().unwrap_or_default();

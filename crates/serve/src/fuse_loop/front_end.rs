@@ -93,16 +93,18 @@ pub(crate) struct LoopFrontEnd<'a> {
 }
 
 impl<'a> LoopFrontEnd<'a> {
-    /// Mounts a file of namespace 1's size. The loop device is attached once the
+    /// Mounts a file of namespace 1's size; requests come through an io_uring if
+    /// that is wanted and the kernel can do it. The loop device is attached once the
     /// event loop runs.
     pub(crate) fn new(
         identity: &Identity,
         name: &str,
         read_only: bool,
         label: String,
+        io_uring: bool,
         notes: &'a dyn Notes,
     ) -> Result<Self, LoopError> {
-        let transport = Transport::open()?;
+        let transport = Transport::open(io_uring)?;
         let mount = Mount::new(transport.channel()).map_err(|source| LoopError::Mount { source })?;
         let jobs = Jobs::new().map_err(|source| LoopError::Attach { source })?;
         let blocks = identity.namespace_blocks.first().copied().unwrap_or(0);

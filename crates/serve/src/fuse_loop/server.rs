@@ -37,6 +37,12 @@ pub struct LoopOptions {
     /// How long requests may wait without any sign of life from the server before
     /// the watchdog fails them.
     pub stall: Nanos,
+    /// Whether requests come through an io_uring where the kernel can do that (Linux
+    /// 6.14): less work for each. What the kernel has put into the ring waits for
+    /// this process even if the connection is aborted: a watchdog cannot help while
+    /// the process is stopped or stuck (`fuse_uring_send_in_task` of
+    /// fs/fuse/dev_uring.c).
+    pub io_uring: bool,
 }
 
 impl Default for LoopOptions {
@@ -49,6 +55,7 @@ impl Default for LoopOptions {
             contents_in_memory: true,
             watchdog: None,
             stall: Nanos::from_secs(30),
+            io_uring: false,
         }
     }
 }
@@ -104,14 +111,16 @@ impl Server {
         let group = WorkloadGroup::prepare();
         let lba_bytes = device.identity().lba_bytes;
         let calibration = if options.calibrate {
-            let Measured { calibration, flush_stall } = calibrate::measure(lba_bytes, options.spin, &label)?;
+            let Measured { calibration, flush_stall } =
+                calibrate::measure(lba_bytes, options.spin, &label, own.io_uring)?;
             tell_of_stalls(&group, flush_stall, log);
             calibration
         } else {
             Calibration::default()
         };
         let notes = Said { log, calibration, group: &group };
-        let mut front_end = LoopFrontEnd::new(device.identity(), &own.name, options.read_only, label.clone(), &notes)?;
+        let mut front_end =
+            LoopFrontEnd::new(device.identity(), &own.name, options.read_only, label.clone(), own.io_uring, &notes)?;
         if let Some(program) = &own.watchdog {
             front_end.set_watchdog(Watchdog::start(program, front_end.connection(), own.stall, &label)?);
         }

@@ -54,8 +54,8 @@ pub(crate) struct Transport {
 }
 
 impl Transport {
-    /// Opens `/dev/fuse`, and a ring unless there is none.
-    pub(crate) fn open() -> Result<Self, LoopError> {
+    /// Opens `/dev/fuse`, and a ring if one is wanted and there is one.
+    pub(crate) fn open(io_uring: bool) -> Result<Self, LoopError> {
         let channel = Channel::open().map_err(|source| {
             let path = "/dev/fuse".into();
             match source.kind() {
@@ -63,7 +63,7 @@ impl Transport {
                 _ => LoopError::Refused { path, source },
             }
         })?;
-        let enabled = Enabled::new();
+        let enabled = if io_uring { Enabled::new() } else { None };
         // Without one everything works, at a higher cost for each request.
         let ring = enabled.as_ref().and_then(|_| RingChannel::new(MAX_TRANSFER_BYTES as usize).ok().flatten());
         Ok(Self {
