@@ -211,7 +211,8 @@ fn requests_come_through_a_ring_where_there_is_one() {
     }
     let mut rig = Rig::start(&[SMALL_DRIVE, &["--io-uring"]].concat());
     let switch = OpenOptions::new().write(true).open("/sys/module/fuse/parameters/enable_uring");
-    let has_ring = switch.is_ok() && std::thread::available_parallelism().is_ok_and(|processors| processors.get() <= 16);
+    let has_ring =
+        switch.is_ok() && std::thread::available_parallelism().is_ok_and(|processors| processors.get() <= 16);
     let way = if has_ring { "an io_uring" } else { "/dev/fuse" };
     let ready = rig.wait_line(0, "ready at ");
     assert!(ready.ends_with(&format!("requests come through {way}")), "{ready}");
