@@ -204,9 +204,10 @@ fn keeps_to_the_rate(system: System) {
     let allowed = (begun.elapsed().as_secs_f64() * rate as f64) as u64;
     println!("{system:?}: {written} bytes written, {allowed} allowed by then");
     assert!(report.is_complete() && report.written_bytes() == 4 << 20, "{report}");
-    // Beside the data: the last window, and the file system's own (a journal commit for each window on ext4).
+    // Beside the data: the last window, and the file system's own (for each window a journal commit on ext4, a
+    // checkpoint on F2FS).
     let own = match system {
-        System::Ext4 => plan.moves.len() as u64 * (64 << 10),
+        System::Ext4 | System::F2fs => plan.moves.len() as u64 * (64 << 10),
         _ => 1 << 20,
     };
     assert!(written <= allowed + WINDOW + own, "{written} bytes, {allowed} allowed");
