@@ -49,7 +49,12 @@ enum Beside {
 }
 
 impl Beside {
-    const ALL: [Self; 4] = [Self::Nothing, Self::FullSpeed, Self::Rate, Self::RateIdle];
+    /// A quick run has none in the idle class: beside a busy reader a disk with mq-deadline lets each of its requests wait
+    /// for up to ten seconds (`prio_aging_expire`).
+    fn all() -> &'static [Self] {
+        const ALL: [Beside; 4] = [Beside::Nothing, Beside::FullSpeed, Beside::Rate, Beside::RateIdle];
+        if is_long() { &ALL } else { &ALL[..3] }
+    }
 
     fn name(self) -> &'static str {
         match self {
@@ -91,7 +96,7 @@ fn read(path: &Path, content: &[u8], seed: u64, over: &AtomicBool) -> Vec<u64> {
     took
 }
 
-/// Moves all of a file that nobody else uses, or waits as long as that takes at the rate; MiB a second.
+/// Moves all of a file that lies in pieces, or waits as long as that takes at the rate; MiB a second.
 fn mend(path: &Path, beside: Beside, bytes: u64) -> f64 {
     if beside == Beside::Nothing {
         thread::sleep(Duration::from_secs_f64(bytes as f64 / RATE as f64));
@@ -103,8 +108,9 @@ fn mend(path: &Path, beside: Beside, bytes: u64) -> f64 {
     let plan = scanner.finish(None);
     let options = RunOptions { limits: beside.limits(), ..RunOptions::default() };
     let report = carry_out(&plan.files, &options, None, &Cancel::default(), &mut |_| ()).unwrap();
-    assert!(report.is_complete() && report.ranges_moved() == plan.totals.moves, "{report}");
-    assert!(report.written_bytes() >= bytes, "{report}");
+    // What of it the file system placed well by itself is not moved.
+    assert!(report.is_complete() && report.ranges_moved() == plan.totals.moves && plan.totals.moves > 0, "{report}");
+    assert!(report.written_bytes() > 0, "{report}");
     report.written_bytes() as f64 / MIB as f64 / report.seconds
 }
 
@@ -145,14 +151,14 @@ fn reads_beside(system: System) {
     // In turns, so that what else the machine does falls on each alike.
     let mut phases: [Vec<Phase>; 4] = Default::default();
     for round in 0..rounds {
-        for (number, (beside, phases)) in (0..).zip(Beside::ALL.into_iter().zip(&mut phases)) {
-            phases.push(phase(&disk, beside, round * 4 + number, bytes, &content));
+        for (number, (beside, phases)) in (0..).zip(Beside::all().iter().zip(&mut phases)) {
+            phases.push(phase(&disk, *beside, round * 4 + number, bytes, &content));
         }
     }
     println!("\n| {}, beside | reads/s | median us | p99 us | p99, ratio | moved, MiB/s |", system.name());
     println!("|---|---:|---:|---:|---:|---:|");
     let [alone, ..] = &phases;
-    for (beside, phases) in Beside::ALL.into_iter().zip(&phases) {
+    for (beside, phases) in Beside::all().iter().zip(&phases) {
         let of = |what: fn(&Phase) -> f64| median(phases.iter().map(what));
         println!(
             "| {} | {:.0} | {:.0} | {:.0} | {:.2} | {:.1} |",

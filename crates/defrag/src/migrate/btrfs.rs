@@ -6,9 +6,10 @@
 //!
 //! It chooses the place only when it writes, so an unnamed file asks beforehand what place there is. Room that this file
 //! gives back could not be used before the next commit (`btrfs_pin_extent`, fs/btrfs/extent-tree.c), so that the kernel
-//! may find worse elsewhere. Therefore the room is held meanwhile. Where it is no single piece, or where the kernel found
-//! a place no better than the old one, the file shares a copy in that very room (`dedupe.rs`): on a file system that is
-//! nearly full at most one segment of a file is written twice, and none ends up worse than it was.
+//! may find worse elsewhere. Therefore the room is held meanwhile, and for the next segments that fit into it. Where it
+//! is no single piece, or where the kernel found a place no better than the old one, the file shares a copy in that very
+//! room (`dedupe.rs`): on a file system that is nearly full at most one segment of a file is written twice, and none ends
+//! up worse than it was.
 //!
 //! It works through a range in clusters of 256 KiB, and leaves an extent alone that has a cluster to itself and no
 //! data after it, as nothing could be merged with it (`defrag_collect_targets`). Where that would leave the last extent
@@ -125,12 +126,10 @@ impl Migrate for BtrfsDefragment {
             }
         }
         // Sized by what is written: a copy of the file's end has to end where the file ends.
-        let offset = match files.donor.offer(segment, false)? {
-            Offer::Better { offset } => offset,
+        let (offset, pieces) = match files.donor.hold(segment)? {
+            Offer::Better { offset, pieces } => (offset, pieces),
             Offer::Refused(why) => return Ok(Progress { written_bytes: 0, left: Some(why) }),
         };
-        let room = ByteRange { start: offset, end: offset + segment.range.len() };
-        let pieces = files.donor.pieces(room)?;
         let can_share = files.target.facts().inode_flags & flag::NO_COW == 0;
         let mut progress = Progress::default();
         let mut rest = segment.range;
@@ -138,13 +137,13 @@ impl Migrate for BtrfsDefragment {
             rest = self.rewrite(files, segment, pace, &mut progress)?;
         } else if !can_share {
             progress.left = Some(Left::NoBetterSpace { pieces });
+            files.donor.release()?;
         }
         if can_share && !rest.is_empty() && progress.left.is_none() {
             let shared = share_range(files, rest, offset + (rest.start - segment.range.start), Copying::First, pace)?;
             progress.written_bytes += shared.written_bytes;
             progress.left = shared.left;
         }
-        files.donor.release()?;
         Ok(progress)
     }
 }

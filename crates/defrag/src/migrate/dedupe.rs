@@ -40,7 +40,7 @@ pub(super) fn share_segment(
     pace: &mut dyn Pace,
 ) -> Result<Progress, MigrateError> {
     let offset = match files.donor.offer(segment, false)? {
-        Offer::Better { offset } => offset,
+        Offer::Better { offset, .. } => offset,
         Offer::Refused(why) => return Ok(Progress { written_bytes: 0, left: Some(why) }),
     };
     share_range(files, segment.range, offset, copying, pace)

@@ -23,11 +23,15 @@ pub enum Offer {
     Better {
         /// Congruent with the segment's start as to pages.
         offset: u64,
+        /// That the room lies in.
+        pieces: u64,
     },
     /// Not worth it, or not there.
     Refused(Left),
 }
 
+/// File systems ask for the same offset within one.
+const PAGE: u64 = 4096;
 /// Times that room is asked for, as long as it comes in several pieces.
 const ATTEMPTS: u32 = 4;
 /// The same on Btrfs, which finds no better the second time, and writes metadata for each of the pieces.
@@ -59,6 +63,8 @@ pub struct Donor {
     attempts: u32,
     /// Whether data that the file system was to place itself came to lie worse than the room here; for Btrfs.
     pub(super) crowded: bool,
+    /// A single piece that no segment has used yet; for Btrfs.
+    held: Option<ByteRange>,
 }
 
 impl Donor {
@@ -67,7 +73,18 @@ impl Donor {
         let (folder, path) = (target.folder().to_owned(), target.path().to_owned());
         let device = target.device();
         let attempts = if target.facts().system == FileSystem::Btrfs { ATTEMPTS_BTRFS } else { ATTEMPTS };
-        Self { file: None, folder, device, path, end: 0, keep_bytes, unsettled: None, attempts, crowded: false }
+        Self {
+            file: None,
+            folder,
+            device,
+            path,
+            end: 0,
+            keep_bytes,
+            unsettled: None,
+            attempts,
+            crowded: false,
+            held: None,
+        }
     }
 
     /// Makes it, if it is not there yet.
@@ -131,7 +148,25 @@ impl Donor {
             self.free(room.offset, segment.range.len())
                 .map_err(MigrateError::system(&self.path, "free room that is not needed"))?;
         }
-        Ok(Offer::Better { offset: best.offset })
+        Ok(Offer::Better { offset: best.offset, pieces: best.pieces })
+    }
+
+    /// The same for a file system that places the data itself: a single piece that is not used serves the next segment too.
+    pub(super) fn hold(&mut self, segment: &Segment) -> Result<Offer, MigrateError> {
+        let length = segment.range.len();
+        if let Some(held) = self.held
+            && held.len() >= length
+            && held.start % PAGE == segment.range.start % PAGE
+        {
+            return Ok(Offer::Better { offset: held.start, pieces: 1 });
+        }
+        // Both at once would be twice the room.
+        self.release()?;
+        let offer = self.offer(segment, false)?;
+        if let Offer::Better { offset, pieces: 1 } = offer {
+            self.held = Some(ByteRange { start: offset, end: offset + length });
+        }
+        Ok(offer)
     }
 
     fn free(&self, offset: u64, length: u64) -> io::Result<()> {
@@ -145,8 +180,6 @@ impl Donor {
         let system = |action| MigrateError::system(&self.path, action);
         let file = self.file().map_err(system("open its temporary file"))?;
         let mode = if sized { FallocateFlags::empty() } else { FallocateFlags::KEEP_SIZE };
-        // A file system asks for the same offset within a page.
-        const PAGE: u64 = 4096;
         let mut offset = self.end.next_multiple_of(PAGE) + segment.range.start % PAGE;
         let length = segment.range.len();
         // The handler of a signal, such as that of Ctrl-C, interrupts it.
@@ -168,7 +201,7 @@ impl Donor {
     }
 
     /// Pieces that room allocated here lies in.
-    pub(super) fn pieces(&self, range: ByteRange) -> Result<u64, MigrateError> {
+    fn pieces(&self, range: ByteRange) -> Result<u64, MigrateError> {
         let file = self.file().map_err(MigrateError::system(&self.path, "open its temporary file"))?;
         let map = read_map_range(file, range, u64::MAX, WriteBack::No).map_err(MigrateError::extents(&self.path))?;
         let pieces = map.pieces(range).count() as u64;
@@ -188,6 +221,7 @@ impl Donor {
     /// Gives back everything that it holds.
     pub fn release(&mut self) -> Result<(), MigrateError> {
         self.end = 0;
+        self.held = None;
         let Some(file) = &self.file else { return Ok(()) };
         file.set_len(0).map_err(MigrateError::system(&self.path, "empty its temporary file"))
     }

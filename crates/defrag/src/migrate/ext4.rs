@@ -62,7 +62,7 @@ impl Migrate for Ext4MoveExtents {
             return Ok(Progress { written_bytes: 0, left: Some(why) });
         }
         let offset = match files.donor.offer(segment, true)? {
-            Offer::Better { offset } => offset,
+            Offer::Better { offset, .. } => offset,
             Offer::Refused(why) => return Ok(Progress { written_bytes: 0, left: Some(why) }),
         };
         let mut written_bytes = 0;

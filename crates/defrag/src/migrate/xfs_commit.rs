@@ -47,7 +47,7 @@ impl Migrate for XfsCommitRange {
 
     fn migrate(&self, files: &mut Files<'_>, segment: &Segment, pace: &mut dyn Pace) -> Result<Progress, MigrateError> {
         let offset = match files.donor.offer(segment, false)? {
-            Offer::Better { offset } => offset,
+            Offer::Better { offset, .. } => offset,
             Offer::Refused(why) => return Ok(Progress { written_bytes: 0, left: Some(why) }),
         };
         let path = files.target.path();

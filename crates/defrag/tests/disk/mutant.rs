@@ -84,7 +84,7 @@ fn bare_f2fs(files: &mut Files<'_>, segment: &Segment) -> Result<u64, MigrateErr
 }
 
 fn bare_ext4(files: &mut Files<'_>, segment: &Segment) -> Result<u64, MigrateError> {
-    let Offer::Better { offset } = files.donor.offer(segment, true)? else { return Ok(0) };
+    let Offer::Better { offset, .. } = files.donor.offer(segment, true)? else { return Ok(0) };
     let donor = files.donor.file().unwrap();
     let (start, blocks) = (segment.range.start / 4096, segment.range.len() / 4096);
     for _ in 0..16 {
