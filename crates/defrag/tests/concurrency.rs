@@ -31,7 +31,7 @@ const UPDATES_A_RANGE: u64 = 1000;
 fn wanted_updates(system: System) -> u64 {
     let asked = std::env::var("PLUMB_UPDATES").ok().and_then(|text| text.parse().ok());
     // A kernel in virtual time takes half a millisecond for each.
-    let long = if system == System::F2fs { 250_000 } else { 1_000_000 };
+    let long = if system == System::F2fs { 350_000 } else { 1_000_000 };
     asked.unwrap_or(if std::env::var_os("PLUMB_LONG").is_some() { long } else { 1 })
 }
 

@@ -12,7 +12,7 @@ use std::thread;
 use disk::System;
 use disk::crash::{Beside, Crash, number_of_states, skipped, survives};
 use disk::guest::with_f2fs;
-use disk::mutant::{BARE_EXT4, BARE_F2FS, PUNCH_AND_REWRITE};
+use disk::mutant::{BARE_EXT4, BARE_F2FS, HASTY_F2FS, PUNCH_AND_REWRITE};
 use plumb_defrag::migrate::{Migrate, XfsDeduplicate};
 
 fn survives_crashes(system: System, way: Option<&'static dyn Migrate>) {
@@ -79,6 +79,22 @@ fn f2fs_without_a_lease_is_found_out() {
         println!("{} updates were not on the disk when they were said to be", unwritten.len());
         let faults = crash.look_at(unwritten.iter().take(4).map(|update| update.synchronised).collect(), 5);
         println!("{faults:#?}");
+        assert!(faults.iter().any(|fault| fault.contains("bad blocks")), "{faults:?}");
+    });
+}
+
+/// With the lease alone, another program's `fsync` afterwards makes the map of the new places last before the data. That is why
+/// a checkpoint is written.
+#[test]
+fn f2fs_without_a_checkpoint_is_found_out() {
+    with_f2fs("f2fs_without_a_checkpoint_is_found_out", || {
+        if skipped(System::F2fs) {
+            return;
+        }
+        let beside = Beside::Writer { reopens: true };
+        let mutant = Crash::record(System::F2fs, Some(&HASTY_F2FS), beside, 1);
+        let faults = mutant.look_before_flushes(16, 5);
+        println!("{} ranges moved; {} of 16 states are bad, such as: {:?}", mutant.moved, faults.len(), faults.first());
         assert!(faults.iter().any(|fault| fault.contains("bad blocks")), "{faults:?}");
     });
 }

@@ -99,6 +99,23 @@ fn frozen_under_load_it_is_cut_off_by_the_watchdog() {
     goes(&rig);
 }
 
+/// What waits in the ring is not freed by an abort: the server is killed.
+#[test]
+fn frozen_with_a_ring_it_is_killed_by_the_watchdog() {
+    if skipped(&["fio"]) {
+        return;
+    }
+    let mut rig = Rig::start(&[SMALL_DRIVE, &["--io-uring", "--stall", "3s"]].concat());
+    let load = Load::on(&rig);
+    rig.signal("STOP");
+    load.fails();
+    rig.wait_line(0, "watchdog: the server has not moved for 3 s");
+    // It is dead, unless it was stopped when nothing was on its way through the ring (as before Linux 6.14, without one).
+    rig.signal("CONT");
+    rig.wait_end();
+    goes(&rig);
+}
+
 #[test]
 fn mounted_it_is_served_until_it_is_released() {
     if skipped(FileSystem::Ext4.programs()) {

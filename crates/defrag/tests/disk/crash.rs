@@ -150,6 +150,16 @@ impl Crash {
         Self { system, folder, first, log, updates, moved }
     }
 
+    /// Looks at `count` states; the faults. With a writer, a third of them are of the moments before a flush.
+    pub fn look_all(&self, count: usize, seed: u64) -> Vec<String> {
+        let before_flushes = if self.updates.is_empty() { 0 } else { count / 3 };
+        let mut faults = self.look(count - before_flushes, seed);
+        if before_flushes > 0 {
+            faults.extend(self.look_before_flushes(before_flushes, seed));
+        }
+        faults
+    }
+
     /// Looks at `count` states; the faults.
     pub fn look(&self, count: usize, seed: u64) -> Vec<String> {
         let mut dice = Dice(seed);
@@ -164,7 +174,25 @@ impl Crash {
     }
 
     /// Looks at states after so many entries of the log; the faults.
-    pub fn look_at(&self, mut points: Vec<usize>, seed: u64) -> Vec<String> {
+    pub fn look_at(&self, points: Vec<usize>, seed: u64) -> Vec<String> {
+        // Every other state is an exact prefix; of what no flush followed, the others have a half, or nothing.
+        self.look_in_turn(points, &["prefix", "reordered", "prefix", "flushed"], seed)
+    }
+
+    /// Looks at states in which the device was told to flush after an update, and had half of what it was given before.
+    pub fn look_before_flushes(&self, count: usize, seed: u64) -> Vec<String> {
+        let flush_of = |update: &Update| {
+            let log = self.log.get(update.begun..update.synchronised).unwrap_or_default();
+            log.iter().rposition(|entry| matches!(entry, Entry::Flush)).map(|at| update.begun + at)
+        };
+        let flushes: Vec<usize> = self.updates.iter().filter_map(flush_of).collect();
+        assert!(!flushes.is_empty());
+        let mut dice = Dice(seed);
+        let points = (0..count).map(|_| flushes[dice.below(flushes.len() as u64) as usize]);
+        self.look_in_turn(points.collect(), &["reordered"], seed)
+    }
+
+    fn look_in_turn(&self, mut points: Vec<usize>, kinds: &[&str], seed: u64) -> Vec<String> {
         let mut dice = Dice(seed);
         points.sort_unstable();
         let base = self.folder.path().join("base");
@@ -174,8 +202,7 @@ impl Crash {
         let image = self.folder.path().join("state");
         let mut faults = Vec::new();
         for (number, to) in points.into_iter().enumerate() {
-            // Every other state is an exact prefix; of what no flush followed, the others have a half, or nothing.
-            let what = ["prefix", "reordered", "prefix", "flushed"][number % 4];
+            let what = kinds[number % kinds.len()];
             let mut survives = || what == "prefix" || what == "reordered" && dice.below(2) == 0;
             states.write(to, &image, &mut survives);
             if let Err(fault) = self.judge(&image, to) {
@@ -280,7 +307,7 @@ pub fn survives(system: System, way: Option<&'static dyn Migrate>, beside: Besid
     let part = |number: usize| {
         let crash = Crash::record(system, way, beside, number as u64 + 11);
         let states = count * (number + 1) / recordings - count * number / recordings;
-        let faults = crash.look(states, system as u64 + 1 + 100 * number as u64);
+        let faults = crash.look_all(states, system as u64 + 1 + 100 * number as u64);
         let (entries, updates) = (crash.log.len(), crash.updates.len());
         assert!(crash.moved > 0);
         assert_eq!(updates == 0, beside == Beside::Neighbour);

@@ -1,5 +1,6 @@
 //! Ways of moving that lose data, which must be found out.
 
+use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::thread;
@@ -28,6 +29,11 @@ pub const PUNCH_AND_REWRITE: Mutant =
 /// `F2FS_IOC_DEFRAGMENT` whoever has the file open: what another program synchronises meanwhile is not written.
 pub const BARE_F2FS: Mutant =
     Mutant { name: "F2FS_IOC_DEFRAGMENT without a lease", opening: Opening::Read, moves: bare_f2fs };
+
+/// `F2FS_IOC_DEFRAGMENT` of a file that nobody else has open, and no checkpoint after it: another program's `fsync` is the
+/// first to write the map of the new places, which may last before the data does.
+pub const HASTY_F2FS: Mutant =
+    Mutant { name: "F2FS_IOC_DEFRAGMENT without a checkpoint", opening: Opening::Read, moves: hasty_f2fs };
 
 /// `EXT4_IOC_MOVE_EXT` whoever has the file open, and no commit after it: what another program synchronises then is
 /// taken back by a crash.
@@ -72,15 +78,49 @@ fn punch_and_rewrite(files: &mut Files<'_>, segment: &Segment) -> Result<u64, Mi
 }
 
 fn bare_f2fs(files: &mut Files<'_>, segment: &Segment) -> Result<u64, MigrateError> {
+    // Others have their chance, as on a machine with more than one processor.
+    thread::sleep(Duration::from_millis(1));
+    Ok(f2fs_defragment(files.target.file(), segment))
+}
+
+fn hasty_f2fs(files: &mut Files<'_>, segment: &Segment) -> Result<u64, MigrateError> {
+    /// `F_SETSIG` of include/uapi/asm-generic/fcntl.h.
+    const F_SETSIG: libc::c_int = 10;
+    let file = files.target.file();
+    // SAFETY: these calls take numbers only.
+    let control =
+        |command: libc::c_int, argument: libc::c_int| unsafe { libc::fcntl(file.as_raw_fd(), command, argument) };
+    // Whoever waits for the lease is told by a signal that does nothing.
+    assert_eq!(control(F_SETSIG, libc::SIGURG), 0);
+    for _ in 0..50 {
+        if control(libc::F_SETLEASE, libc::c_int::from(libc::F_WRLCK)) == 0 {
+            written_out(file);
+            let moved = f2fs_defragment(file, segment);
+            written_out(file);
+            assert_eq!(control(libc::F_SETLEASE, libc::c_int::from(libc::F_UNLCK)), 0);
+            return Ok(moved);
+        }
+        thread::sleep(Duration::from_micros(100));
+    }
+    Ok(0)
+}
+
+/// Gives the device everything of the file that is dirty, and waits for it.
+fn written_out(file: &File) {
+    let all = libc::SYNC_FILE_RANGE_WAIT_BEFORE | libc::SYNC_FILE_RANGE_WRITE | libc::SYNC_FILE_RANGE_WAIT_AFTER;
+    // SAFETY: the call takes numbers only.
+    let done = unsafe { libc::sync_file_range(file.as_raw_fd(), 0, 0, all) };
+    assert_eq!(done, 0, "{}", std::io::Error::last_os_error());
+}
+
+fn f2fs_defragment(file: &File, segment: &Segment) -> u64 {
     // `struct f2fs_defragment` of include/uapi/linux/f2fs.h.
     let mut range = [segment.range.start, segment.range.len().next_multiple_of(4096)];
     let request: libc::Ioctl = 0xc010_f508_u32 as libc::Ioctl;
-    // Others have their chance, as on a machine with more than one processor.
-    thread::sleep(Duration::from_millis(1));
     // SAFETY: the call reads and writes two numbers of 64 bits, which outlive it.
-    let done = unsafe { libc::ioctl(files.target.file().as_raw_fd(), request, range.as_mut_ptr()) };
+    let done = unsafe { libc::ioctl(file.as_raw_fd(), request, range.as_mut_ptr()) };
     assert_eq!(done, 0, "{}", std::io::Error::last_os_error());
-    Ok(range[1])
+    range[1]
 }
 
 fn bare_ext4(files: &mut Files<'_>, segment: &Segment) -> Result<u64, MigrateError> {

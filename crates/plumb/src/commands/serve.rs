@@ -84,8 +84,8 @@ pub struct ServeArguments {
     /// Loop: fail the kernel's requests when the server shows no sign of life for so long
     #[arg(long, value_name = "TIME")]
     stall: Option<Nanos>,
-    /// Loop: take requests through an io_uring (Linux 6.14), which is faster; a stopped server
-    /// then holds up its clients whatever the watchdog does
+    /// Loop: take requests through an io_uring (Linux 6.14), which is faster; the watchdog kills
+    /// a server that is stuck, in place of only cutting it off
     #[arg(long)]
     io_uring: bool,
     /// Log every command as the device gets it

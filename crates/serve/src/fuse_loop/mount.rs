@@ -69,8 +69,8 @@ pub(crate) struct ConnectionControl {
     waiting: Vec<File>,
 }
 
-/// Readings that are had without opening a file.
-const READINGS: usize = 2;
+/// Readings that are had without opening a file: two before an abort, one after it.
+const READINGS: usize = 3;
 
 impl ConnectionControl {
     /// Opens the files of connection `number`, in a mount of its own.
@@ -90,7 +90,7 @@ impl ConnectionControl {
         (&self.abort).write_all(b"1")
     }
 
-    /// Requests that the server has not answered. Twice after a
+    /// Requests that the server has not answered. [`READINGS`] times after a
     /// [`refill`](Self::refill) this needs no memory.
     pub(crate) fn waiting(&mut self) -> io::Result<u64> {
         if self.waiting.is_empty() {

@@ -5,16 +5,24 @@
 //! killed with a thread that cannot die, nobody is ever released; only the
 //! `abort` file of fusectl does that. So a process that needs no memory and
 //! holds no descriptor of the connection listens to the server's heartbeat.
+//!
+//! An abort does not free a request that waits for the server itself to do
+//! something: one that the kernel hands over in the server's own time, as it does
+//! with those in an io_uring (`fuse_uring_send_in_task`, fs/fuse/dev_uring.c), or
+//! whose pages a thread of it is in. If some still wait after the abort, the server
+//! is killed; on its way out the kernel does what was left to do.
 
 use std::ffi::OsString;
-use std::io::{self, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::process::{PidfdFlags, Signal, getppid, pidfd_open, pidfd_send_signal};
 use units::Nanos;
 
 use super::error::LoopError;
@@ -99,12 +107,13 @@ impl Drop for Watchdog {
 /// milliseconds, and the loop device's label.
 ///
 /// When requests wait and no heartbeat comes for that time, or the server
-/// dies, the connection is aborted: everybody who waits gets an I/O error. Of a
-/// server that died the loop device is detached as well.
+/// dies, the connection is aborted: everybody who waits gets an I/O error. Where
+/// that is not enough the server is killed. Of a server that died the loop device
+/// is detached as well.
 ///
 /// # Errors
 ///
-/// When the arguments are not these three, or the connection cannot be found.
+/// When the arguments are not these three, or the connection or the server cannot be found.
 pub fn watchdog_main(arguments: &[String]) -> io::Result<()> {
     let [connection, stall_ms, label] = arguments else {
         return Err(io::Error::other("the watchdog is started by `plumb serve --loop`, not by hand"));
@@ -112,6 +121,7 @@ pub fn watchdog_main(arguments: &[String]) -> io::Result<()> {
     let connection: u32 = connection.parse().map_err(io::Error::other)?;
     let stall = Duration::from_millis(stall_ms.parse().map_err(io::Error::other)?);
     let mut control = ConnectionControl::open(connection)?;
+    let process = parent()?;
     let server = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     server.set_read_timeout(Some(TICK))?;
     // Must not itself wait for memory when it is needed.
@@ -136,6 +146,11 @@ pub fn watchdog_main(arguments: &[String]) -> io::Result<()> {
                     "the server has not moved for {} s with requests waiting; they fail now, and so does every later one",
                     stall.as_secs_f64()
                 ));
+                thread::sleep(TICK);
+                if control.waiting().unwrap_or(0) > 0 {
+                    pidfd_send_signal(&process, Signal::KILL)?;
+                    say("some still wait for the server itself; it is killed");
+                }
             }
         }
     }
@@ -156,6 +171,15 @@ pub fn watchdog_main(arguments: &[String]) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// The process that started this one.
+fn parent() -> io::Result<OwnedFd> {
+    let gone = || io::Error::new(ErrorKind::NotFound, "the server is gone");
+    let number = getppid().ok_or_else(gone)?;
+    let process = pidfd_open(number, PidfdFlags::empty())?;
+    // The number is another process's only if the parent is gone.
+    if getppid() == Some(number) { Ok(process) } else { Err(gone()) }
 }
 
 /// Says something in one write, so that it is a line also where the server speaks.
@@ -228,8 +252,8 @@ impl Heard {
         match server.read(&mut bytes) {
             Ok(0) => News::Death,
             Ok(length) => self.take(bytes.get(..length).unwrap_or_default()),
-            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => News::Nothing,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => News::Nothing,
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => News::Nothing,
+            Err(error) if error.kind() == ErrorKind::Interrupted => News::Nothing,
             Err(_) => News::Death,
         }
     }
