@@ -58,7 +58,7 @@ pub struct Donor {
     path: PathBuf,
     end: u64,
     keep_bytes: u64,
-    /// Since when a crash may give the file its old blocks back; for ext4.
+    /// Since when there is something that a crash may take back (`exclusive.rs`).
     pub(super) unsettled: Option<Instant>,
     attempts: u32,
     /// Whether data that the file system was to place itself came to lie worse than the room here; for Btrfs.

@@ -9,8 +9,7 @@
 //! The kernel does not note that an `fdatasync` has to commit that transaction (`i_datasync_tid`, which
 //! `ext4_swap_extents` of fs/ext4/extents.c leaves alone): what a program writes to the moved blocks and synchronises is
 //! at the new place, and a crash before the next commit gives the file the old place back. So a write lease keeps other
-//! programs out, and the journal is committed before it is given back: when somebody waits for it, after a second,
-//! and when the file is done with. Files that are open elsewhere are left alone, or, where the user wants that,
+//! programs out, and the journal is committed before it is given back (`exclusive.rs`). Files that are open elsewhere are left alone, or, where the user wants that,
 //! moved with a commit after each slice.
 //!
 //! The range is dropped from the page cache beforehand: where one folio holds several pieces, the first piece that is
@@ -19,14 +18,12 @@
 
 use std::io;
 use std::ops::ControlFlow;
-use std::time::{Duration, Instant};
 
 use super::copy::{is_lack_of_space, unsupported};
 use super::donor::Offer;
 use super::error::MigrateError;
+use super::exclusive::{is_undisturbed, keep_others_out, let_others_in, note_unsettled};
 use super::facts::{Facts, FileSystem};
-use super::ioctl::{give_lease_back, holds_lease};
-use super::lease::{self, Lease};
 use super::refusals::{self, Refusal};
 use super::segments::{Left, Segment, slices};
 use super::target::Opening;
@@ -35,8 +32,6 @@ use crate::ByteRange;
 
 /// Attempts for one slice before its writers are left alone.
 const ATTEMPTS: u32 = 16;
-/// Longest that a crash may give the old place back, and that others who open the file wait.
-const SETTLE_EACH: Duration = Duration::from_secs(1);
 /// Moved in one call.
 const SLICE_BYTES: u64 = 4 << 20;
 
@@ -58,7 +53,7 @@ impl Migrate for Ext4MoveExtents {
     }
 
     fn migrate(&self, files: &mut Files<'_>, segment: &Segment, pace: &mut dyn Pace) -> Result<Progress, MigrateError> {
-        if let Some(why) = self.keep_others_out(files)? {
+        if let Some(why) = self.obstacle(files)? {
             return Ok(Progress { written_bytes: 0, left: Some(why) });
         }
         let offset = match files.donor.offer(segment, true)? {
@@ -73,12 +68,12 @@ impl Migrate for Ext4MoveExtents {
             if let ControlFlow::Break(stop) = pace.before(slice.len()) {
                 return Ok(Progress { written_bytes, left: Some(Left::Stopped(stop)) });
             }
-            let mut left = self.keep_others_out(files)?;
+            let mut left = self.obstacle(files)?;
             if left.is_none() {
-                files.donor.unsettled.get_or_insert_with(Instant::now);
+                note_unsettled(files);
                 left = move_slice(files, slice, offset + (slice.start - segment.range.start), &mut written_bytes)?;
             }
-            if !holds_lease(files.target.file()) {
+            if !is_undisturbed(files) {
                 self.settle(files)?;
             }
             if left.is_some() {
@@ -89,31 +84,15 @@ impl Migrate for Ext4MoveExtents {
     }
 
     fn settle(&self, files: &mut Files<'_>) -> Result<(), MigrateError> {
-        let committed = if files.donor.unsettled.take().is_some() { files.donor.commit() } else { Ok(()) };
-        // There may be none.
-        let _ = give_lease_back(files.target.file());
-        committed
+        let_others_in(files, |files| files.donor.commit())
     }
 }
 
 impl Ext4MoveExtents {
-    /// Takes the lease, if it is not held already; why nothing may be moved, if so.
-    fn keep_others_out(self, files: &mut Files<'_>) -> Result<Option<Left>, MigrateError> {
-        let since = files.donor.unsettled;
-        if holds_lease(files.target.file()) && since.is_none_or(|since| since.elapsed() < SETTLE_EACH) {
-            return Ok(None);
-        }
-        self.settle(files)?;
-        let why = match (lease::too_short(), Lease::take(files.target.file())) {
-            (None, Ok(Some(lease))) => {
-                lease.keep();
-                return Ok(None);
-            }
-            (_, Ok(None)) => Left::Open,
-            (Some(why), _) => Left::Unsupported(why),
-            (None, Err(error)) => Left::Unsupported(format!("no lease of it is to be had: {error}")),
-        };
-        Ok((!files.open).then_some(why))
+    /// Why nothing may be moved, if so.
+    fn obstacle(self, files: &mut Files<'_>) -> Result<Option<Left>, MigrateError> {
+        let why = keep_others_out(&self, files)?;
+        Ok(why.filter(|_| !files.open))
     }
 }
 

@@ -11,7 +11,7 @@
 //! file is open and mapped nowhere else. While it is held nobody can synchronise the file but by `sync`, and everything
 //! that was dirty is on the device by then.
 //!
-//! Before the lease is given back, a checkpoint is written. Without it, another program's `fsync` of the file would be
+//! Before the lease is given back (`exclusive.rs`), a checkpoint is written. Without it, another program's `fsync` of the file would be
 //! the first to write the map that names the new places, marked for recovery, and the device may make that lasting
 //! before the moved data, which it has only in its cache: a crash then loses the range. (An `fsync` by this program
 //! would be no better, for it is that very write.) A checkpoint is valid only once everything before it is on the media.
@@ -29,9 +29,9 @@ use std::ops::ControlFlow;
 
 use super::copy::is_lack_of_space;
 use super::error::MigrateError;
+use super::exclusive::{is_undisturbed, keep_others_out, let_others_in, note_unsettled};
 use super::facts::{Facts, FileSystem};
 use super::ioctl::{f2fs_defragment, f2fs_write_checkpoint};
-use super::lease::{self, Lease};
 use super::refusals::{self, Refusal};
 use super::segments::{Left, Segment, slices};
 use super::target::Opening;
@@ -64,10 +64,6 @@ impl Migrate for F2fsDefragment {
 
     fn migrate(&self, files: &mut Files<'_>, segment: &Segment, pace: &mut dyn Pace) -> Result<Progress, MigrateError> {
         let mut progress = Progress::default();
-        if let Some(why) = lease::too_short() {
-            progress.left = Some(Left::Unsupported(why));
-            return Ok(progress);
-        }
         for slice in slices(segment.range, SLICE_BYTES) {
             // Once more where the first attempt met the end of a log segment.
             for _ in 0..2 {
@@ -75,11 +71,14 @@ impl Migrate for F2fsDefragment {
                 if pieces <= reachable_pieces(slice.len()) {
                     break;
                 }
+                if pace.waits() {
+                    self.settle(files)?;
+                }
                 if let ControlFlow::Break(stop) = pace.before(slice.len()) {
                     progress.left = Some(Left::Stopped(stop));
                     return Ok(progress);
                 }
-                progress.left = rewrite(files, slice, &mut progress.written_bytes)?;
+                progress.left = self.rewrite(files, slice, &mut progress.written_bytes)?;
                 if progress.left.is_some() {
                     return Ok(progress);
                 }
@@ -90,6 +89,13 @@ impl Migrate for F2fsDefragment {
         }
         Ok(progress)
     }
+
+    fn settle(&self, files: &mut Files<'_>) -> Result<(), MigrateError> {
+        let_others_in(files, |files| {
+            f2fs_write_checkpoint(files.target.file())
+                .map_err(MigrateError::system(files.target.path(), "write a checkpoint of its file system"))
+        })
+    }
 }
 
 /// Pieces that data of so many bytes lies in after a move, at most and if nothing else is written meanwhile.
@@ -97,42 +103,44 @@ fn reachable_pieces(bytes: u64) -> u64 {
     if bytes <= LOG_SEGMENT_BYTES { 1 } else { bytes / LOG_SEGMENT_BYTES + 1 }
 }
 
-/// Has a slice rewritten; why not, if so.
-fn rewrite(files: &Files<'_>, slice: ByteRange, written_bytes: &mut u64) -> Result<Option<Left>, MigrateError> {
-    let (file, path) = (files.target.file(), files.target.path());
-    let block = files.target.block_bytes();
-    for _ in 0..ATTEMPTS {
-        let lease = match Lease::take(file) {
-            Ok(Some(lease)) => lease,
-            Ok(None) => return Ok(Some(Left::Open)),
-            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
-                return Ok(Some(Left::Unsupported("leases are switched off (fs.leases-enable)".to_owned())));
+impl F2fsDefragment {
+    /// Has a slice rewritten; why not, if so.
+    fn rewrite(
+        self,
+        files: &mut Files<'_>,
+        slice: ByteRange,
+        written_bytes: &mut u64,
+    ) -> Result<Option<Left>, MigrateError> {
+        let block = files.target.block_bytes();
+        for _ in 0..ATTEMPTS {
+            if let Some(why) = keep_others_out(&self, files)? {
+                return Ok(Some(why));
             }
-            Err(error) => return Err(MigrateError::system(path, "take a lease of it")(error)),
-        };
-        // Writes out everything that is dirty, not of the slice alone.
-        let pieces = files.target.map(slice)?.piece_count(slice);
-        if files.target.size_bytes()? < slice.end {
-            return Ok(Some(Left::Changed));
+            // Writes out everything that is dirty, not of the slice alone.
+            let pieces = files.target.map(slice)?.piece_count(slice);
+            if files.target.size_bytes()? < slice.end {
+                return Ok(Some(Left::Changed));
+            }
+            if !is_undisturbed(files) {
+                continue;
+            }
+            note_unsettled(files);
+            let length = slice.end.next_multiple_of(block) - slice.start;
+            let rewritten = match f2fs_defragment(files.target.file(), slice.start, length) {
+                Ok(bytes) => bytes.min(length),
+                Err(error) => return failed(error, files).map(Some),
+            };
+            *written_bytes += rewritten;
+            // Waits until everything is written: the checkpoint does not write data.
+            let now = files.target.map(slice)?.piece_count(slice);
+            if !is_undisturbed(files) {
+                self.settle(files)?;
+            }
+            let no_better = now > reachable_pieces(slice.len()) && now > pieces;
+            return Ok(no_better.then_some(Left::NoBetterSpace { pieces: now }));
         }
-        if !lease.is_undisturbed() {
-            continue;
-        }
-        let length = slice.end.next_multiple_of(block) - slice.start;
-        let rewritten = match f2fs_defragment(file, slice.start, length) {
-            Ok(bytes) => bytes.min(length),
-            Err(error) => return failed(error, files).map(Some),
-        };
-        *written_bytes += rewritten;
-        // Waits until everything is written: the checkpoint does not write data.
-        let now = files.target.map(slice)?.piece_count(slice);
-        // Only then may another program synchronise the file.
-        f2fs_write_checkpoint(file).map_err(MigrateError::system(path, "write a checkpoint of its file system"))?;
-        drop(lease);
-        let no_better = now > reachable_pieces(slice.len()) && now > pieces;
-        return Ok(no_better.then_some(Left::NoBetterSpace { pieces: now }));
+        Ok(Some(Left::Open))
     }
-    Ok(Some(Left::Open))
 }
 
 fn failed(error: io::Error, files: &Files<'_>) -> Result<Left, MigrateError> {

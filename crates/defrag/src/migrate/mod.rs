@@ -20,6 +20,7 @@ mod copy;
 mod dedupe;
 mod donor;
 mod error;
+mod exclusive;
 mod ext4;
 mod f2fs;
 mod facts;

@@ -113,7 +113,7 @@ impl FileMover {
 
 impl Drop for FileMover {
     fn drop(&mut self) {
-        // What a failure leaves unsettled is what the file system will commit by itself within seconds.
+        // What a failure leaves unsettled the file system will commit by itself, within seconds, F2FS within a minute.
         let _ = self.way.settle(&mut Files { target: &self.target, donor: &mut self.donor, open: self.options.open });
     }
 }
