@@ -125,10 +125,11 @@ proptest! {
 
     /// A message that ends early is refused, whatever it was.
     #[test]
-    fn cut_messages_are_refused(host in host_message(), keep in 0.0..1.0_f64) {
+    fn cut_messages_are_refused(
+        host in host_message().prop_filter("its reserved end is not looked at", |host| !matches!(host, HostMessage::Success2 { .. })),
+        keep in 0.0..1.0_f64,
+    ) {
         let bytes = host.to_bytes();
-        // The reserved end of Success2 is not looked at.
-        prop_assume!(!matches!(host, HostMessage::Success2 { .. }));
         let kept = (bytes.len() as f64 * keep) as usize;
         prop_assert_eq!(HostMessage::parse(&bytes[..kept]), Err(AuthenticationFailure::IncorrectPayload));
     }
