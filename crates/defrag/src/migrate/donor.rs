@@ -119,6 +119,8 @@ impl Donor {
     /// a donor that must end where the file ends.
     pub fn offer(&mut self, segment: &Segment, sized: bool) -> Result<Offer, MigrateError> {
         self.make()?;
+        // It may be emptied for the new room.
+        self.held = None;
         if self.end >= self.keep_bytes {
             self.release()?;
         }

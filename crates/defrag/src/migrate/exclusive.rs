@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::error::MigrateError;
 use super::ioctl::{give_lease_back, holds_lease};
-use super::lease::{self, Lease};
+use super::lease::Lease;
 use super::segments::Left;
 use super::{Files, Migrate};
 
@@ -22,15 +22,7 @@ pub(super) fn keep_others_out(way: &dyn Migrate, files: &mut Files<'_>) -> Resul
         return Ok(None);
     }
     way.settle(files)?;
-    Ok(match (lease::too_short(), Lease::take(files.target.file())) {
-        (None, Ok(Some(lease))) => {
-            lease.keep();
-            None
-        }
-        (_, Ok(None)) => Some(Left::Open),
-        (Some(why), _) => Some(Left::Unsupported(why)),
-        (None, Err(error)) => Some(Left::Unsupported(format!("no lease of it is to be had: {error}"))),
-    })
+    Ok(Lease::take_or_leave(files.target.file()).map(Lease::keep).err())
 }
 
 /// Whether the lease is held and nobody waits for it.

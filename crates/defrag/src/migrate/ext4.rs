@@ -9,8 +9,8 @@
 //! The kernel does not note that an `fdatasync` has to commit that transaction (`i_datasync_tid`, which
 //! `ext4_swap_extents` of fs/ext4/extents.c leaves alone): what a program writes to the moved blocks and synchronises is
 //! at the new place, and a crash before the next commit gives the file the old place back. So a write lease keeps other
-//! programs out, and the journal is committed before it is given back (`exclusive.rs`). Files that are open elsewhere are left alone, or, where the user wants that,
-//! moved with a commit after each slice.
+//! programs out, and the journal is committed before it is given back (`exclusive.rs`). Files that are open elsewhere are
+//! left alone, or, where the user wants that, moved with a commit after each slice.
 //!
 //! The range is dropped from the page cache beforehand: where one folio holds several pieces, the first piece that is
 //! moved pins it to the transaction, and for each further one the kernel forces a commit. With 8 KiB pieces in 64 KiB

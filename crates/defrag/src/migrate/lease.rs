@@ -6,6 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::ioctl::{give_lease_back, holds_lease, take_lease};
+use super::segments::Left;
 
 /// Attempts before a file counts as open elsewhere, with a pause after each that is twice the last one: programs that open
 /// and close it often leave gaps, and a process that was just started has the files of the one that started it.
@@ -23,7 +24,7 @@ pub(super) struct Lease<'a> {
 
 impl<'a> Lease<'a> {
     /// Takes it; `None` if others have the file open.
-    pub fn take(file: &'a File) -> io::Result<Option<Self>> {
+    fn take(file: &'a File) -> io::Result<Option<Self>> {
         for attempt in 0..ATTEMPTS {
             match take_lease(file) {
                 Ok(()) => return Ok(Some(Self { file })),
@@ -32,6 +33,16 @@ impl<'a> Lease<'a> {
             }
         }
         Ok(None)
+    }
+
+    /// Takes it; why the file is to be left alone, if it is not to be had or would not keep others out long enough.
+    pub fn take_or_leave(file: &'a File) -> Result<Self, Left> {
+        match (too_short(), Self::take(file)) {
+            (None, Ok(Some(lease))) => Ok(lease),
+            (_, Ok(None)) => Err(Left::Open),
+            (Some(why), _) => Err(Left::Unsupported(why)),
+            (None, Err(error)) => Err(Left::Unsupported(format!("no lease of it is to be had: {error}"))),
+        }
     }
 
     /// Leaves it to the open file, which loses it when it is closed.
@@ -53,7 +64,7 @@ impl Drop for Lease<'_> {
 }
 
 /// Why a lease would not keep others out long enough, if so.
-pub(super) fn too_short() -> Option<String> {
+fn too_short() -> Option<String> {
     let read = fs::read_to_string("/proc/sys/fs/lease-break-time").ok();
     match read.and_then(|text| text.trim().parse::<u64>().ok()) {
         Some(seconds) if seconds >= LEAST_WAIT_S => None,

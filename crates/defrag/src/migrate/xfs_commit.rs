@@ -17,7 +17,7 @@ use super::donor::Offer;
 use super::error::MigrateError;
 use super::facts::{Facts, FileSystem};
 use super::ioctl::{commit_range, start_commit};
-use super::lease::{self, Lease};
+use super::lease::Lease;
 use super::refusals::{self, Refusal};
 use super::segments::{Left, Segment, slices};
 use super::target::Opening;
@@ -62,15 +62,10 @@ impl Migrate for XfsCommitRange {
                     return Ok(progress);
                 }
                 let file = files.target.file();
-                let lease = match (lease::too_short(), Lease::take(file)) {
-                    (None, Ok(Some(lease))) => lease,
-                    (why, taken) => {
-                        progress.left = Some(match (why, taken) {
-                            (_, Ok(None)) => Left::Open,
-                            (Some(why), _) => Left::Unsupported(why),
-                            (_, Err(error)) => Left::Unsupported(format!("no lease of it is to be had: {error}")),
-                            (None, Ok(Some(_))) => Left::Busy,
-                        });
+                let lease = match Lease::take_or_leave(file) {
+                    Ok(lease) => lease,
+                    Err(why) => {
+                        progress.left = Some(why);
                         return Ok(progress);
                     }
                 };

@@ -39,9 +39,8 @@ pub struct LoopOptions {
     pub stall: Nanos,
     /// Whether requests come through an io_uring where the kernel can do that (Linux
     /// 6.14): less work for each. What the kernel has put into the ring waits for
-    /// this process even if the connection is aborted: a watchdog cannot help while
-    /// the process is stopped or stuck (`fuse_uring_send_in_task` of
-    /// fs/fuse/dev_uring.c).
+    /// this process even if the connection is aborted (`fuse_uring_send_in_task` of
+    /// fs/fuse/dev_uring.c): a watchdog kills the process where it is stopped or stuck.
     pub io_uring: bool,
 }
 

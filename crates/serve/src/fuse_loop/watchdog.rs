@@ -147,8 +147,8 @@ pub fn watchdog_main(arguments: &[String]) -> io::Result<()> {
                     stall.as_secs_f64()
                 ));
                 thread::sleep(TICK);
-                if control.waiting().unwrap_or(0) > 0 {
-                    pidfd_send_signal(&process, Signal::KILL)?;
+                // It fails only if the server is gone already, which is heard next.
+                if control.waiting().unwrap_or(0) > 0 && pidfd_send_signal(&process, Signal::KILL).is_ok() {
                     say("some still wait for the server itself; it is killed");
                 }
             }
