@@ -118,6 +118,10 @@ impl EventSource for Queue {
     fn advance(&mut self, now: Nanos) {
         Queue::advance(self, now);
     }
+
+    fn advance_unseen(&mut self, limit: Nanos) -> Option<Nanos> {
+        Queue::advance_unseen(self, limit)
+    }
 }
 
 /// Waits for a bio. Dropping it abandons the result, not the I/O.

@@ -178,6 +178,13 @@ impl Queue {
         }
     }
 
+    /// Lets the device do what is due before `limit` and completes nothing; the last
+    /// instant of that.
+    pub(crate) fn advance_unseen(&mut self, limit: Nanos) -> Option<Nanos> {
+        // A scheduler's epochs are due between the device's events.
+        if self.scheduler_kind.has_timer() { None } else { self.device.advance_unseen(limit) }
+    }
+
     /// When the device or a scheduler next has something to do, if ever.
     pub(crate) fn next_event(&self) -> Option<Nanos> {
         let device = self.device.next_event();

@@ -8,13 +8,17 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod analysis;
+mod btrfs_items;
 pub mod extents;
 mod file;
+mod free_space;
 mod io;
 pub mod map;
 pub mod migrate;
 mod mounts;
+mod path_text;
 pub mod plan;
+mod priority;
 mod range;
 pub mod run;
 pub mod scan;
@@ -23,5 +27,6 @@ pub mod trace;
 pub mod verify;
 
 pub use file::FileId;
+pub use free_space::{FreeSpace, KeepFree, ParseKeepFreeError};
 pub use io::{Access, IoKind};
 pub use range::ByteRange;

@@ -11,8 +11,8 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use disk::{Dice, Disk, System, seen, skipped};
-use plumb_defrag::ByteRange;
 use plumb_defrag::migrate::{FileMover, MoveOptions, Moved, Unlimited};
+use plumb_defrag::{ByteRange, KeepFree};
 
 const WHOLE: ByteRange = ByteRange { start: 0, end: u64::MAX };
 const MIB: u64 = 1 << 20;
@@ -80,7 +80,9 @@ fn filled(disk: &Disk, seed: u64, free_bytes: u64) -> PathBuf {
 }
 
 fn moved(path: &Path) -> Moved {
-    FileMover::open(path, None, &MoveOptions::default()).unwrap().migrate(WHOLE, &mut Unlimited).unwrap()
+    // All of what is free.
+    let options = MoveOptions { keep_free: KeepFree::Bytes(0), ..MoveOptions::default() };
+    FileMover::open(path, None, &options).unwrap().migrate(WHOLE, &mut Unlimited).unwrap()
 }
 
 #[test]

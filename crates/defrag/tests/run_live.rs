@@ -7,7 +7,7 @@
 mod disk;
 
 use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
@@ -17,8 +17,8 @@ use disk::guest::with_f2fs;
 use disk::{Dice, Disk, Seen, System, map_of, ran, seen, skipped};
 use plumb_defrag::extents::ExtentMap;
 use plumb_defrag::migrate::Stop;
-use plumb_defrag::plan::{FileFacts, FilePlan, Move};
-use plumb_defrag::run::{Cancel, FileOutcome, Journal, Limits, Report, RunOptions, carry_out};
+use plumb_defrag::plan::{FileFacts, FilePlan, Mode, Move};
+use plumb_defrag::run::{Cancel, FileOutcome, Journal, Limits, Origin, Report, RunOptions, carry_out};
 use plumb_defrag::{ByteRange, FileId};
 
 const WINDOW: u64 = 64 << 10;
@@ -33,28 +33,35 @@ fn plan_of(path: &Path) -> FilePlan {
         .map(|start| {
             let range = ByteRange { start, end: (start + WINDOW).min(status.len()) };
             let pieces = map.piece_count(range);
-            Move { range, pieces: pieces as u32, requests_before: pieces, requests_after: 1 }
+            Move { range, bytes: range.len(), pieces: pieces as u32, requests_before: pieces, requests_after: 1 }
         })
         .filter(|window| window.pieces > 1)
         .collect();
-    let requests = |of: fn(&Move) -> u64| moves.iter().map(of).sum();
-    FilePlan {
-        file: FileFacts {
-            path: path.to_owned(),
-            id: FileId { device: status.dev(), inode: status.ino(), generation: None },
-            size_bytes: status.len(),
-            block_bytes: 4096,
-        },
-        pieces: map.piece_count(map.whole()),
-        requests_before: requests(|window| window.requests_before),
-        requests_after: requests(|window| window.requests_after),
-        moves,
-        left_alone: Vec::new(),
+    let file = FileFacts {
+        path: path.to_owned(),
+        id: FileId { device: status.dev(), inode: status.ino(), generation: None },
+        size_bytes: status.len(),
+        block_bytes: 4096,
+    };
+    let requests_before = moves.iter().map(|window| window.requests_before).sum();
+    FilePlan::of_moves(file, map.piece_count(map.whole()), requests_before, moves)
+}
+
+/// What a journal's plan was made from; these tests make it themselves.
+fn origin() -> Origin {
+    Origin {
+        paths: Vec::new(),
+        trace: None,
+        mode: Mode::Whole,
+        hotness_percent: 100,
+        readahead_bytes: 128 << 10,
+        shared: false,
+        open_files: false,
     }
 }
 
 fn run(files: &[FilePlan], limits: Limits, journal: Option<&mut Journal>) -> Report {
-    let options = RunOptions { limits, shared: false, open: false };
+    let options = RunOptions { limits, ..RunOptions::default() };
     carry_out(files, &options, journal, &Cancel::default(), &mut |_| ()).unwrap()
 }
 
@@ -86,7 +93,7 @@ fn writes_what_it_says(system: System) {
     // A budget that ends within the second file.
     let limits = Limits { budget_bytes: Some(3 << 20), idle: true, ..Limits::default() };
     let journal_path = disk.image().with_extension("journal");
-    let mut journal = Journal::create(&journal_path, &plans).unwrap();
+    let mut journal = Journal::create(&journal_path, &origin(), &plans).unwrap();
     let written = disk.written_bytes();
     let report = run(&plans, limits, Some(&mut journal));
     assert_eq!((report.stopped, report.written_bytes()), (Some(Stop::Budget), 3 << 20));
@@ -159,6 +166,22 @@ fn a_file_that_is_refused_does_not_end_the_run() {
     // A file that is gone is no reason to fail either.
     fs::remove_file(&paths[0]).unwrap();
     assert!(matches!(run(&plans, Limits::default(), None).files[0].outcome, FileOutcome::Refused(_)));
+}
+
+#[test]
+fn xfs_files_marked_as_not_to_be_defragmented_stay() {
+    if skipped(System::Xfs) || Command::new("xfs_io").arg("-V").output().is_err() {
+        return println!("skipped: no XFS, or no xfs_io");
+    }
+    let disk = Disk::new(System::Xfs);
+    let path = disk.fragmented("marked", 1, 1 << 20, PIECE);
+    let (plan, before) = (plan_of(&path), map_of(&path));
+    ran(Command::new("xfs_io").args(["-r", "-c", "chattr +f"]).arg(&path));
+    let report = run(std::slice::from_ref(&plan), Limits::default(), None);
+    assert!(matches!(&report.files[0].outcome, FileOutcome::Refused(why) if why.contains("chattr -f")), "{report}");
+    assert_eq!(map_of(&path), before);
+    ran(Command::new("xfs_io").args(["-r", "-c", "chattr -f"]).arg(&path));
+    assert_eq!(run(&[plan], Limits::default(), None).files[0].outcome, FileOutcome::Done);
 }
 
 #[test]
@@ -256,6 +279,8 @@ fn pressure_ends_a_run() {
 }
 
 const CARRY: &str = "PLUMB_DEFRAG_CARRY";
+/// Bytes in a second of the process that is killed; none for at once.
+const CARRY_RATE: &str = "PLUMB_DEFRAG_CARRY_RATE";
 
 /// Not a test by itself: the process that is killed.
 #[test]
@@ -263,7 +288,8 @@ fn carrier() {
     let Some(journal) = std::env::var_os(CARRY) else { return };
     let (mut journal, plans) = Journal::resume(journal.as_ref()).unwrap();
     // Slow enough to be met in the middle.
-    let limits = Limits { rate_bytes_per_s: Some(2 << 20), ..Limits::default() };
+    let rate = std::env::var(CARRY_RATE).map_or(Some(2 << 20), |rate| rate.parse().ok());
+    let limits = Limits { rate_bytes_per_s: rate, ..Limits::default() };
     run(&plans, limits, Some(&mut journal));
 }
 
@@ -312,7 +338,7 @@ fn killed_and_resumed(disk: &Disk, number: u64, dice: &mut Dice) -> (u64, u64) {
     let path = disk.fragmented(&format!("file-{number}"), number, (2 << 20) - 99, PIECE);
     let (before, map, plan) = (seen(&path), map_of(&path), plan_of(&path));
     let journal_path = disk.image().with_extension(format!("journal-{number}"));
-    drop(Journal::create(&journal_path, std::slice::from_ref(&plan)).unwrap());
+    drop(Journal::create(&journal_path, &origin(), std::slice::from_ref(&plan)).unwrap());
     let mut killed = 0;
     for _ in 0..2 {
         let mut child = Command::new(std::env::current_exe().unwrap())
@@ -357,4 +383,66 @@ fn f2fs_survives_kills() {
 #[test]
 fn btrfs_survives_kills() {
     survives_kills(System::Btrfs);
+}
+
+/// The state of a process, as proc_pid_stat(5) has it.
+fn state_of(process: u32) -> char {
+    let text = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    text.rsplit(") ").next().and_then(|rest| rest.chars().next()).unwrap_or('X')
+}
+
+/// Stopped from the terminal again and again (`SIGTSTP`, Ctrl-Z), a run never holds a lease meanwhile: whoever opens the file
+/// need not wait. It goes on when it is told to.
+#[test]
+fn a_stopped_run_keeps_nobody_waiting() {
+    if skipped(System::Ext4) {
+        return;
+    }
+    let mut disk = Disk::in_memory(System::Ext4);
+    let path = disk.fragmented("file", 1, 32 << 20, 4096);
+    let (before, plan) = (seen(&path), plan_of(&path));
+    let journal_path = disk.image().with_extension("journal");
+    drop(Journal::create(&journal_path, &origin(), std::slice::from_ref(&plan)).unwrap());
+    use std::os::unix::process::CommandExt;
+    let given = disk.written_bytes();
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["carrier", "--exact", "--nocapture"])
+        .env(CARRY, &journal_path)
+        .env(CARRY_RATE, "none")
+        .stdout(Stdio::null())
+        // A group of its own, whose parent could have it go on: only such ones stop.
+        .process_group(0)
+        .spawn()
+        .unwrap();
+    let signal = |signal: libc::c_int| {
+        // SAFETY: the call takes integers; the child is waited for below.
+        assert_eq!(unsafe { libc::kill(child.id() as libc::pid_t, signal) }, 0);
+    };
+    let (mut stops, mut dice, begun) = (0, Dice(9), Instant::now());
+    // Until it moves something: the journal's notes may come only at the end of so short a run.
+    while disk.bytes_given() == given && state_of(child.id()) != 'Z' && begun.elapsed() < Duration::from_secs(60) {
+        thread::sleep(Duration::from_micros(100));
+    }
+    while stops < 12 && state_of(child.id()) != 'Z' {
+        thread::sleep(Duration::from_micros(dice.below(9000)));
+        signal(libc::SIGTSTP);
+        let begun = Instant::now();
+        while !matches!(state_of(child.id()), 'T' | 'Z') && begun.elapsed() < Duration::from_secs(60) {
+            thread::sleep(Duration::from_millis(1));
+        }
+        if state_of(child.id()) == 'T' {
+            stops += 1;
+            let opened = fs::OpenOptions::new().write(true).custom_flags(libc::O_NONBLOCK).open(&path);
+            assert!(opened.is_ok(), "stop {stops}: {opened:?}");
+        }
+        signal(libc::SIGCONT);
+    }
+    assert!(child.wait().unwrap().success());
+    println!("stopped {stops} times");
+    assert!(stops > 0);
+    let (mut journal, plans) = Journal::resume(&journal_path).unwrap();
+    let report = run(&plans, Limits::default(), Some(&mut journal));
+    assert!(report.is_complete(), "{report}");
+    assert_eq!(seen(&path), before);
+    disk.check();
 }

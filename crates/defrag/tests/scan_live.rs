@@ -140,6 +140,7 @@ fn pictures_show_holes_and_moves() {
             block_bytes: 4096,
         },
         &map,
+        None,
         plumb_defrag::plan::Assumed::Bypass { window_bytes: 1 << 17 },
         &plumb_defrag::plan::PlanOptions::default(),
     );

@@ -7,6 +7,7 @@ use std::process::Command;
 
 use disk::{Disk, System, layout};
 use plumb_defrag::ByteRange;
+use plumb_defrag::extents::{Direction, RequestLimits, requests};
 use plumb_defrag::migrate::{FileMover, MoveOptions, Unlimited};
 use plumb_defrag::trace::TraceError;
 use plumb_defrag::verify::{Replay, VerifyError, replay};
@@ -70,6 +71,22 @@ fn as_predicted_on_btrfs() {
     as_predicted_on(System::Btrfs);
 }
 
+/// Also where the journal commits after each call, a file in pieces has as many requests as pieces. (Blocks that were freed
+/// are given away again after a commit: a file whose pieces are punched out and allocated again has pieces right before each
+/// other then.)
+#[test]
+fn a_layout_on_ext4_does_not_depend_on_commits() {
+    if disk::skipped(System::Ext4) {
+        return;
+    }
+    let disk = Disk::with(System::Ext4, 512 << 20, &[], "sync");
+    let path = disk.fragmented("pieces", 1, SIZE, PIECE);
+    let (map, limits) = (disk::map_of(&path), RequestLimits::default());
+    assert_eq!(map.piece_count(map.whole()), SIZE / PIECE);
+    let all: u64 = reads(SIZE / READ).into_iter().map(|read| requests(&map, read, &limits, Direction::Read)).sum();
+    assert_eq!(all, SIZE / PIECE, "{map:?}");
+}
+
 /// Blocks that lie right before the ones that they follow in the file, as files punched and refilled have them here and
 /// there: the kernel merges these too.
 #[test]
@@ -122,6 +139,76 @@ fn blocks_in_reverse_on_ext4_are_as_predicted() {
     assert_eq!(std::fs::read(&path).unwrap(), content);
 }
 
+/// The file's last block, filled in part, right before the one that it follows, at the end of a read of its own and of a longer one:
+/// it is transferred whole, and merged.
+#[test]
+fn a_last_block_in_part_on_ext4_is_as_predicted() {
+    if disk::skipped(System::Ext4) {
+        return;
+    }
+    const BLOCK: u64 = 4096;
+    let disk = Disk::new(System::Ext4);
+    let mut dice = disk::Dice(11);
+    let mut files = Vec::new();
+    let mut expected = 0;
+    for number in 0..6 {
+        let blocks = 3 + dice.below(13);
+        let size = (blocks - 1) * BLOCK + 1 + dice.below(BLOCK - 1);
+        let path = disk.path(&format!("file {number}"));
+        // In reverse, or each for itself but for the last two.
+        let place = |block: u64| match number % 2 {
+            0 => blocks - 1 - block,
+            _ if block == blocks - 1 => 2 * (blocks - 2) + 4,
+            _ if block == blocks - 2 => 2 * (blocks - 2) + 5,
+            _ => 2 * block,
+        };
+        let ranges = (0..blocks).map(|block| ByteRange { start: block * BLOCK, end: (block + 1) * BLOCK });
+        let places: Vec<_> = ranges.enumerate().map(|(block, range)| (range, place(block as u64) * BLOCK)).collect();
+        layout::arranged(&path, &dice.bytes((blocks * BLOCK) as usize), &places);
+        std::fs::File::options().write(true).open(&path).unwrap().set_len(size).unwrap();
+        expected += if number % 2 == 0 { 1 } else { blocks - 1 };
+        files.push(Replay { path, ranges: vec![ByteRange { start: 0, end: size }] });
+    }
+    match replay(&files, &mut |_| true) {
+        Err(VerifyError::Trace(error @ TraceError::Unavailable { .. })) => println!("skipped: {error}"),
+        verified => {
+            let verified = verified.unwrap();
+            assert!(verified.is_as_predicted() && verified.total().issued == expected, "{expected}\n{verified}");
+        }
+    }
+}
+
+/// Files of any length, written in pieces in turns: the last block lies wherever the file system put it.
+#[test]
+fn files_that_end_within_a_block_are_as_predicted() {
+    for system in System::ALL {
+        if disk::skipped(system) {
+            continue;
+        }
+        let disk = Disk::in_memory(system);
+        let mut dice = disk::Dice(5);
+        let files: Vec<Replay> = (0..12)
+            .map(|number| {
+                let size = 20_000 + dice.below(200_000);
+                let path = disk.fragmented(&format!("file {number}"), number, size, PIECE);
+                // The end written anew, so that it lies apart, here and there before what it follows.
+                let file = std::fs::File::options().write(true).open(&path).unwrap();
+                for at in [size - 1 - dice.below(4096), size - 1 - dice.below(16_384)] {
+                    let rest = (size - at).min(5000) as usize;
+                    std::os::unix::fs::FileExt::write_all_at(&file, &dice.bytes(rest), at).unwrap();
+                    file.sync_all().unwrap();
+                }
+                let reads = (0..size.div_ceil(READ)).map(|at| ByteRange { start: at * READ, end: (at + 1) * READ });
+                Replay { path, ranges: reads.chain([ByteRange { start: 0, end: size }]).collect() }
+            })
+            .collect();
+        match replay(&files, &mut |_| true) {
+            Err(VerifyError::Trace(error @ TraceError::Unavailable { .. })) => println!("skipped: {error}"),
+            verified => assert!(verified.as_ref().unwrap().is_as_predicted(), "{system:?}:\n{}", verified.unwrap()),
+        }
+    }
+}
+
 /// A stripe of 64 KiB ends where the file system knows nothing of it.
 #[test]
 fn what_is_striped_is_counted_and_not_compared() {
@@ -139,7 +226,7 @@ fn what_is_striped_is_counted_and_not_compared() {
         .to_vec();
     let place = folder.path().join("mnt");
     std::fs::create_dir(&place).unwrap();
-    disk::ran(Command::new("mkfs.btrfs").args(["-q", "-f", "-d", "raid0", "-m", "raid1"]).args(&loops));
+    disk::made(Command::new("mkfs.btrfs").args(["-q", "-f", "-d", "raid0", "-m", "raid1"]).args(&loops));
     disk::ran(Command::new("mount").arg(&loops[0]).arg(&place));
     let path = place.join("striped");
     std::fs::write(&path, disk::Dice(3).bytes(SIZE as usize)).unwrap();

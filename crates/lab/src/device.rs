@@ -22,8 +22,7 @@ pub struct Described {
 pub fn describe(device: &str, folder: &Path, changes: &[Override]) -> Result<Described, LabError> {
     let (file, text) = if device.ends_with(".toml") {
         let path = folder.join(device);
-        let text =
-            std::fs::read_to_string(&path).map_err(|source| ProfileError::Read { path: path.clone(), source })?;
+        let text = Profile::read_text(&path)?;
         (path.display().to_string(), text)
     } else {
         (format!("devices/{device}.toml"), builtin_text(device)?.to_owned())
@@ -38,7 +37,15 @@ pub fn describe(device: &str, folder: &Path, changes: &[Override]) -> Result<Des
     for change in changes {
         change.apply(&mut document)?;
     }
-    Ok(Described { profile: Profile::from_table(&file, &document)?, document })
+    // The file is sound, so what is wrong now is a change.
+    let profile = Profile::from_table(&file, &document).map_err(|error| match error {
+        ProfileError::Invalid { .. } | ProfileError::Several { .. } => {
+            let changes: Vec<String> = changes.iter().map(Override::pair).collect();
+            LabError::Unfit { message: format!("stack.device_set {} does not fit {error}", changes.join(", ")) }
+        }
+        other => other.into(),
+    })?;
+    Ok(Described { profile, document })
 }
 
 impl Described {

@@ -74,6 +74,11 @@ impl MetricError {
     pub(crate) fn new(name: &str) -> Self {
         Self { name: name.to_owned() }
     }
+
+    /// The name that means nothing.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
 }
 
 impl FromStr for Metric {
@@ -212,16 +217,13 @@ impl Metric {
     /// The metrics that apply to `runs`, most looked-at first.
     pub fn defaults(runs: &[RunResult]) -> Vec<Self> {
         let mut metrics = Vec::new();
-        for direction in ["read", "write", "trim", "reset", "finish", "sync"] {
-            let present = runs.iter().flat_map(|run| &run.jobs).flat_map(|job| &job.directions);
-            if present.into_iter().any(|part| part.direction == direction && part.ios > 0) {
-                let statistics: &[&str] = match direction {
-                    "sync" => &["mean_us", "p99_us"],
-                    "finish" => &["iops", "mean_us", "p50_us", "p99_us"],
-                    _ => &["iops", "mib_per_s", "mean_us", "p50_us", "p99_us", "p99.9_us"],
-                };
-                metrics.extend(statistics.iter().filter_map(|name| format!("{direction}.{name}").parse().ok()));
-            }
+        for direction in directions(runs) {
+            let statistics: &[&str] = match direction {
+                "sync" => &["mean_us", "p99_us"],
+                "finish" => &["iops", "mean_us", "p50_us", "p99_us"],
+                _ => &["iops", "mib_per_s", "mean_us", "p50_us", "p99_us", "p99.9_us"],
+            };
+            metrics.extend(statistics.iter().filter_map(|name| format!("{direction}.{name}").parse().ok()));
         }
         metrics
     }
@@ -297,6 +299,13 @@ impl Metric {
             }
         }
     }
+}
+
+/// The directions in which `runs` did I/O, most looked-at first.
+pub(crate) fn directions(runs: &[RunResult]) -> Vec<&'static str> {
+    let parts = || runs.iter().flat_map(|run| &run.jobs).flat_map(|job| &job.directions);
+    let did = |direction: &&str| parts().any(|part| part.direction == *direction && part.ios > 0);
+    ["read", "write", "trim", "reset", "finish", "sync"].into_iter().filter(did).collect()
 }
 
 /// A name in code as a reader would say it: `gc_moved` is `Gc moved`.

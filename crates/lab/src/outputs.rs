@@ -1,57 +1,97 @@
 //! What an experiment leaves in its results folder once its runs are done.
 
+use std::io::Write;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use ssd::command_log;
 
 use crate::commands::COMMANDS_MAX;
-use crate::metric::Metric;
 use crate::quantity::{Effect, Quantity, Values};
+use crate::remarks;
 use crate::report::{self, Comparison, Estimate};
-use crate::results::{ResultError, RunResult, Store, counters, latency, runs};
+use crate::results::{ResultError, RunResult, Store, Swept, Tables};
 use crate::run::{LabError, LinuxHostError, PlannedRun, WorkloadInput, commands_of_run, plan, simulate_recorded};
 use crate::spec::Experiment;
 use crate::summary::{self, PointSummary};
 
 /// Where the document after overrides is kept.
 const SPEC: &str = "spec.toml";
-/// What the experiment is called and where its relative paths start.
+/// What the experiment is called, where its relative paths start, and which
+/// program made the outputs: what may differ between machines.
 const ORIGIN: &str = "origin.json";
+/// What the outputs come to, and what they are.
+const SUMMARY: &str = "summary.json";
+/// The report.
+const REPORT: &str = "report.html";
 
 /// Spans that `--trace` keeps: about 20 000 requests of eight steps.
 const TRACE_SPANS: usize = 1 << 18;
+/// Runs of which each gets files of its own: fio's output and time series. Of
+/// larger sweeps `plumb report --each` writes them.
+pub const RUNS_WITH_FILES: usize = 300;
 
 /// What a finished experiment comes to.
-#[derive(Debug)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Finished {
+    /// How many runs there are.
+    pub runs: usize,
     /// The metrics printed.
-    pub metrics: Vec<Metric>,
+    pub metrics: Vec<String>,
     /// One row a point.
     pub points: Vec<PointSummary>,
     /// What one stream costs the other, where the spec asks; one estimate for
     /// each of `Effect::SHOWN`.
     pub interference: Vec<PointSummary>,
     /// Values derived from others.
-    pub derived: Vec<(Quantity, Option<Estimate>)>,
+    pub derived: Vec<(String, Option<Estimate>)>,
     /// Published values beside ours, in the units of their metrics' names.
     pub comparisons: Vec<Comparison>,
     /// The same as pages show them.
     pub shown_comparisons: Vec<Comparison>,
-    /// The report.
-    pub report: PathBuf,
-    /// All of it as JSON.
-    pub json: serde_json::Value,
+    /// What went wrong.
+    pub failures: Vec<Failed>,
+    /// What changes the meaning of the numbers: one line each.
+    pub remarks: Vec<String>,
+    /// What fio would have printed of the only run.
+    pub text: Option<String>,
+    /// fio's json+ output of the only run.
+    pub fio_json: Option<String>,
+}
+
+/// What went wrong in a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failed {
+    /// The point.
+    pub point: usize,
+    /// Which repeat.
+    pub repeat: u32,
+    /// One line.
+    pub text: String,
+}
+
+/// The outputs of a folder: what they were made of, what they are, and what
+/// they come to.
+#[derive(Serialize, Deserialize)]
+struct Summary {
+    made_of: String,
+    /// Names and hashes.
+    files: Vec<(String, String)>,
+    finished: Finished,
 }
 
 impl Finished {
     /// What `--json` prints: fio's json+ when the experiment is a single fio run.
-    pub fn json_text(&self, runs: &[RunResult]) -> String {
-        match runs {
-            [RunResult { fio_json: Some(fio), .. }] => fio.clone(),
-            _ => format!("{:#}", self.json),
-        }
+    pub fn json_text(&self, experiment: &Experiment) -> String {
+        self.fio_json.clone().unwrap_or_else(|| format!("{:#}", self.json(experiment)))
+    }
+
+    /// All of it as JSON.
+    pub fn json(&self, experiment: &Experiment) -> serde_json::Value {
+        json_of(experiment, self)
     }
 
     /// How many published values are further away than the spec allows.
@@ -60,47 +100,64 @@ impl Finished {
     }
 }
 
+/// The report of a folder.
+pub fn report_path(store: &Store) -> PathBuf {
+    store.folder().join(REPORT)
+}
+
 /// Keeps the spec, so that reports and merges need nothing but the folder.
 pub fn write_spec(store: &Store, experiment: &Experiment) -> Result<(), ResultError> {
     let text = toml::to_string(&experiment.document).unwrap_or_default();
-    store.write(SPEC, text.as_bytes())?;
+    // A resume of what is done writes nothing.
+    if store.read_text(SPEC).ok().as_ref() != Some(&text) {
+        store.write(SPEC, text.as_bytes())?;
+    }
     let folder = std::path::absolute(&experiment.folder).unwrap_or_else(|_| experiment.folder.clone());
-    let origin = json!({ "name": experiment.name, "folder": folder });
-    store.write(ORIGIN, origin.to_string().as_bytes()).map(drop)
+    let mut origin = read_origin(store).unwrap_or_else(|_| json!({}));
+    let known = origin.clone();
+    origin["name"] = json!(experiment.name);
+    origin["folder"] = json!(folder);
+    if origin != known { store.write(ORIGIN, origin.to_string().as_bytes()).map(drop) } else { Ok(()) }
 }
 
-/// The experiment of a folder and all of its runs, in order; an error names
-/// the command that does the missing ones.
-pub fn read(store: &Store) -> Result<(Experiment, Vec<RunResult>), LabError> {
+fn read_origin(store: &Store) -> Result<serde_json::Value, ResultError> {
+    let damaged = |message: String| ResultError::Damaged { path: store.folder().join(ORIGIN), message };
+    let origin: serde_json::Value =
+        serde_json::from_str(&store.read_text(ORIGIN)?).map_err(|error| damaged(error.to_string()))?;
+    if origin.is_object() { Ok(origin) } else { Err(damaged("it is no object".to_owned())) }
+}
+
+/// Which program this is: another one may write other outputs of the same
+/// runs. Cheap, and only ever compared on one machine.
+fn program() -> String {
+    let file = std::env::current_exe().and_then(std::fs::metadata);
+    let changed = file.as_ref().ok().and_then(|file| file.modified().ok());
+    format!("{:?} {:?}", file.map(|file| file.len()).ok(), changed)
+}
+
+/// The experiment of a folder and its runs, all of them finished; an error
+/// names the command that does the missing ones.
+pub fn read(store: &Store) -> Result<(Experiment, Vec<PlannedRun>), LabError> {
     let experiment = read_experiment(store)?;
     let planned = plan(&experiment)?;
-    let mut found = Vec::with_capacity(planned.len());
-    let mut missing = Vec::new();
-    for run in &planned {
-        match run.kept(store)? {
-            Some(result) => found.push(result),
-            None => missing.push(run.point.index),
-        }
-    }
-    if !missing.is_empty() {
-        missing.dedup();
+    let mut missing: Vec<usize> =
+        planned.iter().filter(|run| !store.contains(&run.key)).map(|run| run.point.index).collect();
+    let count = missing.len();
+    missing.dedup();
+    if let Some(first) = missing.first() {
         return Err(LabError::Unfit {
             message: format!(
-                "{} of {} runs are missing in {} (first: point {}); run the missing shards, or the spec again with --out, and merge then",
-                planned.len() - found.len(),
+                "{count} of {} runs are missing in {} (first: point {first}); run the missing shards, or the spec again with --out, and merge then",
                 planned.len(),
                 store.folder().display(),
-                missing[0]
             ),
         });
     }
-    Ok((experiment, found))
+    Ok((experiment, planned))
 }
 
-fn read_experiment(store: &Store) -> Result<Experiment, LabError> {
-    let damaged = |name: &str, message: String| ResultError::Damaged { path: store.folder().join(name), message };
-    let origin: serde_json::Value =
-        serde_json::from_str(&store.read_text(ORIGIN)?).map_err(|error| damaged(ORIGIN, error.to_string()))?;
+pub(crate) fn read_experiment(store: &Store) -> Result<Experiment, LabError> {
+    let origin = read_origin(store)?;
     let text = |key: &str| origin[key].as_str().unwrap_or_default().to_owned();
     let spec = store.read_text(SPEC)?;
     let path = store.folder().join(SPEC).display().to_string();
@@ -127,56 +184,166 @@ pub fn merge(shards: &[Store], out: &Store) -> Result<(), LabError> {
     let Some((experiment, _)) = first else { return Ok(()) };
     for run in plan(&experiment)? {
         for shard in shards {
-            if let Some(result) = shard.get(&run.key)? {
-                out.put(&result)?;
+            if out.adopt(&run.key, shard)? {
                 break;
             }
         }
     }
-    Ok(())
+    Ok(out.sync()?)
 }
 
-/// Writes tables, fio files and the report.
-pub fn write_all(store: &Store, experiment: &Experiment, results: &[RunResult]) -> Result<Finished, LabError> {
-    let hash = experiment.hash();
-    let table = runs(&hash, results);
-    store.write_csv("runs.csv", &table)?;
-    store.write_parquet("runs.parquet", &table)?;
-    store.write_parquet("latency.parquet", &latency(&hash, results))?;
-    let counters = counters(&hash, results);
-    store.write_csv("counters.csv", &counters)?;
-    store.write_parquet("counters.parquet", &counters)?;
-    for run in results {
-        if let Some(fio) = &run.fio_json {
-            store.write(&format!("fio/point{}-repeat{}.json", run.point, run.repeat), fio.as_bytes())?;
-        }
+/// Puts the finished runs of `planned` into one file.
+pub fn settle(store: &Store, planned: &[PlannedRun]) -> Result<(), ResultError> {
+    store.settle(&planned.iter().map(|run| run.key.as_str()).collect::<Vec<_>>())
+}
+
+/// The outputs of finished runs: those of the folder where they are whole and
+/// made of the same runs by this program, else written.
+pub fn finish(store: &Store, experiment: &Experiment, planned: &[PlannedRun]) -> Result<Finished, LabError> {
+    settle(store, planned)?;
+    let kept = || {
+        let summary: Summary = serde_json::from_str(&store.read_text(SUMMARY).ok()?).ok()?;
+        let same_program = read_origin(store).ok()?["program"] == program();
+        let whole = summary.files.iter().all(|(name, hash)| store.is_output(name, hash));
+        (same_program && whole && summary.made_of == made_of(experiment, planned)).then_some(summary.finished)
+    };
+    kept().map_or_else(|| write_all(store, experiment, planned, planned.len() <= RUNS_WITH_FILES), Ok)
+}
+
+/// Writes a page of some points of a sweep that is too large for one page.
+pub fn write_points(
+    store: &Store,
+    experiment: &Experiment,
+    planned: &[PlannedRun],
+    points: Range<usize>,
+) -> Result<PathBuf, LabError> {
+    let all = experiment.points();
+    let some = all.get(points.clone()).filter(|some| (1..=report::PICTURED_POINTS).contains(&some.len()));
+    let Some(some) = some else {
+        let message = format!(
+            "there are points 1 to {}, of which one page draws {} at most; name a range of them, such as 100-120",
+            all.len(),
+            report::PICTURED_POINTS
+        );
+        return Err(LabError::Unfit { message });
+    };
+    let mut results = Vec::new();
+    for run in planned.iter().filter(|run| points.contains(&run.point.index)) {
+        results.extend(run.kept(store)?.map(|run| run.for_report(true, true)));
     }
-    let metrics = summary::metrics(experiment, results)?;
-    let all = experiment.points()?;
-    let values = Values::new(experiment, &all, results);
+    let finished = Finished { failures: failures(&results), remarks: remarks::of(&results), ..Finished::default() };
+    let mut data = crate::fill::report_data(experiment, some, &results, &finished, points.clone())?;
+    (data.plots, data.heat_maps) = (Vec::new(), Vec::new());
+    data.title = format!("{}: points {} to {}", data.title, points.start + 1, points.end);
+    data.points_before = points.start;
+    let name = format!("report-points-{}-{}.html", points.start + 1, points.end);
+    Ok(store.write(&name, report::render(&data).as_bytes())?)
+}
+
+/// Identifies what outputs are made of.
+fn made_of(experiment: &Experiment, planned: &[PlannedRun]) -> String {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(experiment.hash().as_bytes());
+    for run in planned {
+        hasher.update(run.key.as_bytes());
+    }
+    hasher.finalize().to_hex()[..32].to_owned()
+}
+
+/// Writes tables and report; `each` says whether each run gets its files, too.
+pub fn write_all(
+    store: &Store,
+    experiment: &Experiment,
+    planned: &[PlannedRun],
+    each: bool,
+) -> Result<Finished, LabError> {
+    settle(store, planned)?;
+    let (results, mut files, only) = write_tables(store, experiment, planned, each)?;
+    let metrics = summary::metrics(experiment, &results)?;
+    let all = experiment.points();
+    let values = Values::new(experiment, all, &results);
     let comparisons = summary::comparisons(experiment, values)?;
-    let mut finished = Finished {
-        points: summary::points(results, &metrics),
-        metrics,
+    let derived = summary::derived(experiment, values)?;
+    let (text, fio_json) = only.map_or((None, None), |only| (Some(only.text), only.fio_json));
+    let finished = Finished {
+        runs: results.len(),
+        points: summary::points(&results, &metrics),
+        metrics: metrics.iter().map(ToString::to_string).collect(),
         interference: summary::interference(experiment, values),
-        derived: summary::derived(experiment, values)?,
+        derived: derived.iter().map(|(quantity, value)| (quantity.to_string(), *value)).collect(),
         shown_comparisons: crate::fill::in_base_units(&comparisons, &experiment.spec)?,
         comparisons,
-        report: PathBuf::new(),
-        json: serde_json::Value::Null,
+        failures: failures(&results),
+        remarks: remarks::of(&results),
+        text,
+        fio_json,
     };
-    let data = crate::fill::report_data(experiment, &all, results, &finished)?;
-    finished.report = store.write("report.html", report::render(&data).as_bytes())?;
-    finished.json = json_of(experiment, results, &finished);
-    Ok(finished)
+    let data = crate::fill::report_data(experiment, all, &results, &finished, 0..report::PICTURED_POINTS)?;
+    let pages = report::pages(&data);
+    files.push(store.write_output(REPORT, pages.page.as_bytes())?);
+    for (name, text) in &pages.beside {
+        files.push(store.write_output(name, text.as_bytes())?);
+    }
+    let mut origin = read_origin(store)?;
+    if origin["program"] != program() {
+        origin["program"] = json!(program());
+        store.write(ORIGIN, origin.to_string().as_bytes())?;
+    }
+    let summary = Summary { made_of: made_of(experiment, planned), files, finished };
+    // Plain structs with text keys: there is nothing in them that JSON cannot hold.
+    store.write(SUMMARY, &serde_json::to_vec(&summary).unwrap_or_default())?;
+    Ok(summary.finished)
 }
 
-fn json_of(experiment: &Experiment, results: &[RunResult], finished: &Finished) -> serde_json::Value {
+/// What went wrong in the runs, in their order.
+pub fn failures(runs: &[RunResult]) -> Vec<Failed> {
+    let of = |run: &RunResult| {
+        let (point, repeat) = (run.point, run.repeat);
+        run.failures.iter().map(move |text| Failed { point, repeat, text: text.clone() }).collect::<Vec<_>>()
+    };
+    runs.iter().flat_map(of).collect()
+}
+
+/// Writes the tables from the runs, one after the other. What is returned of
+/// them is what reports need; and the only run whole, where there is one.
+#[allow(clippy::type_complexity)]
+fn write_tables(
+    store: &Store,
+    experiment: &Experiment,
+    planned: &[PlannedRun],
+    each: bool,
+) -> Result<(Vec<RunResult>, Vec<(String, String)>, Option<RunResult>), LabError> {
+    let texts: Vec<_> = planned.iter().map(|run| crate::quantity::texts(&run.point)).collect();
+    let swept = Swept::of(texts.iter().map(Vec::as_slice));
+    let mut tables = Tables::create(store.folder(), &experiment.hash(), &swept, each)?;
+    let mut results = Vec::with_capacity(planned.len());
+    let (mut files, mut only) = (Vec::new(), None);
+    for run in planned {
+        let Some(result) = run.kept(store)? else { continue };
+        tables.add(&result)?;
+        if each {
+            files.extend(store.write_fio(&result)?);
+        }
+        if planned.len() == 1 {
+            only = Some(result.clone());
+        }
+        let (first, pictured) = (results.is_empty(), run.point.index < report::PICTURED_POINTS);
+        results.push(result.for_report(first, pictured));
+    }
+    files.extend(tables.finish()?);
+    Ok((results, files, only))
+}
+
+fn json_of(experiment: &Experiment, finished: &Finished) -> serde_json::Value {
+    let swept = Swept::of(finished.points.iter().map(|row| row.parameters.as_slice()));
+    let parameter = |(key, value): &(String, String)| {
+        let known = swept.iter().find(|swept| swept.key() == key);
+        (key.clone(), known.map_or_else(|| json!(value), |swept| swept.json(value)))
+    };
     let rows = |rows: &[PointSummary], names: &[String]| -> Vec<serde_json::Value> {
         rows.iter()
             .map(|row| {
-                let parameters: serde_json::Map<_, _> =
-                    row.parameters.iter().map(|(key, value)| (key.clone(), json!(value))).collect();
+                let parameters: serde_json::Map<_, _> = row.parameters.iter().map(parameter).collect();
                 let values: serde_json::Map<_, _> = names
                     .iter()
                     .zip(&row.estimates)
@@ -186,16 +353,16 @@ fn json_of(experiment: &Experiment, results: &[RunResult], finished: &Finished) 
             })
             .collect()
     };
-    let metrics: Vec<String> = finished.metrics.iter().map(ToString::to_string).collect();
-    let failures: Vec<_> = results.iter().flat_map(|run| &run.failures).collect();
+    let failures: Vec<_> = finished.failures.iter().map(|failure| &failure.text).collect();
     let mut whole = json!({
         "experiment": experiment.name,
         "title": experiment.spec.title,
         "hash": experiment.hash(),
         "version": env!("CARGO_PKG_VERSION"),
-        "points": rows(&finished.points, &metrics),
+        "points": rows(&finished.points, &finished.metrics),
         "published": finished.comparisons,
         "failures": failures,
+        "remarks": finished.remarks,
     });
     if !finished.interference.is_empty() {
         let names: Vec<String> =
@@ -204,7 +371,7 @@ fn json_of(experiment: &Experiment, results: &[RunResult], finished: &Finished) 
     }
     if !finished.derived.is_empty() {
         let values: serde_json::Map<_, _> =
-            finished.derived.iter().map(|(name, value)| (name.to_string(), json!(value))).collect();
+            finished.derived.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
         whole["derived"] = values.into();
     }
     whole
@@ -220,9 +387,14 @@ pub fn write_command_log(store: &Store, planned: &[PlannedRun]) -> Result<(), La
     }
     store.write("commands.tsv", text.as_bytes())?;
     if left_out > 0 {
-        eprintln!("note: the log holds the first {} commands; {left_out} later ones were left out", records.len());
+        note(format_args!("the log holds the first {} commands; {left_out} later ones were left out", records.len()));
     }
     Ok(())
+}
+
+/// Says something on standard error; where that is gone, nobody is there to be told.
+fn note(text: std::fmt::Arguments<'_>) {
+    let _ = std::io::stderr().write_all(format!("note: {text}\n").as_bytes());
 }
 
 /// Runs the plan's first run once more with a recorder and keeps its spans.
@@ -241,7 +413,7 @@ pub fn write_trace(store: &Store, planned: &[PlannedRun]) -> Result<(), LabError
     trace::write_perfetto(&spans, &mut perfetto).map_err(|source| fail("trace.perfetto", source))?;
     store.write("trace.perfetto", &perfetto)?;
     if dropped > 0 {
-        eprintln!("note: the trace holds the first {} spans; {dropped} later ones were left out", spans.len());
+        note(format_args!("the trace holds the first {} spans; {dropped} later ones were left out", spans.len()));
     }
     Ok(())
 }

@@ -2,6 +2,7 @@
 //! made of several points.
 
 use std::fmt;
+use std::sync::Arc;
 
 use units::ByteSize;
 
@@ -10,7 +11,7 @@ use crate::metric::{Metric, MetricError, Work};
 use crate::report::{Estimate, Unit};
 use crate::results::{DirectionResult, RunResult};
 use crate::spec::{Derived, Experiment, Form, Interference, Point, Spec, SpecError, short_key, value_text};
-use crate::summary::over_repeats;
+use crate::summary::{over_repeats, repeats_of};
 
 /// A value that a spec can name.
 #[derive(Clone, Debug, PartialEq)]
@@ -217,14 +218,31 @@ impl Quantity {
 #[derive(Clone, Copy)]
 pub struct Values<'a> {
     experiment: &'a Experiment,
-    points: &'a [Point],
+    points: &'a [Arc<Point>],
     runs: &'a [RunResult],
 }
 
 impl<'a> Values<'a> {
-    /// Of `points` of `experiment` and their `runs`.
-    pub fn new(experiment: &'a Experiment, points: &'a [Point], runs: &'a [RunResult]) -> Self {
+    /// Of `points` of `experiment` and their `runs`, both in the sweep's order.
+    pub fn new(experiment: &'a Experiment, points: &'a [Arc<Point>], runs: &'a [RunResult]) -> Self {
         Self { experiment, points, runs }
+    }
+
+    /// The runs.
+    pub(crate) fn runs(&self) -> &'a [RunResult] {
+        self.runs
+    }
+
+    /// The values of a swept key as text, each once, in the sweep's order.
+    pub(crate) fn names(&self, key: &str) -> Vec<String> {
+        let mut names: Vec<String> = Vec::new();
+        for value in self.points.iter().flat_map(|point| &point.parameters).filter(|(swept, _)| swept == key) {
+            let name = value_text(&value.1);
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        names
     }
 
     /// The quantity everywhere, in the sweep's order.
@@ -239,11 +257,21 @@ impl<'a> Values<'a> {
 
     /// The quantity at the places that `at` names.
     pub fn at(&self, quantity: &Quantity, at: &toml::Table) -> Vec<Place> {
+        if let Quantity::Metric(metric) = quantity {
+            let here = |point: &&Arc<Point>| {
+                let is_at = |(key, value): (&String, &toml::Value)| {
+                    let swept = point.parameters.iter().find(|(swept, _)| swept == key);
+                    swept.is_some_and(|(_, swept)| value_text(swept) == value_text(value))
+                };
+                at.iter().all(is_at)
+            };
+            return self.points.iter().filter(here).map(|point| self.metric(metric, point)).collect();
+        }
         self.of(quantity).into_iter().filter(|place| place.is_at(at)).collect()
     }
 
     fn metric(&self, metric: &Metric, point: &Point) -> Place {
-        let values = self.runs.iter().filter(|run| run.point == point.index).filter_map(|run| metric.value(run));
+        let values = repeats_of(self.runs, point.index).iter().filter_map(|run| metric.value(run));
         Place { parameters: texts(point), estimate: over_repeats(values) }
     }
 
@@ -311,14 +339,15 @@ impl<'a> Values<'a> {
     /// The point like `point` where the interferer is absent.
     fn reference(&self, point: &Point, section: &Interference) -> Option<&Point> {
         let wanted = |key: &String, value| section.without.get(key).map_or_else(|| value_text(value), value_text);
-        self.points.iter().find(|other| {
+        let is_reference = |other: &&Arc<Point>| {
             let mut pairs = other.parameters.iter().zip(&point.parameters);
             pairs.all(|((_, here), (key, there))| value_text(here) == wanted(key, there))
-        })
+        };
+        self.points.iter().find(is_reference).map(Arc::as_ref)
     }
 
     fn run(&self, point: &Point, repeat: u32) -> Option<&RunResult> {
-        self.runs.iter().find(|run| run.point == point.index && run.repeat == repeat)
+        repeats_of(self.runs, point.index).iter().find(|run| run.repeat == repeat)
     }
 }
 
@@ -344,7 +373,7 @@ pub(crate) fn texts(point: &Point) -> Parameters {
 
 /// Whether every name in the spec means something, and every cell of a map and
 /// side of a derived value is one value.
-pub(crate) fn check(experiment: &Experiment, points: &[Point]) -> Result<(), crate::LabError> {
+pub(crate) fn check(experiment: &Experiment, points: &[Arc<Point>]) -> Result<(), crate::LabError> {
     let spec = &experiment.spec;
     let values = Values::new(experiment, points, &[]);
     for name in &spec.metrics {

@@ -1,5 +1,7 @@
 //! Points over their repeats, and published values beside ours.
 
+use serde::{Deserialize, Serialize};
+
 use crate::metric::{Metric, MetricError};
 use crate::quantity::{Effect, Place, Quantity, Values};
 use crate::report::{Comparison, Estimate, Unit};
@@ -7,7 +9,7 @@ use crate::results::RunResult;
 use crate::spec::{Derived, Experiment};
 
 /// A point with its estimates, in the order of the metrics asked for.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PointSummary {
     /// Swept keys and values.
     pub parameters: Vec<(String, String)>,
@@ -23,22 +25,24 @@ pub fn metrics(experiment: &Experiment, runs: &[RunResult]) -> Result<Vec<Metric
     experiment.spec.metrics.iter().map(|name| name.parse()).collect()
 }
 
-/// One summary a point that has runs, in the sweep's order.
+/// One summary a point that has runs, which are in the sweep's order.
 pub fn points(runs: &[RunResult], metrics: &[Metric]) -> Vec<PointSummary> {
-    let mut order: Vec<usize> = runs.iter().map(|run| run.point).collect();
-    order.dedup();
-    order
-        .into_iter()
-        .filter_map(|point| {
-            let repeats: Vec<_> = runs.iter().filter(|run| run.point == point).collect();
-            let parameters = repeats.first()?.parameters.clone();
-            let estimates = metrics.iter().map(|metric| estimate(metric, &repeats)).collect();
-            Some(PointSummary { parameters, estimates })
+    runs.chunk_by(|one, other| one.point == other.point)
+        .map(|repeats| {
+            let estimates = metrics.iter().map(|metric| estimate(metric, repeats)).collect();
+            PointSummary { parameters: repeats[0].parameters.clone(), estimates }
         })
         .collect()
 }
 
-fn estimate(metric: &Metric, repeats: &[&RunResult]) -> Option<Estimate> {
+/// The runs of a point among `runs`, which are in the sweep's order.
+pub(crate) fn repeats_of(runs: &[RunResult], point: usize) -> &[RunResult] {
+    let from = runs.partition_point(|run| run.point < point);
+    let count = runs[from..].partition_point(|run| run.point == point);
+    &runs[from..from + count]
+}
+
+fn estimate(metric: &Metric, repeats: &[RunResult]) -> Option<Estimate> {
     over_repeats(repeats.iter().filter_map(|run| metric.value(run)))
 }
 

@@ -48,13 +48,56 @@ fn every_experiment_can_be_planned() {
         let spec = &experiment.spec;
         assert!(spec.description.len() > 60, "{}: what does it ask?", path.display());
         assert!(spec.published.iter().all(|row| !row.source.is_empty()), "{}", path.display());
-        let points = experiment.points().unwrap();
-        let values = Values::new(&experiment, &points, &[]);
+        let points = experiment.points();
+        let values = Values::new(&experiment, points, &[]);
         for row in &spec.published {
             let places = values.at(&Quantity::parse(&row.metric, spec).unwrap(), &row.at);
             assert_eq!(places.len(), 1, "{}: {} stands for no single point", path.display(), row.source);
         }
     }
+}
+
+/// What a replay of `trace` on a disk remarks at `speed`.
+fn remarked(trace: &Path, speed: f64) -> Vec<String> {
+    let text = format!(
+        "title = 't'\nstack.device = 'hdd-7200-1tb'\nworkload.trace = {trace:?}\nworkload.replay.speed = {speed:?}\n"
+    );
+    let experiment = Experiment::parse("t", "t.toml", &text, Path::new(""), &[]).unwrap();
+    let (result, _, _) = plumb_lab::commands_of_run(&plan(&experiment).unwrap()[0], 0).unwrap();
+    result.remarks
+}
+
+#[test]
+fn a_replay_that_falls_behind_says_so_and_one_that_catches_up_does_not() {
+    let web_0 = root().join("traces/web_0.csv").canonicalize().unwrap();
+    // The disk serves some 800 requests a second; the trace has 4.1 at its own speed.
+    for speed in [2.0, 100.0] {
+        assert_eq!(remarked(&web_0, speed), Vec::<String>::new(), "{speed}");
+    }
+    for speed in [400.0, 4000.0] {
+        let said = remarked(&web_0, speed);
+        assert!(said.len() == 1 && said[0].contains("fell behind") && said[0].contains("outstanding"), "{said:?}");
+    }
+    // A burst, in the middle or at the end, is no device that is too slow for the trace.
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("burst.csv");
+    for burst_at in [500u64, 1000] {
+        // MSR: timestamps of 100 ns; a request each 20 ms, and 200 at once.
+        let line = |index: u64, at: u64| {
+            format!("{},d,0,Read,{},4096,0\n", at * 200_000, (index * 7919 % 100_000) * 4096 * 64)
+        };
+        let quiet = (0..1000).map(|index| line(index, index));
+        let burst = (1000..1200).map(|index| line(index, burst_at));
+        let mut lines: Vec<(u64, String)> = (0..1000).zip(quiet).chain((0..200).map(|_| burst_at).zip(burst)).collect();
+        lines.sort_by_key(|(at, _)| *at);
+        std::fs::write(&path, lines.into_iter().map(|(_, line)| line).collect::<String>()).unwrap();
+        assert_eq!(remarked(&path, 1.0), Vec::<String>::new(), "{burst_at}");
+    }
+    // The same rate as the burst's from start to end.
+    let steady = (0..2000u64)
+        .map(|index| format!("{},d,0,Read,{},4096,0\n", index * 5_000, (index * 7919 % 100_000) * 4096 * 64));
+    std::fs::write(&path, steady.collect::<String>()).unwrap();
+    assert!(remarked(&path, 1.0).iter().any(|text| text.contains("fell behind")));
 }
 
 /// Z and the cost of one operation of each design, from the shipped spec with
@@ -81,8 +124,8 @@ fn effects(designs: &[&str], interferer: &str) -> Vec<(f64, f64)> {
         "{:?}",
         runs.iter().map(|run| &run.failures).collect::<Vec<_>>()
     );
-    let points = experiment.points().unwrap();
-    let values = Values::new(&experiment, &points, &runs);
+    let points = experiment.points();
+    let values = Values::new(&experiment, points, &runs);
     let all = |effect| values.of(&Quantity::Interference(effect));
     let (z, stall) = (all(Effect::Z), all(Effect::Stall));
     z.iter().zip(&stall).map(|(z, stall)| (z.estimate.unwrap().value, stall.estimate.unwrap().value)).collect()

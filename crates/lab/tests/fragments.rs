@@ -23,8 +23,8 @@ fn values_of(experiment: &Experiment, names: &[&str]) -> Vec<Vec<(String, Option
     }
     let runs = finished(&planned, &store, Shard::WHOLE).unwrap();
     assert!(runs.iter().all(|run| run.failures.is_empty()), "{:?}", runs[0].failures);
-    let points = experiment.points().unwrap();
-    let values = Values::new(experiment, &points, &runs);
+    let points = experiment.points();
+    let values = Values::new(experiment, points, &runs);
     let of = |name: &&str| {
         let places = values.of(&Quantity::parse(name, &experiment.spec).unwrap());
         places.iter().map(|place| (place.label(), place.estimate.map(|estimate| estimate.value))).collect()

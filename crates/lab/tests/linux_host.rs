@@ -56,7 +56,7 @@ fn keys_tell_hosts_apart() {
     let key = |changes: &[&str]| {
         let changes: Vec<Override> = changes.iter().map(|change| change.parse().unwrap()).collect();
         let experiment = Experiment::parse("t", "t.toml", SPEC, Path::new(""), &changes).unwrap();
-        experiment.points().unwrap()[0].key(1, "inputs")
+        experiment.points()[0].key(1, "inputs")
     };
     assert_ne!(key(&[]), key(&["stack.host=model"]));
     assert_ne!(key(&[]), key(&["stack.filesystem=ext4"]));

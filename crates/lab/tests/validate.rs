@@ -235,6 +235,8 @@ fn every_kind_of_row_is_simulated() {
     let options = roxmltree::ParsingOptions { allow_dtd: true, ..Default::default() };
     assert!(roxmltree::Document::parse_with_options(&html, options).is_ok(), "the page is well-formed");
     assert!(html.contains("levitate") && html.contains("Finish by occupancy: mean latency"));
+    // What the user measured is nobody's publication.
+    assert!(html.contains("<i></i>measured</span>") && !html.contains("<i></i>published</span>"));
     let kept = errors_table(&verdict);
     assert!(kept.rows.len() > 20 && kept.columns.len() == 11);
 }
@@ -287,4 +289,90 @@ proptest! {
             Err(error) => prop_assert!(error.to_string().starts_with("some.csv"), "{}", error),
         }
     }
+}
+
+const SOFTWARE: &str = "victim,interferer,victim_load_kind,victim_load,interferer_rate_pct,victim_bs_kib,engine,io_scheduler,block_layer,epoch_interval_ms,command_tokens,victim_iops,victim_lat_p95_us,interferer_ops_per_s
+write,reset,jobs,4,0,16,io_uring,mq-deadline,,,,5000,725,
+write,reset,jobs,4,100,16,io_uring,mq-deadline,,,,5000,725,10
+write,reset,jobs,4,100,16,io_uring,zinc,,64,20000,5000,725,10
+write,reset,jobs,4,100,16,,zinc,,64,20000,5000,725,10
+write,reset,jobs,4,100,16,io_uring_cmd,none,,,,5000,725,10
+write,reset,jobs,4,0,16,,,yes,,,5000,725,
+write,reset,jobs,4,100,16,io_uring_cmd,zinc,,,,5000,725,10
+write,reset,jobs,4,100,16,libaio,,,,,5000,725,10
+write,reset,jobs,4,100,16,,bfq,,,,5000,725,10
+write,reset,jobs,4,100,16,spdk,,yes,,,5000,725,10
+write,reset,jobs,4,100,16,io_uring,zinc,,0,,5000,725,10
+";
+
+/// A row that names a scheduler or an engine is simulated with it, or says why not.
+#[test]
+fn software_that_a_row_names_is_there() {
+    let table = table(SOFTWARE);
+    let verdict = judged(std::slice::from_ref(&table));
+    let at = |row: usize, figure| modelled(&verdict, 0, row, figure);
+    // ZINC holds resets back, which mq-deadline and passthrough do not.
+    let resets = [1, 2, 3, 4].map(|row| at(row, Figure::InterfererPerS));
+    assert!(resets[1] < resets[0] / 2.0 && resets[2] == resets[1] && resets[3] > resets[1] * 2.0, "{resets:?}");
+    assert!(at(2, Figure::Iops) > at(1, Figure::Iops));
+    near(at(5, Figure::Iops), at(0, Figure::Iops), 0.02);
+    let reasons: Vec<&str> = verdict.tables[0].rows.iter().filter_map(|row| row.not_simulated.as_deref()).collect();
+    for (reason, words) in
+        reasons.iter().zip(["passes every scheduler by", "`libaio`", "`bfq`", "block layer by", "0 ms"])
+    {
+        assert!(reason.contains(words), "{reason}");
+    }
+    assert_eq!(reasons.len(), 5);
+    let label = &table.rows[2].label;
+    assert!(label.ends_with(", io_uring, zinc epoch 64ms tokens 20000"), "{label}");
+}
+
+const LOADS: &str = "victim,interferer,victim_load_kind,victim_load,interferer_rate_pct,victim_bs_kib,softfinish_chunk_kib,victim_iops,victim_lat_p95_us,interferer_ops_per_s
+write,reset,concurrent_resets,3,100,16,,2500,725,10
+reset,write,reset_threads,3,100,16,,100,9000,1
+reset,write,concurrent_resets,2,0,16,,100,9000,
+reset,read,queue_depth,0,100,16,,100,9000,
+reset,append,append_queue_depth,2,100,16,,100,9000,1
+write,softfinish,jobs,2,100,16,256,2500,725,1
+softfinish,none,jobs,1,0,16,128,3,300000,
+finish,softfinish,jobs,1,50,16,128,3,300000,1
+write,reset,finish_threads,2,100,16,,2500,725,10
+write,reset,moons,2,100,16,,2500,725,10
+";
+
+/// Loads of several resets at once, management as the victim, and finishes by writes.
+#[test]
+fn every_kind_of_load_is_simulated() {
+    let table = table(LOADS);
+    let contest = |row: usize| match &table.rows[row].case {
+        Ok(Case::Contest(contest)) => *contest,
+        other => panic!("{other:?}"),
+    };
+    let threads = |row: usize| (contest(row).victim.threads, contest(row).interferer.map(|stream| stream.threads));
+    assert_eq!([0, 1, 2, 3, 4].map(threads), [(1, Some(3)), (3, Some(1)), (2, None), (1, None), (1, Some(1))]);
+    assert_eq!(contest(4).interferer.unwrap().queue_depth, 2);
+    assert_eq!(contest(5).interferer.unwrap().padding_bytes, Some(256 << 10));
+    let verdict = judged(std::slice::from_ref(&table));
+    for row in 0..8 {
+        assert!(modelled(&verdict, 0, row, Figure::Iops) > 0.0);
+    }
+    // A zone of 3 MiB in writes of 128 KiB, one after another: behind the first block of 4 KiB each touches nine
+    // pages, so one of the four dies programs three times, 2.1 ms; a transfer, and the rest after it.
+    let softfinishes_per_s = modelled(&verdict, 0, 6, Figure::Iops);
+    near(softfinishes_per_s, 1.0 / (24.0 * 2.175e-3), 0.05);
+    let reasons: Vec<&str> = verdict.tables[0].rows.iter().filter_map(|row| row.not_simulated.as_deref()).collect();
+    assert_eq!(reasons.len(), 2);
+    assert!(reasons[0].contains("neither stream does finish") && reasons[1].contains("`moons`"), "{reasons:?}");
+}
+
+/// What an interferer was limited to follows from the rows in which it kept up.
+#[test]
+fn limits_that_no_table_tells_follow_from_the_rows() {
+    let rows = "victim,interferer,victim_load_kind,victim_load,interferer_rate_pct,victim_bs_kib,victim_iops,victim_lat_p95_us,interferer_ops_per_s
+read,append,queue_depth,1,10,16,10000,85,120
+read,append,queue_depth,1,50,16,10000,85,600
+";
+    let verdict = judged(&[table(rows)]);
+    near(modelled(&verdict, 0, 0, Figure::InterfererPerS), 120.0, 0.05);
+    near(modelled(&verdict, 0, 1, Figure::InterfererPerS), 600.0, 0.05);
 }

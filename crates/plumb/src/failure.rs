@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use lab::{LabError, spec::SpecError};
 use miette::{Diagnostic, NamedSource, SourceSpan};
+use units::printable;
 
 use crate::commands::{EXIT_FAILED, EXIT_USAGE};
 
@@ -35,13 +36,13 @@ struct InText {
 impl Failure {
     /// A fault of the input that has no place in a text.
     pub fn input(message: impl ToString) -> Self {
-        Self::Input(Box::new(Plain { message: message.to_string() }))
+        Self::Input(Box::new(Plain { message: shown(&message.to_string()) }))
     }
 
     /// A fault at a place in a text.
     fn in_text(message: String, origin: &str, text: &str, span: std::ops::Range<usize>) -> Self {
-        let text = NamedSource::new(origin, text.to_owned());
-        Self::Input(Box::new(InText { message, text, span: span.into() }))
+        let text = NamedSource::new(printable(origin), veiled(text));
+        Self::Input(Box::new(InText { message: shown(&message), text, span: span.into() }))
     }
 
     /// Prints to standard error; the exit status that fits.
@@ -52,11 +53,28 @@ impl Failure {
                 ExitCode::from(EXIT_USAGE)
             }
             Self::Machine(message) => {
-                eprintln!("Error: {message}");
+                eprintln!("Error: {}", shown(&message));
                 ExitCode::from(EXIT_FAILED)
             }
         }
     }
+}
+
+/// A message whose lines a terminal only shows: names in it may be anybody's.
+fn shown(message: &str) -> String {
+    message.lines().map(printable).collect::<Vec<_>>().join("\n")
+}
+
+/// A text of as many bytes, in which a terminal has nothing to do.
+fn veiled(text: &str) -> String {
+    let veil = |character: char| match character {
+        '\n' | '\t' => character.to_string(),
+        character if printable(character.encode_utf8(&mut [0; 4])).len() == character.len_utf8() => {
+            character.to_string()
+        }
+        character => "?".repeat(character.len_utf8()),
+    };
+    text.chars().map(veil).collect()
 }
 
 impl From<SpecError> for Failure {
@@ -77,10 +95,12 @@ impl From<LabError> for Failure {
             LabError::Results(error) => error.into(),
             LabError::Job(error, text) => {
                 let span = error.span.offset..error.span.offset + error.span.length;
-                // An override stands beside the file, not in it.
-                let in_file = error.file != "override" && span.end <= text.len();
                 let message = error.to_string();
-                if in_file { Self::in_text(message, &error.file, &text, span) } else { Self::input(message) }
+                if span.end <= text.len() {
+                    Self::in_text(message, &error.file, &text, span)
+                } else {
+                    Self::input(message)
+                }
             }
             other => Self::input(other),
         }
@@ -93,5 +113,18 @@ impl From<lab::results::ResultError> for Failure {
             lab::results::ResultError::Write { .. } => Self::Machine(error.to_string()),
             _ => Self::input(error),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_and_sources_only_show() {
+        assert_eq!(shown("a\u{1b}[2J\nb \\n"), "a\\u{1b}[2J\nb \\n");
+        let text = "rw=\u{1b}[31m\u{202e}x\r\n\tµs\u{9b}";
+        assert_eq!(veiled(text), "rw=?[31m???x?\n\tµs??");
+        assert_eq!(veiled(text).len(), text.len());
     }
 }

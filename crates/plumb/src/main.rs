@@ -2,7 +2,13 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+// First: its `print!`, `println!` and `eprintln!` are those of all modules below.
+#[macro_use]
+mod output;
+
 mod commands;
+#[cfg(test)]
+mod documented;
 mod failure;
 mod terminal;
 mod watch;
@@ -34,6 +40,8 @@ enum Command {
     Run(commands::run::RunArguments),
     /// Show what there is: devices, experiments, options, formats
     List(commands::list::ListArguments),
+    /// Print a device profile as TOML, every key of it
+    Show(commands::show::ShowArguments),
     /// Write the report of a results folder again
     Report(commands::report::ReportArguments),
     /// Put the shards of a sweep together
@@ -64,10 +72,14 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(asked) => return output::finish(tell(&asked)),
+    };
     let done = match arguments.command {
         Command::Run(arguments) => commands::run::run(arguments),
         Command::List(arguments) => commands::list::list(&arguments),
+        Command::Show(arguments) => commands::show::show(&arguments),
         Command::Report(arguments) => commands::report::report(&arguments),
         Command::Merge(arguments) => commands::merge::merge(&arguments),
         Command::Validate(arguments) => commands::validate::validate(&arguments),
@@ -81,8 +93,18 @@ fn main() -> ExitCode {
         Command::FuseWatchdog(arguments) => commands::fuse_watchdog::fuse_watchdog(&arguments),
         Command::DefragStudy(arguments) => commands::defrag_study::defrag_study(&arguments),
     };
-    match done {
+    output::finish(match done {
         Ok(code) => code,
         Err(failure) => failure.report(),
+    })
+}
+
+/// Prints what clap has to say: help and version on standard output, bad usage on standard error.
+fn tell(asked: &clap::Error) -> ExitCode {
+    if let Err(error) = asked.print()
+        && !asked.use_stderr()
+    {
+        output::failed(error);
     }
+    ExitCode::from(u8::try_from(asked.exit_code()).unwrap_or(commands::EXIT_USAGE))
 }

@@ -3,12 +3,11 @@
 
 mod common;
 
-use std::fs::{self, File};
-use std::os::unix::fs::{FileExt, MetadataExt};
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
 
-use common::{Ran, Scratch};
+use common::disk::Disk;
+use common::{Ran, Scratch, fragmented};
 use serde_json::Value;
 
 fn json(ran: &Ran) -> Value {
@@ -33,7 +32,9 @@ fn what_is_wrong_is_said() {
     scratch.write("garbage", b"\0\xff not a trace");
     scratch.plumb(&["defrag", "scan", "--trace", "garbage"]).fails(2, &["garbage", "line 1"]);
     scratch.write("journal", "not a journal\n");
-    scratch.plumb(&["defrag", "run", "--journal", "journal"]).fails(2, &["journal", "remove it"]);
+    scratch.plumb(&["defrag", "run", "--journal", "journal"]).fails(2, &["journal", "is no journal of a run"]);
+    scratch.plumb(&["defrag", "run", ".", "--journal", "journal"]).fails(2, &["journal", "is no journal of a run"]);
+    assert_eq!(fs::read_to_string(scratch.path("journal")).unwrap(), "not a journal\n");
     assert!(!scratch.path("x").exists(), "a trace was kept of nothing");
 }
 
@@ -53,64 +54,6 @@ fn an_iolog_becomes_a_trace_and_a_plan() {
     fs::create_dir(scratch.path("empty")).unwrap();
     let elsewhere = json(&scratch.plumb(&["defrag", "scan", "--trace", "two.trace", "empty", "--json"]).ok());
     assert_eq!(elsewhere["plan"]["skipped_by_reason"]["not-traced"], 1);
-}
-
-/// A loop device with a file system, in a scratch folder; taken away when dropped.
-struct Disk {
-    device: String,
-    place: PathBuf,
-}
-
-impl Disk {
-    fn new(scratch: &Scratch, make: &str) -> Result<Self, String> {
-        let run = |command: &str, arguments: &[&str]| -> Result<String, String> {
-            let out = Command::new(command).args(arguments).output().map_err(|error| format!("{command}: {error}"))?;
-            let said = String::from_utf8_lossy(&out.stderr);
-            if out.status.success() {
-                Ok(String::from_utf8_lossy(&out.stdout).trim().to_owned())
-            } else {
-                Err(format!("{command}: {said}"))
-            }
-        };
-        let image = scratch.path("image");
-        File::create(&image).unwrap().set_len(400 << 20).unwrap();
-        let place = scratch.path("mount");
-        fs::create_dir(&place).unwrap();
-        run(make, &["-q", image.to_str().unwrap()])?;
-        let device = run("losetup", &["-f", "--show", image.to_str().unwrap()])?;
-        let disk = Self { device, place };
-        run("mount", &[&disk.device, disk.place.to_str().unwrap()])?;
-        Ok(disk)
-    }
-}
-
-impl Drop for Disk {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg(&self.place).stderr(std::process::Stdio::null()).status();
-        let _ = Command::new("losetup").args(["-d", &self.device]).status();
-    }
-}
-
-/// 2 MiB of which every other block is punched out and written again elsewhere.
-fn fragmented(path: &Path) {
-    let file = File::create(path).unwrap();
-    let block = |index: u64, round: u64| vec![(index * 7 + round) as u8; 4096];
-    for index in 0..512 {
-        file.write_all_at(&block(index, 0), index * 4096).unwrap();
-    }
-    file.sync_all().unwrap();
-    for index in (0..512).step_by(2) {
-        let at = format!("{}", index * 4096);
-        let punched =
-            Command::new("fallocate").args(["-p", "-o", &at, "-l", "4096"]).arg(path).status().unwrap().success();
-        assert!(punched);
-    }
-    file.sync_all().unwrap();
-    // One after the other and each synchronised, what was punched out just now is not taken again.
-    for index in (0..512).step_by(2) {
-        file.write_all_at(&block(index, 1), index * 4096).unwrap();
-    }
-    file.sync_all().unwrap();
 }
 
 #[test]
@@ -141,6 +84,8 @@ fn a_run_does_what_the_dry_run_says_and_the_next_one_nothing() {
         let text = scratch.plumb(&["defrag", "scan", mount]).ok().stdout;
         assert!(text.contains("mode bypass: moving") && text.contains('^'), "{text}");
         let dry = scratch.plumb(&["defrag", "run", mount, "--dry-run"]).ok().stdout;
+        assert!(dry.lines().count() < 10 && dry.lines().next().unwrap().contains("bytes to write"), "{dry}");
+        let dry = scratch.plumb(&["defrag", "run", mount, "--dry-run", "--verbose"]).ok().stdout;
         assert!(dry.contains("pieces become 1"), "{dry}");
         let ran = json(&scratch.plumb(&["defrag", "run", mount, "--journal", "j", "--report", "r", "--json"]).ok());
         let file = &ran["files"][0];
@@ -149,9 +94,10 @@ fn a_run_does_what_the_dry_run_says_and_the_next_one_nothing() {
         assert_eq!(serde_json::from_slice::<Value>(&fs::read(scratch.path("r")).unwrap()).unwrap(), ran);
         let after = (fs::read(&path).unwrap(), fs::metadata(&path).unwrap());
         assert!(before.0 == after.0, "{make}: the contents have changed");
-        for (was, is) in [(before.1.len(), after.1.len()), (before.1.blocks(), after.1.blocks())] {
-            assert_eq!(was, is, "{make}");
-        }
+        assert_eq!(before.1.len(), after.1.len(), "{make}");
+        // XFS counts the blocks of a long extent map, too, which a short one does not need.
+        let data = before.1.len() / 512;
+        assert!((data..=before.1.blocks()).contains(&after.1.blocks()), "{make}: {} blocks", after.1.blocks());
         assert_eq!(before.1.mtime_nsec(), after.1.mtime_nsec(), "{make}");
         let finished = scratch.plumb(&["defrag", "run", "--journal", "j"]).ok();
         assert!(finished.stderr.contains("j is finished"), "{make}: {}", finished.stderr);

@@ -3,10 +3,7 @@
 
 mod common;
 
-use std::process::Command;
-use std::time::{Duration, Instant};
-
-use common::{Ran, SWEEP, Scratch, assert_same_results, results_bytes};
+use common::{SWEEP, Scratch};
 
 const JOB: &str = "[job]\nrw=randread\nbs=4k\nsize=16m\niodepth=4\nioengine=libaio\ndirect=1\n";
 
@@ -72,65 +69,4 @@ fn a_results_folder_that_cannot_be_made() {
     scratch.write("job.fio", JOB);
     scratch.write("file", "");
     scratch.plumb(&["run", "job.fio", "--out", "file/results"]).fails(1, &["file/results", "--out"]);
-}
-
-#[test]
-fn a_full_disk_loses_nothing_that_was_kept() {
-    let scratch = Scratch::new();
-    scratch.write("spec.toml", SWEEP);
-    let script = "mount -t tmpfs -o size=96k plumb small || exit 77\n\"$PLUMB\" run spec.toml --threads 1 --out small/results\n\
-                  status=$?\nls small/results/runs | wc -l\nls small/results/runs | grep -c partial\nexit $status";
-    std::fs::create_dir(scratch.path("small")).unwrap();
-    let output = Command::new("unshare")
-        .args(["--mount", "--map-root-user", "sh", "-c", script])
-        .env("PLUMB", env!("CARGO_BIN_EXE_plumb"))
-        .env("NO_COLOR", "1")
-        .current_dir(scratch.path("."))
-        .output();
-    let ran = match output {
-        Ok(output) if output.status.code() != Some(77) => Ran::of(output),
-        _ => {
-            println!("skipped: no tmpfs can be mounted in a namespace of its own here");
-            return;
-        }
-    };
-    let ran = ran.fails(1, &["cannot write", "small/results", "free some space"]);
-    let counts: Vec<_> = ran.stdout.lines().collect();
-    assert_eq!(counts.last(), Some(&"0"), "partial files were left behind: {ran:?}");
-}
-
-#[test]
-fn ctrl_c_keeps_what_is_done_and_a_second_start_does_the_rest() {
-    let scratch = Scratch::new();
-    // Long enough runs that the signal lands in the middle of the sweep.
-    scratch
-        .write("spec.toml", SWEEP.replace("io_size=4m", "io_size=24m").replace("[1, 4, 16]", "[1, 2, 4, 8, 16, 32]"));
-    let mut child = scratch.command(&["run", "spec.toml", "--threads", "1", "--out", "cut"]).spawn().unwrap();
-    let runs = || std::fs::read_dir(scratch.path("cut/runs")).map_or(0, Iterator::count);
-    let patience = Instant::now() + Duration::from_secs(120);
-    while runs() < 2 && Instant::now() < patience {
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
-    assert_eq!(child.wait().unwrap().code(), Some(130));
-    let done = runs();
-    assert!((2..12).contains(&done), "{done} of 12 runs were done at the interruption");
-    let kept: Vec<_> = results_bytes(&scratch.path("cut/runs"));
-    scratch.plumb(&["run", "spec.toml", "--threads", "2", "--out", "cut"]).ok();
-    scratch.plumb(&["run", "spec.toml", "--threads", "2", "--out", "whole"]).ok();
-    assert_same_results(&scratch.path("cut"), &scratch.path("whole"));
-    let resumed = results_bytes(&scratch.path("cut"));
-    for (name, bytes) in kept {
-        assert!(resumed.iter().any(|(other, same)| *other == format!("runs/{name}") && *same == bytes));
-    }
-}
-
-#[test]
-fn a_damaged_run_is_named_not_believed() {
-    let scratch = Scratch::new();
-    scratch.write("spec.toml", SWEEP);
-    scratch.plumb(&["run", "spec.toml", "--out", "out"]).ok();
-    let (name, bytes) = results_bytes(&scratch.path("out/runs")).swap_remove(0);
-    std::fs::write(scratch.path("out/runs").join(&name), &bytes[..bytes.len() / 2]).unwrap();
-    scratch.plumb(&["run", "spec.toml", "--out", "out"]).fails(2, &[&name, "delete it"]);
 }

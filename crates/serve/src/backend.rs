@@ -9,12 +9,19 @@
 //! is. The device's clock may run ahead of the caller's by a lead, see
 //! [`Backend::advance`].
 
+mod request;
+mod room;
+
 use std::collections::VecDeque;
 
 use nvme::{Command, CommandId, Lba, LbaRange, NamespaceId, QueueId, Status};
 use ssd::{Completion, ControllerEvent, Device, Identity, LiveState, PowerCut, Submission, VolatileWrite, ZoneStatus};
 use trace::RequestId;
 use units::Nanos;
+
+use self::request::Active;
+pub use self::request::{Reply, Request};
+pub(crate) use self::room::Refusals;
 
 /// Most blocks of one Write Zeroes command: NLB is a zero-based 16-bit field
 /// (NVM 3.2.8).
@@ -23,119 +30,6 @@ const MAX_WRITE_ZEROES_BLOCKS: u64 = 1 << 16;
 /// Device events handled by one [`Backend::advance`] before the caller gets to
 /// look at its sockets again.
 const MAX_EVENTS_PER_PASS: u32 = 4096;
-
-/// What a front-end asks of a namespace. Offsets and lengths are in bytes.
-#[derive(Debug)]
-pub enum Request {
-    /// Read `length` bytes.
-    Read {
-        /// First byte.
-        offset: u64,
-        /// Bytes to read.
-        length: u32,
-    },
-    /// Write `data`.
-    Write {
-        /// First byte.
-        offset: u64,
-        /// The bytes.
-        data: Box<[u8]>,
-        /// Reply only when the data is on non-volatile media.
-        fua: bool,
-    },
-    /// Commit the volatile write cache.
-    Flush,
-    /// Deallocate.
-    Trim {
-        /// First byte.
-        offset: u64,
-        /// Bytes to deallocate.
-        length: u64,
-        /// Reply only when the deallocation is on non-volatile media.
-        fua: bool,
-    },
-    /// Make bytes read as zero.
-    WriteZeroes {
-        /// First byte.
-        offset: u64,
-        /// Bytes to zero.
-        length: u64,
-        /// Reply only when the zeroes are on non-volatile media.
-        fua: bool,
-        /// The device may deallocate the blocks.
-        deallocate: bool,
-    },
-    /// Exactly this command, for front-ends that speak the device's own language.
-    /// It is neither checked nor split.
-    Command {
-        /// The command; it names the namespace itself.
-        command: Command,
-        /// A write's data.
-        data: ssd::Payload,
-    },
-}
-
-impl Request {
-    /// The bytes it covers: (first, count); `None` for a flush.
-    pub fn extent(&self) -> Option<(u64, u64)> {
-        match *self {
-            Self::Read { offset, length } => Some((offset, u64::from(length))),
-            Self::Write { offset, ref data, .. } => Some((offset, data.len() as u64)),
-            Self::Flush | Self::Command { .. } => None,
-            Self::Trim { offset, length, .. } | Self::WriteZeroes { offset, length, .. } => Some((offset, length)),
-        }
-    }
-}
-
-/// The answer to a request.
-#[derive(Debug)]
-pub struct Reply<T> {
-    /// What the front-end gave with the request.
-    pub context: T,
-    /// A read's bytes or a report (empty for other requests), or the first failure.
-    pub result: Result<Box<[u8]>, Status>,
-    /// The command specific result of its last command (dwords 0 and 1 of the
-    /// completion entry).
-    pub value: u64,
-    /// When the request came, on the device's clock; waiting for a place in the
-    /// device's queue counts.
-    pub submitted_at: Nanos,
-    /// When its last command completed, on the device's clock.
-    pub completed_at: Nanos,
-}
-
-impl<T> Reply<T> {
-    /// What the model says the request takes.
-    pub fn modelled_latency(&self) -> Nanos {
-        self.completed_at.since(self.submitted_at)
-    }
-}
-
-/// A request on its way through the device.
-struct Active<T> {
-    context: T,
-    nsid: NamespaceId,
-    request: Request,
-    /// The request's extent in bytes; (0, 0) for a flush.
-    offset: u64,
-    length: u64,
-    /// Bytes of the extent given to the device so far.
-    issued_bytes: u64,
-    /// Commands outstanding.
-    outstanding: u32,
-    /// Whether it still waits for command identifiers.
-    unissued: bool,
-    /// Whether a flush is to follow the data, which emulates FUA.
-    flush_after: bool,
-    /// Whether that flush is what is being issued.
-    flushing: bool,
-    status: Status,
-    /// A read's result so far.
-    data: Vec<u8>,
-    /// The last completion's command specific result.
-    value: u64,
-    submitted_at: Nanos,
-}
 
 /// A command the device has.
 #[derive(Clone, Copy)]
@@ -162,6 +56,13 @@ pub struct Backend<T> {
     clock: Nanos,
     completions: Vec<Completion>,
     next_request: u64,
+    /// Most memory for contents.
+    limit_bytes: Option<u64>,
+    /// Memory that writes under way may take for contents.
+    absent_bytes: u64,
+    refusals: Refusals,
+    /// How writes end while the image takes nothing, and when it is next tried.
+    stuck: (Status, Nanos),
 }
 
 impl<T> Backend<T> {
@@ -185,6 +86,10 @@ impl<T> Backend<T> {
             clock: Nanos::ZERO,
             completions: Vec::new(),
             next_request: 1,
+            limit_bytes: None,
+            absent_bytes: 0,
+            refusals: Refusals::default(),
+            stuck: (Status::WRITE_FAULT, Nanos::ZERO),
         }
     }
 
@@ -224,7 +129,8 @@ impl<T> Backend<T> {
         context: T,
         replies: &mut Vec<Reply<T>>,
     ) {
-        if let Some(status) = self.refusal(nsid, &request) {
+        let absent_bytes = self.absent_bytes_of(nsid, &request);
+        if let Some(status) = self.refusal(nsid, &request).or_else(|| self.no_room(now, &request, absent_bytes)) {
             replies.push(Reply { context, result: Err(status), value: 0, submitted_at: now, completed_at: now });
             return;
         }
@@ -258,7 +164,9 @@ impl<T> Backend<T> {
             data,
             value: 0,
             submitted_at: self.clock,
+            absent_bytes,
         };
+        self.absent_bytes += absent_bytes;
         let index = match self.free.pop() {
             Some(index) => {
                 self.active[index] = Some(entry);
@@ -292,9 +200,20 @@ impl<T> Backend<T> {
     }
 
     /// Finishes everything outstanding and commits the volatile cache of every
-    /// namespace, moving the device's clock as far as that takes. Returns the
-    /// flush's status; answers to what was outstanding are appended to `replies`.
-    pub fn shut_down(&mut self, replies: &mut Vec<Reply<T>>) -> Status {
+    /// namespace, moving the device's clock as far as that takes; answers to what was
+    /// outstanding are appended to `replies`. With an image, the system is asked to put
+    /// what it holds of it on its own media.
+    ///
+    /// # Errors
+    ///
+    /// In words, when the flush fails or the image does not take what was written.
+    pub fn shut_down(&mut self, replies: &mut Vec<Reply<T>>) -> Result<(), String> {
+        let status = self.last_flush(replies);
+        self.finish_store()?;
+        if status.is_success() { Ok(()) } else { Err(format!("{status:?}")) }
+    }
+
+    fn last_flush(&mut self, replies: &mut Vec<Reply<T>>) -> Status {
         while self.outstanding() > 0 {
             let Some(next) = self.device.next_event() else { break };
             self.run_until(next, replies);
@@ -329,6 +248,7 @@ impl<T> Backend<T> {
         }
         self.completions.clear();
         self.free.clear();
+        self.absent_bytes = 0;
         let orphans = self.active.drain(..).flatten().map(|entry| entry.context).collect();
         (orphans, cut)
     }
@@ -486,8 +406,17 @@ impl<T> Backend<T> {
         };
         entry.outstanding -= 1;
         entry.value = completion.result;
-        if !completion.status.is_success() && entry.status.is_success() {
-            entry.status = completion.status;
+        let mut status = completion.status;
+        // The model has done it; whether the image has as well, the model does not know.
+        if status.is_success()
+            && entry.promises_durability()
+            && let Some(store) = self.device.store_mut()
+            && store.settle().is_err()
+        {
+            status = Status::WRITE_FAULT;
+        }
+        if !status.is_success() && entry.status.is_success() {
+            entry.status = status;
         }
         if let (Some(data), true) = (completion.data, entry.status.is_success()) {
             if entry.data.is_empty() {
@@ -504,22 +433,10 @@ impl<T> Backend<T> {
                 self.queues[queue].waiting.push_back(index);
             } else if let Some(entry) = self.active[index].take() {
                 self.free.push(index);
+                self.absent_bytes -= entry.absent_bytes;
                 replies.push(entry.into_reply(completion.at));
             }
         }
         self.issue(queue);
-    }
-}
-
-impl<T> Active<T> {
-    fn into_reply(self, completed_at: Nanos) -> Reply<T> {
-        let result = match self.request {
-            _ if !self.status.is_success() => Err(self.status),
-            // A device that keeps no contents reads as zeroes.
-            Request::Read { length, .. } if self.data.is_empty() => Ok(vec![0; length as usize].into()),
-            Request::Read { .. } | Request::Command { .. } => Ok(self.data.into()),
-            _ => Ok(Box::default()),
-        };
-        Reply { context: self.context, result, value: self.value, submitted_at: self.submitted_at, completed_at }
     }
 }

@@ -190,8 +190,13 @@ impl<C> Engine<C> {
 
     /// Finishes what is outstanding and commits the device's cache. A device without
     /// power has neither.
-    pub(crate) fn shut_down(&mut self) -> Status {
-        if self.powered { self.backend.shut_down(&mut self.replies) } else { Status::SUCCESS }
+    pub(crate) fn shut_down(&mut self) -> Result<(), String> {
+        if self.powered { self.backend.shut_down(&mut self.replies) } else { self.backend.finish_store() }
+    }
+
+    /// Bounds the memory for contents.
+    pub(crate) fn limit_memory(&mut self, bytes: Option<u64>) {
+        self.backend.limit_memory(bytes);
     }
 
     pub(crate) fn latencies(&self) -> &Latencies {

@@ -61,10 +61,18 @@ pub enum ServeError {
     #[error(transparent)]
     Subsystem(#[from] crate::subsystem::SubsystemError),
     /// The device could not commit what it had on shutdown.
-    #[error("the device failed its last flush ({status:?}); writes since the flush before it may be lost")]
+    #[error("the device failed its last flush ({reason}); writes since the flush before it are lost")]
     LastFlush {
-        /// Its status.
-        status: nvme::Status,
+        /// Why.
+        reason: String,
+    },
+    /// The image did not take all that was written.
+    #[error("{count} writes to the image failed while serving, and the clients got errors; the first: {first}")]
+    Image {
+        /// How many.
+        count: u64,
+        /// The first of them.
+        first: String,
     },
     /// The event loop itself failed.
     #[error("serving stopped: {action}: {source}")]

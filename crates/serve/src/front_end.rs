@@ -94,6 +94,12 @@ pub(crate) trait FrontEnd {
         false
     }
 
+    /// Whether memory that contents no longer take stays with this process: where the
+    /// kernel writes its cache to the device, more may be needed when there is none.
+    fn keeps_memory(&self) -> bool {
+        false
+    }
+
     /// Serving ends: takes no new requests, and says whether everything that was
     /// answered has gone out. Called again after each wait until it says so or
     /// two seconds have passed.

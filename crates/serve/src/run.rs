@@ -15,6 +15,7 @@ use crate::error::ServeError;
 use crate::event_loop::{CONTROL, EventLoop};
 use crate::front_end::{Clients, FrontEnd};
 use crate::latency::LatencySummary;
+use crate::log::LineWriter;
 use crate::stop::Stop;
 
 /// How to serve, whatever the front-end.
@@ -32,21 +33,32 @@ pub struct ServeOptions {
     /// Where the control socket is to be: power cuts, faults, statistics and live
     /// state.
     pub control: Option<PathBuf>,
+    /// Most memory that contents may take; a write that needs more is answered as by a full disk. `None` bounds
+    /// nothing. It is of no account where contents are in an image.
+    pub memory_limit_bytes: Option<u64>,
     /// Takes one line for each thing an operator should know: that calibration
-    /// is over and clients are answered, warnings, and clients dropped.
+    /// is over and clients are answered, warnings, and clients dropped. The loop waits
+    /// for it: give one that returns at once, as [`LineWriter`](crate::LineWriter) does.
     pub log: Box<dyn Fn(&str)>,
 }
 
 impl Default for ServeOptions {
-    /// Read and write, no spinning, calibrated, no control socket, log lines to
-    /// standard error.
+    /// Read and write, no spinning, calibrated, no control socket, memory without
+    /// bound, log lines to standard error.
     fn default() -> Self {
+        // Without a thread or descriptor left there is nobody to tell.
+        let stderr = LineWriter::stderr().ok();
         Self {
+            memory_limit_bytes: None,
             read_only: false,
             spin: Nanos::ZERO,
             calibrate: true,
             control: None,
-            log: Box::new(|line| eprintln!("{line}")),
+            log: Box::new(move |line| {
+                if let Some(stderr) = &stderr {
+                    stderr.line(line);
+                }
+            }),
         }
     }
 }
@@ -136,6 +148,8 @@ pub(crate) fn serve<F: FrontEnd>(
         None => device,
     };
     let mut event_loop = EventLoop::new(front_end, Engine::new(device, calibration), options.spin)?;
+    event_loop.engine.limit_memory(options.memory_limit_bytes);
+    event_loop.tell(&*options.log);
     if let Some(path) = &options.control {
         event_loop.control(ControlServer::bind(path, CONTROL)?, faults);
         (options.log)(&format!("control socket at unix:{}", path.display()));

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -43,10 +43,10 @@ impl Listener {
     }
 
     /// The next client, or `None` when none waits.
-    pub(crate) fn accept(&self) -> io::Result<Option<(Socket, String)>> {
+    pub(crate) fn accept(&self) -> io::Result<Option<(Socket, Peer)>> {
         let accepted = match self {
-            Self::Unix { socket, .. } => socket.accept().map(|(socket, _)| (Socket::Unix(socket), "unix".to_owned())),
-            Self::Tcp(socket) => socket.accept().map(|(socket, peer)| (Socket::Tcp(socket), peer.to_string())),
+            Self::Unix { socket, .. } => socket.accept().map(|(socket, _)| (Socket::Unix(socket), Peer::local("unix"))),
+            Self::Tcp(socket) => socket.accept().map(|(socket, peer)| (Socket::Tcp(socket), Peer::remote(peer))),
         };
         match accepted {
             Ok((socket, peer)) => {
@@ -105,6 +105,11 @@ impl Drop for Listener {
     }
 }
 
+/// Whether somebody has to close something before another client can be accepted.
+pub(crate) fn is_out_of_descriptors(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
+}
+
 /// Removes the socket file of a server that was killed.
 fn clear_stale(path: &Path) -> Result<(), ServeError> {
     let Ok(meta) = fs::symlink_metadata(path) else { return Ok(()) };
@@ -115,6 +120,39 @@ fn clear_stale(path: &Path) -> Result<(), ServeError> {
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => fs::remove_file(path)
             .map_err(|source| ServeError::Bind { address: format!("unix:{}", path.display()), source }),
         _ => Err(ServeError::InUse { path: path.to_owned() }),
+    }
+}
+
+/// Where a client comes from, as far as that can be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Source {
+    /// This machine, over a Unix-domain socket.
+    Local,
+    /// An IPv4 address.
+    V4(Ipv4Addr),
+    /// The network part of an IPv6 address: its owner has all of the other 64 bits.
+    V6(u64),
+}
+
+/// Who a client is before it has said so.
+#[derive(Clone, Debug)]
+pub(crate) struct Peer {
+    /// What the log calls it.
+    pub(crate) name: String,
+    pub(crate) source: Source,
+}
+
+impl Peer {
+    pub(crate) fn local(name: &str) -> Self {
+        Self { name: name.to_owned(), source: Source::Local }
+    }
+
+    fn remote(address: SocketAddr) -> Self {
+        let source = match address.ip().to_canonical() {
+            IpAddr::V4(address) => Source::V4(address),
+            IpAddr::V6(address) => Source::V6((address.to_bits() >> 64) as u64),
+        };
+        Self { name: address.to_string(), source }
     }
 }
 
@@ -199,6 +237,15 @@ impl Write for &Socket {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_has_a_network_of_addresses_is_one_source() {
+        let source = |address: &str| Peer::remote(address.parse().unwrap()).source;
+        assert_ne!(source("192.0.2.1:7"), source("192.0.2.2:7"));
+        assert_eq!(source("192.0.2.1:7"), source("[::ffff:192.0.2.1]:8"));
+        assert_eq!(source("[2001:db8::1]:7"), source("[2001:db8::f00:1]:9"));
+        assert_ne!(source("[2001:db8::1]:7"), source("[2001:db8:0:1::1]:7"));
+    }
 
     #[test]
     fn stale_sockets_are_cleared_and_live_ones_kept() {

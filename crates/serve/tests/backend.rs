@@ -188,7 +188,7 @@ fn shutting_down_answers_and_flushes() {
         backend.submit(Nanos::ZERO, 1, NamespaceId::FIRST, write, block, &mut replies);
     }
     assert!(replies.is_empty());
-    assert_eq!(backend.shut_down(&mut replies), Status::SUCCESS);
+    assert_eq!(backend.shut_down(&mut replies), Ok(()));
     let mut answered: Vec<u64> = replies.iter().map(|reply| reply.context).collect();
     answered.sort_unstable();
     assert_eq!(answered, [0, 1, 2, 3, 4, 5, 6, 7]);

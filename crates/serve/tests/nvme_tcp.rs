@@ -459,3 +459,43 @@ proptest! {
         prop_assert_eq!(host.io[0].read(0, LBA_BYTES).len(), LBA_BYTES as usize);
     }
 }
+
+/// Hosts that stand still at each point of the protocol, more than there are places for: an honest one connects and
+/// is served, and one that was there before is as well.
+#[test]
+fn hosts_that_stand_still_keep_nobody_out() {
+    for point in ["connect", "half an ICReq", "no Connect", "half a Connect", "never enabled"] {
+        let served = Served::ssd(Limits { connections: 6, ..Limits::default() });
+        let mut first = Host::connect(served.address, Wish::default(), 1);
+        assert_eq!(first.io[0].write(0, &[1; 4096]), Status::SUCCESS);
+        let mut standing: Vec<Box<dyn std::any::Any>> = Vec::new();
+        for _ in 0..8 {
+            let mut raw = served.raw();
+            match point {
+                "connect" => {}
+                "half an ICReq" => raw.write_all(&[0, 0, 128, 0, 128]).unwrap(),
+                _ => {
+                    // Beyond the places it may be told at once that there is none.
+                    drop(raw);
+                    let mut queue = Queue::open(served.address, Wish { flow_control: true, ..Wish::default() });
+                    match point {
+                        "half a Connect" => queue.send_raw(&[4, 0, 72, 0, 72, 4]),
+                        "never enabled" => drop(queue.connect(0, CNTLID_DYNAMIC)),
+                        _ => {}
+                    }
+                    standing.push(Box::new(queue));
+                    continue;
+                }
+            }
+            standing.push(Box::new(raw));
+        }
+        if point == "never enabled" {
+            // As long as it may be about to enable its controller, a host keeps its place.
+            std::thread::sleep(Duration::from_millis(1200));
+        }
+        let mut second = Host::connect(served.address, Wish::default(), 1);
+        assert_eq!(second.io[0].write(8, &[2; 4096]), Status::SUCCESS, "{point}");
+        assert_eq!(first.io[0].read(0, 4096), [1; 4096], "{point}: the first host was hit");
+        drop(standing);
+    }
+}

@@ -266,6 +266,53 @@ impl EventSource for Ticks {
     }
 }
 
+/// Has something to do every 10 ns, and wakes somebody with every fifth.
+struct Quiet {
+    at: Nanos,
+    limits: Rc<RefCell<Vec<u64>>>,
+    log: Log,
+}
+
+impl EventSource for Quiet {
+    fn next_event(&self) -> Option<Nanos> {
+        Some(self.at)
+    }
+    fn advance(&mut self, now: Nanos) {
+        assert_eq!(now, self.at);
+        self.log.borrow_mut().push((now.0, "seen"));
+        self.at += Nanos(10);
+    }
+    fn advance_unseen(&mut self, limit: Nanos) -> Option<Nanos> {
+        self.limits.borrow_mut().push(limit.0);
+        let mut reached = None;
+        while self.at < limit && !self.at.0.is_multiple_of(50) {
+            reached = Some(self.at);
+            self.at += Nanos(10);
+        }
+        reached
+    }
+}
+
+#[test]
+fn sources_go_ahead_only_until_somebody_else_is_due() {
+    let mut executor = Executor::new_virtual();
+    let handle = executor.handle();
+    let (log, limits) = (Log::default(), Rc::<RefCell<Vec<u64>>>::default());
+    handle.add_source(Rc::new(RefCell::new(Quiet { at: Nanos(10), limits: limits.clone(), log: log.clone() })));
+    handle.add_source(Rc::new(RefCell::new(Ticks { at: vec![Nanos(70)], log: log.clone(), name: "other" })));
+    let (inner, logged) = (handle.clone(), log.clone());
+    handle.spawn(async move {
+        inner.sleep(Nanos(25)).await;
+        logged.borrow_mut().push((inner.now().0, "task"));
+        inner.sleep(Nanos(175)).await;
+    });
+    // To the timer at 25, to what it wakes somebody with at 50, to the other source at
+    // 70 and after it, to 100, to 150, and to the end of what was asked for.
+    assert_eq!((executor.run_tasks(Nanos(165)), handle.now()), (1, Nanos(160)));
+    assert_eq!(*log.borrow(), [(25, "task"), (50, "seen"), (70, "seen"), (70, "other"), (100, "seen"), (150, "seen")]);
+    assert!(limits.borrow().iter().all(|limit| [25, 70, 166].contains(limit)), "{limits:?}");
+}
+
 #[test]
 fn sources_go_before_timers_of_the_same_instant() {
     let mut executor = Executor::new_virtual();

@@ -4,6 +4,7 @@ use nvme::{ChangedZoneList, Command, CommandId, Lba, NamespaceId, QueueId, Statu
 use trace::{Recorder, RequestId};
 use units::Nanos;
 
+use crate::contents::Store;
 use crate::live::LiveState;
 use crate::zoned::ControllerEvent;
 
@@ -160,6 +161,14 @@ pub trait Device {
     /// finished to `completions`.
     fn advance(&mut self, now: Nanos, completions: &mut Vec<Completion>);
 
+    /// Does what is due before `limit` and completes nothing, up to the first event
+    /// that may complete a command: as `advance` would at each of its instants, for a
+    /// driver that has nothing to do before `limit` and would only ask for the next.
+    /// Returns the last of these instants.
+    fn advance_unseen(&mut self, _limit: Nanos) -> Option<Nanos> {
+        None
+    }
+
     /// The zones of a namespace as they are now, for a host that asks for a report
     /// before the clock starts. Empty where the namespace has none.
     fn zones(&self, _nsid: NamespaceId) -> Vec<ZoneStatus> {
@@ -203,6 +212,17 @@ pub trait Device {
 
     /// Records the device's own spans into `recorder`.
     fn set_recorder(&mut self, recorder: Recorder);
+
+    /// Where its bytes live, for whoever bounds the memory and watches the image; `None` where it has none of its
+    /// own.
+    fn store(&self) -> Option<&Store> {
+        None
+    }
+
+    /// The same, to try again what an image has not taken.
+    fn store_mut(&mut self) -> Option<&mut Store> {
+        None
+    }
 
     /// Counters and busy times so far, in a fixed order: (name, value).
     /// Names end in their unit (`host_written_bytes`, `channel3_busy_ns`).

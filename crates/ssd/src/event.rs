@@ -1,10 +1,10 @@
-//! What is to happen when: one heap of packed 128-bit keys.
+//! What is to happen when: a queue of packed 128-bit keys.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::marker::PhantomData;
 
 use units::Nanos;
+
+use crate::bucket_queue::{BucketQueue, Key};
 
 /// What happens; the identifier beside it says to which item.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -62,14 +62,14 @@ const KIND_BITS: u32 = 4;
 /// Events in order of (time, order of scheduling).
 pub(crate) struct Events<K = Event> {
     /// Time in the upper half; scheduling order, kind and identifier in the lower.
-    heap: BinaryHeap<Reverse<u128>>,
+    queue: BucketQueue,
     scheduled: u64,
     kinds: PhantomData<K>,
 }
 
 impl<K> Default for Events<K> {
     fn default() -> Self {
-        Self { heap: BinaryHeap::new(), scheduled: 0, kinds: PhantomData }
+        Self { queue: BucketQueue::default(), scheduled: 0, kinds: PhantomData }
     }
 }
 
@@ -80,34 +80,47 @@ impl<K: EventKind> Events<K> {
         debug_assert!(id < 1 << ID_BITS);
         self.scheduled += 1;
         let low = self.scheduled << (ID_BITS + KIND_BITS) | u64::from(event.code()) << ID_BITS | u64::from(id);
-        self.heap.push(Reverse(u128::from(at.0) << 64 | u128::from(low)));
+        self.queue.push(Key::from(at.0) << 64 | Key::from(low));
     }
 
     /// When the next event is due.
     #[inline]
     pub fn next(&self) -> Option<Nanos> {
-        self.heap.peek().map(|Reverse(key)| Nanos((key >> 64) as u64))
+        self.queue.first().map(time_of)
+    }
+
+    /// What happens next, and when.
+    #[inline]
+    pub fn first(&self) -> Option<(Nanos, K)> {
+        self.queue.first().map(|key| (time_of(key), kind_of(key)))
     }
 
     /// Takes the next event if it is due at or before `now`.
     #[inline]
     pub fn pop_due(&mut self, now: Nanos) -> Option<(Nanos, K, u32)> {
-        let top = self.heap.peek_mut()?;
-        let key = top.0;
-        let at = Nanos((key >> 64) as u64);
+        let key = self.queue.first()?;
+        let at = time_of(key);
         if at > now {
             return None;
         }
-        std::collections::binary_heap::PeekMut::pop(top);
-        let id = key as u32 & ((1 << ID_BITS) - 1);
-        let kind = (key as u64 >> ID_BITS) as usize & ((1 << KIND_BITS) - 1);
-        Some((at, K::KINDS[kind], id))
+        self.queue.pop();
+        Some((at, kind_of(key), key as u32 & ((1 << ID_BITS) - 1)))
     }
 
     /// Forgets everything scheduled.
     pub fn clear(&mut self) {
-        self.heap.clear();
+        self.queue.clear();
     }
+}
+
+#[inline]
+fn time_of(key: Key) -> Nanos {
+    Nanos((key >> 64) as u64)
+}
+
+#[inline]
+fn kind_of<K: EventKind>(key: Key) -> K {
+    K::KINDS[(key as u64 >> ID_BITS) as usize & ((1 << KIND_BITS) - 1)]
 }
 
 #[cfg(test)]

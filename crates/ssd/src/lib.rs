@@ -6,6 +6,7 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod bucket_queue;
 pub mod card;
 mod check;
 pub mod command_log;
@@ -27,7 +28,7 @@ pub mod zoned;
 
 pub use card::{Card, CardConfig};
 pub use config::{ConfigError, SsdConfig};
-pub use contents::{Contents, MediaError, Store};
+pub use contents::{Contents, FailureCount, MediaError, Store, StoreFailures};
 pub use controller::Ssd;
 pub use device::{
     Completion, Device, Identity, Payload, PowerCut, Submission, VolatileWrite, ZoneStatus, ZonedIdentity, ZrwaIdentity,

@@ -111,6 +111,14 @@ impl Device for NullDevice {
         LiveState { outstanding_commands: self.outstanding.len() as u64, ..LiveState::default() }
     }
 
+    fn store(&self) -> Option<&Store> {
+        Some(&self.store)
+    }
+
+    fn store_mut(&mut self) -> Option<&mut Store> {
+        Some(&mut self.store)
+    }
+
     fn counters(&self) -> Vec<(String, u64)> {
         vec![("commands".to_owned(), self.completed)]
     }

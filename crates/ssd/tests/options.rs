@@ -194,10 +194,12 @@ fn a_request_is_seen_on_its_whole_way() {
     let way: Vec<_> = spans.iter().map(|span| (span.step, span.track)).collect();
     let die = Track::Die { channel: 0, die: 0 };
     let expected = [
+        (Step::LinkLatency, Track::Link),
         (Step::Process, Track::Controller),
         (Step::FlashRead, die),
         (Step::ChannelTransfer, Track::Channel(0)),
         (Step::Transfer, Track::Link),
+        (Step::LinkLatency, Track::Link),
     ];
     assert_eq!(way, expected);
     assert!(spans.iter().all(|span| span.request == RequestId(42)));

@@ -179,6 +179,38 @@ fn finishes_and_resets_by_occupancy() {
     errors.check("finish and reset by occupancy", 0.05, 0.15);
 }
 
+/// A zone without data has nothing to erase, whichever way it came into its state: its
+/// reset takes what that of a zone finished while empty took the drive.
+#[test]
+fn resets_of_zones_that_hold_nothing() {
+    let table = Table::load("zn540/partial_finish_run1_summary.csv");
+    let is_it = |row: &Row<'_>| row.text("op") == "reset_after_finish" && row.number("occupancy_lba") == 0.0;
+    let measured = table.rows().find(is_it).unwrap().number("latency_mean_us");
+    let mut errors = Errors::default();
+    let mut bench = Bench::new();
+    use ZoneSendAction::{Close, Finish, Open, Reset};
+    for (zone, (state, before)) in [
+        ("never used", &[][..]),
+        ("reset before", &[Open, Reset]),
+        ("opened", &[Open]),
+        ("opened and closed", &[Open, Close]),
+        ("finished while empty", &[Finish]),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        for action in before {
+            bench.manage(zone as u32, *action);
+        }
+        bench.idle(millis(50));
+        errors.note(state, bench.manage(zone as u32, Reset).as_micros_f64(), measured);
+    }
+    errors.check("reset of a zone that holds nothing", 0.05, 0.05);
+    // All zones at once asks nothing of those that are empty.
+    let all = Command::ZoneManagementSend { nsid: NSID, start: Lba(0), action: Reset, all: true, zrwa: false };
+    assert!(bench.time(all) < Nanos::from_micros(20));
+}
+
 #[test]
 fn closing_and_reopening() {
     let mut errors = Errors::default();
@@ -251,6 +283,24 @@ fn interference_of_resets_and_finishes() {
     }
     rates.check("interference, victim's rate", 0.05, 0.15);
     p95.check("interference, victim's 95th percentile", 0.10, 0.90);
+}
+
+/// What padding takes of the processors is calibrated on one writer, with and without
+/// finishes beside it; the rows of two and more writers are held against it.
+#[test]
+fn writers_that_the_flash_keeps_up_with_hardly_wait_beside_finishes() {
+    let mut errors = Errors::default();
+    let table = Table::load("zn540/interference_0_50pct.csv");
+    let beside = |row: &Row<'_>| row.text("interferer") == "finish" && row.number("interferer_rate_pct") > 0.0;
+    for row in table.rows().filter(beside).filter(|row| row.number("victim_load") <= 2.0) {
+        let (mut outcome, _) = interfered(row);
+        let load = row.text("victim_load");
+        for (name, share) in [("p50", 0.5), ("p95", 0.95), ("p99", 0.99)] {
+            let measured = row.number(&format!("victim_lat_{name}_us"));
+            errors.note(format!("{load} writers, {name}"), outcome.quantile_us(share), measured);
+        }
+    }
+    errors.check("few writers beside finishes", 0.10, 0.15);
 }
 
 #[test]

@@ -4,18 +4,20 @@ use std::fmt;
 
 use units::Nanos;
 
+use crate::bins::Bins;
 use crate::fio_bins;
 
 /// A distribution of times with three significant digits.
 ///
 /// Count, minimum, maximum, mean and standard deviation are exact, from running
-/// sums; percentiles and bins come from a high dynamic range histogram and are
+/// sums; percentiles and bins are those of a high dynamic range histogram and
 /// at most 0.1 % above the true value. Times above [`Histogram::LIMIT`] count in
-/// the last bin and in [`Histogram::saturated`]. An empty histogram takes about
-/// 16 KiB and grows with its largest value to at most 270 KiB.
+/// the last bin and in [`Histogram::saturated`]. An empty histogram takes no
+/// memory of its own; it grows with the number of different times, to at most
+/// 270 KiB.
 #[derive(Clone)]
 pub struct Histogram {
-    bins: hdrhistogram::Histogram<u64>,
+    bins: Bins,
     count: u64,
     saturated: u64,
     min: u64,
@@ -39,16 +41,9 @@ impl Histogram {
     /// Longest time with a bin of its own: one hour.
     pub const LIMIT: Nanos = Nanos::from_secs(3600);
 
-    /// Three significant digits.
-    const DIGITS: u8 = 3;
-
     /// An empty histogram.
     pub fn new() -> Self {
-        let bins = match hdrhistogram::Histogram::new(Self::DIGITS) {
-            Ok(bins) => bins,
-            Err(error) => unreachable!("{} significant digits are within 0..=5: {error}", Self::DIGITS),
-        };
-        Self { bins, count: 0, saturated: 0, min: u64::MAX, max: 0, sum: 0, sum_of_squares: 0 }
+        Self { bins: Bins::default(), count: 0, saturated: 0, min: u64::MAX, max: 0, sum: 0, sum_of_squares: 0 }
     }
 
     /// Records one time.
@@ -69,8 +64,7 @@ impl Histogram {
 
     #[inline]
     fn add(&mut self, time: Nanos, times: u64, sum: u128, sum_of_squares: u128) {
-        let recorded = self.bins.record_n(time.0.min(Self::LIMIT.0), times);
-        debug_assert!(recorded.is_ok(), "an auto-resizing histogram takes every u64");
+        self.bins.add(time.0.min(Self::LIMIT.0), times);
         self.count += times;
         self.saturated += if time > Self::LIMIT { times } else { 0 };
         self.min = self.min.min(time.0);
@@ -82,8 +76,7 @@ impl Histogram {
 
     /// Adds what another histogram has recorded.
     pub fn merge(&mut self, other: &Self) {
-        let added = self.bins.add(&other.bins);
-        debug_assert!(added.is_ok(), "an auto-resizing histogram takes every u64");
+        self.bins.merge(&other.bins);
         self.count += other.count;
         self.saturated += other.saturated;
         self.min = self.min.min(other.min);
@@ -163,14 +156,7 @@ impl Histogram {
 
     /// Bins in use, ascending.
     pub fn bins(&self) -> impl Iterator<Item = Bin> {
-        self.bins.iter_recorded().map(|step| {
-            let value = step.value_iterated_to();
-            Bin {
-                low: Nanos(self.bins.lowest_equivalent(value)),
-                high: Nanos(self.bins.highest_equivalent(value)),
-                count: step.count_at_value(),
-            }
-        })
+        self.bins.iter().map(|(low, high, count)| Bin { low: Nanos(low), high: Nanos(high), count })
     }
 
     /// The same distribution in fio's bins, ascending and without empty ones:

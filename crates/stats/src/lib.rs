@@ -5,6 +5,7 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod bins;
 mod fio_bins;
 mod histogram;
 mod interval;

@@ -82,6 +82,10 @@ pub enum Step {
     Rotate,
     /// CPU time in the kernel or application.
     CpuBusy,
+    /// A command or its completion on its way over the host link.
+    LinkLatency,
+    /// Firmware work besides processing: of a flush, of a zone's management.
+    Firmware,
 }
 
 /// A span of time on a track.
@@ -201,7 +205,7 @@ impl fmt::Display for Track {
 
 impl Step {
     /// Every step, in order.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 21] = [
         Self::Read,
         Self::Write,
         Self::Flush,
@@ -221,6 +225,8 @@ impl Step {
         Self::Seek,
         Self::Rotate,
         Self::CpuBusy,
+        Self::LinkLatency,
+        Self::Firmware,
     ];
 
     /// Its name in files: `flash_read`.
@@ -245,6 +251,8 @@ impl Step {
             Self::Seek => "seek",
             Self::Rotate => "rotate",
             Self::CpuBusy => "cpu_busy",
+            Self::LinkLatency => "link_latency",
+            Self::Firmware => "firmware",
         }
     }
 }

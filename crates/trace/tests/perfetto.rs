@@ -208,6 +208,8 @@ fn steps() -> impl Strategy<Value = Step> {
         Seek,
         Rotate,
         CpuBusy,
+        LinkLatency,
+        Firmware,
     ])
 }
 

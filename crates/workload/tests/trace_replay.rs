@@ -118,7 +118,7 @@ fn replay(
     };
     let input = std::io::Cursor::new(text.to_owned().into_bytes());
     let reader = TraceReader::new("sample", input, &ReadOptions::default()).unwrap();
-    let replay = Replay::start(&host, reader, options);
+    let replay = Replay::start(&host, "sample", reader, options);
     executor.run();
     let mut spans = recorder.take().0;
     spans.sort_by_key(|span| span.request);

@@ -13,6 +13,11 @@ pub struct Hotness(u8);
 impl Hotness {
     /// Every window, which the published measurements use.
     pub const ALL: Self = Self(100);
+
+    /// The number.
+    pub fn percent(self) -> u8 {
+        self.0
+    }
 }
 
 impl Default for Hotness {

@@ -27,7 +27,12 @@ pub struct ExtentMap {
     /// Sorted by logical address, without overlaps or empty ones, all of it before `size_bytes`.
     extents: Vec<Extent>,
     size_bytes: u64,
+    /// What the device transfers behind the end of the file, as it transfers whole blocks.
+    tail_bytes: u64,
 }
+
+/// Reads end on pages, as far as there are blocks.
+const PAGE_BYTES: u64 = 4096;
 
 impl ExtentMap {
     /// A map of a file of `size_bytes`.
@@ -36,19 +41,34 @@ impl ExtentMap {
     /// first keeps its bytes. What lies beyond the end of the file is left out.
     pub fn new(mut extents: Vec<Extent>, size_bytes: u64) -> Self {
         extents.sort_by_key(|extent| extent.logical);
-        let mut end = 0;
+        let (mut end, mut tail_bytes) = (0, 0);
         extents.retain_mut(|extent| {
             let start = extent.logical.max(end);
             let stop = extent.range().end.min(size_bytes);
             if stop <= start {
                 return false;
             }
+            if stop == size_bytes {
+                let page = size_bytes.checked_next_multiple_of(PAGE_BYTES).unwrap_or(size_bytes);
+                tail_bytes = extent.range().end.min(page) - size_bytes;
+            }
             extent.physical = extent.physical.saturating_add(start - extent.logical);
             (extent.logical, extent.length) = (start, stop - start);
             end = stop;
             true
         });
-        Self { extents, size_bytes }
+        Self { extents, size_bytes, tail_bytes }
+    }
+
+    /// The same extents elsewhere: what is behind the end of the file stays what it was.
+    pub(super) fn laid_out_as(&self, extents: Vec<Extent>) -> Self {
+        Self { tail_bytes: self.tail_bytes, ..Self::new(extents, self.size_bytes) }
+    }
+
+    /// Bytes of a piece that the device transfers: where the file ends within a block, all of that.
+    pub(super) fn transferred_bytes(&self, piece: &Piece) -> u64 {
+        let tail = if piece.range.end == self.size_bytes { self.tail_bytes } else { 0 };
+        piece.range.len().saturating_add(tail)
     }
 
     /// The extents in the order of the file.
@@ -83,13 +103,30 @@ impl ExtentMap {
             let physical = extent.physical.saturating_add(part.start - extent.logical);
             Some(Extent { logical: part.start, physical, length: part.len(), flags: extent.flags })
         });
-        Self { extents: inside.collect(), size_bytes: self.size_bytes }
+        Self { extents: inside.collect(), size_bytes: self.size_bytes, tail_bytes: self.tail_bytes }
     }
 
     /// Pieces of `range` that lie on the device: data, shared and encoded ones.
     pub fn piece_count(&self, range: ByteRange) -> u64 {
         let on_device = |piece: &Piece| piece.kind.is_plain() || piece.kind == ExtentKind::Encoded;
         self.pieces(range).filter(on_device).count() as u64
+    }
+
+    /// Stretches of the device that the data of `range` lies in: like [`Self::piece_count`], but what lies side by side on
+    /// the device is one, whatever lies between in the file. So many requests it takes, but for their length.
+    pub fn stretch_count(&self, range: ByteRange) -> u64 {
+        let mut stretches = 0;
+        let mut end = None;
+        for piece in self.pieces(range) {
+            if piece.kind.is_plain() {
+                stretches += u64::from(end != Some(piece.physical));
+                end = piece.physical.checked_add(piece.range.len());
+            } else if piece.kind == ExtentKind::Encoded {
+                stretches += 1;
+                end = None;
+            }
+        }
+        stretches
     }
 
     /// Bytes of `range` in extents of `kind`.

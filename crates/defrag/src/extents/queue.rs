@@ -5,6 +5,8 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use units::Printable;
+
 use super::requests::RequestLimits;
 use crate::mounts::Mounts;
 
@@ -12,7 +14,7 @@ use crate::mounts::Mounts;
 #[derive(Debug, thiserror::Error)]
 pub enum QueueError {
     /// The path cannot be looked at.
-    #[error("cannot look at {path}: {error}")]
+    #[error("cannot look at {path}: {error}", path = Printable::path(path))]
     Path {
         /// Which.
         path: PathBuf,
@@ -21,13 +23,13 @@ pub enum QueueError {
         error: io::Error,
     },
     /// A file system over no single block device, such as tmpfs or a network's.
-    #[error("{path} lies on no block device; a file system on one is needed")]
+    #[error("{path} lies on no block device; a file system on one is needed", path = Printable::path(path))]
     NoDevice {
         /// Which.
         path: PathBuf,
     },
     /// sysfs says something unexpected.
-    #[error("{path} does not hold a number")]
+    #[error("{path} does not hold a number", path = Printable::path(path))]
     Number {
         /// Which file of sysfs.
         path: PathBuf,

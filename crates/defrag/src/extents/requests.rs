@@ -56,7 +56,8 @@ impl RequestLimits {
 /// extents are none. A piece that lies right behind the one before it on the device, or right before it, merges with
 /// it in the plug of the system call, where only the newest request is looked at (`blk_attempt_plug_merge` and
 /// `blk_attempt_bio_merge`, block/blk-merge.c), shared or not, and whatever lies between the two in the file. An encoded
-/// extent counts as one. An I/O scheduler may merge more than that.
+/// extent counts as one. A file's last block is transferred whole, wherever in it the file ends: a piece that ends so right before
+/// the newest request is merged with it. An I/O scheduler may merge more than that.
 pub fn requests(map: &ExtentMap, range: ByteRange, limits: &RequestLimits, direction: Direction) -> u64 {
     let mut count = 0_u64;
     let mut newest: Option<Plugged> = None;
@@ -72,7 +73,7 @@ pub fn requests(map: &ExtentMap, range: ByteRange, limits: &RequestLimits, direc
             // No bio, so that the plug stays as it is.
             ExtentKind::Unwritten | ExtentKind::Delayed | ExtentKind::Inline | ExtentKind::Unknown => continue,
         }
-        let next = Plugged { physical: piece.physical, length: piece.range.len() };
+        let next = Plugged { physical: piece.physical, length: map.transferred_bytes(&piece) };
         if newest.as_mut().is_none_or(|request| !request.merge(&next, limits)) {
             count += limits.split(next.length);
             newest = next.last(limits);

@@ -23,10 +23,7 @@ pub enum Ink {
 
 /// Runs of points: (row, column, ink) to length. At most `COLUMNS * ROWS`, whatever the number of pieces.
 pub fn runs(map: &ExtentMap, moves: &[Move]) -> BTreeMap<(Ink, u64, u64), u64> {
-    let on_device = |piece: &Piece| piece.kind.is_plain() || piece.kind == ExtentKind::Encoded;
-    let ends = |piece: Piece| piece.physical.saturating_add(piece.range.len());
-    let low = map.pieces(map.whole()).filter(on_device).map(|piece| piece.physical).min().unwrap_or(0);
-    let high = map.pieces(map.whole()).filter(on_device).map(ends).max().unwrap_or(0);
+    let (low, high) = span(map);
     let mut points: BTreeMap<(u64, u64), Ink> = BTreeMap::new();
     for piece in map.pieces(map.whole()).filter(on_device) {
         let ink = if moves.binary_search_by(|to_move| place(to_move, &piece)).is_ok() {
@@ -57,6 +54,18 @@ pub fn runs(map: &ExtentMap, moves: &[Move]) -> BTreeMap<(Ink, u64, u64), u64> {
     }
     runs.extend(open);
     runs
+}
+
+/// The lowest and the highest place on the device, in bytes.
+pub fn span(map: &ExtentMap) -> (u64, u64) {
+    let ends = |piece: Piece| piece.physical.saturating_add(piece.range.len());
+    let low = map.pieces(map.whole()).filter(on_device).map(|piece| piece.physical).min().unwrap_or(0);
+    let high = map.pieces(map.whole()).filter(on_device).map(ends).max().unwrap_or(0);
+    (low, high)
+}
+
+fn on_device(piece: &Piece) -> bool {
+    piece.kind.is_plain() || piece.kind == ExtentKind::Encoded
 }
 
 /// Where a move lies as seen from a piece; a piece that a move covers in part is as good as moved.

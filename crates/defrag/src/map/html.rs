@@ -2,7 +2,9 @@
 
 use std::fmt::Write;
 
-use super::grid::{COLUMNS, Ink, ROWS, runs};
+use units::Printable;
+
+use super::grid::{COLUMNS, Ink, ROWS, runs, span};
 use crate::extents::ExtentMap;
 use crate::plan::{FilePlan, Plan};
 
@@ -30,13 +32,13 @@ pub fn page(plan: &Plan, files: &[Pictured]) -> String {
     // Writing to a string does not fail.
     let _ = writeln!(
         out,
-        "<p>{} files of {} bytes lie in {} pieces. As assumed by mode <b>{}</b>, moving {} bytes in {} of \
+        "<p>{} files of {} lie in {} pieces. As assumed by mode <b>{}</b>, moving {} in {} of \
          them turns {} requests of the device into {}.</p>",
         totals.files,
-        totals.size_bytes,
+        size_text(totals.size_bytes),
         totals.pieces,
         plan.mode,
-        totals.bytes_to_move,
+        size_text(totals.bytes_to_move),
         totals.files_to_move,
         totals.requests_before,
         totals.requests_after
@@ -69,13 +71,13 @@ fn reasons(out: &mut String, plan: &Plan) {
 
 fn picture(out: &mut String, file: &Pictured) {
     let plan = &file.plan;
-    let name = escaped(&plan.file.path.display().to_string());
+    let name = escaped(&Printable::path(&plan.file.path).to_string());
     let _ = writeln!(
         out,
-        "<h2>{name}</h2>\n<p class=\"facts\">{} bytes in {} pieces; {} bytes in {} moves turn {} requests into {}</p>",
-        plan.file.size_bytes,
+        "<h2>{name}</h2>\n<p class=\"facts\">{} in {} pieces; {} in {} moves turn {} requests into {}</p>",
+        size_text(plan.file.size_bytes),
         plan.pieces,
-        plan.bytes(),
+        size_text(plan.bytes()),
         plan.moves.len(),
         plan.requests_before,
         plan.requests_after
@@ -88,6 +90,13 @@ fn picture(out: &mut String, file: &Pictured) {
             let _ = write!(path, "M{column} {}.5h{length}", ROWS - 1 - row);
         }
     }
+    let (low, high) = span(&file.map);
+    let _ = write!(
+        out,
+        "<figure><div class=\"up\"><span>{}</span><span>place on the device</span><span>{}</span></div>",
+        size_text(high),
+        size_text(low)
+    );
     let _ = write!(
         out,
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {COLUMNS} {ROWS}\" role=\"img\" \
@@ -96,7 +105,30 @@ fn picture(out: &mut String, file: &Pictured) {
     for (_, class, path) in paths.iter().filter(|(.., path)| !path.is_empty()) {
         let _ = write!(out, "<path class=\"{class}\" d=\"{path}\"/>");
     }
-    *out += "</svg>\n";
+    // A line at each quarter, where the axis has its numbers.
+    for quarter in 1..4 {
+        let _ = write!(out, "<path class=\"line\" d=\"M{} 0v{ROWS}\"/>", quarter * COLUMNS / 4);
+    }
+    *out += "</svg>\n<div class=\"along\">";
+    for quarter in 0..=4_u64 {
+        let at = u128::from(plan.file.size_bytes) * u128::from(quarter) / 4;
+        let _ = write!(out, "<span>{}</span>", size_text(u64::try_from(at).unwrap_or(u64::MAX)));
+    }
+    *out += "</div><div class=\"name\">place in the file</div></figure>\n";
+}
+
+/// A size in three digits and more: `1.46 GiB`.
+fn size_text(bytes: u64) -> String {
+    let units = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    let step = (bytes.max(1).ilog2() / 10) as usize;
+    match step.checked_sub(1).and_then(|step| units.get(step)) {
+        None => format!("{bytes} B"),
+        Some(unit) => {
+            let value = bytes as f64 / 1024_f64.powi(i32::try_from(step).unwrap_or(0));
+            let decimals = if value < 10.0 { 2 } else { usize::from(value < 100.0) };
+            format!("{value:.decimals$} {unit}")
+        }
+    }
 }
 
 /// Text for elements and attributes; characters that XML has not are replaced.

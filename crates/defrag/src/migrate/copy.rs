@@ -29,8 +29,13 @@ pub(super) fn copy(files: &Files<'_>, range: ByteRange, offset: u64) -> io::Resu
     Ok(true)
 }
 
-pub(super) fn is_lack_of_space(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::ENOSPC | libc::EDQUOT | libc::EFBIG))
+/// What is missing where there is no room, if that is what the error says.
+pub(super) fn lack_of_space(error: &io::Error) -> Option<Left> {
+    match error.raw_os_error()? {
+        libc::ENOSPC | libc::EFBIG => Some(Left::NoSpace),
+        libc::EDQUOT => Some(Left::Quota),
+        _ => None,
+    }
 }
 
 /// What the kernel says by these numbers is that it does not do this to this file, now or later.

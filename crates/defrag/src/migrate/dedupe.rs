@@ -8,11 +8,11 @@
 
 use std::ops::ControlFlow;
 
-use super::copy::{copy, is_lack_of_space, unsupported};
+use super::copy::{copy, lack_of_space, unsupported};
 use super::donor::Offer;
 use super::error::MigrateError;
 use super::ioctl::{Deduplicated, deduplicate};
-use super::segments::{Left, Segment, slices};
+use super::segments::{Left, Segment, Slice};
 use super::{Files, Pace, Progress};
 use crate::ByteRange;
 
@@ -43,55 +43,58 @@ pub(super) fn share_segment(
         Offer::Better { offset, .. } => offset,
         Offer::Refused(why) => return Ok(Progress { written_bytes: 0, left: Some(why) }),
     };
-    share_range(files, segment.range, offset, copying, pace)
+    share_from(files, segment, segment.range.start, offset, copying, pace)
 }
 
-/// The same for `range`, where the donor has room for it at `offset`.
-pub(super) fn share_range(
+/// The same for what of the segment begins at `from`, where one of its slices does, or later. The donor has room for all of it
+/// at `offset`.
+pub(super) fn share_from(
     files: &mut Files<'_>,
-    range: ByteRange,
+    segment: &Segment,
+    from: u64,
     offset: u64,
     copying: Copying,
     pace: &mut dyn Pace,
 ) -> Result<Progress, MigrateError> {
     let mut progress = Progress::default();
-    let in_donor = |at: u64| offset + (at - range.start);
-    let mut ready = range;
+    let all: Vec<Slice> = segment.slices(SLICE_BYTES).filter(|slice| slice.range.start >= from).collect();
+    let mut ready = all.len();
     if copying == Copying::First {
-        ready.end = range.start;
-        for slice in slices(range, SLICE_BYTES) {
-            progress.left = match pace.before(slice.len()) {
+        ready = 0;
+        for slice in &all {
+            progress.left = match pace.before(slice.range.len()) {
                 ControlFlow::Break(stop) => Some(Left::Stopped(stop)),
-                ControlFlow::Continue(()) => copied(files, slice, in_donor(slice.start), &mut progress.written_bytes)?,
+                ControlFlow::Continue(()) => {
+                    copied(files, slice.range, offset + slice.place, &mut progress.written_bytes)?
+                }
             };
             if progress.left.is_some() {
                 break;
             }
-            ready.end = slice.end;
+            ready += 1;
         }
-        match files.donor.file().and_then(|donor| donor.sync_data()) {
-            Err(error) if is_lack_of_space(&error) => {
-                ready.end = range.start;
-                progress.left = Some(Left::NoSpace);
-            }
-            synced => synced.map_err(MigrateError::system(files.target.path(), "write a copy of it"))?,
+        if let Err(error) = files.donor.file().and_then(|donor| donor.sync_data()) {
+            let left = lack_of_space(&error);
+            let system = MigrateError::system(files.target.path(), "write a copy of it");
+            ready = 0;
+            progress.left = Some(left.ok_or_else(|| system(error))?);
         }
     }
-    for slice in slices(ready, SLICE_BYTES) {
+    for Slice { range: slice, place } in all.into_iter().take(ready) {
         if copying == Copying::Slices
             && let ControlFlow::Break(stop) = pace.before(slice.len())
         {
             progress.left = Some(Left::Stopped(stop));
             break;
         }
-        let left = share(files, slice, in_donor(slice.start), copying, &mut progress.written_bytes)?;
+        let left = share(files, slice, offset + place, copying, &mut progress.written_bytes)?;
         if left.is_some() {
             // Why the copy ended early, if it did, is told first.
             progress.left = progress.left.or(left);
             break;
         }
     }
-    files.donor.forget(ByteRange { start: offset, end: offset + range.len() });
+    files.donor.forget(ByteRange { start: offset, end: offset + segment.bytes() });
     files.donor.release()?;
     Ok(progress)
 }
@@ -109,8 +112,10 @@ fn copied(
             Ok(None)
         }
         Ok(false) => Ok(Some(Left::Changed)),
-        Err(error) if is_lack_of_space(&error) => Ok(Some(Left::NoSpace)),
-        Err(error) => Err(MigrateError::system(files.target.path(), "copy a part of it")(error)),
+        Err(error) => {
+            let system = MigrateError::system(files.target.path(), "copy a part of it");
+            lack_of_space(&error).map(Some).ok_or_else(|| system(error))
+        }
     }
 }
 
@@ -141,8 +146,10 @@ fn share(
             match shared {
                 Ok(Deduplicated::Bytes(bytes)) if bytes > 0 => at += bytes,
                 Ok(_) => differs = true,
-                Err(error) if is_lack_of_space(&error) => return Ok(Some(Left::NoSpace)),
                 Err(error) => {
+                    if let Some(left) = lack_of_space(&error) {
+                        return Ok(Some(left));
+                    }
                     // The end of the file has to be that of the donor.
                     let size = files.target.size_bytes()?;
                     let moved_end = !slice.end.is_multiple_of(files.target.block_bytes()) && size != slice.end;

@@ -4,17 +4,18 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
-use std::time::Instant;
 
 use rustix::fs::{Advice, FallocateFlags, Mode, OFlags};
 
+use super::copy::lack_of_space;
 use super::error::MigrateError;
 use super::facts::FileSystem;
+use super::ioctl::{flag, set_no_cow};
 use super::refusals::Refusal;
 use super::segments::{Left, Segment};
 use super::target::Target;
-use crate::ByteRange;
 use crate::extents::{WriteBack, read_map_range};
+use crate::{ByteRange, FreeSpace, KeepFree};
 
 /// What space the file system offers for a segment.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -37,6 +38,9 @@ const ATTEMPTS: u32 = 4;
 /// The same on Btrfs, which finds no better the second time, and writes metadata for each of the pieces.
 const ATTEMPTS_BTRFS: u32 = 1;
 
+/// Moved away before a commit is worth it where room is there, but in pieces.
+const COMMIT_EACH_BYTES: u64 = 16 << 20;
+
 /// Room for a segment.
 struct Room {
     /// In the donor.
@@ -58,21 +62,28 @@ pub struct Donor {
     path: PathBuf,
     end: u64,
     keep_bytes: u64,
-    /// Since when there is something that a crash may take back (`exclusive.rs`).
-    pub(super) unsettled: Option<Instant>,
+    keep_free: KeepFree,
+    /// Moved away since the last commit that was asked for.
+    stale_bytes: u64,
     attempts: u32,
+    /// Btrfs: whether the target is without copy-on-write; blocks are shared between files alike in that only.
+    no_cow: Option<bool>,
     /// Whether data that the file system was to place itself came to lie worse than the room here; for Btrfs.
     pub(super) crowded: bool,
     /// A single piece that no segment has used yet; for Btrfs.
     held: Option<ByteRange>,
+    /// Why there was no room the last time that there was none.
+    lack: Left,
 }
 
 impl Donor {
     /// For the folder of the file. It lets go of what it holds after `keep_bytes`.
-    pub(super) fn beside(target: &Target, keep_bytes: u64) -> Self {
+    pub(super) fn beside(target: &Target, keep_bytes: u64, keep_free: KeepFree) -> Self {
         let (folder, path) = (target.folder().to_owned(), target.path().to_owned());
         let device = target.device();
-        let attempts = if target.facts().system == FileSystem::Btrfs { ATTEMPTS_BTRFS } else { ATTEMPTS };
+        let is_btrfs = target.facts().system == FileSystem::Btrfs;
+        let attempts = if is_btrfs { ATTEMPTS_BTRFS } else { ATTEMPTS };
+        let no_cow = is_btrfs.then(|| target.facts().inode_flags & flag::NO_COW != 0);
         Self {
             file: None,
             folder,
@@ -80,10 +91,14 @@ impl Donor {
             path,
             end: 0,
             keep_bytes,
-            unsettled: None,
+            keep_free,
+            // Files that were moved before may have left some.
+            stale_bytes: COMMIT_EACH_BYTES,
             attempts,
+            no_cow,
             crowded: false,
             held: None,
+            lack: Left::NoSpace,
         }
     }
 
@@ -99,6 +114,9 @@ impl Donor {
         let status = file.metadata().map_err(|error| refused(error.to_string()))?;
         if status.dev() != self.device {
             return Err(refused("its folder is on another file system".to_owned()));
+        }
+        if let Some(on) = self.no_cow {
+            set_no_cow(&file, on).map_err(|error| refused(format!("its copy-on-write cannot be set: {error}")))?;
         }
         self.file = Some(file);
         Ok(())
@@ -124,10 +142,36 @@ impl Donor {
         if self.end >= self.keep_bytes {
             self.release()?;
         }
+        let mut best = self.best_room(segment, sized)?;
+        let is_worth_a_commit = match &best {
+            Some(room) => room.pieces > 1 && self.stale_bytes >= COMMIT_EACH_BYTES,
+            None => self.stale_bytes > 0,
+        };
+        if is_worth_a_commit {
+            self.release()?;
+            self.commit_stale()?;
+            best = self.best_room(segment, sized)?;
+        }
+        let Some(best) = best else {
+            self.release()?;
+            return Ok(Offer::Refused(self.lack.clone()));
+        };
+        if best.pieces >= segment.pieces {
+            self.release()?;
+            return Ok(Offer::Refused(Left::NoBetterSpace { pieces: best.pieces }));
+        }
+        Ok(Offer::Better { offset: best.offset, pieces: best.pieces })
+    }
+
+    /// The best room for a segment that some attempts find; what else they found is free again.
+    fn best_room(&mut self, segment: &Segment, sized: bool) -> Result<Option<Room>, MigrateError> {
         let mut best: Option<Room> = None;
         let mut worse = Vec::new();
-        for _ in 0..self.attempts {
-            let Some(room) = self.room(segment, sized, best.is_none())? else { break };
+        // Btrfs looks for a place for each part by itself, and may find worse than for all in one.
+        let by_parts = self.no_cow.is_some() && segment.parts.len() > 1;
+        for attempt in 0..self.attempts + u32::from(by_parts) {
+            let by_parts = by_parts && attempt == 0;
+            let Some(room) = self.room(segment, sized, best.is_none(), by_parts)? else { break };
             let is_whole = room.pieces == 1;
             match &mut best {
                 Some(best) if best.pieces <= room.pieces => worse.push(room),
@@ -138,24 +182,31 @@ impl Donor {
                 break;
             }
         }
-        let Some(best) = best else {
-            self.release()?;
-            return Ok(Offer::Refused(Left::NoSpace));
-        };
-        if best.pieces >= segment.pieces {
-            self.release()?;
-            return Ok(Offer::Refused(Left::NoBetterSpace { pieces: best.pieces }));
-        }
         for room in worse {
-            self.free(room.offset, segment.range.len())
+            self.free(room.offset, segment.bytes())
                 .map_err(MigrateError::system(&self.path, "free room that is not needed"))?;
         }
-        Ok(Offer::Better { offset: best.offset, pieces: best.pieces })
+        Ok(best)
+    }
+
+    /// So many bytes were moved away from where they lay.
+    pub(super) fn note_stale(&mut self, bytes: u64) {
+        self.stale_bytes = self.stale_bytes.saturating_add(bytes);
+    }
+
+    /// Has the file system commit, so that what was moved away, and given back, can be used again: ext4 and Btrfs keep it until
+    /// then, as a crash would need it.
+    pub(super) fn commit_stale(&mut self) -> Result<(), MigrateError> {
+        self.stale_bytes = 0;
+        self.make()?;
+        let file = self.file().map_err(MigrateError::system(&self.path, "open its temporary file"))?;
+        rustix::fs::syncfs(file)
+            .map_err(|errno| MigrateError::system(&self.path, "synchronise its file system")(errno.into()))
     }
 
     /// The same for a file system that places the data itself: a single piece that is not used serves the next segment too.
     pub(super) fn hold(&mut self, segment: &Segment) -> Result<Offer, MigrateError> {
-        let length = segment.range.len();
+        let length = segment.bytes();
         if let Some(held) = self.held
             && held.len() >= length
             && held.start % PAGE == segment.range.start % PAGE
@@ -171,6 +222,12 @@ impl Donor {
         Ok(offer)
     }
 
+    /// Whether `bytes` more leave as much free space as is to be kept.
+    pub(super) fn leaves_enough(&self, target: &Target, bytes: u64) -> Result<bool, MigrateError> {
+        leaves_enough(target.file(), self.keep_free, bytes)
+            .map_err(MigrateError::system(&self.path, "ask for the free space"))
+    }
+
     fn free(&self, offset: u64, length: u64) -> io::Result<()> {
         let mode = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         Ok(rustix::fs::fallocate(self.file()?, mode, offset, length)?)
@@ -178,22 +235,39 @@ impl Donor {
 
     /// Allocates room for a segment behind what the donor has; `None` if there is none. `first` may take what the donor
     /// holds of earlier segments.
-    fn room(&mut self, segment: &Segment, sized: bool, first: bool) -> Result<Option<Room>, MigrateError> {
+    fn room(
+        &mut self,
+        segment: &Segment,
+        sized: bool,
+        first: bool,
+        by_parts: bool,
+    ) -> Result<Option<Room>, MigrateError> {
         let system = |action| MigrateError::system(&self.path, action);
         let file = self.file().map_err(system("open its temporary file"))?;
         let mode = if sized { FallocateFlags::empty() } else { FallocateFlags::KEEP_SIZE };
         let mut offset = self.end.next_multiple_of(PAGE) + segment.range.start % PAGE;
-        let length = segment.range.len();
+        let length = segment.bytes();
+        if !first && !leaves_enough(file, self.keep_free, length).map_err(system("ask for the free space"))? {
+            return Ok(None);
+        }
         // The handler of a signal, such as that of Ctrl-C, interrupts it.
-        let allocate = |offset| rustix::io::retry_on_intr(|| rustix::fs::fallocate(file, mode, offset, length));
+        let allocate_one =
+            |offset, length| rustix::io::retry_on_intr(|| rustix::fs::fallocate(file, mode, offset, length));
+        // On Btrfs an extent that a file refers to in several places counts as shared from then on (`btrfs_is_data_extent_shared`,
+        // fs/btrfs/backref.c), and is freed only with the last of them: each side of a hole has one of its own, beside the others.
+        let allocate = |offset| match by_parts {
+            true => segment.slices(u64::MAX).try_for_each(|part| allocate_one(offset + part.place, part.range.len())),
+            false => allocate_one(offset, length),
+        };
         let mut done = allocate(offset);
-        if is_full(done) && self.end > 0 && first {
+        if lack(done).is_some() && self.end > 0 && first {
             // What it holds may be what is missing.
             file.set_len(0).map_err(system("empty its temporary file"))?;
             offset = segment.range.start % PAGE;
             done = allocate(offset);
         }
-        if is_full(done) {
+        if let Some(lack) = lack(done) {
+            self.lack = lack;
             return Ok(None);
         }
         done.map_err(|errno| system("allocate room for a copy")(errno.into()))?;
@@ -237,7 +311,14 @@ impl Donor {
     }
 }
 
-fn is_full(done: rustix::io::Result<()>) -> bool {
-    use rustix::io::Errno;
-    matches!(done, Err(Errno::NOSPC | Errno::DQUOT | Errno::FBIG))
+fn leaves_enough(file: &File, keep_free: KeepFree, bytes: u64) -> io::Result<bool> {
+    if keep_free == KeepFree::Bytes(0) {
+        return Ok(true);
+    }
+    let space = FreeSpace::of(file)?;
+    Ok(space.free_bytes >= keep_free.bytes(space.size_bytes).saturating_add(bytes))
+}
+
+fn lack(done: rustix::io::Result<()>) -> Option<Left> {
+    lack_of_space(&done.err()?.into())
 }

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use units::Printable;
+
 use super::refusals::Refusal;
 use crate::extents::FiemapError;
 
@@ -10,7 +12,7 @@ use crate::extents::FiemapError;
 #[derive(Debug, thiserror::Error)]
 pub enum MigrateError {
     /// It is not to be moved, or cannot be.
-    #[error("{path}: {refusal}")]
+    #[error("{path}: {refusal}", path = Printable::path(path))]
     Refused {
         /// Which file.
         path: PathBuf,
@@ -18,7 +20,7 @@ pub enum MigrateError {
         refusal: Refusal,
     },
     /// Its extents cannot be read.
-    #[error("{path}: {error}")]
+    #[error("{path}: {error}", path = Printable::path(path))]
     Extents {
         /// Which file.
         path: PathBuf,
@@ -27,7 +29,7 @@ pub enum MigrateError {
         error: FiemapError,
     },
     /// A system call failed in a way that no other run would not meet.
-    #[error("{path}: cannot {action}: {error}")]
+    #[error("{path}: cannot {action}: {error}", path = Printable::path(path))]
     System {
         /// Which file.
         path: PathBuf,

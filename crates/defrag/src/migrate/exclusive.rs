@@ -9,20 +9,70 @@ use std::time::{Duration, Instant};
 use super::error::MigrateError;
 use super::ioctl::{give_lease_back, holds_lease};
 use super::lease::Lease;
+use super::refusals::Refusal;
 use super::segments::Left;
+use super::stride::Stride;
+use super::target::Target;
 use super::{Files, Migrate};
+use crate::ByteRange;
+use crate::priority::Urgent;
 
 /// Longest that others who open the file wait, and that what was moved is not lasting yet.
 const SETTLE_EACH: Duration = Duration::from_secs(1);
+/// The same in bytes: to make them lasting takes time, too.
+const SETTLE_EACH_BYTES: u64 = 16 << 20;
+/// Most that is moved in one call, see [`Stride`].
+const MOST_BYTES: u64 = 256 << 10;
+
+/// How a file is had to oneself.
+#[derive(Debug)]
+pub struct Exclusive {
+    /// Since when there is something that a crash may take back.
+    unsettled: Option<Instant>,
+    unsettled_bytes: u64,
+    /// While the lease is held: others wait for this thread, whatever class it is of.
+    urgent: Option<Urgent>,
+    /// What the next call moves.
+    pub(super) stride: Stride,
+}
+
+impl Exclusive {
+    pub(super) fn new() -> Self {
+        Self { unsettled: None, unsettled_bytes: 0, urgent: None, stride: Stride::up_to(MOST_BYTES) }
+    }
+
+    /// Whether the lease was taken, and not yet given back.
+    pub(super) fn is_held(&self) -> bool {
+        self.urgent.is_some()
+    }
+
+    fn is_due(&self) -> bool {
+        self.unsettled_bytes >= SETTLE_EACH_BYTES || self.unsettled.is_some_and(|since| since.elapsed() >= SETTLE_EACH)
+    }
+}
 
 /// Takes the lease, if it is not held already; why it is not to be had, if so.
 pub(super) fn keep_others_out(way: &dyn Migrate, files: &mut Files<'_>) -> Result<Option<Left>, MigrateError> {
-    let since = files.donor.unsettled;
-    if is_undisturbed(files) && since.is_none_or(|since| since.elapsed() < SETTLE_EACH) {
+    if is_undisturbed(files) && !files.exclusive.is_due() {
         return Ok(None);
     }
     way.settle(files)?;
-    Ok(Lease::take_or_leave(files.target.file()).map(Lease::keep).err())
+    match Lease::take_or_leave(files.target.file()) {
+        Ok(lease) => {
+            files.exclusive.urgent = Some(lease.keep());
+            Ok(None)
+        }
+        Err(why) => Ok(Some(why)),
+    }
+}
+
+/// Whether the lease can be had just now; it is given back at once.
+pub(super) fn can_be_had_alone(target: &Target) -> Result<(), Refusal> {
+    match Lease::take_or_leave(target.file()) {
+        Ok(_) => Ok(()),
+        Err(Left::Open) => Err(Refusal::OpenElsewhere),
+        Err(why) => Err(Refusal::NotPermitted(why.to_string())),
+    }
 }
 
 /// Whether the lease is held and nobody waits for it.
@@ -31,8 +81,9 @@ pub(super) fn is_undisturbed(files: &Files<'_>) -> bool {
 }
 
 /// From now on something is moved that a crash may take back.
-pub(super) fn note_unsettled(files: &mut Files<'_>) {
-    files.donor.unsettled.get_or_insert_with(Instant::now);
+pub(super) fn note_unsettled(files: &mut Files<'_>, bytes: u64) {
+    files.exclusive.unsettled.get_or_insert_with(Instant::now);
+    files.exclusive.unsettled_bytes += bytes;
 }
 
 /// Has `commit` make what was moved lasting, if there is something, and lets the others in, even where that failed.
@@ -40,8 +91,26 @@ pub(super) fn let_others_in(
     files: &mut Files<'_>,
     commit: impl FnOnce(&Files<'_>) -> Result<(), MigrateError>,
 ) -> Result<(), MigrateError> {
-    let committed = if files.donor.unsettled.take().is_some() { commit(files) } else { Ok(()) };
+    files.exclusive.unsettled_bytes = 0;
+    let committed = if files.exclusive.unsettled.take().is_some() { commit(files) } else { Ok(()) };
     // There may be none.
     let _ = give_lease_back(files.target.file());
+    files.exclusive.urgent = None;
     committed
+}
+
+/// Has a range in memory, in small pieces, so that nothing is read while others are kept out, page by page; and lets them in if
+/// they come meanwhile.
+pub(super) fn warm(way: &dyn Migrate, files: &mut Files<'_>, range: ByteRange) -> Result<(), MigrateError> {
+    let mut at = range.start;
+    while at < range.end {
+        let part = ByteRange { start: at, end: range.end.min(at + MOST_BYTES) };
+        let held = is_undisturbed(files);
+        files.target.read_ahead(part);
+        if held && !is_undisturbed(files) {
+            way.settle(files)?;
+        }
+        at = part.end;
+    }
+    Ok(())
 }

@@ -14,25 +14,27 @@
 //!
 //! The range is dropped from the page cache beforehand: where one folio holds several pieces, the first piece that is
 //! moved pins it to the transaction, and for each further one the kernel forces a commit. With 8 KiB pieces in 64 KiB
-//! folios that was seen to write 2.7 times the data; without, the kernel reads single pages, and writes the data once.
+//! folios that was seen to write 2.7 times the data; without, the data is in single pages, and written once. They are read before
+//! others are kept out: the call would read one after the other.
 
 use std::io;
 use std::ops::ControlFlow;
+use std::time::Instant;
 
-use super::copy::{is_lack_of_space, unsupported};
+use super::copy::{lack_of_space, unsupported};
 use super::donor::Offer;
 use super::error::MigrateError;
-use super::exclusive::{is_undisturbed, keep_others_out, let_others_in, note_unsettled};
+use super::exclusive::{can_be_had_alone, is_undisturbed, keep_others_out, let_others_in, note_unsettled, warm};
 use super::facts::{Facts, FileSystem};
 use super::refusals::{self, Refusal};
-use super::segments::{Left, Segment, slices};
-use super::target::Opening;
+use super::segments::{Left, Segment, Slice};
+use super::target::{Opening, Target};
 use super::{Files, Migrate, Pace, Progress, ioctl};
 use crate::ByteRange;
 
 /// Attempts for one slice before its writers are left alone.
 const ATTEMPTS: u32 = 16;
-/// Moved in one call.
+/// For which the pace is asked; it is moved in several calls (`stride.rs`).
 const SLICE_BYTES: u64 = 4 << 20;
 
 /// See the module.
@@ -52,6 +54,10 @@ impl Migrate for Ext4MoveExtents {
         Opening::Write
     }
 
+    fn promise(&self, target: &Target, open: bool) -> Result<(), Refusal> {
+        if open { Ok(()) } else { can_be_had_alone(target) }
+    }
+
     fn migrate(&self, files: &mut Files<'_>, segment: &Segment, pace: &mut dyn Pace) -> Result<Progress, MigrateError> {
         if let Some(why) = self.obstacle(files)? {
             return Ok(Progress { written_bytes: 0, left: Some(why) });
@@ -61,23 +67,26 @@ impl Migrate for Ext4MoveExtents {
             Offer::Refused(why) => return Ok(Progress { written_bytes: 0, left: Some(why) }),
         };
         let mut written_bytes = 0;
-        for slice in slices(segment.range, SLICE_BYTES) {
+        for Slice { range: slice, place } in segment.slices(SLICE_BYTES) {
             if pace.waits() {
                 self.settle(files)?;
             }
             if let ControlFlow::Break(stop) = pace.before(slice.len()) {
                 return Ok(Progress { written_bytes, left: Some(Left::Stopped(stop)) });
             }
-            let mut left = self.obstacle(files)?;
-            if left.is_none() {
-                note_unsettled(files);
-                left = move_slice(files, slice, offset + (slice.start - segment.range.start), &mut written_bytes)?;
+            files.target.forget(slice);
+            let mut at = slice.start;
+            while at < slice.end {
+                let part = ByteRange { start: at, end: slice.end.min(at + self.stride_bytes(files)) };
+                let donor_at = offset + place + (at - slice.start);
+                let left = self.move_part(files, part, donor_at, pace, &mut written_bytes)?;
+                if left.is_some() {
+                    return Ok(Progress { written_bytes, left });
+                }
+                at = part.end;
             }
             if !is_undisturbed(files) {
                 self.settle(files)?;
-            }
-            if left.is_some() {
-                return Ok(Progress { written_bytes, left });
             }
         }
         Ok(Progress { written_bytes, left: None })
@@ -94,6 +103,42 @@ impl Ext4MoveExtents {
         let why = keep_others_out(&self, files)?;
         Ok(why.filter(|_| !files.open))
     }
+
+    /// What one call moves, in whole blocks.
+    fn stride_bytes(self, files: &Files<'_>) -> u64 {
+        let block = files.target.block_bytes();
+        (files.exclusive.stride.bytes() / block * block).max(block)
+    }
+
+    /// Moves a part of a slice in one call, and lets others in if they wait; why not, if so.
+    fn move_part(
+        self,
+        files: &mut Files<'_>,
+        part: ByteRange,
+        donor_at: u64,
+        pace: &mut dyn Pace,
+        written_bytes: &mut u64,
+    ) -> Result<Option<Left>, MigrateError> {
+        if pace.interrupts() {
+            self.settle(files)?;
+            if let ControlFlow::Break(stop) = pace.before(0) {
+                return Ok(Some(Left::Stopped(stop)));
+            }
+        }
+        warm(&self, files, part)?;
+        if let Some(why) = self.obstacle(files)? {
+            return Ok(Some(why));
+        }
+        let alone = is_undisturbed(files);
+        note_unsettled(files, part.len());
+        let begun = Instant::now();
+        let left = move_slice(files, part, donor_at, written_bytes)?;
+        files.exclusive.stride.took(part.len(), begun);
+        if left.is_some() || alone && !is_undisturbed(files) {
+            self.settle(files)?;
+        }
+        Ok(left)
+    }
 }
 
 /// Gives a slice the donor's blocks from an offset on.
@@ -106,15 +151,16 @@ fn move_slice(
     let path = files.target.path();
     let block = files.target.block_bytes();
     let donor = files.donor.file().map_err(MigrateError::system(path, "open its temporary file"))?;
-    files.target.forget(slice);
     let (first, donor_first) = (slice.start / block, offset / block);
     let blocks = slice.end.div_ceil(block) - first;
     let (mut done, mut attempts) = (0, 0);
     while done < blocks {
         let (moved, result) =
             ioctl::move_extents(files.target.file(), donor, first + done, donor_first + done, blocks - done);
+        // The last block may be the file's last in part.
+        let before = (done * block).min(slice.len());
         done += moved;
-        *written_bytes += moved * block;
+        *written_bytes += (done * block).min(slice.len()) - before;
         match result {
             Ok(()) if moved > 0 => {}
             // The end of the file is nearer than it was.
@@ -134,8 +180,6 @@ fn move_slice(
 }
 
 fn failed(error: io::Error, files: &Files<'_>) -> Result<Left, MigrateError> {
-    if is_lack_of_space(&error) {
-        return Ok(Left::NoSpace);
-    }
-    unsupported(&error).ok_or_else(|| MigrateError::system(files.target.path(), "move its extents")(error))
+    let left = lack_of_space(&error).or_else(|| unsupported(&error));
+    left.ok_or_else(|| MigrateError::system(files.target.path(), "move its extents")(error))
 }

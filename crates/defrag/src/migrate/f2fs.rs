@@ -27,14 +27,14 @@
 use std::io;
 use std::ops::ControlFlow;
 
-use super::copy::is_lack_of_space;
+use super::copy::lack_of_space;
 use super::error::MigrateError;
-use super::exclusive::{is_undisturbed, keep_others_out, let_others_in, note_unsettled};
+use super::exclusive::{can_be_had_alone, is_undisturbed, keep_others_out, let_others_in, note_unsettled, warm};
 use super::facts::{Facts, FileSystem};
 use super::ioctl::{f2fs_defragment, f2fs_write_checkpoint};
 use super::refusals::{self, Refusal};
-use super::segments::{Left, Segment, slices};
-use super::target::Opening;
+use super::segments::{Left, Segment, Slice};
+use super::target::{Opening, Target};
 use super::{Files, Migrate, Pace, Progress};
 use crate::ByteRange;
 
@@ -62,23 +62,31 @@ impl Migrate for F2fsDefragment {
         Opening::Read
     }
 
+    fn has_donor(&self) -> bool {
+        false
+    }
+
+    fn promise(&self, target: &Target, _open: bool) -> Result<(), Refusal> {
+        can_be_had_alone(target)
+    }
+
     fn migrate(&self, files: &mut Files<'_>, segment: &Segment, pace: &mut dyn Pace) -> Result<Progress, MigrateError> {
         let mut progress = Progress::default();
-        for slice in slices(segment.range, SLICE_BYTES) {
+        for (slice, bytes) in with_gaps(segment, SLICE_BYTES) {
             // Once more where the first attempt met the end of a log segment.
             for _ in 0..2 {
-                let pieces = files.target.map(slice)?.piece_count(slice);
-                if pieces <= reachable_pieces(slice.len()) {
+                let pieces = files.target.map(slice)?.stretch_count(slice);
+                if pieces <= reachable_pieces(bytes) {
                     break;
                 }
                 if pace.waits() {
                     self.settle(files)?;
                 }
-                if let ControlFlow::Break(stop) = pace.before(slice.len()) {
+                if let ControlFlow::Break(stop) = pace.before(bytes) {
                     progress.left = Some(Left::Stopped(stop));
                     return Ok(progress);
                 }
-                progress.left = self.rewrite(files, slice, &mut progress.written_bytes)?;
+                progress.left = self.rewrite(files, slice, bytes, &mut progress.written_bytes)?;
                 if progress.left.is_some() {
                     return Ok(progress);
                 }
@@ -98,6 +106,22 @@ impl Migrate for F2fsDefragment {
     }
 }
 
+/// A segment in stretches of the file with at most `bytes` of data each, and how many these are: the kernel passes over the gaps
+/// within (`f2fs_defragment_range`), and writes the data behind each other.
+fn with_gaps(segment: &Segment, bytes: u64) -> Vec<(ByteRange, u64)> {
+    let mut stretches: Vec<(ByteRange, u64)> = Vec::new();
+    for Slice { range, .. } in segment.slices(bytes) {
+        match stretches.last_mut() {
+            Some((stretch, held)) if *held + range.len() <= bytes => {
+                stretch.end = range.end;
+                *held += range.len();
+            }
+            _ => stretches.push((range, range.len())),
+        }
+    }
+    stretches
+}
+
 /// Pieces that data of so many bytes lies in after a move, at most and if nothing else is written meanwhile.
 fn reachable_pieces(bytes: u64) -> u64 {
     if bytes <= LOG_SEGMENT_BYTES { 1 } else { bytes / LOG_SEGMENT_BYTES + 1 }
@@ -109,34 +133,40 @@ impl F2fsDefragment {
         self,
         files: &mut Files<'_>,
         slice: ByteRange,
+        bytes: u64,
         written_bytes: &mut u64,
     ) -> Result<Option<Left>, MigrateError> {
         let block = files.target.block_bytes();
         for _ in 0..ATTEMPTS {
+            // What lies between the data is not read.
+            let data: Vec<ByteRange> = files.target.map(slice)?.pieces(slice).map(|piece| piece.range).collect();
+            for part in data {
+                warm(&self, files, part)?;
+            }
             if let Some(why) = keep_others_out(&self, files)? {
                 return Ok(Some(why));
             }
             // Writes out everything that is dirty, not of the slice alone.
-            let pieces = files.target.map(slice)?.piece_count(slice);
+            let pieces = files.target.map(slice)?.stretch_count(slice);
             if files.target.size_bytes()? < slice.end {
                 return Ok(Some(Left::Changed));
             }
             if !is_undisturbed(files) {
                 continue;
             }
-            note_unsettled(files);
+            note_unsettled(files, bytes);
             let length = slice.end.next_multiple_of(block) - slice.start;
             let rewritten = match f2fs_defragment(files.target.file(), slice.start, length) {
-                Ok(bytes) => bytes.min(length),
+                Ok(rewritten) => rewritten.min(length),
                 Err(error) => return failed(error, files).map(Some),
             };
             *written_bytes += rewritten;
             // Waits until everything is written: the checkpoint does not write data.
-            let now = files.target.map(slice)?.piece_count(slice);
+            let now = files.target.map(slice)?.stretch_count(slice);
             if !is_undisturbed(files) {
                 self.settle(files)?;
             }
-            let no_better = now > reachable_pieces(slice.len()) && now > pieces;
+            let no_better = now > reachable_pieces(bytes) && now > pieces;
             return Ok(no_better.then_some(Left::NoBetterSpace { pieces: now }));
         }
         Ok(Some(Left::Open))
@@ -150,7 +180,9 @@ fn failed(error: io::Error, files: &Files<'_>) -> Result<Left, MigrateError> {
         Some(libc::EINVAL) => Left::Unsupported("F2FS updates it in place: pinned, or ipu_policy says so".to_owned()),
         Some(libc::EPERM) => Left::Unsupported("CAP_SYS_ADMIN is needed".to_owned()),
         Some(libc::EOPNOTSUPP | libc::ENOTTY | libc::EROFS) => Left::Unsupported(error.to_string()),
-        _ if is_lack_of_space(&error) => Left::NoSpace,
-        _ => return Err(MigrateError::system(files.target.path(), "have F2FS rewrite it")(error)),
+        _ => match lack_of_space(&error) {
+            Some(left) => left,
+            None => return Err(MigrateError::system(files.target.path(), "have F2FS rewrite it")(error)),
+        },
     })
 }

@@ -94,6 +94,7 @@ const EXT4_IOC_MOVE_EXT: libc::Ioctl = code(READ | WRITE, b'f', 15, size_of::<Mo
 /// Its size is that of the structure without the destinations that follow.
 const FIDEDUPERANGE: libc::Ioctl = code(READ | WRITE, 0x94, 54, 24);
 const BTRFS_IOC_DEFRAG_RANGE: libc::Ioctl = code(WRITE, 0x94, 16, size_of::<DefragRange>());
+const BTRFS_IOC_GET_FEATURES: libc::Ioctl = code(READ, 0x94, 57, 24);
 const F2FS_IOC_WRITE_CHECKPOINT: libc::Ioctl = code(0, 0xf5, 7, 0);
 const F2FS_IOC_DEFRAGMENT: libc::Ioctl = code(READ | WRITE, 0xf5, 8, size_of::<F2fsDefragment>());
 const XFS_IOC_START_COMMIT: libc::Ioctl = code(READ, b'X', 130, size_of::<CommitRange>());
@@ -103,6 +104,7 @@ const XFS_IOC_FD_TO_HANDLE: libc::Ioctl = code(READ | WRITE, b'X', 106, size_of:
 const XFS_IOC_OPEN_BY_HANDLE: libc::Ioctl = code(READ | WRITE, b'X', 107, size_of::<HandleRequest>());
 const FS_IOC_FSGETXATTR: libc::Ioctl = code(READ, b'X', 31, 28);
 const FS_IOC_GETFLAGS: libc::Ioctl = code(READ, b'f', 1, size_of::<libc::c_long>());
+const FS_IOC_SETFLAGS: libc::Ioctl = code(WRITE, b'f', 2, size_of::<libc::c_long>());
 const FS_IOC_GETVERSION: libc::Ioctl = code(READ, b'v', 1, size_of::<libc::c_long>());
 
 /// Without compression, which flag 1 would ask for.
@@ -126,6 +128,8 @@ pub(super) mod flag {
 
 /// `FS_XFLAG_REALTIME`.
 pub(super) const XFLAG_REALTIME: u32 = 1;
+/// `FS_XFLAG_NODEFRAG`.
+pub(super) const XFLAG_NODEFRAG: u32 = 0x2000;
 /// `XFS_FSOP_GEOM_FLAGS_REFLINK`.
 pub(super) const GEOMETRY_REFLINK: u32 = 1 << 20;
 /// `XFS_FSOP_GEOM_FLAGS_EXCHANGE_RANGE`.
@@ -311,6 +315,15 @@ pub(super) fn xfs_geometry_flags(file: &File) -> io::Result<u32> {
     Ok(argument.flags)
 }
 
+/// The features of the Btrfs file system that the file is on: compatible ones, those compatible for reading, and the others
+/// (`struct btrfs_ioctl_feature_flags`, `BTRFS_IOC_GET_FEATURES`).
+pub(super) fn btrfs_features(file: &File) -> io::Result<[u64; 3]> {
+    let mut argument = [0_u64; 3];
+    // SAFETY: the structure of this call, three integers; the file is open while it is borrowed.
+    unsafe { call(file.as_raw_fd(), BTRFS_IOC_GET_FEATURES, &mut argument)? };
+    Ok(argument)
+}
+
 /// Opens the XFS file anew such that what is done to it leaves its times alone, as `xfs_fsr` does
 /// (`XFS_IOC_FD_TO_HANDLE`, `XFS_IOC_OPEN_BY_HANDLE`). Needs `CAP_SYS_ADMIN`, and any folder of the file system.
 pub(super) fn xfs_open_invisibly(file: &File, folder: &File) -> io::Result<File> {
@@ -356,6 +369,19 @@ pub(super) fn inode_flags(file: &File) -> io::Result<u32> {
     Ok(argument[0])
 }
 
+/// `FS_IOC_SETFLAGS`: the flag [`flag::NO_COW`] of an empty file, set or cleared.
+pub(super) fn set_no_cow(file: &File, on: bool) -> io::Result<()> {
+    let flags = inode_flags(file)?;
+    let wanted = if on { flags | flag::NO_COW } else { flags & !flag::NO_COW };
+    if wanted == flags {
+        return Ok(());
+    }
+    // Room for the `long` of the call's number, of which the kernel reads an `int`.
+    let mut argument = [wanted, 0];
+    // SAFETY: eight bytes of integers; the file is open while it is borrowed.
+    unsafe { call(file.as_raw_fd(), FS_IOC_SETFLAGS, &mut argument) }
+}
+
 /// `FS_IOC_GETVERSION`: the inode's generation. The number names a `long`, but file systems write an `int`
 /// (`put_user((int __user *))` in fs/ext4/ioctl.c, fs/xfs/xfs_ioctl.c, fs/btrfs/ioctl.c); room for a long is given.
 pub(crate) fn generation(file: &File) -> io::Result<u32> {
@@ -393,6 +419,7 @@ mod tests {
             (XFS_IOC_OPEN_BY_HANDLE, 0xc038_586b),
             (FS_IOC_FSGETXATTR, 0x801c_581f),
             (FS_IOC_GETFLAGS, 0x8008_6601),
+            (FS_IOC_SETFLAGS, 0x4008_6602),
             (FS_IOC_GETVERSION, 0x8008_7601),
         ];
         for (ours, kernels) in known {

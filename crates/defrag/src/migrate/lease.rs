@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::ioctl::{give_lease_back, holds_lease, take_lease};
 use super::segments::Left;
+use crate::priority::Urgent;
 
 /// Attempts before a file counts as open elsewhere, with a pause after each that is twice the last one: programs that open
 /// and close it often leave gaps, and a process that was just started has the files of the one that started it.
@@ -20,14 +21,18 @@ const LEAST_WAIT_S: u64 = 10;
 #[derive(Debug)]
 pub(super) struct Lease<'a> {
     file: &'a File,
+    /// Others wait for this thread: its requests are not to be those that wait for everybody's.
+    urgent: Option<Urgent>,
 }
 
 impl<'a> Lease<'a> {
     /// Takes it; `None` if others have the file open.
     fn take(file: &'a File) -> io::Result<Option<Self>> {
+        // Before anybody can wait.
+        let mut urgent = Some(Urgent::now());
         for attempt in 0..ATTEMPTS {
             match take_lease(file) {
-                Ok(()) => return Ok(Some(Self { file })),
+                Ok(()) => return Ok(Some(Self { file, urgent: urgent.take() })),
                 Err(error) if error.raw_os_error() == Some(libc::EAGAIN) => thread::sleep(FIRST_PAUSE * (1 << attempt)),
                 Err(error) => return Err(error),
             }
@@ -45,9 +50,12 @@ impl<'a> Lease<'a> {
         }
     }
 
-    /// Leaves it to the open file, which loses it when it is closed.
-    pub fn keep(self) {
+    /// Leaves it to the open file, which loses it when it is closed; this thread stays urgent for as long as what is
+    /// returned.
+    pub fn keep(mut self) -> Urgent {
+        let urgent = self.urgent.take().unwrap_or_default();
         std::mem::forget(self);
+        urgent
     }
 
     /// Whether nobody waits for it yet.
@@ -76,6 +84,34 @@ fn too_short() -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::priority::IdleIo;
+
+    /// In the idle class, the requests for which others wait would wait for everybody's.
+    #[test]
+    fn who_has_a_lease_is_not_idle() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        fs::write(&path, "content").unwrap();
+        let file = File::open(&path).unwrap();
+        let idle = IdleIo::enter().unwrap();
+        assert!(IdleIo::is_in_force());
+        match Lease::take(&file) {
+            Ok(lease) => {
+                let lease = lease.unwrap();
+                assert!(!IdleIo::is_in_force());
+                drop(lease);
+                assert!(IdleIo::is_in_force());
+                let urgent = Lease::take(&file).unwrap().unwrap().keep();
+                assert!(!IdleIo::is_in_force());
+                give_lease_back(&file).unwrap();
+                drop(urgent);
+            }
+            Err(error) => println!("skipped: no leases here: {error}"),
+        }
+        assert!(IdleIo::is_in_force());
+        drop(idle);
+        assert!(!IdleIo::is_in_force());
+    }
 
     #[test]
     fn only_one_has_the_file() {

@@ -26,10 +26,12 @@ mod f2fs;
 mod facts;
 mod ioctl;
 mod lease;
+mod modes;
 mod mover;
 mod pace;
 mod refusals;
 mod segments;
+mod stride;
 mod target;
 mod xfs;
 mod xfs_commit;
@@ -37,14 +39,18 @@ mod xfs_commit;
 pub use btrfs::BtrfsDefragment;
 pub use donor::{Donor, Offer};
 pub use error::MigrateError;
+pub use exclusive::Exclusive;
 pub use ext4::Ext4MoveExtents;
 pub use f2fs::F2fsDefragment;
 pub use facts::{Facts, FileSystem};
 pub(crate) use ioctl::{generation, move_extents};
+pub use modes::{Mode, Modes, Verdict, modes_text};
+pub(crate) use mover::LONGEST_SEGMENT_BYTES;
 pub use mover::{FileMover, MoveOptions, Moved, refusal};
 pub use pace::{Pace, Stop, Unlimited};
 pub use refusals::Refusal;
-pub use segments::{Cut, Left, LeftRange, Segment, cut};
+pub(crate) use segments::can_join;
+pub use segments::{Cut, Left, LeftRange, Segment, Slice, cut};
 pub use target::{Opening, Target};
 pub use xfs::XfsDeduplicate;
 pub use xfs_commit::XfsCommitRange;
@@ -61,6 +67,8 @@ pub struct Files<'a> {
     pub donor: &'a mut Donor,
     /// Whether it is moved although other programs have it open.
     pub open: bool,
+    /// How it is had to oneself.
+    pub exclusive: &'a mut Exclusive,
 }
 
 /// What became of a segment.
@@ -85,6 +93,16 @@ pub trait Migrate: Sync {
 
     /// How the file has to be open.
     fn opening(&self) -> Opening;
+
+    /// Whether the file can be moved so by this user and now; looks only. `open` is [`MoveOptions::open`].
+    fn promise(&self, _target: &Target, _open: bool) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    /// Whether it gives the file the blocks of a donor.
+    fn has_donor(&self) -> bool {
+        true
+    }
 
     /// What the donor may hold before it lets go, beside the segment itself.
     fn donor_keeps_bytes(&self) -> u64 {

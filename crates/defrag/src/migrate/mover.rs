@@ -1,19 +1,25 @@
 //! Moves ranges of one file.
 
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
 use super::donor::Donor;
 use super::error::MigrateError;
+use super::exclusive::Exclusive;
+use super::facts::Facts;
 use super::refusals::{self, Refusal};
 use super::segments::{Left, LeftRange, cut};
 use super::target::Target;
-use super::{Files, Migrate, Pace, WAYS};
-use crate::{ByteRange, FileId};
+use super::{Files, Migrate, Pace, Stop, WAYS};
+use crate::{ByteRange, FileId, KeepFree};
 
 /// Most that is given new room at once; the room that a run needs beside the files.
-const LONGEST_SEGMENT_BYTES: u64 = 256 << 20;
+pub(crate) const LONGEST_SEGMENT_BYTES: u64 = 256 << 20;
+
+/// How long what was asked about a file system is taken to hold.
+const JUDGE_EACH: Duration = Duration::from_secs(1);
 
 /// What the user decides.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -23,12 +29,14 @@ pub struct MoveOptions {
     /// ext4: move what other programs have open, too. What these synchronise while a range is moved, some milliseconds,
     /// a crash at that moment may take back.
     pub open: bool,
+    /// Free space that is left to others: nothing is begun that would need some of it.
+    pub keep_free: KeepFree,
 }
 
 /// What became of a range.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Moved {
-    /// Pieces on the device before.
+    /// Stretches of the device that it lay in before; what lies side by side there is one, also across a hole.
     pub pieces_before: u64,
     /// And after.
     pub pieces_after: u64,
@@ -43,7 +51,10 @@ pub struct FileMover {
     target: Target,
     way: &'static dyn Migrate,
     donor: Donor,
+    exclusive: Exclusive,
     options: MoveOptions,
+    /// When it was last asked whether the file may be moved; `None` if that is not asked.
+    judged: Option<Instant>,
 }
 
 impl FileMover {
@@ -53,7 +64,9 @@ impl FileMover {
     pub fn open(path: &Path, id: Option<&FileId>, options: &MoveOptions) -> Result<Self, MigrateError> {
         let target = Target::open(path, id)?;
         let way = choose(&target)?;
-        Self::with(target, way, options)
+        let mut mover = Self::with(target, way, options)?;
+        mover.judged = Some(Instant::now());
+        Ok(mover)
     }
 
     /// The same, by a way of moving that the caller chose; whether it suits the file is not asked.
@@ -63,8 +76,8 @@ impl FileMover {
 
     fn with(mut target: Target, way: &'static dyn Migrate, options: &MoveOptions) -> Result<Self, MigrateError> {
         target.reopen(way.opening())?;
-        let donor = Donor::beside(&target, way.donor_keeps_bytes());
-        Ok(Self { target, way, donor, options: *options })
+        let donor = Donor::beside(&target, way.donor_keeps_bytes(), options.keep_free);
+        Ok(Self { target, way, donor, exclusive: Exclusive::new(), options: *options, judged: None })
     }
 
     /// The way of moving.
@@ -77,23 +90,65 @@ impl FileMover {
         &self.target
     }
 
-    /// Moves what of `range` lies in several pieces, each unbroken run of data to a place of its own.
+    /// Makes what was moved lasting, and lets others who wait for the file in.
+    pub fn settle(&mut self) -> Result<(), MigrateError> {
+        let Self { target, way, donor, exclusive, options, .. } = self;
+        way.settle(&mut Files { target, donor, exclusive, open: options.open })
+    }
+
+    /// Whether others who open the file wait until it is settled.
+    pub(crate) fn keeps_others_out(&self) -> bool {
+        self.exclusive.is_held()
+    }
+
+    /// Refuses a file that may no longer be moved: its file system may have been mounted with other options since.
+    fn judge(&mut self) -> Result<(), MigrateError> {
+        if self.judged.is_none_or(|judged| judged.elapsed() < JUDGE_EACH) {
+            return Ok(());
+        }
+        self.judged = Some(Instant::now());
+        let facts = Facts::of(self.target.file(), self.target.path())?;
+        let way = self.way.check(&facts).unwrap_or(Ok(()));
+        refusals::common(&facts).and(way).map_err(|refusal| MigrateError::refused(self.target.path(), refusal))
+    }
+
+    /// Whether a copy of `bytes` leaves enough free space, if need be once everything is free that was moved away.
+    fn has_room(&mut self, bytes: u64) -> Result<bool, MigrateError> {
+        if self.donor.leaves_enough(&self.target, bytes)? {
+            return Ok(true);
+        }
+        self.donor.release()?;
+        if self.donor.leaves_enough(&self.target, bytes)? {
+            return Ok(true);
+        }
+        self.donor.commit_stale()?;
+        self.donor.leaves_enough(&self.target, bytes)
+    }
+
+    /// Moves what of `range` lies in several pieces, the data on both sides of a hole together.
     ///
     /// It looks at the file as it is now, whatever an earlier scan saw. When it returns, the data lies at its new
     /// place, and the old place is given back once the mover is dropped, at the latest.
     pub fn migrate(&mut self, range: ByteRange, pace: &mut dyn Pace) -> Result<Moved, MigrateError> {
+        self.judge()?;
         let block = self.target.block_bytes();
         let before = self.target.map(range)?;
         let parts = cut(&before, range, block, self.options.shared, LONGEST_SEGMENT_BYTES);
         let mut moved = Moved {
-            pieces_before: before.piece_count(range),
-            pieces_after: before.piece_count(range),
+            pieces_before: before.stretch_count(range),
+            pieces_after: before.stretch_count(range),
             written_bytes: 0,
             left: parts.left,
         };
         for segment in &parts.segments {
-            let mut files = Files { target: &self.target, donor: &mut self.donor, open: self.options.open };
+            if !self.has_room(segment.bytes())? {
+                moved.left.push(LeftRange { range: segment.range, why: Left::Stopped(Stop::KeepFree) });
+                break;
+            }
+            let Self { target, donor, exclusive, options, .. } = self;
+            let mut files = Files { target, donor, exclusive, open: options.open };
             let progress = self.way.migrate(&mut files, segment, pace)?;
+            self.donor.note_stale(progress.written_bytes);
             moved.written_bytes += progress.written_bytes;
             if let Some(why) = progress.left {
                 let stopped = matches!(why, Left::Stopped(_));
@@ -104,7 +159,7 @@ impl FileMover {
             }
         }
         if moved.written_bytes > 0 {
-            moved.pieces_after = self.target.map(range)?.piece_count(range);
+            moved.pieces_after = self.target.map(range)?.stretch_count(range);
         }
         moved.left.sort_by_key(|left| left.range);
         Ok(moved)
@@ -114,7 +169,7 @@ impl FileMover {
 impl Drop for FileMover {
     fn drop(&mut self) {
         // What a failure leaves unsettled the file system will commit by itself, within seconds, F2FS within a minute.
-        let _ = self.way.settle(&mut Files { target: &self.target, donor: &mut self.donor, open: self.options.open });
+        let _ = self.settle();
     }
 }
 
@@ -134,11 +189,24 @@ fn choose(target: &Target) -> Result<&'static dyn Migrate, MigrateError> {
     Err(refused(last.unwrap_or_else(|| Refusal::FileSystem(format!("{:?}", facts.system)))))
 }
 
-/// Why a file would be left alone, if it would; looks only.
-pub fn refusal(path: &Path, id: Option<&FileId>) -> Result<Option<Refusal>, MigrateError> {
-    match Target::open(path, id).and_then(|target| choose(&target)) {
-        Ok(_) => Ok(None),
+/// Why a file would be left alone, if it would; looks only. `open` is [`MoveOptions::open`].
+///
+/// The caller must not have the file open, as whoever has it open would be told apart from others by nothing.
+pub fn refusal(path: &Path, id: Option<&FileId>, open: bool) -> Result<Option<Refusal>, MigrateError> {
+    match promised(path, id, open) {
+        Ok(()) => Ok(None),
         Err(MigrateError::Refused { refusal, .. }) => Ok(Some(refusal)),
         Err(error) => Err(error),
     }
+}
+
+fn promised(path: &Path, id: Option<&FileId>, open: bool) -> Result<(), MigrateError> {
+    let mut target = Target::open(path, id)?;
+    let way = choose(&target)?;
+    target.reopen(way.opening())?;
+    if way.has_donor() && !target.can_have_donor() {
+        let why = "its folder may not be written to".to_owned();
+        return Err(MigrateError::refused(path, Refusal::Donor(why)));
+    }
+    way.promise(&target, open).map_err(|refusal| MigrateError::refused(path, refusal))
 }

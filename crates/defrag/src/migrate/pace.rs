@@ -12,6 +12,8 @@ pub enum Stop {
     Cancelled,
     /// As many bytes were written as the budget allows.
     Budget,
+    /// Free space is as little as is to be kept.
+    KeepFree,
     /// Tasks wait longer for I/O than `--until-psi` allows.
     Pressure,
 }
@@ -21,6 +23,7 @@ impl std::fmt::Display for Stop {
         f.pad(match self {
             Self::Cancelled => "cancelled",
             Self::Budget => "the budget is spent",
+            Self::KeepFree => "no more free space is left than is to be kept (--keep-free)",
             Self::Pressure => "tasks wait for I/O longer than --until-psi allows",
         })
     }
@@ -33,6 +36,11 @@ pub trait Pace {
 
     /// Whether it may wait.
     fn waits(&self) -> bool {
+        false
+    }
+
+    /// Whether it wants to be asked before the slice is done: the run is to end, or to stop for a while.
+    fn interrupts(&self) -> bool {
         false
     }
 }

@@ -3,10 +3,10 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Advice, Mode, OFlags};
+use rustix::fs::{Access, Advice, AtFlags, Mode, OFlags};
 
 use super::error::MigrateError;
 use super::facts::Facts;
@@ -130,6 +130,23 @@ impl Target {
         self.device
     }
 
+    /// Whether this user owns it.
+    pub(super) fn is_own(&self) -> bool {
+        self.file.metadata().is_ok_and(|found| found.uid() == rustix::process::geteuid().as_raw())
+    }
+
+    /// Whether this user may write to it.
+    pub(super) fn is_writable(&self) -> bool {
+        let own = format!("/proc/self/fd/{}", self.file.as_raw_fd());
+        rustix::fs::accessat(rustix::fs::CWD, own, Access::WRITE_OK, AtFlags::EACCESS).is_ok()
+    }
+
+    /// Whether this user may make files beside it, as the room for a copy is one.
+    pub(super) fn can_have_donor(&self) -> bool {
+        let access = Access::WRITE_OK | Access::EXEC_OK;
+        rustix::fs::accessat(rustix::fs::CWD, self.folder(), access, AtFlags::EACCESS).is_ok()
+    }
+
     /// The file system's block.
     pub fn block_bytes(&self) -> u64 {
         self.block_bytes
@@ -151,6 +168,14 @@ impl Target {
         if let Some(length) = std::num::NonZeroU64::new(range.len()) {
             let _ = rustix::fs::fadvise(&self.file, range.start, Some(length), Advice::DontNeed);
         }
+    }
+
+    /// Has the page cache read `range`, in one go; as the file is open for access at random, into single pages (`force_page_cache_ra`,
+    /// mm/readahead.c).
+    pub(super) fn read_ahead(&self, range: ByteRange) {
+        let mut buffer = vec![0; usize::try_from(range.len()).unwrap_or(0)];
+        // What fails here fails once more, and is told, where it is moved.
+        let _ = self.file.read_at(&mut buffer, range.start);
     }
 
     /// Where `range` lies now, after everything dirty has been written.

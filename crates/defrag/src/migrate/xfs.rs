@@ -7,7 +7,7 @@ use super::error::MigrateError;
 use super::facts::{Facts, FileSystem};
 use super::refusals::{self, Refusal};
 use super::segments::Segment;
-use super::target::Opening;
+use super::target::{Opening, Target};
 use super::{Files, Migrate, Pace, Progress};
 
 /// See the module.
@@ -25,6 +25,14 @@ impl Migrate for XfsDeduplicate {
 
     fn opening(&self) -> Opening {
         Opening::Read
+    }
+
+    fn promise(&self, target: &Target, _open: bool) -> Result<(), Refusal> {
+        // `may_dedupe_file`, fs/remap_range.c.
+        if target.is_own() || target.is_writable() {
+            return Ok(());
+        }
+        Err(Refusal::NotPermitted("XFS shares blocks with those who own the file or may write to it".to_owned()))
     }
 
     /// As long as the donor holds the blocks, a program that writes to the file makes new ones.

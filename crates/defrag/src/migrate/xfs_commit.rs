@@ -12,15 +12,16 @@
 
 use std::ops::ControlFlow;
 
-use super::copy::{copy, is_lack_of_space, unsupported};
+use super::copy::{copy, lack_of_space, unsupported};
 use super::donor::Offer;
 use super::error::MigrateError;
+use super::exclusive::can_be_had_alone;
 use super::facts::{Facts, FileSystem};
 use super::ioctl::{commit_range, start_commit};
 use super::lease::Lease;
 use super::refusals::{self, Refusal};
-use super::segments::{Left, Segment, slices};
-use super::target::Opening;
+use super::segments::{Left, Segment, Slice};
+use super::target::{Opening, Target};
 use super::{Files, Migrate, Pace, Progress};
 
 /// Attempts for one slice: on a busy file most commits are refused.
@@ -45,6 +46,10 @@ impl Migrate for XfsCommitRange {
         Opening::XfsInvisible
     }
 
+    fn promise(&self, target: &Target, _open: bool) -> Result<(), Refusal> {
+        can_be_had_alone(target)
+    }
+
     fn migrate(&self, files: &mut Files<'_>, segment: &Segment, pace: &mut dyn Pace) -> Result<Progress, MigrateError> {
         let offset = match files.donor.offer(segment, false)? {
             Offer::Better { offset, .. } => offset,
@@ -53,8 +58,8 @@ impl Migrate for XfsCommitRange {
         let path = files.target.path();
         let donor = files.donor.file().map_err(MigrateError::system(path, "open its temporary file"))?;
         let mut progress = Progress::default();
-        for slice in slices(segment.range, SLICE_BYTES) {
-            let donor_at = offset + (slice.start - segment.range.start);
+        for Slice { range: slice, place } in segment.slices(SLICE_BYTES) {
+            let donor_at = offset + place;
             let mut attempts = 0;
             loop {
                 if let ControlFlow::Break(stop) = pace.before(slice.len()) {
@@ -62,6 +67,8 @@ impl Migrate for XfsCommitRange {
                     return Ok(progress);
                 }
                 let file = files.target.file();
+                // Nothing is read while others are kept out.
+                files.target.read_ahead(slice);
                 let lease = match Lease::take_or_leave(file) {
                     Ok(lease) => lease,
                     Err(why) => {
@@ -82,8 +89,10 @@ impl Migrate for XfsCommitRange {
                 let left = match copy(files, slice, donor_at) {
                     Ok(true) => None,
                     Ok(false) => Some(Left::Changed),
-                    Err(error) if is_lack_of_space(&error) => Some(Left::NoSpace),
-                    Err(error) => return Err(MigrateError::system(path, "copy a part of it")(error)),
+                    Err(error) => match lack_of_space(&error) {
+                        Some(left) => Some(left),
+                        None => return Err(MigrateError::system(path, "copy a part of it")(error)),
+                    },
                 };
                 if left.is_some() {
                     progress.left = left;
@@ -103,12 +112,8 @@ impl Migrate for XfsCommitRange {
                             progress.left = Some(Left::Busy);
                             return Ok(progress);
                         }
-                        _ if is_lack_of_space(&error) => {
-                            progress.left = Some(Left::NoSpace);
-                            return Ok(progress);
-                        }
                         _ => {
-                            let left = unsupported(&error);
+                            let left = lack_of_space(&error).or_else(|| unsupported(&error));
                             progress.left =
                                 Some(left.ok_or_else(|| MigrateError::system(path, "exchange a part of it")(error))?);
                             return Ok(progress);

@@ -26,8 +26,6 @@ pub enum Assumed<'a> {
 pub(super) struct Candidate<'a> {
     pub range: ByteRange,
     pub accesses: Accesses<'a>,
-    /// Moved even where no request is saved.
-    pub regardless: bool,
 }
 
 /// The accesses in a window.
@@ -46,6 +44,23 @@ impl<'a> Assumed<'a> {
             Self::Traced(windows) => Box::new(traced::candidates(windows, map.size_bytes())),
             Self::Bypass { window_bytes } => Box::new(bypass::candidates(window_bytes, map)),
             Self::Whole { window_bytes } => Box::new(whole::candidates(window_bytes, map)),
+        }
+    }
+}
+
+impl<'a> Assumed<'a> {
+    /// The accesses that touch `range` of a file of `size_bytes`, whatever window they are in.
+    pub(super) fn touching(self, range: ByteRange, size_bytes: u64) -> Box<dyn Iterator<Item = Touch> + 'a> {
+        match self {
+            Self::Traced(windows) => {
+                let first = windows.partition_point(|window| window.range.end <= range.start);
+                let near = windows.get(first..).unwrap_or_default().iter();
+                let near = near.take_while(move |window| window.range.start < range.end);
+                Box::new(near.flat_map(move |window| traced::accesses(window).touching(range)))
+            }
+            Self::Bypass { window_bytes: bytes } | Self::Whole { window_bytes: bytes } => {
+                Accesses::EndToEnd { range: ByteRange { start: 0, end: size_bytes }, bytes }.touching(range)
+            }
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::extents::{Direction, ExtentMap};
 /// Windows of `window_bytes` from the file's start on, the last ending with the file.
 pub(super) fn candidates(window_bytes: u64, map: &ExtentMap) -> impl Iterator<Item = Candidate<'_>> {
     let accesses = move |range| Accesses::EndToEnd { range, bytes: window_bytes };
-    mapped(map, window_bytes).map(move |range| Candidate { range, accesses: accesses(range), regardless: false })
+    mapped(map, window_bytes).map(move |range| Candidate { range, accesses: accesses(range) })
 }
 
 /// Stretches of `bytes`, counted from the file's start, with any extent in them: a sparse file

@@ -2,39 +2,18 @@
 
 use std::fmt::Write;
 
+use units::{Printable, printable_lines};
+
 use super::planner::Plan;
 
-/// One line for each move, grouped by file, in the order in which they would be carried out.
-pub fn dry_run_text(plan: &Plan) -> String {
+/// The answer first, in one line; then what is left alone, by reason; then the best `files`, in the order in which they
+/// would be moved, and the same number of those left alone for a reason of theirs.
+///
+/// With [`usize::MAX`], all of them, with a line for each move.
+pub fn dry_run_text(plan: &Plan, files: usize) -> String {
     let mut out = String::new();
-    for file in &plan.files {
-        // Writing to a string does not fail.
-        let _ = writeln!(
-            out,
-            "{}: {} pieces; move {} bytes, {} requests become {}",
-            file.file.path.display(),
-            file.pieces,
-            file.bytes(),
-            file.requests_before,
-            file.requests_after
-        );
-        for to_move in &file.moves {
-            let _ = writeln!(
-                out,
-                "  bytes {}: {} pieces become 1, {} requests saved",
-                to_move.range,
-                to_move.pieces,
-                to_move.saved()
-            );
-        }
-        for left in &file.left_alone {
-            let _ = writeln!(out, "  {} bytes stay: {}", left.bytes, left.reason);
-        }
-    }
-    for skipped in &plan.skipped {
-        let _ = writeln!(out, "{}: left alone, {}", skipped.path.display(), skipped.reason);
-    }
     let totals = &plan.totals;
+    // Writing to a string does not fail.
     let _ = writeln!(
         out,
         "{} moves in {} of {} files, {} bytes to write, {} requests become {} ({})",
@@ -46,5 +25,58 @@ pub fn dry_run_text(plan: &Plan) -> String {
         totals.requests_after,
         plan.mode
     );
+    let estimate = if totals.for_good_is_estimated { " at most (an estimate; root can read the extents)" } else { "" };
+    let _ = writeln!(
+        out,
+        "space, metadata aside: {} bytes more for good{estimate}, {} bytes more at the peak of the run",
+        totals.for_good_bytes, totals.peak_bytes
+    );
+    if !plan.skipped_by_reason.is_empty() {
+        let counts = plan.skipped_by_reason.iter().map(|(reason, files)| format!("{files} {reason}"));
+        let _ = writeln!(out, "left alone: {}", counts.collect::<Vec<_>>().join(", "));
+    }
+    let every = files == usize::MAX;
+    for file in plan.files.iter().take(files) {
+        let _ = writeln!(
+            out,
+            "{}: {} pieces; {} moves of {} bytes, {} requests become {}",
+            Printable::path(&file.file.path),
+            file.pieces,
+            file.moves.len(),
+            file.bytes(),
+            file.requests_before,
+            file.requests_after
+        );
+        if file.for_good_bytes > 0 {
+            let _ = writeln!(
+                out,
+                "  {} bytes more are taken up for good, as parts of their extents stay",
+                file.for_good_bytes
+            );
+        }
+        for to_move in file.moves.iter().filter(|_| every) {
+            let _ = writeln!(
+                out,
+                "  bytes {}: {} pieces become 1, {} requests saved",
+                to_move.range,
+                to_move.pieces,
+                to_move.saved()
+            );
+        }
+        for left in &file.left_alone {
+            let _ = writeln!(out, "  {} bytes stay: {}", left.bytes, printable_lines(&left.reason.to_string()));
+        }
+    }
+    let skipped = plan.skipped.iter().filter(|skipped| every || !skipped.reason.is_in_order());
+    for skipped in skipped.clone().take(files) {
+        let why = skipped.reason.to_string();
+        let _ = writeln!(out, "{}: left alone, {}", Printable::path(&skipped.path), printable_lines(&why));
+    }
+    let more = plan.files.len().saturating_sub(files) + skipped.count().saturating_sub(files);
+    if more > 0 {
+        let _ = writeln!(out, "and {more} more files; --verbose names all of them and every move, --json has them too");
+    } else if !every && totals.moves > 0 {
+        let _ = writeln!(out, "--verbose names every move, --json has them too");
+    }
     out
 }

@@ -2,12 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use super::assumed::{Accesses, Assumed, Candidate};
-use super::file::{FileFacts, FilePlan, LeftAlone, Move, requests_after};
+use super::assumed::{Accesses, Assumed};
+use super::file::{FileFacts, FilePlan, LeftAlone, Move};
+use super::metadata::metadata_bytes;
 use super::skip::SkipReason;
+use super::ties::{for_good_bytes, ties};
+use super::whole;
+use super::whole_extents::grown;
 use crate::ByteRange;
 use crate::analysis::Touch;
-use crate::extents::{Direction, ExtentKind, ExtentMap, RequestLimits, moved, requests};
+use crate::extents::{Backing, Direction, ExtentKind, ExtentMap, MetadataLayout, RequestLimits, moved, requests};
+use crate::migrate::can_join;
 
 /// What holds for every file of a plan.
 #[derive(Clone, Copy, Debug)]
@@ -19,11 +24,13 @@ pub struct PlanOptions {
     /// Whether writes go to where the data lies. Where they do not (Btrfs), no move can save
     /// a write's requests, and traced writes count for nothing.
     pub writes_in_place: bool,
+    /// Btrfs: how it keeps its trees, of which a plan for parts of a file may write more than one for the whole.
+    pub metadata: Option<MetadataLayout>,
 }
 
 impl Default for PlanOptions {
     fn default() -> Self {
-        Self { limits: RequestLimits::default(), shared: false, writes_in_place: true }
+        Self { limits: RequestLimits::default(), shared: false, writes_in_place: true, metadata: None }
     }
 }
 
@@ -31,9 +38,17 @@ impl Default for PlanOptions {
 /// two are enough unless pieces of several ranges lie in each other's way.
 const MAX_ROUNDS: usize = 16;
 
-/// The plan for one file: each range that `assumed` touches, that holds nothing but movable data,
-/// that lies in several pieces, and that takes fewer requests once it is one.
-pub fn plan_file(file: FileFacts, map: &ExtentMap, assumed: Assumed<'_>, options: &PlanOptions) -> FilePlan {
+/// The plan for one file: each range that `assumed` touches, that holds nothing but movable data and gaps, that lies in
+/// several pieces, and that takes fewer requests once it is one.
+///
+/// `backing` has the allocated extents, where the file system frees them as a whole only.
+pub fn plan_file(
+    file: FileFacts,
+    map: &ExtentMap,
+    backing: Option<&Backing>,
+    assumed: Assumed<'_>,
+    options: &PlanOptions,
+) -> FilePlan {
     let mut moves = Vec::new();
     let mut left_alone = BTreeMap::new();
     let mut before = 0_u64;
@@ -41,24 +56,83 @@ pub fn plan_file(file: FileFacts, map: &ExtentMap, assumed: Assumed<'_>, options
         let counted = counted(candidate.accesses, options);
         let window = cost(map, &counted(candidate.range), options);
         before = before.saturating_add(window);
-        let runs = movable_runs(map, &candidate, file.block_bytes, options);
-        let of_window = chosen(map, runs, &counted, candidate.regardless, options);
+        let runs = movable_runs(map, candidate.range, file.block_bytes, options);
+        let of_window = chosen(map, runs, &counted, options);
         if !of_window.is_empty() || map.piece_count(candidate.range) > 1 {
             note_left_alone(map, candidate.range, options, &mut left_alone);
         }
         moves.extend(of_window);
     }
+    let may_move = |kind| is_movable(kind, options);
+    if let Some(ranges) = backing.and_then(|backing| grown(map, backing, &moves, &may_move)) {
+        moves = of_ranges(map, &ranges, file.block_bytes, assumed, options);
+    }
+    if let (Some(backing), Some(layout)) = (backing, &options.metadata)
+        && let Some(whole) = cheaper_whole(map, backing, layout, &moves, &file, assumed, options)
+    {
+        moves = whole;
+    }
+    let ties = ties(map, backing, &moves);
+    let left_alone = left_alone.into_iter().map(|(reason, bytes)| LeftAlone { reason, bytes }).collect();
     FilePlan {
-        pieces: map.piece_count(map.whole()),
-        requests_before: before,
-        requests_after: requests_after(before, &moves),
-        moves,
-        left_alone: left_alone.into_iter().map(|(reason, bytes)| LeftAlone { reason, bytes }).collect(),
-        file,
+        for_good_bytes: for_good_bytes(&ties),
+        for_good_is_estimated: !ties.is_empty() && backing.is_some_and(|backing| !backing.is_exact()),
+        ties,
+        left_alone,
+        ..FilePlan::of_moves(file, map.piece_count(map.whole()), before, moves)
     }
 }
 
-/// The runs of one window that are worth moving; all of them, if that does not matter.
+/// Moves of everything that lies in pieces, if that writes and takes up less than `parts` do, metadata included.
+fn cheaper_whole(
+    map: &ExtentMap,
+    backing: &Backing,
+    layout: &MetadataLayout,
+    parts: &[Move],
+    file: &FileFacts,
+    assumed: Assumed<'_>,
+    options: &PlanOptions,
+) -> Option<Vec<Move>> {
+    if parts.is_empty() || matches!(assumed, Assumed::Whole { .. }) {
+        return None;
+    }
+    let cost = |moves: &[Move]| {
+        let data_bytes: u64 = moves.iter().map(|to_move| to_move.bytes).sum();
+        data_bytes + for_good_bytes(&ties(map, Some(backing), moves)) + metadata_bytes(backing, moves, layout)
+    };
+    let ranges: Vec<ByteRange> = whole::stretches(map).collect();
+    let runs = ranges.iter().flat_map(|range| movable_runs(map, *range, file.block_bytes, options));
+    let (parts_bytes, least_bytes) = (cost(parts), runs.map(|run| run.bytes).sum::<u64>());
+    if parts_bytes <= least_bytes {
+        return None;
+    }
+    let whole = of_ranges(map, &ranges, file.block_bytes, assumed, options);
+    (cost(&whole) < parts_bytes).then_some(whole)
+}
+
+/// The moves of ranges that were chosen otherwise, each with what it saves once those before it are made.
+fn of_ranges(
+    map: &ExtentMap,
+    ranges: &[ByteRange],
+    block_bytes: u64,
+    assumed: Assumed<'_>,
+    options: &PlanOptions,
+) -> Vec<Move> {
+    let counted = |range| {
+        let touches = assumed.touching(range, map.size_bytes());
+        touches.filter(|touch| options.writes_in_place || touch.direction == Direction::Read).collect::<Vec<_>>()
+    };
+    let mut moves: Vec<Move> = Vec::new();
+    for range in ranges {
+        for run in movable_runs(map, *range, block_bytes, options) {
+            let to_move = gain(map, &run, (&moves, &[]), &counted(run.range), options);
+            moves.push(to_move);
+        }
+    }
+    moves
+}
+
+/// The runs of one window that are worth moving.
 ///
 /// Each is looked at as if those chosen before it were moved: a request that covers several of them, and what lies
 /// between, may merge pieces of one with pieces of another, so that what each saves by itself would not add up.
@@ -66,7 +140,6 @@ fn chosen(
     map: &ExtentMap,
     mut runs: Vec<Run>,
     counted: &dyn Fn(ByteRange) -> Vec<Touch>,
-    regardless: bool,
     options: &PlanOptions,
 ) -> Vec<Move> {
     let mut chosen: Vec<Move> = Vec::new();
@@ -74,7 +147,7 @@ fn chosen(
         let (runs_before, mut latest) = (runs.len(), Vec::new());
         runs.retain(|run| {
             let to_move = gain(map, run, (&chosen, &latest), &counted(run.range), options);
-            let is_chosen = to_move.saved() > 0 || regardless;
+            let is_chosen = to_move.saved() > 0;
             if is_chosen {
                 latest.push(to_move);
             }
@@ -101,26 +174,38 @@ fn cost(map: &ExtentMap, touches: &[Touch], options: &PlanOptions) -> u64 {
     touches.iter().map(one).fold(0, u64::saturating_add)
 }
 
-/// Data without a gap, in `pieces` pieces.
+/// Data in `pieces` stretches of the device, with gaps in between at most.
 struct Run {
     range: ByteRange,
+    bytes: u64,
     pieces: u32,
+    /// Where the last piece of it ends on the device.
+    physical_end: Option<u64>,
 }
 
-/// The longest stretches of a window that may be moved, where they lie in more than one piece.
+/// The longest stretches of a window that may be moved together, where they lie in more than one piece.
 ///
 /// Windows begin and end on blocks but for a file's last one; extents always do.
-fn movable_runs(map: &ExtentMap, candidate: &Candidate<'_>, block_bytes: u64, options: &PlanOptions) -> Vec<Run> {
-    let window = aligned(candidate.range, block_bytes, map.size_bytes());
+fn movable_runs(map: &ExtentMap, window: ByteRange, block_bytes: u64, options: &PlanOptions) -> Vec<Run> {
+    let window = aligned(window, block_bytes, map.size_bytes());
     let mut runs: Vec<Run> = Vec::new();
-    for piece in map.pieces(window).filter(|piece| is_movable(piece.kind, options)) {
-        match runs.last_mut() {
-            Some(run) if run.range.end == piece.range.start => {
-                run.range.end = piece.range.end;
-                run.pieces = run.pieces.saturating_add(1);
-            }
-            _ => runs.push(Run { range: piece.range, pieces: 1 }),
+    let mut is_open = false;
+    for piece in map.pieces(window).filter(|piece| piece.kind != ExtentKind::Unwritten) {
+        if !is_movable(piece.kind, options) {
+            is_open = false;
+            continue;
         }
+        let physical_end = piece.physical.checked_add(piece.range.len());
+        match runs.last_mut() {
+            Some(run) if is_open && can_join(piece.range.start - run.range.end) => {
+                run.range.end = piece.range.end;
+                run.bytes += piece.range.len();
+                run.pieces = run.pieces.saturating_add(u32::from(run.physical_end != Some(piece.physical)));
+                run.physical_end = physical_end;
+            }
+            _ => runs.push(Run { range: piece.range, bytes: piece.range.len(), pieces: 1, physical_end }),
+        }
+        is_open = true;
     }
     runs.retain(|run| run.pieces > 1);
     runs
@@ -149,6 +234,7 @@ fn gain(map: &ExtentMap, run: &Run, chosen: (&[Move], &[Move]), touches: &[Touch
     let then = moved(&now, &[run.range]);
     Move {
         range: run.range,
+        bytes: run.bytes,
         pieces: run.pieces,
         requests_before: cost(&now, touches, options),
         requests_after: cost(&then, touches, options),

@@ -6,8 +6,9 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::file::{FilePlan, LeftAlone, Move, requests_after};
+use super::file::{FilePlan, Move};
 use super::mode::Mode;
+use super::room::{Room, Use};
 use super::skip::{SkipReason, SkippedFile};
 
 /// Most moves that a plan holds, some 40 MB.
@@ -31,6 +32,15 @@ pub struct Totals {
     pub moves: u64,
     /// Bytes to write.
     pub bytes_to_move: u64,
+    /// Space that is taken up for good.
+    #[serde(default)]
+    pub for_good_bytes: u64,
+    /// Whether that is the most it may be, as the file system's items could not be read.
+    #[serde(default)]
+    pub for_good_is_estimated: bool,
+    /// The most space that is taken up at any time during the run, metadata aside.
+    #[serde(default)]
+    pub peak_bytes: u64,
     /// Requests of all assumed I/O now.
     pub requests_before: u64,
     /// The same after every move.
@@ -61,23 +71,25 @@ pub struct Planner {
     files: BTreeMap<Rank, FilePlan>,
     moves: usize,
     sequence: u64,
+    /// By device.
+    rooms: BTreeMap<u64, Room>,
     totals: Totals,
     skipped: Vec<SkippedFile>,
     skipped_by_reason: BTreeMap<String, u64>,
 }
 
-/// Benefit per byte; the greatest first, and of equals the one found first.
+/// Benefit per byte that is written or taken up for good; the greatest first, and of equals the one found first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Rank {
     saved: u64,
-    bytes: u64,
+    cost_bytes: u64,
     sequence: u64,
 }
 
 impl Ord for Rank {
     fn cmp(&self, other: &Self) -> Ordering {
-        // saved / bytes without division: no benefit is lost to rounding.
-        let cross = |a: &Self, b: &Self| u128::from(a.saved) * u128::from(b.bytes.max(1));
+        // saved / cost_bytes without division: no benefit is lost to rounding.
+        let cross = |a: &Self, b: &Self| u128::from(a.saved) * u128::from(b.cost_bytes.max(1));
         cross(other, self).cmp(&cross(self, other)).then(self.sequence.cmp(&other.sequence))
     }
 }
@@ -89,8 +101,12 @@ impl PartialOrd for Rank {
 }
 
 impl Rank {
-    fn of_move(to_move: &Move, sequence: u64) -> Self {
-        Self { saved: to_move.saved(), bytes: to_move.range.len(), sequence }
+    fn of_file(file: &FilePlan, sequence: u64) -> Self {
+        Self { saved: file.saved(), cost_bytes: file.cost_bytes(), sequence }
+    }
+
+    fn of_move(to_move: &Move, for_good_bytes: u64, sequence: u64) -> Self {
+        Self { saved: to_move.saved(), cost_bytes: to_move.bytes.saturating_add(for_good_bytes), sequence }
     }
 }
 
@@ -108,10 +124,16 @@ impl Planner {
             files: BTreeMap::new(),
             moves: 0,
             sequence: 0,
+            rooms: BTreeMap::new(),
             totals: Totals::default(),
             skipped: Vec::new(),
             skipped_by_reason: BTreeMap::new(),
         }
+    }
+
+    /// The free space of a device's file system. Where it is not told, there is enough.
+    pub fn set_room(&mut self, device: u64, room: Room) {
+        self.rooms.insert(device, room);
     }
 
     /// A file that was looked at. One without moves counts as left alone.
@@ -127,12 +149,13 @@ impl Planner {
         }
         if file.moves.len() > self.max_moves {
             let mut ranked = ranked(std::iter::once(&file));
-            let kept: Vec<_> =
-                ranked.split_off(0).into_iter().take(self.max_moves).map(|(_, _, index)| index).collect();
-            keep(&mut file, &kept, SkipReason::OverLimit);
+            ranked.truncate(self.max_moves);
+            let mut kept: Vec<_> = ranked.into_iter().map(|(_, _, index)| index).collect();
+            kept.sort_unstable();
+            file.keep(&kept, SkipReason::OverLimit);
         }
         self.moves += file.moves.len();
-        let rank = Rank { saved: file.saved(), bytes: file.bytes(), sequence: self.sequence };
+        let rank = Rank::of_file(&file, self.sequence);
         self.sequence += 1;
         self.files.insert(rank, file);
         while self.moves > self.max_moves {
@@ -160,7 +183,8 @@ impl Planner {
         }
     }
 
-    /// The plan: at most `budget_bytes` to write, spent on the moves that save most for each byte.
+    /// The plan: at most `budget_bytes` to write and to take up for good, spent on the moves that save most for each byte,
+    /// and never so much that less free space is left than is to be kept.
     ///
     /// A move that no longer fits is left, and smaller ones after it still have their chance.
     pub fn finish(mut self, budget_bytes: Option<u64>) -> Plan {
@@ -168,11 +192,15 @@ impl Planner {
         if let Some(budget_bytes) = budget_bytes {
             files = self.within(files, budget_bytes);
         }
+        let (files, peak_bytes) = self.with_room(files);
         let mut totals = self.totals;
+        totals.peak_bytes = peak_bytes;
         totals.files_to_move = files.len() as u64;
         for file in &files {
             totals.moves += file.moves.len() as u64;
             totals.bytes_to_move = totals.bytes_to_move.saturating_add(file.bytes());
+            totals.for_good_bytes = totals.for_good_bytes.saturating_add(file.for_good_bytes);
+            totals.for_good_is_estimated |= file.for_good_is_estimated;
         }
         let sum = |of: fn(&FilePlan) -> u64| files.iter().map(of).fold(0, u64::saturating_add);
         let untouched = totals.requests_before.saturating_sub(sum(|file| file.requests_before));
@@ -184,21 +212,41 @@ impl Planner {
         let mut left = budget_bytes;
         let mut kept: Vec<Vec<usize>> = vec![Vec::new(); files.len()];
         for (rank, file, index) in ranked(files.iter()) {
-            if rank.bytes <= left {
-                left -= rank.bytes;
+            if rank.cost_bytes <= left {
+                left -= rank.cost_bytes;
                 if let Some(kept) = kept.get_mut(file) {
                     kept.push(index);
                 }
             }
         }
+        self.kept(files, kept, &SkipReason::OverBudget)
+    }
+
+    /// The moves of every file that find room, and the most that is taken up on all file systems together.
+    fn with_room(&mut self, files: Vec<FilePlan>) -> (Vec<FilePlan>, u64) {
+        let mut uses: BTreeMap<u64, Use> = BTreeMap::new();
+        let mut kept = Vec::with_capacity(files.len());
+        for file in &files {
+            let device = file.file.id.device;
+            kept.push(uses.entry(device).or_default().fitting(file, self.rooms.get(&device)));
+        }
+        let peak_bytes = uses
+            .iter()
+            .filter_map(|(device, used)| Some(used.peak_bytes(self.rooms.get(device)?)))
+            .fold(0, u64::saturating_add);
+        (self.kept(files, kept, &SkipReason::KeepFree), peak_bytes)
+    }
+
+    /// The files with the moves at `kept` alone, best first again.
+    fn kept(&mut self, files: Vec<FilePlan>, kept: Vec<Vec<usize>>, reason: &SkipReason) -> Vec<FilePlan> {
         let mut chosen = BTreeMap::new();
-        for (sequence, (mut file, kept)) in files.into_iter().zip(kept).enumerate() {
-            keep(&mut file, &kept, SkipReason::OverBudget);
+        for (sequence, (mut file, mut kept)) in files.into_iter().zip(kept).enumerate() {
+            kept.sort_unstable();
+            file.keep(&kept, reason.clone());
             if file.moves.is_empty() {
-                self.skip(SkippedFile { path: file.file.path, reason: SkipReason::OverBudget });
+                self.skip(SkippedFile { path: file.file.path, reason: reason.clone() });
             } else {
-                let rank = Rank { saved: file.saved(), bytes: file.bytes(), sequence: sequence as u64 };
-                chosen.insert(rank, file);
+                chosen.insert(Rank::of_file(&file, sequence as u64), file);
             }
         }
         chosen.into_values().collect()
@@ -206,31 +254,21 @@ impl Planner {
 }
 
 /// Every move with its rank, its file's and its own place, best first.
+///
+/// An extent that several moves empty together counts as taken up for good, as the budget may end before the last of them.
 fn ranked<'a>(files: impl Iterator<Item = &'a FilePlan>) -> Vec<(Rank, usize, usize)> {
     let mut all = Vec::new();
     for (file, plan) in files.enumerate() {
-        for (index, to_move) in plan.moves.iter().enumerate() {
-            all.push((Rank::of_move(to_move, all.len() as u64), file, index));
+        let mut for_good = vec![0_u64; plan.moves.len()];
+        for (at, bytes) in plan.ties.iter().flat_map(|tie| &tie.parts) {
+            if let Some(for_good) = for_good.get_mut(*at) {
+                *for_good = for_good.saturating_add(*bytes);
+            }
+        }
+        for (index, (to_move, for_good)) in plan.moves.iter().zip(for_good).enumerate() {
+            all.push((Rank::of_move(to_move, for_good, all.len() as u64), file, index));
         }
     }
     all.sort_by_key(|(rank, ..)| *rank);
     all
-}
-
-/// Keeps the moves at `kept`, and says why the rest stays.
-fn keep(file: &mut FilePlan, kept: &[usize], reason: SkipReason) {
-    let mut chosen = vec![false; file.moves.len()];
-    for index in kept {
-        if let Some(chosen) = chosen.get_mut(*index) {
-            *chosen = true;
-        }
-    }
-    let bytes_before = file.bytes();
-    let mut places = chosen.into_iter();
-    file.moves.retain(|_| places.next().unwrap_or(false));
-    file.requests_after = requests_after(file.requests_before, &file.moves);
-    let bytes = bytes_before - file.bytes();
-    if bytes > 0 {
-        file.left_alone.push(LeftAlone { reason, bytes });
-    }
 }

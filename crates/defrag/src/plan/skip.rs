@@ -29,18 +29,28 @@ pub enum SkipReason {
     UnknownPlace,
     /// The budget was spent on what saves more.
     OverBudget,
+    /// An earlier run tried, and neither where it lies nor the free space has changed since.
+    TriedBefore,
+    /// So much free space as is to be kept would not be left.
+    KeepFree,
     /// The plan holds as many moves as it can.
     OverLimit,
     /// The system refused to let it be looked at.
     Unreadable(String),
     /// The way of moving refuses it.
     Refused(String),
+    /// A folder where a subvolume (Btrfs) begins.
+    Subvolume,
+    /// A folder where another file system of this type is mounted.
+    OtherMount(String),
+    /// The same, of a type that lies on no disk of its own.
+    NoDisk(String),
 }
 
 impl SkipReason {
     /// Whether the file is as it should be, and nothing has to be told of it.
     pub fn is_in_order(&self) -> bool {
-        matches!(self, Self::NotSplit | Self::NotTraced | Self::Cold)
+        matches!(self, Self::NotSplit | Self::NotTraced | Self::Cold | Self::NoDisk(_))
     }
 
     /// One word for counting; those with a detail share theirs.
@@ -56,9 +66,14 @@ impl SkipReason {
             Self::Delayed => "delayed",
             Self::UnknownPlace => "unknown-place",
             Self::OverBudget => "over-budget",
+            Self::TriedBefore => "tried-before",
+            Self::KeepFree => "keep-free",
             Self::OverLimit => "over-limit",
             Self::Unreadable(_) => "unreadable",
             Self::Refused(_) => "refused",
+            Self::Subvolume => "subvolume",
+            Self::OtherMount(_) => "other-mount",
+            Self::NoDisk(_) => "no-disk",
         }
     }
 }
@@ -76,8 +91,15 @@ impl fmt::Display for SkipReason {
             Self::Delayed => "not written back yet; sync first",
             Self::UnknownPlace => "at a place that the file system does not tell",
             Self::OverBudget => "beyond the budget",
+            Self::TriedBefore => "tried before, and no better room is to be expected yet",
+            Self::KeepFree => "would leave less free space than is to be kept (--keep-free)",
             Self::OverLimit => "beyond the most moves that a plan holds; run again",
             Self::Unreadable(why) | Self::Refused(why) => why,
+            Self::Subvolume => "a subvolume, which is not looked into; name its path too",
+            Self::OtherMount(kind) => {
+                return write!(f, "a mount of {kind}, which is not looked into; name its path too");
+            }
+            Self::NoDisk(kind) => return write!(f, "a mount of {kind}, which lies on no disk of its own"),
         };
         f.pad(text)
     }
@@ -87,7 +109,7 @@ impl fmt::Display for SkipReason {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct SkippedFile {
     /// Which.
-    #[serde(with = "super::path_text")]
+    #[serde(with = "crate::path_text")]
     pub path: PathBuf,
     /// Why.
     #[serde(flatten)]

@@ -9,8 +9,12 @@ pub(super) fn candidates(windows: &[Window], size_bytes: u64) -> impl Iterator<I
     let whole = ByteRange { start: 0, end: size_bytes };
     windows.iter().filter_map(move |window| {
         let range = window.range.intersection(&whole)?;
-        let longest_bytes = window.touches.iter().map(|touch| touch.range.len()).max().unwrap_or(0);
-        let accesses = Accesses::Listed { touches: &window.touches, longest_bytes };
-        Some(Candidate { range, accesses, regardless: false })
+        Some(Candidate { range, accesses: accesses(window) })
     })
+}
+
+/// Those of one window.
+pub(super) fn accesses(window: &Window) -> Accesses<'_> {
+    let longest_bytes = window.touches.iter().map(|touch| touch.range.len()).max().unwrap_or(0);
+    Accesses::Listed { touches: &window.touches, longest_bytes }
 }

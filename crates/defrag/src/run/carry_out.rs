@@ -1,15 +1,21 @@
 //! Moves what a plan says.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use super::io_class::{Idle, IoClassError};
+use super::attempts::{Attempt, layout_of};
+use super::io_class::IoClassError;
 use super::journal::{Journal, JournalError};
 use super::limits::{Cancel, Limiter, Limits};
 use super::pressure::io_pressure_percent;
 use super::report::{FileOutcome, FileReport, Report};
-use crate::ByteRange;
+use super::suspend::Suspension;
 use crate::migrate::{FileMover, Left, MigrateError, MoveOptions, Moved, Stop};
 use crate::plan::FilePlan;
+use crate::priority::IdleIo;
+use crate::{ByteRange, FileId, FreeSpace, KeepFree};
+
+/// Longest that what was done is not in the journal, to a range.
+const NOTE_EACH: Duration = Duration::from_secs(1);
 
 /// What the user decides.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
@@ -20,14 +26,13 @@ pub struct RunOptions {
     pub shared: bool,
     /// ext4: move what other programs have open ([`MoveOptions::open`]).
     pub open: bool,
+    /// Free space that is left to others ([`MoveOptions::keep_free`]).
+    pub keep_free: KeepFree,
 }
 
 /// Why a run cannot go on. Failures of single files are in the report.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// What is done can no longer be noted.
-    #[error(transparent)]
-    Journal(#[from] JournalError),
     /// `--io-class idle` is not to be had.
     #[error(transparent)]
     IoClass(#[from] IoClassError),
@@ -57,7 +62,8 @@ pub enum Event<'a> {
 /// Carries out a plan, file by file in the order given.
 ///
 /// What a journal says was done is not done again. A file that is refused, or fails, is noted in the report with the
-/// reason, and the run goes on to the next one.
+/// reason, and the run goes on to the next one. Once what is done can no longer be noted in the journal, the run ends, and the
+/// report says so.
 pub fn carry_out(
     files: &[FilePlan],
     options: &RunOptions,
@@ -66,7 +72,8 @@ pub fn carry_out(
     progress: &mut dyn FnMut(&Event<'_>),
 ) -> Result<Report, RunError> {
     let begun = Instant::now();
-    let _idle = options.limits.idle.then(Idle::enter).transpose()?;
+    let _idle = options.limits.idle.then(IdleIo::enter).transpose().map_err(IoClassError)?;
+    let _suspension = Suspension::watch();
     let mut limiter = Limiter::new(&options.limits, cancel);
     let mut report = Report::default();
     if options.limits.until_psi_percent.is_some() && io_pressure_percent().is_none() {
@@ -80,9 +87,12 @@ pub fn carry_out(
         if report.stopped.is_none() {
             report.stopped = limiter.over();
         }
-        let mut file = OneFile { number, plan, options, report: &mut entry };
-        let stopped = file.carry_out(journal.as_deref_mut(), &mut limiter, report.stopped, progress)?;
-        report.stopped = report.stopped.or(stopped);
+        let ended = report.stopped.is_some() || report.error.is_some();
+        let mut file = OneFile { number, plan, options, report: &mut entry, attempts: &mut report.attempts };
+        match file.carry_out(journal.as_deref_mut(), &mut limiter, ended, progress) {
+            Ok(stopped) => report.stopped = report.stopped.or(stopped),
+            Err(error) => report.error = Some(error.to_string()),
+        }
         progress(&Event::FileDone(&entry));
         report.files.push(entry);
     }
@@ -92,7 +102,7 @@ pub fn carry_out(
 
 fn begin(plan: &FilePlan) -> FileReport {
     FileReport {
-        path: plan.file.path.display().to_string(),
+        path: plan.file.path.clone(),
         id: plan.file.id,
         outcome: FileOutcome::Unfinished,
         way: None,
@@ -114,6 +124,45 @@ struct OneFile<'a> {
     plan: &'a FilePlan,
     options: &'a RunOptions,
     report: &'a mut FileReport,
+    attempts: &'a mut Vec<Attempt>,
+}
+
+/// Why a file is left before its end.
+enum Halt {
+    /// It cannot be moved; the next one is tried.
+    File(MigrateError),
+    /// Nothing can be noted any more.
+    Journal(JournalError),
+}
+
+/// Ranges that are dealt with and not yet in the journal.
+///
+/// While a file's lease is held, others wait for it, and the journal's disk may take its time. A kill forgets what is here: it is looked at
+/// again.
+#[derive(Default)]
+struct Pending {
+    ranges: Vec<(usize, Moved)>,
+    since: Option<Instant>,
+}
+
+impl Pending {
+    fn add(&mut self, range: usize, moved: Moved) {
+        self.since.get_or_insert_with(Instant::now);
+        self.ranges.push((range, moved));
+    }
+
+    fn is_due(&self) -> bool {
+        self.since.is_some_and(|since| since.elapsed() >= NOTE_EACH)
+    }
+
+    fn write(&mut self, journal: Option<&mut Journal>, file: usize) -> Result<(), JournalError> {
+        self.since = None;
+        let mut ranges = self.ranges.drain(..);
+        match journal {
+            Some(journal) => ranges.try_for_each(|(range, moved)| journal.note(file, range, &moved)),
+            None => Ok(()),
+        }
+    }
 }
 
 impl OneFile<'_> {
@@ -121,9 +170,38 @@ impl OneFile<'_> {
         &mut self,
         mut journal: Option<&mut Journal>,
         limiter: &mut Limiter,
-        stopped: Option<Stop>,
+        ended: bool,
         progress: &mut dyn FnMut(&Event<'_>),
-    ) -> Result<Option<Stop>, RunError> {
+    ) -> Result<Option<Stop>, JournalError> {
+        let mut pending = Pending::default();
+        // The mover is gone when it returns, and others are let in.
+        let moved = self.move_ranges(journal.as_deref_mut(), limiter, ended, progress, &mut pending);
+        if !matches!(moved, Err(Halt::Journal(_))) {
+            pending.write(journal.as_deref_mut(), self.number)?;
+        }
+        match moved {
+            Ok(stopped) => Ok(stopped),
+            Err(Halt::File(error)) => {
+                // A run that resumes does not try it again.
+                self.report.outcome = outcome_of(&error);
+                if let Some(journal) = journal {
+                    journal.note_file(self.number, &self.report.outcome)?;
+                }
+                Ok(None)
+            }
+            Err(Halt::Journal(error)) => Err(error),
+        }
+    }
+
+    fn move_ranges(
+        &mut self,
+        mut journal: Option<&mut Journal>,
+        limiter: &mut Limiter,
+        ended: bool,
+        progress: &mut dyn FnMut(&Event<'_>),
+        pending: &mut Pending,
+    ) -> Result<Option<Stop>, Halt> {
+        let left = journal.as_deref().and_then(|journal| journal.outcome(self.number)).cloned();
         // Opened for the first range that is not done.
         let mut mover = None;
         for (number, to_move) in self.plan.moves.iter().enumerate() {
@@ -136,51 +214,57 @@ impl OneFile<'_> {
                 progress(&Event::Range { range, moved });
                 continue;
             }
-            if stopped.is_some() {
+            if left.is_some() {
+                // By an earlier run, whose reason stands.
+                continue;
+            }
+            if ended {
                 return Ok(None);
+            }
+            if Suspension::is_asked() {
+                // A failure comes up again when the next range is moved.
+                let _ = mover.as_mut().map(FileMover::settle);
+                Suspension::take_effect();
             }
             if let Some(stop) = limiter.over() {
                 return Ok(Some(stop));
             }
             let mover = match &mut mover {
                 Some(mover) => mover,
-                None => {
-                    let options = MoveOptions { shared: self.options.shared, open: self.options.open };
-                    match FileMover::open(&self.plan.file.path, Some(&self.plan.file.id), &options) {
-                        Ok(opened) => {
-                            self.report.way = Some(opened.way().name().to_owned());
-                            mover.insert(opened)
-                        }
-                        Err(error) => {
-                            self.report.outcome = outcome_of(&error);
-                            return Ok(None);
-                        }
-                    }
-                }
+                None => mover.insert(self.open().map_err(Halt::File)?),
             };
-            let moved = match mover.migrate(range, limiter) {
-                Ok(moved) => moved,
-                Err(error) => {
-                    self.report.outcome = outcome_of(&error);
-                    return Ok(None);
-                }
-            };
+            let moved = mover.migrate(range, limiter).map_err(Halt::File)?;
             let stop = moved.left.iter().find_map(|left| match left.why {
                 Left::Stopped(stop) => Some(stop),
                 _ => None,
             });
             self.add(&moved, to_move.saved());
             progress(&Event::Range { range, moved: &moved });
+            if stop.is_none() && (!moved.left.is_empty() || moved.pieces_after > 1) {
+                self.attempts.extend(attempted(mover, &self.plan.file.id, range));
+            }
             if stop.is_some() {
                 // Not done: whoever resumes does it again.
                 return Ok(stop);
             }
-            if let Some(journal) = journal.as_deref_mut() {
-                journal.note(self.number, number, &moved)?;
+            pending.add(number, moved);
+            if pending.is_due() {
+                mover.settle().map_err(Halt::File)?;
+            }
+            if !mover.keeps_others_out() {
+                pending.write(journal.as_deref_mut(), self.number).map_err(Halt::Journal)?;
             }
         }
-        self.report.outcome = FileOutcome::Done;
+        self.report.outcome = left.unwrap_or(FileOutcome::Done);
         Ok(None)
+    }
+
+    fn open(&mut self) -> Result<FileMover, MigrateError> {
+        let options =
+            MoveOptions { shared: self.options.shared, open: self.options.open, keep_free: self.options.keep_free };
+        let opened = FileMover::open(&self.plan.file.path, Some(&self.plan.file.id), &options)?;
+        self.report.way = Some(opened.way().name().to_owned());
+        Ok(opened)
     }
 
     fn add(&mut self, moved: &Moved, saved: u64) {
@@ -194,6 +278,13 @@ impl OneFile<'_> {
             self.report.requests_after = self.report.requests_after.saturating_sub(saved).max(self.plan.requests_after);
         }
     }
+}
+
+/// What to remember of a range that did not come to lie in one piece; nothing where its place cannot be told.
+fn attempted(mover: &FileMover, id: &FileId, range: ByteRange) -> Option<Attempt> {
+    let layout = layout_of(&mover.target().map(range).ok()?, range);
+    let space = FreeSpace::of(mover.target().file()).ok()?;
+    Some(Attempt::now(*id, range, layout, space.free_bytes))
 }
 
 /// What a move saves of the `saved` requests that it was to save: where more than one piece is left, as great a share as

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use units::Nanos;
 
 use super::pressure::io_pressure_percent;
+use super::suspend::Suspension;
 use crate::migrate::{Pace, Stop};
 
 /// Longest sleep before it is looked whether the user has had enough.
@@ -112,10 +113,15 @@ impl Limiter {
 
 impl Pace for Limiter {
     fn waits(&self) -> bool {
-        self.rate.is_some()
+        self.rate.is_some() || self.interrupts()
+    }
+
+    fn interrupts(&self) -> bool {
+        self.cancel.is_cancelled() || Suspension::is_asked()
     }
 
     fn before(&mut self, bytes: u64) -> ControlFlow<Stop> {
+        Suspension::take_effect();
         if let Some(stop) = self.over() {
             return ControlFlow::Break(stop);
         }
@@ -133,6 +139,7 @@ impl Pace for Limiter {
                 if self.cancel.is_cancelled() {
                     return ControlFlow::Break(Stop::Cancelled);
                 }
+                Suspension::take_effect();
                 thread::sleep(rest.min(NAP));
             }
         }

@@ -1,11 +1,16 @@
 //! What a run did.
 
+use std::collections::BTreeMap;
 use std::fmt;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use units::{Printable, printable_lines};
 
+use super::attempts::Attempt;
 use crate::FileId;
 use crate::migrate::{Left, LeftRange, Stop};
+use crate::plan::SkippedFile;
 
 /// How it went with a file.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -24,8 +29,9 @@ pub enum FileOutcome {
 /// A file, before and after.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct FileReport {
-    /// Its name; what is not UTF-8 is replaced, as `id` tells files apart.
-    pub path: String,
+    /// Its name.
+    #[serde(with = "crate::path_text")]
+    pub path: PathBuf,
     /// What identifies it.
     pub id: FileId,
     /// How it went.
@@ -66,9 +72,21 @@ pub struct Report {
     /// Why it ended before its time, if it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped: Option<Stop>,
+    /// What it could not go on for, if that was it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// Files that the plan left alone for a reason of theirs, as many as it names.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub skipped: Vec<SkippedFile>,
+    /// All files that the plan left alone, counted by reason.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub skipped_by_reason: BTreeMap<String, u64>,
     /// What limited it less than was asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+    /// Ranges that a later run need not try again as things are.
+    #[serde(skip)]
+    pub attempts: Vec<Attempt>,
     /// How long it took, without earlier runs that it resumed.
     pub seconds: f64,
 }
@@ -105,7 +123,9 @@ impl Report {
 
     /// Whether everything that the plan has was done, or left for a reason that lies in the file.
     pub fn is_complete(&self) -> bool {
-        self.stopped.is_none() && !self.files.iter().any(|file| matches!(file.outcome, FileOutcome::Failed(_)))
+        self.stopped.is_none()
+            && self.error.is_none()
+            && !self.files.iter().any(|file| matches!(file.outcome, FileOutcome::Failed(_)))
     }
 }
 
@@ -137,28 +157,32 @@ impl fmt::Display for Report {
         if let Some(stop) = self.stopped {
             writeln!(f, "ended early: {stop}")?;
         }
+        if let Some(error) = &self.error {
+            writeln!(f, "ended early: {}", printable_lines(error))?;
+        }
         for note in &self.notes {
             writeln!(f, "note: {note}")?;
         }
-        let mut told = 0;
-        let mut untold = 0_u64;
+        if !self.skipped_by_reason.is_empty() {
+            let counts = self.skipped_by_reason.iter().map(|(reason, files)| format!("{files} {reason}"));
+            writeln!(f, "left alone: {}", counts.collect::<Vec<_>>().join(", "))?;
+        }
+        let mut list = List { told: 0, untold: 0 };
+        // What failed must not go under in what was left for good reasons.
         for file in &self.files {
-            let mut tell = |f: &mut fmt::Formatter<'_>, why: &dyn fmt::Display, bytes: Option<u64>| {
-                if told == MAX_NAMED {
-                    untold += 1;
-                    return Ok(());
-                }
-                told += 1;
-                match bytes {
-                    Some(bytes) => writeln!(f, "left: {}: {}: {why}", file.path, units::ByteSize(bytes)),
-                    None => writeln!(f, "left: {}: {why}", file.path),
-                }
-            };
-            match &file.outcome {
-                FileOutcome::Refused(why) => tell(f, why, None)?,
-                FileOutcome::Failed(why) => tell(f, &format_args!("failed: {why}"), None)?,
-                FileOutcome::Done | FileOutcome::Unfinished => {}
+            if let FileOutcome::Failed(why) = &file.outcome {
+                list.tell(f, &file.path, &format_args!("failed: {why}"))?;
             }
+        }
+        for file in &self.files {
+            if let FileOutcome::Refused(why) = &file.outcome {
+                list.tell(f, &file.path, why)?;
+            }
+        }
+        for file in self.skipped.iter().filter(|file| !file.reason.is_in_order()) {
+            list.tell(f, &file.path, &file.reason)?;
+        }
+        for file in &self.files {
             let mut reasons: Vec<(&Left, u64)> = Vec::new();
             for left in &file.left {
                 match reasons.iter_mut().find(|(why, _)| *why == &left.why) {
@@ -167,12 +191,29 @@ impl fmt::Display for Report {
                 }
             }
             for (why, bytes) in reasons {
-                tell(f, why, Some(bytes))?;
+                list.tell(f, &file.path, &format_args!("{}: {why}", units::ByteSize(bytes)))?;
             }
         }
-        if untold > 0 {
-            writeln!(f, "left: {untold} more; the report in JSON has them")?;
+        if list.untold > 0 {
+            writeln!(f, "left: {} more; the report in JSON has them", list.untold)?;
         }
         Ok(())
+    }
+}
+
+/// The lines about single files.
+struct List {
+    told: usize,
+    untold: u64,
+}
+
+impl List {
+    fn tell(&mut self, f: &mut fmt::Formatter<'_>, path: &Path, why: &dyn fmt::Display) -> fmt::Result {
+        if self.told == MAX_NAMED {
+            self.untold += 1;
+            return Ok(());
+        }
+        self.told += 1;
+        writeln!(f, "left: {}: {}", Printable::path(path), printable_lines(&why.to_string()))
     }
 }

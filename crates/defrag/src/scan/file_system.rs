@@ -4,16 +4,18 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
-use crate::extents::{RequestLimits, limits_of};
+use crate::extents::{MetadataLayout, RequestLimits, limits_of, metadata_layout};
 use crate::migrate::Facts;
+use crate::plan::Reuse;
 use crate::{Access, IoKind};
 
 /// `f_type` of statfs(2), `include/uapi/linux/magic.h`: file systems that write elsewhere than where the data lies.
 const ELSEWHERE: [i64; 3] = [
-    0x9123_683e, // Btrfs
+    BTRFS,
     0x3434,      // NILFS
     0xca45_1a4e, // bcachefs
 ];
+const BTRFS: i64 = 0x9123_683e;
 const F2FS: i64 = 0xf2f5_2010;
 /// F2FS's mount option for a log that is never written in place, which zoned devices have always.
 const F2FS_LOG_ONLY: &str = "mode=lfs";
@@ -53,6 +55,10 @@ pub struct FileSystem {
     pub block_bytes: u64,
     /// Where writes over data go.
     pub writes: Writes,
+    /// Whether an extent is freed only when nothing refers to any part of it.
+    pub frees_whole_extents: bool,
+    /// Btrfs: how it keeps its trees.
+    pub metadata: Option<MetadataLayout>,
     /// Of the device below; `None` where sysfs does not tell.
     pub limits: Option<RequestLimits>,
 }
@@ -72,7 +78,14 @@ impl FileSystem {
             kind if ELSEWHERE.contains(&kind) => Writes::Elsewhere,
             _ => Writes::InPlace,
         };
-        Ok(Self { block_bytes, writes, limits: limits_of(path).ok() })
+        let frees_whole_extents = kind == BTRFS;
+        let metadata = if frees_whole_extents { metadata_layout(file).ok() } else { None };
+        Ok(Self { block_bytes, writes, frees_whole_extents, metadata, limits: limits_of(path).ok() })
+    }
+
+    /// When what is moved away is free.
+    pub fn reuse(&self) -> Reuse {
+        if self.frees_whole_extents { Reuse::AtCommit } else { Reuse::Soon }
     }
 }
 

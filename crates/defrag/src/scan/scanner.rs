@@ -7,15 +7,20 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
+use units::Printable;
 
 use super::examine::Opened;
 use super::file_system::{FileSystem, Writes};
 use super::walk::{Linked, Met, walk};
 use crate::analysis::{Hotness, READAHEAD_BYTES, hottest, windows};
-use crate::extents::WriteBack;
+use crate::extents::{WriteBack, backing_of};
 use crate::migrate::refusal;
-use crate::plan::{Assumed, FileFacts, FilePlan, Mode, Plan, PlanOptions, Planner, SkipReason, SkippedFile, plan_file};
-use crate::{Access, FileId};
+use crate::mounts::Mounts;
+use crate::plan::{
+    Assumed, FileFacts, FilePlan, Mode, Plan, PlanOptions, Planner, Room, SkipReason, SkippedFile, plan_file,
+};
+use crate::run::{Attempts, layout_of};
+use crate::{Access, FileId, FreeSpace, KeepFree};
 
 /// What to assume and to allow.
 #[derive(Clone, Copy, Debug)]
@@ -28,6 +33,10 @@ pub struct ScanOptions {
     pub hotness: Hotness,
     /// Plan shared extents too.
     pub shared: bool,
+    /// Plan files that other programs have open, on file systems where these are left alone otherwise.
+    pub open: bool,
+    /// Free space that the plan leaves.
+    pub keep_free: KeepFree,
     /// Whether dirty data is written back before a file is looked at.
     pub write_back: WriteBack,
 }
@@ -39,6 +48,8 @@ impl Default for ScanOptions {
             readahead_bytes: READAHEAD_BYTES,
             hotness: Hotness::ALL,
             shared: false,
+            open: false,
+            keep_free: KeepFree::default(),
             write_back: WriteBack::No,
         }
     }
@@ -59,7 +70,7 @@ pub struct Counts {
 
 /// Why a path cannot be scanned at all.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot look at {path}: {error}")]
+#[error("cannot look at {path}: {error}", path = Printable::path(path))]
 pub struct ScanError {
     /// Which.
     pub path: PathBuf,
@@ -77,6 +88,7 @@ pub struct Scanner {
     linked: Linked,
     /// By device; the walk meets few of them.
     file_systems: BTreeMap<u64, FileSystem>,
+    attempts: Attempts,
 }
 
 impl Scanner {
@@ -88,7 +100,14 @@ impl Scanner {
             counts: Counts::default(),
             linked: Linked::default(),
             file_systems: BTreeMap::new(),
+            attempts: Attempts::default(),
         }
+    }
+
+    /// Leaves out what earlier runs have tried in vain.
+    pub fn knowing(mut self, attempts: Attempts) -> Self {
+        self.attempts = attempts;
+        self
     }
 
     /// Everything under `root`, a file or a folder, that lies on its file system.
@@ -105,10 +124,16 @@ impl Scanner {
         let root = if is_link { root.canonicalize().map_err(fail)? } else { root.to_owned() };
         let mut linked = std::mem::take(&mut self.linked);
         let mut flow = ControlFlow::Continue(());
+        let mut mounts = None;
         for met in walk(&root, &mut linked) {
             let path = match met {
                 Met::Folder(path) => {
                     self.counts.folders += 1;
+                    path
+                }
+                Met::Border(path) => {
+                    let mounts = mounts.get_or_insert_with(|| Mounts::now().unwrap_or_default());
+                    self.skip(&path, beyond(mounts, &path));
                     path
                 }
                 Met::Refused(path, why) => {
@@ -157,7 +182,7 @@ impl Scanner {
         self.file_systems.values().filter(|found| found.limits.is_none()).count()
     }
 
-    /// The plan, within a budget of bytes to write.
+    /// The plan, within a budget of bytes to write and to take up for good.
     pub fn finish(self, budget_bytes: Option<u64>) -> Plan {
         self.planner.finish(budget_bytes)
     }
@@ -194,6 +219,10 @@ impl Scanner {
             Some(found) => *found,
             None => {
                 let found = FileSystem::of(&opened.file, path).map_err(|error| error.to_string())?;
+                let space = FreeSpace::of(&opened.file).map_err(|error| error.to_string())?;
+                let keep_free_bytes = self.options.keep_free.bytes(space.size_bytes);
+                let room = Room { free_bytes: space.free_bytes, keep_free_bytes, reuse: found.reuse() };
+                self.planner.set_room(id.device, room);
                 self.file_systems.insert(id.device, found);
                 found
             }
@@ -226,19 +255,41 @@ impl Scanner {
             limits: found.limits.unwrap_or_default(),
             shared: self.options.shared,
             writes_in_place: found.writes != Writes::Elsewhere,
+            metadata: found.metadata,
         };
         let facts = FileFacts { path: path.to_owned(), id, size_bytes, block_bytes: found.block_bytes };
-        let mut plan = plan_file(facts, &map, assumed, &options);
+        // Reading all of a file's items only where there is something to move.
+        let mut plan = plan_file(facts, &map, None, assumed, &options);
+        if found.frees_whole_extents && !plan.moves.is_empty() {
+            plan = plan_file(plan.file, &map, Some(&backing_of(&opened.file, &map)), assumed, &options);
+        }
         // A plan may be carried out, or gone on with, when the inode's number is another file's.
         if !plan.moves.is_empty() && plan.file.id.generation.is_none() {
             plan.file.id.generation = opened.generation();
         }
-        // A file that will be refused must not use up a budget. What else may be wrong with it, the run finds out.
+        if !plan.moves.is_empty() && !self.attempts.is_empty() {
+            let free_bytes = FreeSpace::of(&opened.file).map_or(u64::MAX, |space| space.free_bytes);
+            plan.retain(SkipReason::TriedBefore, |id, to_move| {
+                !self.attempts.is_vain(id, to_move.range, layout_of(&map, to_move.range), free_bytes)
+            });
+        }
+        // A file that will be refused must not use up a budget. For the lease of it, nobody may have it open.
+        drop(opened);
         if !plan.moves.is_empty()
-            && let Ok(Some(refusal)) = refusal(path, Some(&plan.file.id))
+            && let Ok(Some(refusal)) = refusal(path, Some(&plan.file.id), self.options.open)
         {
             return Ok(Err(SkipReason::Refused(refusal.to_string())));
         }
         Ok(Ok(plan))
+    }
+}
+
+/// Why a folder that is on another device than the one above it is not entered.
+fn beyond(mounts: &Mounts, path: &Path) -> SkipReason {
+    let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    match mounts.of(&real) {
+        Some(mount) if mount.point == real && mount.is_on_disk() => SkipReason::OtherMount(mount.file_system.clone()),
+        Some(mount) if mount.point == real => SkipReason::NoDisk(mount.file_system.clone()),
+        _ => SkipReason::Subvolume,
     }
 }

@@ -22,6 +22,8 @@ pub(super) struct Linked(BTreeSet<(u64, u64)>);
 pub(super) enum Met {
     File(PathBuf, Metadata),
     Folder(PathBuf),
+    /// A folder where another file system, or a subvolume, begins, which is not entered.
+    Border(PathBuf),
     /// A folder or file that cannot be looked at, and why.
     Refused(PathBuf, String),
 }
@@ -30,8 +32,14 @@ pub(super) enum Met {
 pub(super) fn walk<'a>(root: &Path, linked: &'a mut Linked) -> impl Iterator<Item = Met> + 'a {
     let entries = WalkDir::new(root).same_file_system(true).max_open(MAX_OPEN);
     let root = root.to_owned();
+    let device = root.metadata().map(|metadata| metadata.dev()).ok();
     entries.into_iter().filter_map(move |entry| match entry {
-        Ok(entry) if entry.file_type().is_dir() => Some(Met::Folder(entry.into_path())),
+        Ok(entry) if entry.file_type().is_dir() => match entry.metadata() {
+            Ok(metadata) if device.is_some_and(|device| device != metadata.dev()) => {
+                Some(Met::Border(entry.into_path()))
+            }
+            _ => Some(Met::Folder(entry.into_path())),
+        },
         Ok(entry) if entry.file_type().is_file() => match entry.metadata() {
             Ok(metadata) => linked.is_new(&metadata).then(|| Met::File(entry.into_path(), metadata)),
             Err(error) => Some(Met::Refused(entry.into_path(), reason(&error))),

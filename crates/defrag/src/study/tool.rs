@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
+use units::Printable;
+
 use super::access::nanoseconds;
 use super::{Cell, Place, StudyError, Tool};
 use crate::migrate;
@@ -72,7 +74,7 @@ fn plumb(command: &mut Command, files: &[PathBuf]) -> Result<u64, StudyError> {
     // A file that no means fits is no row of the plan, and a cell where nothing was done must not look like one where
     // nothing had to be.
     if let Some(path) = files.first() {
-        let why = match migrate::refusal(path, None) {
+        let why = match migrate::refusal(path, None, false) {
             Ok(None) => None,
             Ok(Some(refusal)) => Some(refusal.to_string()),
             Err(error) => Some(error.to_string()),
@@ -86,7 +88,7 @@ fn plumb(command: &mut Command, files: &[PathBuf]) -> Result<u64, StudyError> {
     let report: Report = serde_json::from_str(&said).map_err(|error| answer(error.to_string()))?;
     for file in &report.files {
         let (FileOutcome::Refused(why) | FileOutcome::Failed(why)) = &file.outcome else { continue };
-        return Err(StudyError::Refused { path: file.path.clone(), why: why.clone() });
+        return Err(StudyError::Refused { path: Printable::path(&file.path).to_string(), why: why.clone() });
     }
     Ok(report.written_bytes())
 }

@@ -3,13 +3,15 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use units::Printable;
+
 use crate::mounts::MOUNTINFO;
 
 /// Why there is no trace.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
     /// A file could not be read, written or looked at.
-    #[error("{path}: {what}: {error}", path = path.display())]
+    #[error("{path}: {what}: {error}", path = Printable::path(path))]
     File {
         /// Which.
         path: PathBuf,
@@ -19,7 +21,7 @@ pub enum TraceError {
         error: io::Error,
     },
     /// A trace file, iolog or strace output that does not say what it should.
-    #[error("{path}, line {line}: {why}", path = path.display())]
+    #[error("{path}, line {line}: {why}", path = Printable::path(path))]
     Line {
         /// Which.
         path: PathBuf,

@@ -27,6 +27,18 @@ pub enum Extent {
     Order(&'static str),
 }
 
+/// What a tracepoint says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Says {
+    /// An access.
+    Access(RawKind),
+    /// A direct access, read or write, that the thread now begins: it counts once the thread goes on with it.
+    DirectBegins,
+    /// The thread goes on with a direct access: if it is the one that it began last, from its first unit on, that one is
+    /// a write if [`DIRECT_WRITE`] is set in this field, and a read otherwise.
+    DirectGoesOn(&'static str),
+}
+
 /// One tracepoint: the names of its record's fields.
 #[derive(Clone, Copy, Debug)]
 pub struct Tracepoint {
@@ -35,7 +47,7 @@ pub struct Tracepoint {
     /// Its name.
     pub name: &'static str,
     /// What it says.
-    pub kind: RawKind,
+    pub says: Says,
     /// A field and the bits of it that all have to be set for the event to count.
     pub required: Option<(&'static str, u32)>,
     /// The superblock's device, in the kernel's own encoding.
@@ -52,28 +64,36 @@ pub struct Tracepoint {
     pub instead_of: Option<(&'static str, &'static str)>,
 }
 
-/// `IOMAP_WRITE` and `IOMAP_DIRECT` of the kernel's `include/linux/iomap.h`.
-const DIRECT_WRITE: u32 = 1 | 1 << 4;
+/// `IOMAP_WRITE` of the kernel's `include/linux/iomap.h`.
+pub const DIRECT_WRITE: u32 = 1;
+/// `IOMAP_DIRECT`.
+const DIRECT: u32 = 1 << 4;
 
 const fn page_cache(group: &'static str, name: &'static str, kind: RawKind, extent: Extent) -> Tracepoint {
     let (device, inode, start, unit) = ("s_dev", "i_ino", "index", Unit::Pages);
-    Tracepoint { group, name, kind, required: None, device, inode, start, extent, unit, instead_of: None }
+    Tracepoint {
+        group,
+        name,
+        says: Says::Access(kind),
+        required: None,
+        device,
+        inode,
+        start,
+        extent,
+        unit,
+        instead_of: None,
+    }
 }
 
 const fn write(group: &'static str, name: &'static str, start: &'static str, count: &'static str) -> Tracepoint {
-    let kind = RawKind::Io(IoKind::BufferedWrite);
+    let says = Says::Access(RawKind::Io(IoKind::BufferedWrite));
     let (device, inode, unit, extent) = ("dev", "ino", Unit::Bytes, Extent::Count(count));
-    Tracepoint { group, name, kind, required: None, device, inode, start, extent, unit, instead_of: None }
+    Tracepoint { group, name, says, required: None, device, inode, start, extent, unit, instead_of: None }
 }
 
-const fn direct(
-    name: &'static str,
-    kind: RawKind,
-    extent: Extent,
-    required: Option<(&'static str, u32)>,
-) -> Tracepoint {
+const fn direct(name: &'static str, says: Says, extent: Extent, required: Option<(&'static str, u32)>) -> Tracepoint {
     let (group, device, inode, start, unit) = ("iomap", "dev", "ino", "pos", Unit::Bytes);
-    Tracepoint { group, name, kind, required, device, inode, start, extent, unit, instead_of: None }
+    Tracepoint { group, name, says, required, device, inode, start, extent, unit, instead_of: None }
 }
 
 const ADDED: Tracepoint = Tracepoint {
@@ -97,10 +117,11 @@ pub const TRACEPOINTS: [Tracepoint; 11] = [
     // all tell each folio that is put into the page cache to be filled (mm/filemap.c).
     ADDED,
     // Every direct read and write of file systems on iomap: ext4, XFS, Btrfs, f2fs (fs/iomap/direct-io.c).
-    direct("iomap_dio_rw_begin", RawKind::Direct, Extent::Count("count"), None),
-    // The event above does not say which of them it is. A write then comes here with the same
-    // position (fs/iomap/iter.c); the lengths in this event are not those of the access.
-    direct("iomap_iter", RawKind::DirectWriteStep, Extent::One, Some(("flags", DIRECT_WRITE))),
+    // What is begun may come to nothing, and is then begun again or goes through the page cache.
+    direct("iomap_dio_rw_begin", Says::DirectBegins, Extent::Count("count"), None),
+    // The event above does not say which of them it is. The same thread comes here next, from the same position
+    // on (`__iomap_dio_rw`, fs/iomap/direct-io.c; `iomap_iter`, fs/iomap/iter.c).
+    direct("iomap_iter", Says::DirectGoesOn("flags"), Extent::One, Some(("flags", DIRECT))),
     write("ext4", "ext4_da_write_begin", "pos", "len"),
     write("ext4", "ext4_write_begin", "pos", "len"),
     write("xfs", "xfs_file_buffered_write", "offset", "count"),
@@ -128,6 +149,22 @@ impl Tracepoint {
         let range = ByteRange { start: bytes(start)?, end: bytes(end)? };
         // Positions are signed in the kernel: what is greater was negative.
         (!range.is_empty() && i64::try_from(range.end).is_ok()).then_some(range)
+    }
+}
+
+impl Tracepoint {
+    /// The access that a record says, with these first unit and extent; of a direct access that goes on, those that it was
+    /// begun with, and whether it is a write.
+    pub fn access(&self, start: u64, extent: u64, is_written: bool) -> Option<(RawKind, ByteRange)> {
+        match self.says {
+            Says::Access(kind) => Some((kind, self.range(start, extent)?)),
+            Says::DirectBegins => None,
+            Says::DirectGoesOn(_) => {
+                let kind = if is_written { IoKind::DirectWrite } else { IoKind::DirectRead };
+                let counted = Self { extent: Extent::Count(""), ..*self };
+                Some((RawKind::Io(kind), counted.range(start, extent)?))
+            }
+        }
     }
 }
 

@@ -5,6 +5,8 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use units::Printable;
+
 use super::error::TraceError;
 use super::processes::{self, Cgroup};
 use super::recorder::RawFile;
@@ -117,7 +119,7 @@ impl Selection {
 }
 
 fn place(given: &Path, mounts: &Mounts, whole_mount: bool) -> Result<Place, TraceError> {
-    let wrong = |why: String| TraceError::Filter { filter: given.display().to_string(), why };
+    let wrong = |why: String| TraceError::Filter { filter: Printable::path(&given).to_string(), why };
     let path = given.canonicalize().map_err(|error| wrong(error.to_string()))?;
     let metadata = fs::metadata(&path).map_err(|error| wrong(error.to_string()))?;
     let mount = mounts.of(&path).ok_or_else(|| wrong("it lies on no mount that this process sees".into()))?;

@@ -6,12 +6,6 @@
 //!   folios of one read. The later events of a read have the same end, a later start,
 //!   and are as many as the first at most. A range is dropped if an event to the same
 //!   end that starts earlier was at least as frequent: that one covers it.
-//! - `iomap_dio_rw_begin` (`fs/iomap/direct-io.c`) does not tell reads from writes, but a write
-//!   also comes through `iomap_iter` at its first byte and, at the end, behind its last. So
-//!   the accesses that begin at a byte are writes as far as there are steps at that byte,
-//!   less the writes that end there. Where reads and writes of several lengths begin at one
-//!   byte, the longer ones are taken for the writes; where io_uring tries an access again
-//!   that it could not begin without waiting, it counts twice.
 //! - `page_cache_ra_order` (`mm/readahead.c`) falls back to `page_cache_ra_unbounded`
 //!   where large folios cannot be had: the latter's ranges are dropped where the former
 //!   has one around them.
@@ -20,7 +14,6 @@
 
 mod added;
 
-use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
 use super::recorder::{RawFile, RawKind, Seen};
@@ -34,16 +27,12 @@ pub fn fold(seen: HashMap<(RawFile, RawKind, ByteRange), Seen>) -> Vec<(RawFile,
     let mut reads: BTreeMap<(RawFile, u64), Vec<(u64, Seen)>> = BTreeMap::new();
     let mut windows: BTreeMap<(RawFile, u64, u64), ()> = BTreeMap::new();
     let (mut pages, mut folios) = (Vec::new(), Vec::new());
-    let mut direct: BTreeMap<(RawFile, u64, Reverse<u64>), Seen> = BTreeMap::new();
-    let mut steps: BTreeMap<(RawFile, u64), u64> = BTreeMap::new();
     let mut folded: BTreeMap<(RawFile, IoKind, ByteRange), Seen> = BTreeMap::new();
     for ((file, kind, range), seen) in seen {
         match kind {
             RawKind::PagesRead => reads.entry((file, range.end)).or_default().push((range.start, seen)),
             RawKind::ReadaheadPages => pages.push((file, range, seen)),
             RawKind::PagesAdded => folios.push((file, range, seen)),
-            RawKind::Direct => drop(direct.insert((file, range.start, Reverse(range.end)), seen)),
-            RawKind::DirectWriteStep => drop(steps.insert((file, range.start), seen.count)),
             RawKind::Io(kind) => {
                 if kind == IoKind::Readahead {
                     windows.insert((file, range.start, range.end), ());
@@ -60,23 +49,6 @@ pub fn fold(seen: HashMap<(RawFile, RawKind, ByteRange), Seen>) -> Vec<(RawFile,
                 before = seen.count;
                 add(&mut folded, (file, IoKind::BufferedRead, ByteRange { start, end }), seen);
             }
-        }
-    }
-    // In the order of their starts, so that what ends at a byte is known before what begins there.
-    let mut ends: BTreeMap<(RawFile, u64), u64> = BTreeMap::new();
-    for ((file, start, Reverse(end)), seen) in direct {
-        let range = ByteRange { start, end };
-        let left = steps
-            .get(&(file, start))
-            .map_or(0, |&steps| steps.saturating_sub(ends.get(&(file, start)).copied().unwrap_or(0)));
-        let writes = left.min(seen.count);
-        if writes > 0 {
-            *ends.entry((file, end)).or_default() += writes;
-            *steps.entry((file, start)).or_default() -= writes;
-            add(&mut folded, (file, IoKind::DirectWrite, range), Seen { count: writes, ..seen });
-        }
-        if writes < seen.count {
-            add(&mut folded, (file, IoKind::DirectRead, range), Seen { count: seen.count - writes, ..seen });
         }
     }
     for (file, range, seen) in pages {
@@ -130,31 +102,6 @@ mod tests {
         use RawKind::PagesRead;
         let list = [(PagesRead, 0, 1024, 3), (PagesRead, 1020, 1024, 9), (PagesRead, 1022, 1024, 9)];
         assert_eq!(folded(&list), [(IoKind::BufferedRead, 0, 1024, 3), (IoKind::BufferedRead, 1020, 1024, 9)]);
-    }
-
-    #[test]
-    fn direct_writes_are_told_from_reads() {
-        use RawKind::{Direct, DirectWriteStep};
-        // Three writes one after the other, the second twice, and reads of the second and of
-        // what follows the last.
-        let list = [
-            (Direct, 0, 64, 1),
-            (Direct, 64, 128, 3),
-            (Direct, 128, 192, 1),
-            (Direct, 192, 256, 5),
-            (DirectWriteStep, 0, 1, 1),
-            (DirectWriteStep, 64, 65, 3),
-            (DirectWriteStep, 128, 129, 3),
-            (DirectWriteStep, 192, 193, 1),
-        ];
-        let expected = [
-            (IoKind::DirectWrite, 0, 64, 1),
-            (IoKind::DirectRead, 64, 128, 1),
-            (IoKind::DirectWrite, 64, 128, 2),
-            (IoKind::DirectWrite, 128, 192, 1),
-            (IoKind::DirectRead, 192, 256, 5),
-        ];
-        assert_eq!(folded(&list), expected);
     }
 
     #[test]

@@ -5,6 +5,8 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use units::Printable;
+
 use super::error::TraceError;
 use crate::mounts::Mounts;
 
@@ -61,7 +63,8 @@ pub struct Cgroup {
 impl Cgroup {
     /// The group of a folder, given in full or from the hierarchy's root on.
     pub fn of(path: &Path, mounts: &Mounts) -> Result<Self, TraceError> {
-        let wrong = |why: String| TraceError::Filter { filter: format!("control group {}", path.display()), why };
+        let wrong =
+            |why: String| TraceError::Filter { filter: format!("control group {}", Printable::path(&path)), why };
         let root = mounts
             .iter()
             .find(|mount| mount.file_system == "cgroup2")
@@ -70,7 +73,10 @@ impl Cgroup {
         let folder = if path.starts_with(&root.point) || !inside.is_dir() { path } else { inside.as_path() };
         let folder = folder.canonicalize().map_err(|error| wrong(error.to_string()))?;
         let below = folder.strip_prefix(&root.point).map_err(|_| {
-            wrong(format!("it does not lie in the unified hierarchy at {}: give a folder of it", root.point.display()))
+            wrong(format!(
+                "it does not lie in the unified hierarchy at {}: give a folder of it",
+                Printable::path(&root.point)
+            ))
         })?;
         let level = u32::try_from(below.components().count()).map_err(|error| wrong(error.to_string()))?;
         let id = fs::metadata(&folder).map_err(|error| wrong(error.to_string()))?.ino();

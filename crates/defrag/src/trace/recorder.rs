@@ -27,11 +27,6 @@ pub enum RawKind {
     /// A buffered read, reported again for each batch of pages: the later reports of
     /// one read have the same end and a later start.
     PagesRead,
-    /// A direct read or write.
-    Direct,
-    /// A direct write comes to this byte: its first, the first of a later extent, or the one
-    /// behind its last.
-    DirectWriteStep,
     /// Pages that readahead asks for one by one, perhaps because it could not get
     /// them in the larger pages of a window that it has reported before.
     ReadaheadPages,

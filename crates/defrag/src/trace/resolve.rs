@@ -12,6 +12,8 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use units::Printable;
+
 use super::error::TraceError;
 use super::filter::Selection;
 use super::fold;
@@ -263,7 +265,9 @@ pub fn locate(trace: &Trace) -> Result<Vec<Located>, TraceError> {
         let here = path.as_deref().and_then(|path| Some((path.to_owned(), identify(path)?)));
         let by_path = here.filter(|(_, now)| is_same(file, *now));
         let now = by_path.or_else(|| by_number(file, &mounts)).ok_or_else(|| match path {
-            Some(path) => format!("{} is not the file that was traced, which is gone or on no mount", path.display()),
+            Some(path) => {
+                format!("{} is not the file that was traced, which is gone or on no mount", Printable::path(&path))
+            }
             None => format!("{file} is gone, or on no mount"),
         });
         Located { file, now }

@@ -95,8 +95,19 @@ impl Trace {
     /// [`TraceError::File`] if it cannot be read, [`TraceError::Line`] at the first line
     /// that is not as the format says.
     pub fn load(path: &Path) -> Result<Self, TraceError> {
-        let file = File::open(path).map_err(TraceError::file(path, "opening the trace"))?;
-        Self::parse(BufReader::new(file), path)
+        Ok(Self::load_identified(path)?.0)
+    }
+
+    /// The same, with the BLAKE3 of what was read, in hexadecimal digits: whatever takes the file's place meanwhile, it is
+    /// that of this trace.
+    ///
+    /// # Errors
+    /// As [`Trace::load`].
+    pub fn load_identified(path: &Path) -> Result<(Self, String), TraceError> {
+        let inner = File::open(path).map_err(TraceError::file(path, "opening the trace"))?;
+        let mut hashed = Hashed { inner, hasher: blake3::Hasher::new() };
+        let trace = Self::parse(BufReader::new(&mut hashed), path)?;
+        Ok((trace, hashed.hasher.finalize().to_hex().to_string()))
     }
 
     /// Reads a trace; `path` is for the messages.
@@ -169,6 +180,20 @@ impl Trace {
         let (files, accesses) = (numbers.len() as u64, self.accesses.len() as u64);
         put(out, &Line::End(End { files, accesses, lost: self.lost, unresolved: self.unresolved }))?;
         out.flush()
+    }
+}
+
+/// Hashes what is read.
+struct Hashed<R> {
+    inner: R,
+    hasher: blake3::Hasher,
+}
+
+impl<R: Read> Read for Hashed<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.inner.read(buffer)?;
+        self.hasher.update(buffer.get(..read).unwrap_or_default());
+        Ok(read)
     }
 }
 

@@ -7,6 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
+use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -14,13 +15,25 @@ use std::path::{Path, PathBuf};
 use rustix::fs::Access;
 
 use super::resolve::{identify, walk};
-use super::sys::{self, Handle};
+use super::sys::Handle;
 use crate::FileId;
+use crate::btrfs_items::{Key, items};
 
 /// Handles of Btrfs: inode, root and generation (`FILEID_BTRFS_WITHOUT_PARENT`).
 const BTRFS_WITHOUT_PARENT: i32 = 0x4d;
 /// The inode of every subvolume's root folder (`BTRFS_FIRST_FREE_OBJECTID`).
 const ROOT_FOLDER: u64 = 256;
+
+/// Most subvolumes that are looked through.
+const MAX_SUBVOLUMES: usize = 1 << 12;
+/// The tree of tree roots (`BTRFS_ROOT_TREE_OBJECTID`), and those whose roots are subvolumes'.
+const ROOT_TREE: u64 = 1;
+const FIRST_SUBVOLUME: u64 = 256;
+const LAST_SUBVOLUME: u64 = u64::MAX - 255;
+/// `BTRFS_FS_TREE_OBJECTID`: the subvolume that every file system has.
+const TOP_SUBVOLUME: u64 = 5;
+/// `BTRFS_ROOT_BACKREF_KEY`: a subvolume's place in its parent; each of the others has one.
+const ROOT_BACKREF: u32 = 144;
 
 /// One file with the number.
 struct Candidate {
@@ -34,7 +47,7 @@ pub(super) fn files(points: &[PathBuf], wanted: &BTreeMap<u64, u64>) -> Option<B
     let mounts: Vec<File> = points.iter().filter_map(|point| File::open(point).ok()).collect();
     let first = mounts.first()?;
     let handle = Handle::of(first).ok().filter(|handle| handle.kind() == BTRFS_WITHOUT_PARENT)?;
-    let roots = sys::btrfs_subvolumes(first).ok()?;
+    let roots = subvolumes(first).ok()?;
     let mut found = BTreeMap::new();
     for (&inode, &furthest) in wanted {
         let all = roots.iter().filter_map(|&root| candidate(&mounts, &handle, root, inode, furthest));
@@ -45,6 +58,20 @@ pub(super) fn files(points: &[PathBuf], wanted: &BTreeMap<u64, u64>) -> Option<B
         }
     }
     Some(found)
+}
+
+/// The numbers of all subvolumes, snapshots among them. Needs `CAP_SYS_ADMIN`.
+fn subvolumes(mount: &File) -> io::Result<Vec<u64>> {
+    let first = Key { objectid: FIRST_SUBVOLUME, kind: 0, offset: 0 };
+    let last = Key { objectid: LAST_SUBVOLUME, kind: u32::from(u8::MAX), offset: u64::MAX };
+    let mut found = vec![TOP_SUBVOLUME];
+    items(mount, ROOT_TREE, first, last, |key, _| {
+        if key.kind == ROOT_BACKREF && found.last() != Some(&key.objectid) {
+            found.push(key.objectid);
+        }
+        if found.len() > MAX_SUBVOLUMES { Err(io::Error::other("too many subvolumes")) } else { Ok(()) }
+    })?;
+    Ok(found)
 }
 
 /// The file that is meant, if that can be told.

@@ -22,6 +22,7 @@ use std::path::PathBuf;
 use counter::Counter;
 use devices::Disks;
 pub use report::{Verified, VerifiedFile};
+use units::Printable;
 
 use crate::ByteRange;
 use crate::extents::{self, Direction, ExtentKind, FiemapError, QueueError, RequestLimits, WriteBack};
@@ -45,7 +46,7 @@ pub enum VerifyError {
     #[error(transparent)]
     Queue(#[from] QueueError),
     /// The file cannot be opened or read past the page cache.
-    #[error("{path}: {what}: {error}", path = path.display())]
+    #[error("{path}: {what}: {error}", path = Printable::path(path))]
     File {
         /// Which.
         path: PathBuf,
@@ -55,7 +56,7 @@ pub enum VerifyError {
         error: io::Error,
     },
     /// The file lies on no block device that could be listened to.
-    #[error("{path} lies on no block device; a file system on one is needed", path = path.display())]
+    #[error("{path} lies on no block device; a file system on one is needed", path = Printable::path(path))]
     NoDevice {
         /// Which.
         path: PathBuf,

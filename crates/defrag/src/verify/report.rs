@@ -4,12 +4,13 @@ use std::fmt;
 use std::path::PathBuf;
 
 use serde::Serialize;
+use units::Printable;
 
 /// One file's reads.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct VerifiedFile {
-    /// Where it is; what is not UTF-8 in it is replaced.
-    #[serde(serialize_with = "text")]
+    /// Where it is.
+    #[serde(serialize_with = "crate::path_text::serialize")]
     pub path: PathBuf,
     /// Ranges that were read.
     pub accesses: u64,
@@ -28,10 +29,6 @@ pub struct VerifiedFile {
     /// What splits requests once more between file system and disks: then the two numbers need not be the same.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub layers: Option<String>,
-}
-
-fn text<S: serde::Serializer>(path: &std::path::Path, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(&path.display())
 }
 
 impl VerifiedFile {
@@ -76,7 +73,7 @@ impl fmt::Display for Verified {
         let total = VerifiedFile { path: "total".into(), ..self.total() };
         for file in self.files.iter().chain([&total]) {
             let VerifiedFile { accesses, bytes, predicted, issued, .. } = file;
-            write!(f, "{accesses:>10} {bytes:>12} {predicted:>10} {issued:>10}  {}", file.path.display())?;
+            write!(f, "{accesses:>10} {bytes:>12} {predicted:>10} {issued:>10}  {}", Printable::path(&file.path))?;
             if file.left_out > 0 {
                 write!(f, " ({} compressed or inline ranges not read)", file.left_out)?;
             }

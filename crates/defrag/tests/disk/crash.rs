@@ -6,22 +6,27 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use plumb_defrag::ByteRange;
-use plumb_defrag::migrate::{FileMover, Migrate, MoveOptions, Unlimited};
 
 use super::logged::{Entry, LoggedDevice, Recovered, States, obstacle};
 use super::loop_device::mount_loop;
+use super::scene::{Beside, LENGTH, Scene};
 use super::scratch;
 use super::writers::{BLOCK, Update, synchronise};
 use super::{Dice, System, map_of, ran, scatter_bytes, unmount};
 
-const LENGTH: u64 = 4 << 20;
 const PIECE: u64 = 4096;
-const WINDOW: u64 = 64 << 10;
+/// For which others go on.
+const AFTERWARDS: Duration = Duration::from_millis(500);
 /// States of one recording, at most: each has a file system and a schedule of its own, and they go on beside each other,
 /// since most of a state's time is waiting for the kernel to mount and unmount.
 const STATES_EACH: usize = 125;
+
+/// Recordings of a broken variant, at most: what a crash leaves of one depends on when the kernel writes back and to whom it
+/// gives which blocks, so that a few dozen states of one recording may all be good.
+const RECORDINGS: u64 = 8;
 
 /// Prints why a test does nothing, and says whether it does nothing.
 pub fn skipped(system: System) -> bool {
@@ -40,18 +45,6 @@ pub fn number_of_states() -> usize {
     asked.unwrap_or(if std::env::var_os("PLUMB_LONG").is_some() { 1000 } else { 24 })
 }
 
-/// A file system small enough to be copied a thousand times.
-fn make_small(system: System, image: &Path) {
-    let (bytes, more): (u64, &[&str]) = match system {
-        System::Ext4 => (96 << 20, &["-b", "4096"]),
-        System::Xfs | System::XfsExchange => (96 << 20, &[]),
-        System::Btrfs => (128 << 20, &["-m", "single", "-d", "single"]),
-        System::F2fs => (128 << 20, &[]),
-    };
-    File::create(image).unwrap().set_len(bytes).unwrap();
-    system.make(image, more);
-}
-
 /// A test that fails leaves no mount behind.
 struct UnmountedAtPanic<'a>(&'a Path);
 
@@ -63,21 +56,18 @@ impl Drop for UnmountedAtPanic<'_> {
     }
 }
 
-/// Who uses the file system while the file is moved.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Beside {
-    /// Another file grows, and is synchronised.
-    Neighbour,
-    /// Blocks of the same file are written and synchronised.
-    Writer {
-        /// The file is opened for each write, and closed.
-        reopens: bool,
-    },
+/// Ends what goes on beside, also where a test fails: nobody waits for programs that go on.
+struct OverInTheEnd<'a>(&'a AtomicBool);
+
+impl Drop for OverInTheEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// What was moved, and what the device was asked to do.
 pub struct Crash {
-    system: System,
+    scene: Scene,
     folder: tempfile::TempDir,
     /// What the file held at first.
     first: Vec<u8>,
@@ -85,27 +75,36 @@ pub struct Crash {
     updates: Vec<Update>,
     /// Ranges that were moved.
     pub moved: u64,
+    /// Where ext4 has its journal on the device.
+    journal: Vec<ByteRange>,
 }
 
 impl Crash {
-    /// Moves a file of 1,024 pieces, window after window, with a log of what the device was asked to do.
-    pub fn record(system: System, way: Option<&'static dyn Migrate>, beside: Beside, seed: u64) -> Self {
+    /// Moves a file of 1,024 blocks, window after window, with a log of what the device was asked to do.
+    pub fn record(scene: Scene, seed: u64) -> Self {
+        let Scene { trial, beside, shape, .. } = scene;
+        let system = trial.system;
         let folder = scratch::in_memory();
         let image = folder.path().join("image");
-        make_small(system, &image);
+        trial.make_small(&image);
+        let journal = journal_of(system, &image);
         let place = folder.path().join("mnt");
         fs::create_dir(&place).unwrap();
         let path = place.join("file");
-        let mount = |device: &Path| mount_loop(device, &place, system.name()).unwrap();
+        let mount = |device: &Path| mount_loop(device, &place, system.name(), trial.mount).unwrap();
         let device = LoggedDevice::new(&image);
         let _unmounted = UnmountedAtPanic(&place);
         mount(&device.device);
         let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path).unwrap();
-        let first = Dice(seed).bytes(LENGTH as usize);
+        let mut first = Dice(seed).bytes(LENGTH as usize);
         scatter_bytes(&file, system, &first, 0, PIECE);
+        shape.punch(&file, &mut first);
         drop(file);
         let pieces = map_of(&path).piece_count(ByteRange { start: 0, end: LENGTH });
         assert!(pieces > LENGTH / PIECE / 2, "{pieces} pieces");
+        if let Some(room_bytes) = beside.room_bytes() {
+            fill(&place, room_bytes);
+        }
         // What is in the image from here on is on the disk.
         rustix::fs::syncfs(File::open(&place).unwrap()).unwrap();
         unmount(&place);
@@ -113,41 +112,40 @@ impl Crash {
         // Mounting writes, too: ext4 notes that its journal is in use, and wipes it at the next mount if it did not.
         device.begin();
         mount(&device.device);
-        let (mut updates, mut moved) = (Vec::new(), 0);
+        let (data, is_written) = (data_bytes(&path), scene.writer().is_some());
+        if let Some(latency) = scene.latency {
+            device.set_latency(latency);
+        }
         let over = AtomicBool::new(false);
-        thread::scope(|scope| {
+        let (updates, moved) = thread::scope(|scope| {
+            let over_in_the_end = OverInTheEnd(&over);
             let writer = scope.spawn(|| match beside {
                 Beside::Neighbour => {
                     grow(&place.join("neighbour"), &over);
                     Vec::new()
                 }
-                Beside::Writer { reopens } => synchronise(&path, LENGTH, seed, reopens, &device, &over),
+                Beside::Crowd => {
+                    append(&place.join("neighbour"), &over);
+                    Vec::new()
+                }
+                Beside::Writer { .. } | Beside::Mapper => {
+                    synchronise(&path, LENGTH, seed, scene.writer().unwrap(), &device, &over)
+                }
             });
-            let options = MoveOptions::default();
-            let mover = match way {
-                Some(way) => FileMover::open_with(&path, way, &options),
-                None => FileMover::open(&path, None, &options),
-            };
-            let mut mover = mover.unwrap();
-            for start in (0..LENGTH).step_by(WINDOW as usize) {
-                let done = mover.migrate(ByteRange { start, end: start + WINDOW }, &mut Unlimited).unwrap();
-                if way.is_none() && beside == Beside::Neighbour {
-                    assert_eq!((done.pieces_after, &done.left[..]), (1, &[][..]));
-                }
-                moved += u64::from(done.written_bytes > 0 && done.left.is_empty());
-                if beside != Beside::Neighbour {
-                    thread::sleep(std::time::Duration::from_millis(1));
-                }
+            let moved = scene.moved(&path);
+            if beside == Beside::Crowd {
+                thread::sleep(AFTERWARDS);
             }
-            drop(mover);
-            over.store(true, Ordering::Relaxed);
-            updates = writer.join().unwrap();
+            drop(over_in_the_end);
+            (writer.join().unwrap(), moved)
         });
+        device.set_latency(Duration::ZERO);
+        assert!(is_written || data_bytes(&path) == data, "holes were filled");
         let log = device.end();
         unmount(&place);
         drop(device);
         assert!(log.len() > 40, "{} entries", log.len());
-        Self { system, folder, first, log, updates, moved }
+        Self { scene, folder, first, log, updates, moved, journal }
     }
 
     /// Looks at `count` states; the faults. With a writer, a third of them are of the moments before a flush.
@@ -173,10 +171,34 @@ impl Crash {
         self.look_at((0..count).map(point).collect(), seed)
     }
 
+    /// Looks at a state with every write so far for each update, just synchronised; the faults.
+    pub fn look_at_updates(&self, seed: u64) -> Vec<String> {
+        self.look_in_turn(self.updates.iter().map(|update| update.synchronised).collect(), &["prefix"], seed)
+    }
+
+    /// Looks at states with every write so far, after the first update was synchronised; the faults.
+    pub fn look_after_updates(&self, count: usize, seed: u64) -> Vec<String> {
+        let mut dice = Dice(seed);
+        let first = self.updates[0].synchronised;
+        let mut point = || first + dice.below((self.log.len() - first) as u64 + 1) as usize;
+        let points = (0..count).map(|_| point());
+        self.look_in_turn(points.collect(), &["prefix"], seed)
+    }
+
     /// Looks at states after so many entries of the log; the faults.
     pub fn look_at(&self, points: Vec<usize>, seed: u64) -> Vec<String> {
-        // Every other state is an exact prefix; of what no flush followed, the others have a half, or nothing.
-        self.look_in_turn(points, &["prefix", "reordered", "prefix", "flushed"], seed)
+        // Every other state is an exact prefix; of what no flush followed, the others have a half, or nothing, or the
+        // journal alone.
+        let kinds = ["prefix", "reordered", "prefix", "flushed", "prefix", "journal"];
+        self.look_in_turn(points, if self.journal.is_empty() { &kinds[..4] } else { &kinds }, seed)
+    }
+
+    /// Looks at states in which, of what no flush followed, the device has what was written to the journal alone.
+    pub fn look_at_journals(&self, count: usize, seed: u64) -> Vec<String> {
+        assert!(!self.journal.is_empty());
+        let mut dice = Dice(seed);
+        let points = (0..count).map(|_| dice.below(self.log.len() as u64 + 1) as usize);
+        self.look_in_turn(points.collect(), &["journal"], seed)
     }
 
     /// Looks at states in which the device was told to flush after an update, and had half of what it was given before.
@@ -203,7 +225,12 @@ impl Crash {
         let mut faults = Vec::new();
         for (number, to) in points.into_iter().enumerate() {
             let what = kinds[number % kinds.len()];
-            let mut survives = || what == "prefix" || what == "reordered" && dice.below(2) == 0;
+            let mut survives = |at: u64| match what {
+                "prefix" => true,
+                "reordered" => dice.below(2) == 0,
+                "journal" => self.journal.iter().any(|range| (range.start..range.end).contains(&at)),
+                _ => false,
+            };
             states.write(to, &image, &mut survives);
             if let Err(fault) = self.judge(&image, to) {
                 faults.push(format!("{what} at {to} of {}: {fault}", self.log.len()));
@@ -226,7 +253,7 @@ impl Crash {
 
     fn judge(&self, image: &Path, to: usize) -> Result<(), String> {
         let place = self.folder.path().join("state-mnt");
-        let mounted = Recovered::mount(image, &place, self.system.name())?;
+        let mounted = Recovered::mount(image, &place, self.scene.trial.system.name())?;
         let found = fs::read(place.join("file")).map_err(|error| error.to_string());
         let mut names: Vec<String> = fs::read_dir(&place)
             .map_err(|error| error.to_string())?
@@ -253,11 +280,11 @@ impl Crash {
             };
             return Err(format!("{} bad blocks, the first is {number}: {is}, of {known:?}", bad.len()));
         }
-        names.retain(|name| !["file", "neighbour", "lost+found"].contains(&name.as_str()));
+        names.retain(|name| !["file", "neighbour", "filling", "lost+found"].contains(&name.as_str()));
         if !names.is_empty() {
             return Err(format!("left behind: {names:?}"));
         }
-        self.system.check(image)
+        self.scene.trial.system.check(image)
     }
 
     fn original(&self, number: usize) -> &[u8] {
@@ -275,6 +302,24 @@ impl Crash {
     }
 }
 
+/// Where ext4 has its journal, on the device.
+fn journal_of(system: System, image: &Path) -> Vec<ByteRange> {
+    if system != System::Ext4 {
+        return Vec::new();
+    }
+    let said = |request: &str| ran(Command::new("debugfs").args(["-R", request]).arg(image));
+    let shown = said("show_super_stats -h");
+    let size = shown.lines().find_map(|line| line.strip_prefix("Block size:")).unwrap().trim();
+    let size: u64 = size.parse().unwrap();
+    if !shown.contains("has_journal") {
+        return Vec::new();
+    }
+    let mut blocks: Vec<u64> = said("blocks <8>").split_whitespace().map(|word| word.parse().unwrap()).collect();
+    blocks.sort_unstable();
+    let runs = blocks.chunk_by(|one, next| one + 1 == *next);
+    runs.map(|run| ByteRange { start: run[0] * size, end: (run[run.len() - 1] + 1) * size }).collect()
+}
+
 fn grow(path: &Path, over: &AtomicBool) {
     let mut file = File::create(path).unwrap();
     for number in 0.. {
@@ -286,7 +331,37 @@ fn grow(path: &Path, over: &AtomicBool) {
         }
         file.write_all(&[7; 5000]).unwrap();
         file.sync_all().unwrap();
-        thread::sleep(std::time::Duration::from_millis(2));
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Bytes of a file that have a place.
+fn data_bytes(path: &Path) -> u64 {
+    map_of(path).extents().iter().map(|extent| extent.length).sum()
+}
+
+/// Leaves so much room.
+fn fill(place: &Path, room_bytes: u64) {
+    let space = rustix::fs::statvfs(place).unwrap();
+    let mut left = (space.f_bavail * space.f_frsize).saturating_sub(room_bytes);
+    let mut file = File::create(place.join("filling")).unwrap();
+    let chunk = vec![0x5a; 1 << 20];
+    while left > 0 {
+        let length = left.min(chunk.len() as u64);
+        file.write_all(&chunk[..length as usize]).unwrap();
+        left -= length;
+    }
+    file.sync_all().unwrap();
+}
+
+/// Appends and synchronises, until there is no room; then from the beginning.
+fn append(path: &Path, over: &AtomicBool) {
+    let mut file = File::create(path).unwrap();
+    while !over.load(Ordering::Relaxed) {
+        if file.write_all(&[9; 256 << 10]).and_then(|()| file.sync_all()).is_err() {
+            file = File::create(path).unwrap();
+        }
+        thread::sleep(Duration::from_millis(1));
     }
 }
 
@@ -301,16 +376,16 @@ struct Part {
 
 /// What became of the states of a move, printed.
 #[track_caller]
-pub fn survives(system: System, way: Option<&'static dyn Migrate>, beside: Beside, count: usize) {
+pub fn survives(scene: Scene, count: usize) {
     let begun = std::time::Instant::now();
     let recordings = count.div_ceil(STATES_EACH);
     let part = |number: usize| {
-        let crash = Crash::record(system, way, beside, number as u64 + 11);
+        let crash = Crash::record(scene, number as u64 + 11);
         let states = count * (number + 1) / recordings - count * number / recordings;
-        let faults = crash.look_all(states, system as u64 + 1 + 100 * number as u64);
+        let faults = crash.look_all(states, scene.trial.system as u64 + 1 + 100 * number as u64);
         let (entries, updates) = (crash.log.len(), crash.updates.len());
         assert!(crash.moved > 0);
-        assert_eq!(updates == 0, beside == Beside::Neighbour);
+        assert_eq!(updates == 0, scene.writer().is_none());
         Part { entries, moved: crash.moved, updates, faults, unwritten: crash.unwritten() }
     };
     let parts: Vec<Part> = thread::scope(|scope| {
@@ -319,7 +394,7 @@ pub fn survives(system: System, way: Option<&'static dyn Migrate>, beside: Besid
     });
     let faults: Vec<&str> = parts.iter().flat_map(|part| &part.faults).map(String::as_str).collect();
     println!(
-        "{system:?}, {beside:?}: {count} states of {recordings} logs of {} entries, {} ranges moved, {} updates \
+        "{scene}: {count} states of {recordings} logs of {} entries, {} ranges moved, {} updates \
          synchronised, {} bad, {:.0} s",
         parts.iter().map(|part| part.entries).sum::<usize>(),
         parts.iter().map(|part| part.moved).sum::<u64>(),
@@ -329,4 +404,19 @@ pub fn survives(system: System, way: Option<&'static dyn Migrate>, beside: Besid
     );
     assert!(faults.is_empty(), "{}", faults.join("\n"));
     assert!(parts.iter().all(|part| part.unwritten.is_empty()));
+}
+
+/// Expects that some state of a broken variant has lost bytes. `faults_of` makes the recording of a seed and looks at some of
+/// its states.
+#[track_caller]
+pub fn found_out(name: &str, faults_of: impl Fn(u64) -> Vec<String>) {
+    for seed in 1..=RECORDINGS {
+        let faults = faults_of(seed);
+        let lost: Vec<&String> = faults.iter().filter(|fault| fault.contains("bad blocks")).collect();
+        println!("{name}, recording {seed}: {} states have lost bytes, such as: {:?}", lost.len(), lost.first());
+        if !lost.is_empty() {
+            return;
+        }
+    }
+    panic!("{name}: no state of {RECORDINGS} recordings has lost bytes");
 }

@@ -5,11 +5,12 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Write};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -38,9 +39,10 @@ const FLUSH: u32 = 25;
 const INIT: u32 = 26;
 const INTERRUPT: u32 = 36;
 const BATCH_FORGET: u32 = 42;
+const FALLOCATE: u32 = 43;
 
 const MAX_WRITE: usize = 1 << 20;
-/// What a read or a write takes. In virtual time nobody else would do anything meanwhile, took it none.
+/// What a read or a write takes by default. In virtual time nobody else would do anything meanwhile, took it none.
 const LATENCY: Duration = Duration::from_micros(100);
 const FOPEN_DIRECT_IO: u32 = 1;
 const FUSE_BIG_WRITES: u32 = 1 << 5;
@@ -51,11 +53,28 @@ pub struct LoggedDevice {
     file: PathBuf,
     pub device: PathBuf,
     log: Arc<Mutex<Option<Vec<Entry>>>>,
+    speed: Arc<Speed>,
     server: Option<JoinHandle<()>>,
+}
+
+/// How slow the device is, and what it was asked for.
+struct Speed {
+    latency_us: AtomicU64,
+    requests: AtomicU64,
+}
+
+impl Speed {
+    fn serve_one(&self) {
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        thread::sleep(Duration::from_micros(self.latency_us.load(Ordering::Relaxed)));
+    }
 }
 
 impl LoggedDevice {
     pub fn new(image: &Path) -> Self {
+        // To dump core, the kernel would have the server wait for all others, which wait for the device.
+        // SAFETY: the call takes numbers only.
+        assert_eq!(unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0) }, 0, "{}", std::io::Error::last_os_error());
         let backing = OpenOptions::new().read(true).write(true).open(image).unwrap();
         let size = backing.metadata().unwrap().len();
         let file = image.with_extension("served");
@@ -65,12 +84,35 @@ impl LoggedDevice {
         let options = std::ffi::CString::new(options).unwrap();
         mount("plumb-log", &file, "fuse", MountFlags::empty(), Some(options.as_c_str())).unwrap();
         let log = Arc::new(Mutex::new(None));
-        let of_server = Arc::clone(&log);
-        let server = thread::spawn(move || serve(channel, &backing, size, &of_server));
+        let latency_us = AtomicU64::new(LATENCY.as_micros() as u64);
+        let speed = Arc::new(Speed { latency_us, requests: AtomicU64::new(0) });
+        let of_server = (Arc::clone(&log), Arc::clone(&speed));
+        let (channel, backing) = (channel.into_raw_fd(), backing.into_raw_fd());
+        let (has_own, wait_for_own) = mpsc::channel();
+        let server = thread::spawn(move || {
+            let [channel, backing] = own_files([channel, backing]);
+            has_own.send(()).unwrap();
+            serve(channel, &backing, size, &of_server.0, &of_server.1);
+        });
+        wait_for_own.recv().unwrap();
+        for file in [channel, backing] {
+            // SAFETY: this thread's, which nothing else refers to: the server has a copy of its own.
+            drop(unsafe { OwnedFd::from_raw_fd(file) });
+        }
         // Loop devices of older kernels take the size that the kernel has, and it has none until somebody asks.
         assert_eq!(fs::metadata(&file).unwrap().len(), size);
         let shown = ran(Command::new("losetup").args(["--find", "--show", "--direct-io=on"]).arg(&file));
-        Self { file, device: PathBuf::from(shown.trim()), log, server: Some(server) }
+        Self { file, device: PathBuf::from(shown.trim()), log, speed, server: Some(server) }
+    }
+
+    /// What each read or write takes from now on; one is served after the other.
+    pub fn set_latency(&self, latency: Duration) {
+        self.speed.latency_us.store(latency.as_micros() as u64, Ordering::Relaxed);
+    }
+
+    /// Reads and writes so far.
+    pub fn requests(&self) -> u64 {
+        self.speed.requests.load(Ordering::Relaxed)
     }
 
     /// Begins the log.
@@ -86,6 +128,24 @@ impl LoggedDevice {
     /// Ends the log; what it has.
     pub fn end(&self) -> Vec<Entry> {
         self.log.lock().unwrap().take().unwrap_or_default()
+    }
+}
+
+/// Gives this thread a table of open files of its own with nothing but these and the standard ones.
+///
+/// When the process is killed in the middle of a call that waits for the device, all of its files stay open until that call ends, which
+/// it does only once the server's is closed: nobody on the machine could `sync`.
+fn own_files(files: [RawFd; 2]) -> [File; 2] {
+    let (low, high) = (files[0].min(files[1]), files[0].max(files[1]));
+    // SAFETY: the calls take numbers. The table is this thread's alone from the first on, and nothing in it uses what is closed.
+    unsafe {
+        assert_eq!(libc::unshare(libc::CLONE_FILES), 0, "{}", std::io::Error::last_os_error());
+        for (first, last) in [(3, low - 1), (low + 1, high - 1), (high + 1, RawFd::MAX)] {
+            if first <= last {
+                libc::syscall(libc::SYS_close_range, first, last, 0);
+            }
+        }
+        files.map(|file| File::from_raw_fd(file))
     }
 }
 
@@ -123,7 +183,7 @@ fn attributes(size: u64) -> Vec<u8> {
     out
 }
 
-fn serve(mut channel: File, backing: &File, size: u64, log: &Mutex<Option<Vec<Entry>>>) {
+fn serve(mut channel: File, backing: &File, size: u64, log: &Mutex<Option<Vec<Entry>>>, speed: &Speed) {
     let mut buffer = vec![0; MAX_WRITE + 4096];
     // Ends when the mount does.
     while let Ok(length) = channel.read(&mut buffer) {
@@ -146,13 +206,13 @@ fn serve(mut channel: File, backing: &File, size: u64, log: &Mutex<Option<Vec<En
             GETATTR => Ok(attributes(size)),
             OPEN => Ok(words(&[1, 0, FOPEN_DIRECT_IO, 0])),
             READ => {
-                thread::sleep(LATENCY);
+                speed.serve_one();
                 let (at, wanted) = (u64_at(body, 8), u32_at(body, 16) as usize);
                 let mut data = vec![0; wanted.min(size.saturating_sub(at) as usize)];
                 backing.read_exact_at(&mut data, at).map(|()| data).map_err(|_| 5)
             }
             WRITE => {
-                thread::sleep(LATENCY);
+                speed.serve_one();
                 let (at, length) = (u64_at(body, 8), u32_at(body, 16) as usize);
                 let data = &body[40..40 + length];
                 note(Entry::Write { at, data: data.to_vec() });
@@ -162,9 +222,22 @@ fn serve(mut channel: File, backing: &File, size: u64, log: &Mutex<Option<Vec<En
                 note(Entry::Flush);
                 Ok(Vec::new())
             }
+            // A discard, or zeros: the range reads as zeros afterwards.
+            FALLOCATE => {
+                let (at, length) = (u64_at(body, 8), u64_at(body, 16));
+                let zeros = vec![0; length.min(size.saturating_sub(at)) as usize];
+                let punched = rustix::fs::fallocate(
+                    backing,
+                    rustix::fs::FallocateFlags::PUNCH_HOLE | rustix::fs::FallocateFlags::KEEP_SIZE,
+                    at,
+                    length,
+                );
+                note(Entry::Write { at, data: zeros });
+                punched.map(|()| Vec::new()).map_err(|_| 95)
+            }
             STATFS => Ok(vec![0; 80]),
             RELEASE | FLUSH => Ok(Vec::new()),
-            // Not implemented; discards among it.
+            // Not implemented.
             _ => Err(38),
         };
         let (error, body) = match answer {
@@ -219,13 +292,15 @@ impl<'a> States<'a> {
     }
 
     /// Writes the state after `to` entries to `path`; later calls have a later `to`. Of what was written after the
-    /// last flush, `survives` chooses.
-    pub fn write(&mut self, to: usize, path: &Path, survives: &mut dyn FnMut() -> bool) {
+    /// last flush, `survives` chooses by the place.
+    pub fn write(&mut self, to: usize, path: &Path, survives: &mut dyn FnMut(u64) -> bool) {
         self.advance(to);
         copy_image(&self.base, path);
         let state = OpenOptions::new().write(true).open(path).unwrap();
         for &index in &self.since_flush {
-            if survives() {
+            if let Entry::Write { at, .. } = &self.log[index]
+                && survives(*at)
+            {
                 apply(&state, &self.log[index]);
             }
         }
@@ -250,7 +325,7 @@ impl Recovered {
     pub fn mount(image: &Path, place: &Path, system: &str) -> Result<Self, String> {
         fs::create_dir_all(place).unwrap();
         let device = LoopDevice::new(image).unwrap();
-        mount_loop(device.path(), place, system).map_err(|errno| format!("it cannot be mounted: {errno}"))?;
+        mount_loop(device.path(), place, system, "").map_err(|errno| format!("it cannot be mounted: {errno}"))?;
         Ok(Self { place: place.to_owned(), _device: device })
     }
 }

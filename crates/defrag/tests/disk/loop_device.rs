@@ -2,6 +2,7 @@
 //!
 //! Source: `include/uapi/linux/loop.h`.
 
+use std::ffi::CString;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
@@ -47,9 +48,10 @@ struct LoopConfig {
 }
 
 /// Mounts a loop device, once nobody tries to give it a file any more.
-pub fn mount_loop(device: &Path, place: &Path, system: &str) -> rustix::io::Result<()> {
+pub fn mount_loop(device: &Path, place: &Path, system: &str, options: &str) -> rustix::io::Result<()> {
+    let options = CString::new(options).map_err(|_| Errno::INVAL)?;
     for _ in 0..MOUNTS {
-        match mount(device, place, system, MountFlags::empty(), None::<&std::ffi::CStr>) {
+        match mount(device, place, system, MountFlags::empty(), Some(options.as_c_str())) {
             Err(Errno::BUSY) => thread::sleep(Duration::from_millis(10)),
             done => return done,
         }

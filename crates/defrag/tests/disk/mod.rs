@@ -10,20 +10,22 @@ pub mod logged;
 pub mod loop_device;
 pub mod move_extents;
 pub mod mutant;
+pub mod scene;
 pub mod scratch;
+pub mod trial;
 pub mod writers;
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
-use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
 
 use plumb_defrag::ByteRange;
 use plumb_defrag::extents::{ExtentMap, WriteBack, read_map};
-use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 
@@ -79,7 +81,7 @@ impl System {
 
     pub fn programs(self) -> &'static [&'static str] {
         match self {
-            Self::Ext4 => &["mkfs.ext4", "e2fsck", "filefrag", "sha256sum", "losetup"],
+            Self::Ext4 => &["mkfs.ext4", "e2fsck", "debugfs", "filefrag", "sha256sum", "losetup"],
             Self::Xfs => &["mkfs.xfs", "xfs_repair", "filefrag", "sha256sum", "losetup"],
             Self::XfsExchange => &["mkfs.xfs", "xfs_repair", "xfs_db", "filefrag", "sha256sum", "losetup"],
             Self::Btrfs => &["mkfs.btrfs", "btrfs", "filefrag", "sha256sum", "losetup"],
@@ -119,7 +121,7 @@ impl System {
                 command
             }
         };
-        ran(command.args(more).arg(place));
+        made(command.args(more).arg(place));
         if self == Self::XfsExchange {
             set_exchange(place, true);
         }
@@ -168,10 +170,36 @@ fn set_exchange(place: &Path, on: bool) {
     ran(Command::new("xfs_db").args(["-x", "-c", "sb 0", "-c", &write]).arg(place));
 }
 
+/// Makes a file system. That of Btrfs asks about each loop device of the machine, and fails when another test's goes away
+/// before it is answered; it has written nothing by then, and is run again.
+#[track_caller]
+pub fn made(command: &mut Command) {
+    for _ in 0..20 {
+        let output = output_of(command);
+        if !String::from_utf8_lossy(&output.stderr).contains("cannot check mount status") {
+            succeeded(command, &output);
+            return;
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+    ran(command);
+}
+
 /// Runs a command that has to succeed; what it printed.
 #[track_caller]
 pub fn ran(command: &mut Command) -> String {
-    let output = command.stdin(Stdio::null()).output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let output = output_of(command);
+    succeeded(command, &output)
+}
+
+#[track_caller]
+fn output_of(command: &mut Command) -> Output {
+    command.stdin(Stdio::null()).output().unwrap_or_else(|error| panic!("{command:?}: {error}"))
+}
+
+/// Expects success; what was printed.
+#[track_caller]
+fn succeeded(command: &Command, output: &Output) -> String {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     assert!(
         output.status.success(),
@@ -192,7 +220,7 @@ pub fn unmount(place: &Path) {
             Ok(()) => return,
             Err(errno) => assert!(attempt < 1000 && errno == Errno::BUSY, "{}: {errno}", place.display()),
         }
-        std::thread::sleep(std::time::Duration::from_millis(10));
+        thread::sleep(Duration::from_millis(10));
     }
 }
 
@@ -236,7 +264,12 @@ impl Disk {
 
     /// The same in memory, where there is room, for what takes a disk too long.
     pub fn in_memory(system: System) -> Self {
-        Self::inside(scratch::in_memory(), system, 512 << 20, &[], "")
+        Self::in_memory_with(system, "")
+    }
+
+    /// The same, mounted with options.
+    pub fn in_memory_with(system: System, mount: &str) -> Self {
+        Self::inside(scratch::in_memory(), system, 512 << 20, &[], mount)
     }
 
     /// Makes and mounts one.
@@ -303,9 +336,14 @@ impl Disk {
         self.system.check(&self.image()).unwrap();
     }
 
-    /// Bytes that the device has been given to write so far.
+    /// Bytes that the device has been given to write so far, of everything that was written.
     pub fn written_bytes(&self) -> u64 {
         rustix::fs::syncfs(File::open(self.place()).unwrap()).unwrap();
+        self.bytes_given()
+    }
+
+    /// Bytes that the device has been given to write so far.
+    pub fn bytes_given(&self) -> u64 {
         let name = self.device().file_name().unwrap();
         let line = fs::read_to_string(Path::new("/sys/block").join(name).join("stat")).unwrap();
         line.split_whitespace().nth(6).unwrap().parse::<u64>().unwrap() * 512
@@ -363,8 +401,8 @@ impl Drop for Disk {
 
 /// Writes `range` of a file such that pieces of `piece` bytes lie apart.
 ///
-/// ext4 puts appended data together again, so every other piece is punched out and written anew elsewhere; the others
-/// put it where it fits when it comes, so a second file is written in turns.
+/// ext4 puts appended data together again, so every other piece is given another place, with gaps in between; the others
+/// put data where it fits when it comes, so a second file is written in turns.
 pub fn scatter(file: &File, system: System, seed: u64, range: ByteRange, piece: u64) {
     scatter_bytes(file, system, &Dice(seed).bytes(range.len() as usize), range.start, piece);
 }
@@ -375,31 +413,26 @@ static XFS_ALONE: Mutex<()> = Mutex::new(());
 /// The same, with `content` from `start` on.
 pub fn scatter_bytes(file: &File, system: System, content: &[u8], start: u64, piece: u64) {
     let range = ByteRange { start, end: start + content.len() as u64 };
+    let own = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(file));
+    let name = fs::read_link(&own).unwrap();
     if system == System::Ext4 {
         file.write_all_at(content, range.start).unwrap();
-        file.sync_all().unwrap();
-        let mut start = range.start + piece;
-        while start < range.end {
-            let length = piece.min(range.end - start);
-            let mode = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-            rustix::fs::fallocate(file.as_fd(), mode, start, length).unwrap();
-            rustix::fs::fallocate(file.as_fd(), FallocateFlags::empty(), start, length).unwrap();
-            let from = (start - range.start) as usize;
-            file.write_all_at(&content[from..from + length as usize], start).unwrap();
-            start += 2 * piece;
+        let every_other = (range.start + piece..range.end).step_by(2 * piece as usize);
+        let places: Vec<(ByteRange, u64)> = every_other
+            .map(|start| (ByteRange { start, end: (start + piece).min(range.end) }, start - piece - range.start))
+            .collect();
+        if !places.is_empty() {
+            layout::arrange(file, name.parent().unwrap(), &places);
         }
-        file.sync_all().unwrap();
         return;
     }
     let is_xfs = matches!(system, System::Xfs | System::XfsExchange);
     let _alone = is_xfs.then(|| XFS_ALONE.lock().unwrap_or_else(PoisonError::into_inner));
-    let own = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(file));
     let open = |path: &Path| {
         let mut options = OpenOptions::new();
         options.write(true).create(true).custom_flags(rustix::fs::OFlags::DIRECT.bits() as i32).open(path).unwrap()
     };
     let target = open(own.as_ref());
-    let name = fs::read_link(&own).unwrap();
     let other = open(&beside(&name, range.start));
     let mut buffer = vec![0; piece as usize + 4096];
     let skew = buffer.as_ptr().align_offset(4096);
@@ -463,7 +496,7 @@ pub fn seen(path: &Path) -> Seen {
     let status = fs::metadata(path).unwrap();
     // The clock of files ticks a hundred times a second, and in virtual time never by itself: the time of access is to
     // be later than what was written.
-    std::thread::sleep(std::time::Duration::from_millis(20));
+    thread::sleep(Duration::from_millis(20));
     let sum = ran(Command::new("sha256sum").arg(path));
     let mut attributes = vec![0; 4096];
     let length = rustix::fs::getxattr(path, "user.plumb", &mut attributes[..]).unwrap_or(0);

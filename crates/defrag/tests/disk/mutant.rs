@@ -40,6 +40,19 @@ pub const HASTY_F2FS: Mutant =
 pub const BARE_EXT4: Mutant =
     Mutant { name: "EXT4_IOC_MOVE_EXT without a lease", opening: Opening::Write, moves: bare_ext4 };
 
+/// `EXT4_IOC_MOVE_EXT` of a file that nobody else has open, a segment in one call: on a slow device it outlasts the lease.
+pub const LONG_EXT4: Mutant =
+    Mutant { name: "EXT4_IOC_MOVE_EXT in one call", opening: Opening::Write, moves: long_ext4 };
+
+/// A copy whose blocks the file is given, whatever it holds by then (`FICLONERANGE` in place of `FIDEDUPERANGE`): what is written in
+/// between is lost.
+pub const CLONED_COPY: Mutant = Mutant { name: "FICLONERANGE of a copy", opening: Opening::Write, moves: cloned_copy };
+
+/// `EXT4_IOC_MOVE_EXT` of parts between holes, all by the same room, and a commit at the end: what the first part left there, and a
+/// crash would need, the next is written to.
+pub const ONE_ROOM_EXT4: Mutant =
+    Mutant { name: "EXT4_IOC_MOVE_EXT by one room", opening: Opening::Write, moves: one_room_ext4 };
+
 impl Migrate for Mutant {
     fn name(&self) -> &'static str {
         self.name
@@ -77,6 +90,54 @@ fn punch_and_rewrite(files: &mut Files<'_>, segment: &Segment) -> Result<u64, Mi
     Ok(length)
 }
 
+fn cloned_copy(files: &mut Files<'_>, segment: &Segment) -> Result<u64, MigrateError> {
+    let Offer::Better { offset, .. } = files.donor.offer(segment, false)? else { return Ok(0) };
+    let (file, donor) = (files.target.file(), files.donor.file().unwrap());
+    for part in segment.slices(u64::MAX) {
+        let mut data = vec![0; part.range.len() as usize];
+        file.read_exact_at(&mut data, part.range.start).unwrap();
+        donor.write_all_at(&data, offset + part.place).unwrap();
+    }
+    donor.sync_data().unwrap();
+    // Others have their chance.
+    thread::sleep(Duration::from_millis(5));
+    for part in segment.slices(u64::MAX) {
+        clone_range(donor, offset + part.place, part.range.len(), file, part.range.start);
+    }
+    files.donor.release()?;
+    Ok(segment.bytes())
+}
+
+fn clone_range(donor: &File, from: u64, length: u64, file: &File, to: u64) {
+    // `struct file_clone_range` and `FICLONERANGE` of include/uapi/linux/fs.h.
+    let range = [donor.as_raw_fd() as u64, from, length, to];
+    let request: libc::Ioctl = 0x4020_940d_u32 as libc::Ioctl;
+    // SAFETY: the call reads four numbers of 64 bits, which outlive it; both files are open.
+    let done = unsafe { libc::ioctl(file.as_raw_fd(), request, range.as_ptr()) };
+    assert_eq!(done, 0, "{}", std::io::Error::last_os_error());
+}
+
+fn one_room_ext4(files: &mut Files<'_>, segment: &Segment) -> Result<u64, MigrateError> {
+    let Offer::Better { offset, .. } = files.donor.offer(segment, true)? else { return Ok(0) };
+    let (file, donor) = (files.target.file(), files.donor.file().unwrap());
+    let moved = leased(file, || {
+        for part in &segment.parts {
+            move_extents(file, donor, part.start / 4096, offset / 4096, part.len() / 4096).unwrap();
+            // As writeback does in its time.
+            written_out(file);
+        }
+        committed(donor);
+        segment.bytes()
+    });
+    Ok(moved.unwrap_or(0))
+}
+
+/// Has ext4 commit its journal.
+fn committed(donor: &File) {
+    donor.set_len(donor.metadata().unwrap().len() + 1).unwrap();
+    donor.sync_all().unwrap();
+}
+
 fn bare_f2fs(files: &mut Files<'_>, segment: &Segment) -> Result<u64, MigrateError> {
     // Others have their chance, as on a machine with more than one processor.
     thread::sleep(Duration::from_millis(1));
@@ -84,9 +145,20 @@ fn bare_f2fs(files: &mut Files<'_>, segment: &Segment) -> Result<u64, MigrateErr
 }
 
 fn hasty_f2fs(files: &mut Files<'_>, segment: &Segment) -> Result<u64, MigrateError> {
+    let file = files.target.file();
+    let moved = leased(file, || {
+        written_out(file);
+        let moved = f2fs_defragment(file, segment);
+        written_out(file);
+        moved
+    });
+    Ok(moved.unwrap_or(0))
+}
+
+/// Does something while nobody else has the file, if that can be.
+fn leased<T>(file: &File, work: impl FnOnce() -> T) -> Option<T> {
     /// `F_SETSIG` of include/uapi/asm-generic/fcntl.h.
     const F_SETSIG: libc::c_int = 10;
-    let file = files.target.file();
     // SAFETY: these calls take numbers only.
     let control =
         |command: libc::c_int, argument: libc::c_int| unsafe { libc::fcntl(file.as_raw_fd(), command, argument) };
@@ -94,15 +166,27 @@ fn hasty_f2fs(files: &mut Files<'_>, segment: &Segment) -> Result<u64, MigrateEr
     assert_eq!(control(F_SETSIG, libc::SIGURG), 0);
     for _ in 0..50 {
         if control(libc::F_SETLEASE, libc::c_int::from(libc::F_WRLCK)) == 0 {
-            written_out(file);
-            let moved = f2fs_defragment(file, segment);
-            written_out(file);
-            assert_eq!(control(libc::F_SETLEASE, libc::c_int::from(libc::F_UNLCK)), 0);
-            return Ok(moved);
+            let done = work();
+            // It fails if the kernel has broken it.
+            control(libc::F_SETLEASE, libc::c_int::from(libc::F_UNLCK));
+            return Some(done);
         }
         thread::sleep(Duration::from_micros(100));
     }
-    Ok(0)
+    None
+}
+
+fn long_ext4(files: &mut Files<'_>, segment: &Segment) -> Result<u64, MigrateError> {
+    let Offer::Better { offset, .. } = files.donor.offer(segment, true)? else { return Ok(0) };
+    let (file, donor) = (files.target.file(), files.donor.file().unwrap());
+    rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+    let (start, blocks) = (segment.range.start / 4096, segment.range.len() / 4096);
+    let moved = leased(file, || {
+        let moved = move_extents(file, donor, start, offset / 4096, blocks);
+        committed(donor);
+        moved.unwrap_or(0) * 4096
+    });
+    Ok(moved.unwrap_or(0))
 }
 
 /// Gives the device everything of the file that is dirty, and waits for it.

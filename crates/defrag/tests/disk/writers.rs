@@ -1,22 +1,24 @@
 //! Programs that write to a file while it is moved.
 
 use std::fs::{File, OpenOptions};
+use std::io::{BufRead, BufReader, Lines, Write};
 use std::ops::ControlFlow;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use plumb_defrag::ByteRange;
 use plumb_defrag::migrate::{FileMover, Migrate, MoveOptions, Pace, Stop, Unlimited};
-use rustix::mm::{MapFlags, ProtFlags};
+use rustix::mm::{MapFlags, MsyncFlags, ProtFlags};
 
 use super::logged::LoggedDevice;
+use super::scene::{LENGTH, Shape};
 use super::{Dice, Disk, beside, scatter_bytes};
 
 pub const BLOCK: usize = 4096;
-const LENGTH: u64 = 4 << 20;
 const PIECE: u64 = 4096;
 const WINDOW: u64 = 32 << 10;
 /// Between bursts. ext4 moves no page that is dirty, and no lease is to be had of a file that is open: without any, hardly
@@ -97,6 +99,19 @@ impl Blocks {
                 // SAFETY: within the mapping, which only this thread uses; the file is never shortened.
                 unsafe { std::ptr::copy_nonoverlapping(address.add(block * BLOCK), bytes.as_mut_ptr(), BLOCK) };
                 bytes == content
+            }
+        }
+    }
+
+    /// Has what was written to a block made lasting.
+    fn synchronise(&self, block: usize) {
+        match self {
+            Self::File { file, .. } => file.sync_data().unwrap(),
+            Self::Mapping { address, length } => {
+                assert!((block + 1) * BLOCK <= *length);
+                // SAFETY: within the mapping.
+                let done = unsafe { rustix::mm::msync(address.add(block * BLOCK).cast(), BLOCK, MsyncFlags::SYNC) };
+                done.unwrap();
             }
         }
     }
@@ -227,11 +242,19 @@ impl Writer<'_> {
 
 /// One pass over a file with a writer beside, which has it open all the time or opens it for each burst. Passes of odd and
 /// even numbers are made at full speed and with pauses.
-pub fn pass(disk: &Disk, number: u64, way: Way, by: Option<&'static dyn Migrate>, reopens: bool) -> Outcome {
+pub fn pass(
+    disk: &Disk,
+    number: u64,
+    way: Way,
+    by: Option<&'static dyn Migrate>,
+    reopens: bool,
+    shape: Shape,
+) -> Outcome {
     let path = disk.path(&format!("file-{number}"));
-    let expected: Vec<u8> = (0..LENGTH as usize / BLOCK).flat_map(|block| content(block, 0)).collect();
+    let mut expected: Vec<u8> = (0..LENGTH as usize / BLOCK).flat_map(|block| content(block, 0)).collect();
     let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path).unwrap();
     scatter_bytes(&file, disk.system, &expected, 0, PIECE);
+    shape.punch(&file, &mut expected);
     drop(file);
     let shared = Where::default();
     let mut outcome = Outcome::default();
@@ -286,34 +309,121 @@ impl Update {
     }
 }
 
+/// How blocks are written and synchronised.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Synchronised {
+    /// By fdatasync(2), to a file that stays open.
+    Held,
+    /// To one that is opened for each and closed.
+    Reopened,
+    /// The same by a mapping and msync(2), with a pause between two blocks.
+    Mapped { pause: Duration },
+}
+
+impl Synchronised {
+    /// Between two blocks.
+    fn pause(self) -> Duration {
+        match self {
+            Self::Held => Duration::ZERO,
+            Self::Reopened => Duration::from_millis(3),
+            Self::Mapped { pause } => pause,
+        }
+    }
+}
+
 /// Writes blocks all over a file, each synchronised before the next, until it is `over`.
 pub fn synchronise(
     path: &Path,
     length: u64,
     seed: u64,
-    reopens: bool,
+    how: Synchronised,
     device: &LoggedDevice,
     over: &AtomicBool,
 ) -> Vec<Update> {
-    let open = || OpenOptions::new().write(true).open(path).unwrap();
     let blocks = length / BLOCK as u64;
-    let (mut dice, mut updates, mut file) = (Dice(seed), Vec::new(), None);
+    let (mut dice, mut updates) = (Dice(seed), Vec::new());
     let mut versions = vec![0_u64; blocks as usize];
+    let mut open = None;
+    let mut mapper = matches!(how, Synchronised::Mapped { .. }).then(|| Mapper::start(path));
     while !over.load(Ordering::Relaxed) {
         let block = dice.below(blocks) as usize;
         versions[block] += 1;
         let version = versions[block];
         let begun = device.entries();
-        let writer = file.get_or_insert_with(open);
-        writer.write_all_at(&content(block, version), (block * BLOCK) as u64).unwrap();
-        // As programs do that write more than one thing before they synchronise.
-        thread::sleep(Duration::from_micros(300));
-        writer.sync_data().unwrap();
+        match &mut mapper {
+            Some(mapper) => mapper.update(block, version),
+            None => {
+                let access = open.get_or_insert_with(|| Blocks::open(path, Way::Buffered));
+                update(access, block, version);
+            }
+        }
         updates.push(Update { block, version, begun, synchronised: device.entries() });
-        if reopens {
-            file = None;
-            thread::sleep(Duration::from_millis(3));
+        if how != Synchronised::Held {
+            open = None;
+            thread::sleep(how.pause());
         }
     }
     updates
+}
+
+fn update(access: &mut Blocks, block: usize, version: u64) {
+    access.write(block, &content(block, version));
+    // As programs do that write more than one thing before they synchronise.
+    thread::sleep(Duration::from_micros(300));
+    access.synchronise(block);
+}
+
+/// The test in which [`Mapper`] is at work, and the variable that names its file.
+pub const MAPPER: &str = "mapper";
+const MAPPED_FILE: &str = "PLUMB_MAPPED_FILE";
+
+/// A process that updates blocks by a mapping.
+///
+/// It cannot be a thread beside the server of the device: a store that waits for the device has its process's memory locked, and the
+/// server would wait for that as soon as it needs some.
+struct Mapper {
+    process: Child,
+    replies: Lines<BufReader<ChildStdout>>,
+}
+
+impl Mapper {
+    fn start(path: &Path) -> Self {
+        let mut process = Command::new(std::env::current_exe().unwrap())
+            .args([MAPPER, "--exact", "--nocapture"])
+            .env(MAPPED_FILE, path)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let replies = BufReader::new(process.stdout.take().unwrap()).lines();
+        Self { process, replies }
+    }
+
+    fn update(&mut self, block: usize, version: u64) {
+        writeln!(self.process.stdin.as_mut().unwrap(), "{block} {version}").unwrap();
+        let done = format!("{MAPPER} {block} {version}");
+        assert!(self.replies.by_ref().any(|line| line.unwrap() == done), "the process that maps the file ended");
+    }
+}
+
+impl Drop for Mapper {
+    fn drop(&mut self) {
+        drop(self.process.stdin.take());
+        // What it prints at its end has to go somewhere.
+        self.replies.by_ref().for_each(drop);
+        let _ = self.process.wait();
+    }
+}
+
+/// What the process does: a block and a version a line, until there are no more; nothing where this is no such process.
+pub fn update_by_mapping() {
+    let Some(path) = std::env::var_os(MAPPED_FILE) else { return };
+    for line in std::io::stdin().lines() {
+        let line = line.unwrap();
+        let (block, version) = line.split_once(' ').unwrap();
+        let mut access = Blocks::open(path.as_ref(), Way::Mapped);
+        update(&mut access, block.parse().unwrap(), version.parse().unwrap());
+        drop(access);
+        println!("\n{MAPPER} {line}");
+    }
 }

@@ -6,6 +6,7 @@
 //! script reads values back for its tooltips.
 
 use super::html::esc;
+use super::published::Reference;
 use super::scale::{Axis, Spread};
 
 /// Side of the drawing in its own units.
@@ -18,6 +19,8 @@ pub(super) struct Chart {
     pub(super) lines: Vec<Line>,
     /// What it shows, for readers who cannot see it.
     pub(super) summary: String,
+    /// Whose values the lines' `published` ones are.
+    pub(super) reference: Reference,
 }
 
 /// One line of a chart.
@@ -38,7 +41,7 @@ pub(super) struct Line {
     pub(super) bars: Vec<(f64, f64, f64)>,
     /// Labelled points: (x, y, label).
     pub(super) marks: Vec<(f64, f64, String)>,
-    /// Published values: (x, low y, high y).
+    /// Values that ours stand beside: (x, low y, high y).
     pub(super) published: Vec<(f64, f64, f64)>,
     /// Whether labels stand left of their marks, where there is room.
     pub(super) labels_left: bool,
@@ -96,7 +99,7 @@ impl Chart {
             );
         }
         if published {
-            out += "<span class=\"key pub\"><i></i>published</span>";
+            out += &format!("<span class=\"key pub\"><i></i>{}</span>", self.reference.word());
         }
         out + "</div>"
     }

@@ -4,7 +4,7 @@
 //! report chooses prefixes and rounding. A value that is not finite is shown
 //! as a dash and left out of plots. Text may hold anything: it is escaped.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use trace::Path;
 
 /// Everything in one report.
@@ -36,6 +36,8 @@ pub struct ReportData {
     pub warnings: Vec<Warning>,
     /// The points of the sweep, in order.
     pub points: Vec<PointData>,
+    /// How many points of the sweep come before these.
+    pub points_before: usize,
     /// Metrics against swept parameters.
     pub plots: Vec<SweepPlot>,
     /// Values over two swept parameters.
@@ -66,6 +68,8 @@ pub struct DeviceData {
 pub enum Severity {
     /// The run did less than it was asked to; shown in red.
     Shortfall,
+    /// The numbers do not mean what they seem to.
+    Caution,
     /// Worth knowing.
     Note,
 }
@@ -80,7 +84,7 @@ pub struct Warning {
 }
 
 /// A value measured over the repeats.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
     /// Mean over the repeats.
     pub value: f64,
@@ -95,7 +99,7 @@ impl From<f64> for Estimate {
 }
 
 /// What a number counts, and in which base unit it is given.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Unit {
     /// Nothing in particular; shown without a unit.
     #[default]
@@ -163,6 +167,10 @@ pub struct ThroughputSample {
     pub bytes_per_s: f64,
     /// Operations per second in it.
     pub iops: f64,
+    /// Mean latency in it, in nanoseconds; none where nothing completed.
+    pub latency_mean_ns: Option<f64>,
+    /// The longest latency in it.
+    pub latency_max_ns: Option<f64>,
 }
 
 /// How busy the device's parts were: fractions of the measured time.
@@ -221,8 +229,15 @@ pub struct SweepPlot {
     pub y_label: String,
     /// Its unit.
     pub y_unit: Unit,
+    /// Whether the vertical axis is logarithmic.
+    pub log_y: bool,
     /// One line each.
     pub lines: Vec<SweepLine>,
+    /// The same at each of several places, side by side under the same axes:
+    /// a name and its lines; `lines` is empty then.
+    pub facets: Vec<(String, Vec<SweepLine>)>,
+    /// What is not drawn, where that is too much for a picture.
+    pub left_out: String,
 }
 
 /// One line of a sweep plot.
@@ -271,7 +286,7 @@ pub struct EffectTable {
 pub type EffectRow = (Vec<(String, String)>, Vec<Option<Estimate>>);
 
 /// A published or expected value beside ours.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
     /// The metric as a reader would say it.
     pub metric: String,

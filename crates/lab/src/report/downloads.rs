@@ -4,6 +4,7 @@ use super::html::esc;
 use super::latency::at_percent;
 use super::overview::coloured;
 use super::{Estimate, PointData, ReportData};
+use crate::results::{Swept, csv_field};
 
 /// Links to the page's data.
 pub(super) fn links(data: &ReportData) -> String {
@@ -20,9 +21,21 @@ pub(super) fn links(data: &ReportData) -> String {
         link("latency.csv", "text/csv", "Latency distributions (CSV)", distributions(&data.points).as_bytes());
     }
     // Plain structs with text keys: there is nothing in them that JSON cannot hold.
-    let json = serde_json::to_vec(data).unwrap_or_default();
+    let json = serde_json::to_vec(&with_numbers(data)).unwrap_or_default();
     link("report.json", "application/json", "Everything shown (JSON)", &json);
     out + "</p>\n"
+}
+
+/// The data as JSON, swept numbers as numbers.
+fn with_numbers(data: &ReportData) -> serde_json::Value {
+    let swept = Swept::of(data.points.iter().map(|point| point.parameters.as_slice()));
+    let mut json = serde_json::to_value(data).unwrap_or_default();
+    for point in json["points"].as_array_mut().into_iter().flatten() {
+        for (swept, pair) in swept.iter().zip(point["parameters"].as_array_mut().into_iter().flatten()) {
+            pair[1] = pair[1].as_str().map_or_else(Default::default, |value| swept.json(value));
+        }
+    }
+    json
 }
 
 fn summary(points: &[PointData]) -> String {
@@ -46,7 +59,7 @@ fn summary(points: &[PointData]) -> String {
     let mut out = line(&header);
     for (index, point) in points.iter().enumerate() {
         for (_, direction) in coloured(&point.directions) {
-            let mut row = vec![(index + 1).to_string()];
+            let mut row = vec![index.to_string()];
             row.extend(
                 (0..keys.len()).map(|at| point.parameters.get(at).map_or(String::new(), |(_, value)| value.clone())),
             );
@@ -73,7 +86,7 @@ fn distributions(points: &[PointData]) -> String {
     for (index, point) in points.iter().enumerate() {
         for direction in &point.directions {
             for (ns, fraction) in &direction.latency_cdf {
-                out += &line(&[(index + 1).to_string(), direction.name.clone(), number(*ns), number(*fraction)]);
+                out += &line(&[index.to_string(), direction.name.clone(), number(*ns), number(*fraction)]);
             }
         }
     }
@@ -82,17 +95,7 @@ fn distributions(points: &[PointData]) -> String {
 
 /// A CSV record (RFC 4180).
 fn line(fields: &[String]) -> String {
-    let quoted: Vec<String> = fields
-        .iter()
-        .map(|field| {
-            if field.contains([',', '"', '\n', '\r']) {
-                format!("\"{}\"", field.replace('"', "\"\""))
-            } else {
-                field.clone()
-            }
-        })
-        .collect();
-    quoted.join(",") + "\r\n"
+    fields.iter().map(|field| csv_field(field)).collect::<Vec<_>>().join(",") + "\r\n"
 }
 
 fn number(value: f64) -> String {

@@ -7,7 +7,7 @@ use super::{EffectTable, Estimate, Unit};
 /// One row for each combination of the swept parameters left.
 pub(super) fn table(table: &EffectTable) -> String {
     let keys = table.rows.first().map_or(&[][..], |(parameters, _)| parameters);
-    let mut out = String::from("<div class=\"scroll tall\"><table class=\"overview\"><thead><tr>");
+    let mut out = String::from("<div class=\"scroll\"><table class=\"overview effects\"><thead><tr>");
     for (key, _) in keys {
         out += &format!("<th>{}</th>", esc(key));
     }
@@ -17,11 +17,11 @@ pub(super) fn table(table: &EffectTable) -> String {
     out += "</tr></thead><tbody>";
     for (parameters, cells) in &table.rows {
         out += "<tr class=\"first\">";
-        for (_, value) in parameters {
-            out += &format!("<td>{}</td>", esc(value));
+        for (key, value) in parameters {
+            out += &format!("<td class=\"key-value\" data-label=\"{}\">{}</td>", esc(key), esc(value));
         }
-        for ((_, unit), cell) in table.columns.iter().zip(cells) {
-            out += &format!("<td class=\"n\">{}</td>", shown(*cell, unit));
+        for ((name, unit), cell) in table.columns.iter().zip(cells) {
+            out += &format!("<td class=\"n\" data-label=\"{}\">{}</td>", esc(name), shown(*cell, unit));
         }
         out += "</tr>\n";
     }

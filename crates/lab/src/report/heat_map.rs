@@ -16,12 +16,10 @@ pub(super) fn panels(map: &HeatMapData) -> Option<String> {
     for (name, rows) in &map.panels {
         out += &panel(map, name, rows, &scale);
     }
-    out += &format!(
-        "</div>\n<p class=\"note\">{} across, {} down; the darker, the larger {}.</p>\n",
-        esc(&map.x_label),
-        esc(&map.y_label),
-        esc(&map.value_label.to_lowercase())
-    );
+    let gains = map.panels.iter().flat_map(|(_, rows)| rows).flatten().flatten().any(|value| *value < 0.0);
+    out += "</div>\n";
+    out += &scale.html(map, gains);
+    out += &format!("<p class=\"note\">{} across, {} down.</p>\n", esc(&map.x_label), esc(&map.y_label));
     Some(out)
 }
 
@@ -40,6 +38,38 @@ impl Scale {
         let highest = *sizes.last()?;
         let positive = &sizes[sizes.partition_point(|size| *size <= 0.0)..];
         Some(Self { median: positive.get(positive.len() / 2).copied().unwrap_or(1.0), highest })
+    }
+
+    /// The scale beside the maps: shades, and the values they stand for.
+    fn html(&self, map: &HeatMapData, gains: bool) -> String {
+        let steps = 24;
+        let mut out = String::new();
+        for (class, sign) in [("shade", ""), ("gain", "−")].into_iter().take(1 + usize::from(gains)) {
+            out += &format!(
+                "<div class=\"shades\"><span>{}</span><div>",
+                esc(&format!("{}{}", if sign.is_empty() { "" } else { "gain: " }, map.value_label))
+            );
+            for step in 0..steps {
+                out += &format!(
+                    "<i class=\"{class}\" style=\"--heat:{:.3}\"></i>",
+                    (f64::from(step) + 0.5) / f64::from(steps)
+                );
+            }
+            out += "</div><ol>";
+            for heat in [0.0, 0.25, 0.5, 0.75, 1.0] {
+                let value = show(self.value(heat), &map.unit);
+                let sign = if heat > 0.0 { sign } else { "" };
+                out += &format!("<li style=\"left:{:.0}%\">{sign}{}</li>", heat * 100.0, esc(&value));
+            }
+            out += "</ol></div>\n";
+        }
+        out
+    }
+
+    /// The value that has this shade.
+    fn value(&self, heat: f64) -> f64 {
+        let shade = (self.highest / self.median).ln_1p();
+        (heat * shade).exp_m1() * self.median
     }
 
     fn heat(&self, value: f64) -> f64 {
@@ -105,6 +135,10 @@ mod tests {
         assert_eq!((heats[0], heats[4]), (0.0, 1.0));
         assert!(heats[1] > 0.02 && heats[2] > 1.5 * heats[1] && heats[3] > 1.3 * heats[2], "{heats:?}");
         assert_eq!(Scale::of([0.0].into_iter()).unwrap().heat(0.0), 0.0);
+        // The scale beside a map says of each shade which value has it.
+        for value in [0.1, 0.4, 2000.0] {
+            assert!((scale.value(scale.heat(value)) / value - 1.0).abs() < 1e-9);
+        }
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! One page over many experiments: what each asks, and how far its values are
 //! from the published ones.
 
+use super::Comparison;
 use super::html::esc;
 use super::number::show_difference;
-use super::{Comparison, published};
+use super::published::{self, Reference};
 use crate::outputs::Finished;
-use crate::results::RunResult;
 use crate::spec::Experiment;
 
 /// One experiment of an index.
@@ -29,20 +29,14 @@ pub struct IndexEntry {
 
 impl IndexEntry {
     /// Of a finished experiment whose results are in `folder` beside the index.
-    pub fn finished(
-        name: &str,
-        experiment: &Experiment,
-        runs: &[RunResult],
-        finished: &Finished,
-        folder: &str,
-    ) -> Self {
+    pub fn finished(name: &str, experiment: &Experiment, finished: &Finished, folder: &str) -> Self {
         Self {
             name: name.to_owned(),
             title: experiment.spec.title.clone(),
             description: experiment.spec.description.clone(),
             points: finished.points.len(),
             comparisons: finished.shown_comparisons.clone(),
-            failures: runs.iter().flat_map(|run| &run.failures).cloned().collect(),
+            failures: finished.failures.iter().map(|failure| failure.text.clone()).collect(),
             link: format!("{folder}/report.html"),
         }
     }
@@ -113,7 +107,7 @@ fn section(index: usize, entry: &IndexEntry) -> String {
     for failure in &entry.failures {
         out += &format!("<p class=\"warning short\" role=\"note\"><b>Shortfall.</b> {}</p>\n", esc(failure));
     }
-    out += &published::comparisons(&entry.comparisons).unwrap_or_default();
+    out += &published::comparisons(&entry.comparisons, Reference::Published).unwrap_or_default();
     if !entry.link.is_empty() {
         out += &format!("<p><a href=\"{}\">The whole report</a></p>\n", esc(&entry.link));
     }

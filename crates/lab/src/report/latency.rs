@@ -3,6 +3,7 @@
 use super::chart::{Chart, Line};
 use super::html::{esc, views};
 use super::number::{percentile, show, show_estimate};
+use super::published::Reference;
 use super::scale::Axis;
 use super::{DirectionData, Estimate, Unit};
 
@@ -40,6 +41,7 @@ pub(super) fn distribution(name: &str, curves: &[Curve<'_>], marked: bool) -> Op
             y,
             lines: lines.collect(),
             summary: format!("Cumulative distribution of latency from {low_text} to {high_text}"),
+            reference: Reference::default(),
         }
         .html()
     };

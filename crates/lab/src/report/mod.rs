@@ -12,6 +12,7 @@ mod effects;
 mod heat_map;
 mod html;
 mod index;
+mod large;
 mod latency;
 mod number;
 mod overview;
@@ -31,4 +32,5 @@ pub use data::{
     Warning,
 };
 pub use index::IndexEntry;
-pub use page::{render, render_index};
+pub use page::{Pages, pages, render, render_index};
+pub use thin::PICTURED_POINTS;

@@ -21,7 +21,7 @@ pub(super) struct Prefix<'a> {
 
 const TIME: [Prefix<'_>; 4] = [
     Prefix { symbol: "ns", factor: 1.0 },
-    Prefix { symbol: "us", factor: 1e3 },
+    Prefix { symbol: "µs", factor: 1e3 },
     Prefix { symbol: "ms", factor: 1e6 },
     Prefix { symbol: "s", factor: 1e9 },
 ];
@@ -32,9 +32,9 @@ const IOPS: [Prefix<'_>; 3] = [
 ];
 const BANDWIDTH: [Prefix<'_>; 4] = [
     Prefix { symbol: "B/s", factor: 1.0 },
-    Prefix { symbol: "kB/s", factor: 1e3 },
-    Prefix { symbol: "MB/s", factor: 1e6 },
-    Prefix { symbol: "GB/s", factor: 1e9 },
+    Prefix { symbol: "KiB/s", factor: 1024.0 },
+    Prefix { symbol: "MiB/s", factor: 1_048_576.0 },
+    Prefix { symbol: "GiB/s", factor: 1_073_741_824.0 },
 ];
 const BYTES: [Prefix<'_>; 5] = [
     Prefix { symbol: "B", factor: 1.0 },
@@ -77,7 +77,7 @@ impl Unit {
             Self::Factor => return Prefix { symbol: "×", factor: 1.0 },
             Self::Named(name) => return Prefix { symbol: name, factor: 1.0 },
         };
-        // Rounding may carry into the next prefix: 999.9 us is 1.00 ms.
+        // Rounding may carry into the next prefix: 999.9 µs is 1.00 ms.
         let fits = |prefix: &&Prefix<'_>| round(magnitude.abs() / prefix.factor, 3) >= 1.0;
         // Small plain numbers are counts, and counts are exact.
         let start = if *self == Self::Plain && magnitude.abs() < 10_000.0 { 1 } else { prefixes.len() };
@@ -110,8 +110,13 @@ pub(super) fn show_estimate(estimate: Estimate, unit: &Unit) -> String {
 pub(super) fn show_half_width(estimate: Estimate, unit: &Unit) -> Option<String> {
     let half = estimate.half_width.filter(|half| half.is_finite() && estimate.value.is_finite())?;
     let prefix = unit.prefix(estimate.value);
+    let half = half / prefix.factor;
+    // None of nothing, as of runs that are alike, nor of less than the value's last digit.
+    if half < last_digit(estimate.value / prefix.factor) / 2.0 || half == 0.0 {
+        return None;
+    }
     // Two digits of an uncertainty are all that is certain about it.
-    Some(format!("±{GAP}{}", with_symbol(digits(half / prefix.factor, 2), prefix.symbol)))
+    Some(format!("±{GAP}{}", with_symbol(digits(half, 2), prefix.symbol)))
 }
 
 /// A table cell's content: the value, and its interval in small print below.
@@ -170,6 +175,12 @@ fn digits(value: f64, count: i32) -> String {
     format!("{rounded:.*}", decimals as usize)
 }
 
+/// What one step of the last digit shown of `value` is.
+fn last_digit(value: f64) -> f64 {
+    let rounded = round(value, 3);
+    if rounded == 0.0 { 0.0 } else { 10f64.powf((rounded.abs().log10().floor() - 2.0).min(0.0)) }
+}
+
 /// To `count` significant digits.
 fn round(value: f64, count: i32) -> f64 {
     // Smaller ones are not measured, and their powers of ten overflow.
@@ -208,12 +219,12 @@ mod tests {
     #[test]
     fn three_digits_and_a_unit() {
         for (value, unit, text) in [
-            (81_234.0, Unit::Time, "81.2 us"),
+            (81_234.0, Unit::Time, "81.2 µs"),
             (999_950.0, Unit::Time, "1.00 ms"),
             (0.0, Unit::Time, "0 ns"),
             (0.25, Unit::Time, "0.250 ns"),
             (512_345.0, Unit::Iops, "512 kIOPS"),
-            (3.456e9, Unit::Bandwidth, "3.46 GB/s"),
+            (3.456e9, Unit::Bandwidth, "3.22 GiB/s"),
             (4096.0, Unit::Bytes, "4.00 KiB"),
             (300.0, Unit::Bytes, "300 B"),
             (0.12345, Unit::Fraction, "12.3 %"),
@@ -222,10 +233,10 @@ mod tests {
             (9999.0, Unit::Plain, "9999"),
             (1_234_567.0, Unit::Plain, "1.23M"),
             (0.5, Unit::Plain, "0.500"),
-            (-1500.0, Unit::Time, "-1.50 us"),
+            (-1500.0, Unit::Time, "-1.50 µs"),
             (1234.5, Unit::Named("MB/s".to_owned()), "1230 MB/s"),
             (5e-324, Unit::Fraction, "0 %"),
-            (1e300, Unit::Bandwidth, "1.00e291 GB/s"),
+            (1e300, Unit::Bandwidth, "9.31e290 GiB/s"),
             (f64::NAN, Unit::Time, NONE),
             (f64::INFINITY, Unit::Plain, NONE),
         ] {
@@ -235,11 +246,19 @@ mod tests {
 
     #[test]
     fn ticks_estimates_and_differences() {
-        assert_eq!(plain(tick(1e5, &Unit::Time)), "100 us");
+        assert_eq!(plain(tick(1e5, &Unit::Time)), "100 µs");
         assert_eq!(plain(tick(4096.0, &Unit::Bytes)), "4 KiB");
         assert_eq!(plain(tick(0.2, &Unit::Fraction)), "20 %");
         let estimate = Estimate { value: 81_234.0, half_width: Some(130.0) };
-        assert_eq!(plain(show_estimate(estimate, &Unit::Time)), "81.2 ± 0.13 us");
+        assert_eq!(plain(show_estimate(estimate, &Unit::Time)), "81.2 ± 0.13 µs");
+        let alike = Estimate { value: 81_234.0, half_width: Some(0.0) };
+        assert_eq!(plain(show_estimate(alike, &Unit::Time)), "81.2 µs");
+        let nearly = Estimate { value: 27_200.0, half_width: Some(0.025) };
+        assert_eq!(plain(show_estimate(nearly, &Unit::Time)), "27.2 µs");
+        for (half, shown) in [(49.0, false), (51.0, true)] {
+            let near = Estimate { value: 27_200.0, half_width: Some(half) };
+            assert_eq!(show_half_width(near, &Unit::Time).is_some(), shown, "{half}");
+        }
         let odd = Estimate { value: 5.0, half_width: Some(f64::NAN) };
         assert_eq!(plain(show_estimate(odd, &Unit::Plain)), "5");
         assert_eq!(plain(show_difference(-0.0321)), "−3.21 %");

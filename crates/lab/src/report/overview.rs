@@ -32,8 +32,13 @@ pub(super) fn figures(point: &PointData) -> String {
     out
 }
 
-/// One row for each point and direction; points below `linked` link to their pictures.
-pub(super) fn table(points: &[PointData], linked: usize) -> String {
+/// Swept keys that get a column each; more of them share one.
+const KEY_COLUMNS: usize = 3;
+/// Rows that are shown before the reader asks for all.
+const ROWS: usize = 40;
+
+/// One row for each point and direction, after `before` others; the first `linked` link to their pictures.
+pub(super) fn table(points: &[PointData], before: usize, linked: usize) -> String {
     let keys: Vec<&str> =
         points.first().map_or(Vec::new(), |point| point.parameters.iter().map(|(key, _)| key.as_str()).collect());
     let percentiles: Vec<f64> = PERCENTILES
@@ -42,10 +47,19 @@ pub(super) fn table(points: &[PointData], linked: usize) -> String {
             points.iter().flat_map(|point| &point.directions).any(|direction| at_percent(direction, *percent).is_some())
         })
         .collect();
-    let mut out =
-        String::from("<div class=\"scroll tall\"><table class=\"overview\"><thead><tr><th class=\"n\">#</th>");
-    for key in &keys {
-        out += &format!("<th>{}</th>", esc(short(key)));
+    let rows: usize = points.iter().map(|point| point.directions.len().max(1)).sum();
+    let mut out = String::from("<div class=\"rows\">");
+    if rows > ROWS {
+        out += &format!(
+            "<input type=\"checkbox\" id=\"all-rows\"/><label for=\"all-rows\">All {} points</label>",
+            points.len()
+        );
+    }
+    out += "<table class=\"overview\"><thead><tr><th class=\"n\">#</th>";
+    let together = keys.len() > KEY_COLUMNS;
+    let headings: Vec<&str> = if together { vec!["Parameters"] } else { keys.iter().map(|key| short(key)).collect() };
+    for heading in &headings {
+        out += &format!("<th>{}</th>", esc(heading));
     }
     out += "<th></th><th class=\"n\">Operations</th><th class=\"n\">Bandwidth</th><th class=\"n\">Mean</th>";
     for percent in &percentiles {
@@ -54,12 +68,12 @@ pub(super) fn table(points: &[PointData], linked: usize) -> String {
     out += "</tr></thead><tbody>";
     for (index, point) in points.iter().enumerate() {
         let link = if index < linked {
-            format!("<a href=\"#point-{0}\">{0}</a>", index + 1)
+            format!("<a href=\"#point-{0}\">{0}</a>", before + index)
         } else {
-            format!("{}", index + 1)
+            format!("{}", before + index)
         };
         if point.directions.is_empty() {
-            let rest = keys.len() + 4 + percentiles.len();
+            let rest = headings.len() + 4 + percentiles.len();
             let label = label(point);
             out += &format!("<tr class=\"first\"><td class=\"n\">{link}</td><td colspan=\"{rest}\">");
             out += &format!("{} (no request served)</td></tr>\n", esc(&label));
@@ -68,23 +82,36 @@ pub(super) fn table(points: &[PointData], linked: usize) -> String {
             out += if row == 0 { "<tr class=\"first\">" } else { "<tr>" };
             if row == 0 {
                 let rows = point.directions.len();
-                out += &format!("<td class=\"n\" rowspan=\"{rows}\">{link}</td>");
-                for (position, _) in keys.iter().enumerate() {
-                    let value = point.parameters.get(position).map_or("", |(_, value)| value);
-                    out += &format!("<td rowspan=\"{rows}\">{}</td>", esc(value));
+                out += &format!("<td class=\"n\" rowspan=\"{rows}\" data-label=\"Point\">{link}</td>");
+                let mut cell = |heading: &str, value: &str| {
+                    let (heading, value) = (esc(heading), esc(value));
+                    out += &format!("<td class=\"key-value\" rowspan=\"{rows}\" data-label=\"{heading}\">{value}</td>");
+                };
+                let parts: Vec<String> = (0..keys.len())
+                    .map(|position| point.parameters.get(position).map_or(String::new(), |(_, value)| value.clone()))
+                    .collect();
+                if together {
+                    cell(headings[0], &label(point));
+                } else {
+                    headings.iter().zip(&parts).for_each(|(heading, value)| cell(heading, value));
                 }
             }
-            let cells = [(direction.iops, &Unit::Iops), (direction.bandwidth, &Unit::Bandwidth)];
-            out += &format!("<td><span class=\"key c{colour}\"><i></i>{}</span></td>", esc(&direction.name));
-            for (estimate, unit) in cells.into_iter().chain([(direction.latency_mean_ns, &Unit::Time)]) {
+            let cells =
+                [("Operations", direction.iops, &Unit::Iops), ("Bandwidth", direction.bandwidth, &Unit::Bandwidth)];
+            out += &format!(
+                "<td class=\"what\"><span class=\"key c{colour}\"><i></i>{}</span></td>",
+                esc(&direction.name)
+            );
+            for (heading, estimate, unit) in cells.into_iter().chain([("Mean", direction.latency_mean_ns, &Unit::Time)])
+            {
                 // A flush moves no data.
                 let nothing = estimate.value == 0.0 && *unit == Unit::Bandwidth;
                 let text = if nothing { NONE.to_owned() } else { show_stacked(estimate, unit) };
-                out += &format!("<td class=\"n\">{text}</td>");
+                out += &format!("<td class=\"n\" data-label=\"{heading}\">{text}</td>");
             }
             for percent in &percentiles {
                 let text = at_percent(direction, *percent).map_or("–".to_owned(), |it| show_stacked(it, &Unit::Time));
-                out += &format!("<td class=\"n\">{text}</td>");
+                out += &format!("<td class=\"n\" data-label=\"{}\">{text}</td>", self::percentile(*percent));
             }
             out += "</tr>\n";
         }

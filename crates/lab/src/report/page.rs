@@ -1,9 +1,11 @@
 //! The page: its sections, in the order a reader asks for them.
 
 use super::html::{Section, esc};
+use super::published::Reference;
 use super::thin::{PICTURED_POINTS, thinned};
 use super::{
-    IndexEntry, ReportData, Severity, downloads, effects, heat_map, index, overview, points, published, story, sweep,
+    IndexEntry, ReportData, Severity, downloads, effects, heat_map, index, large, overview, points, published, story,
+    sweep,
 };
 
 const STYLE: &str = include_str!("style.css");
@@ -13,12 +15,30 @@ const SCRIPT: &str = include_str!("script.js");
 ///
 /// The same data gives the same bytes.
 pub fn render(data: &ReportData) -> String {
-    let data = &thinned(data);
+    let is_large = large::is_large(data);
+    let data = &thinned(data, if is_large { large::PICTURED } else { PICTURED_POINTS });
     let sections = sections(data);
     let title = if data.title.is_empty() { "Untitled experiment" } else { &data.title };
     let links: Vec<(String, &str)> = sections.iter().map(|section| (section.id.to_owned(), section.heading)).collect();
     let body = header(data, title) + &sections.iter().map(Section::html).collect::<String>();
-    document(title, &data.version, &links, &body)
+    let script = if is_large { large::script() } else { String::new() };
+    document(title, &data.version, &links, &body, &script)
+}
+
+/// A report: its page, and the data beside it of an experiment that is too
+/// large for one.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Pages {
+    /// The page.
+    pub page: String,
+    /// Files beside it: name and contents.
+    pub beside: Vec<(String, String)>,
+}
+
+/// The report of an experiment of any size.
+pub fn pages(data: &ReportData) -> Pages {
+    let beside = large::is_large(data).then(|| (large::FILE.to_owned(), large::file(&data.points)));
+    Pages { page: render(data), beside: beside.into_iter().collect() }
 }
 
 /// A page over many experiments, each with its published values.
@@ -27,11 +47,12 @@ pub fn render_index(title: &str, entries: &[IndexEntry]) -> String {
     let mut links: Vec<(String, &str)> = vec![("all".to_owned(), "All experiments")];
     links.extend(entries.iter().enumerate().map(|(index, entry)| (format!("experiment-{index}"), entry.name.as_str())));
     let body = format!("<header><h1>{}</h1></header>\n{}", esc(title), index::body(entries));
-    document(title, version, &links, &body)
+    document(title, version, &links, &body, "")
 }
 
-/// A whole page: contents with `links` to (anchor, heading), then `body`.
-fn document(title: &str, version: &str, links: &[(String, &str)], body: &str) -> String {
+/// A whole page: contents with `links` to (anchor, heading), then `body`; `data`
+/// are scripts that come before the page's own.
+fn document(title: &str, version: &str, links: &[(String, &str)], body: &str, data: &str) -> String {
     let mut out = format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n\
@@ -48,6 +69,7 @@ fn document(title: &str, version: &str, links: &[(String, &str)], body: &str) ->
         "</ol><button id=\"theme\" type=\"button\" hidden=\"hidden\">Dark or light</button></nav>\n<main id=\"top\">\n";
     out += body;
     out += &format!("<footer>Made by Plumb {}.</footer>\n</main>\n", esc(version));
+    out += data;
     out + &format!("<script>//<![CDATA[\n{SCRIPT}//]]></script>\n</body>\n</html>\n")
 }
 
@@ -80,6 +102,7 @@ fn header(data: &ReportData, title: &str) -> String {
     for warning in &data.warnings {
         let (class, word) = match warning.severity {
             Severity::Shortfall => ("warning short", "Shortfall"),
+            Severity::Caution => ("warning caution", "Caution"),
             Severity::Note => ("warning", "Note"),
         };
         out += &format!("<p class=\"{class}\" role=\"note\"><b>{word}.</b> {}</p>\n", esc(&warning.text));
@@ -91,14 +114,15 @@ fn sections(data: &ReportData) -> Vec<Section> {
     let alone = data.points.len() == 1;
     // Without points it is a comparison with measurements: its charts come first.
     let compares = data.points.is_empty() && !data.plots.is_empty();
-    let charts: String = data.plots.iter().filter_map(sweep::plot).collect();
+    let reference = if compares { Reference::Measured } else { Reference::Published };
+    let charts: String = data.plots.iter().filter_map(|plot| sweep::plot(plot, reference)).collect();
     let (early, late) = if compares { (charts, String::new()) } else { (String::new(), charts) };
     let candidates = [
         ("summary", "Summary", if compares { String::new() } else { summary(data) }),
         ("interference", heading(data), if compares { String::new() } else { interference(data) }),
         ("errors", "Errors", data.effects.iter().filter(|_| compares).map(effects::table).collect()),
         ("curves", "Measured and modelled", early),
-        ("published", "Published beside ours", published::comparisons(&data.comparisons).unwrap_or_default()),
+        ("published", reference.heading(), published::comparisons(&data.comparisons, reference).unwrap_or_default()),
         ("sweep", "Across the sweep", late),
         ("together", "Points together", points::overlay(&data.points)),
         ("points", if alone { "In detail" } else { "Each point" }, details(data)),
@@ -134,22 +158,24 @@ fn summary(data: &ReportData) -> String {
     let body = match &data.points[..] {
         [] => "<p>No point has finished.</p>\n".to_owned(),
         [point] => overview::figures(point),
-        points => overview::table(points, PICTURED_POINTS),
+        points if large::is_large(data) => {
+            let first = overview::table(&points[..large::LISTED], 0, large::PICTURED);
+            return large::index(&first, points.len()) + &large::links();
+        }
+        points => overview::table(points, data.points_before, PICTURED_POINTS),
     };
     body + &downloads::links(data)
 }
 
 fn details(data: &ReportData) -> String {
-    let alone = data.points.len() == 1;
+    let alone = data.points.len() == 1 && data.points_before == 0;
     let mut out = String::new();
-    if data.points.len() > PICTURED_POINTS {
-        out += &format!(
-            "<p class=\"note\">The first {PICTURED_POINTS} of {} points are drawn; the summary and the result files have all.</p>\n",
-            data.points.len()
-        );
+    let pictured = if large::is_large(data) { large::PICTURED } else { PICTURED_POINTS };
+    if data.points.len() > pictured {
+        out += &large::note(pictured, data.points.len());
     }
-    for (index, point) in data.points.iter().enumerate().take(PICTURED_POINTS) {
-        out += &points::point(index, point, alone);
+    for (index, point) in data.points.iter().enumerate().take(pictured) {
+        out += &points::point(data.points_before + index, point, alone);
     }
     out
 }

@@ -39,9 +39,8 @@ pub(super) fn overlay(points: &[PointData]) -> String {
     body
 }
 
-/// The pictures and tables of point `index`.
-pub(super) fn point(index: usize, point: &PointData, alone: bool) -> String {
-    let number = index + 1;
+/// The pictures and tables of point `number`.
+pub(super) fn point(number: usize, point: &PointData, alone: bool) -> String {
     let mut out = format!("<article class=\"point\" id=\"point-{number}\">");
     if !alone {
         let label = label(point);
@@ -71,7 +70,7 @@ pub(super) fn point(index: usize, point: &PointData, alone: bool) -> String {
     };
     part("Latency", distribution(&format!("cdf-{number}"), &curves, true));
     part("Percentiles", percentile_table(&directions));
-    part("Throughput over time", over_time(&format!("time-{number}"), &directions));
+    part("Over time", over_time(&format!("time-{number}"), &directions));
     part("How busy the device was", heat(&point.utilisation));
     part("Counters", counters(&point.counters));
     out + "</article>\n"

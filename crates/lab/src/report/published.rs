@@ -7,20 +7,58 @@ use super::number::{show, show_difference, show_estimate};
 /// Difference at either end of the picture; farther ones sit at the end.
 const REACH: f64 = 0.5;
 
+/// What ours stands beside.
+#[derive(Clone, Copy, Default)]
+pub(super) enum Reference {
+    /// Values of a publication.
+    #[default]
+    Published,
+    /// Measurements that the user has.
+    Measured,
+}
+
+impl Reference {
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::Published => "published",
+            Self::Measured => "measured",
+        }
+    }
+
+    /// Of the table's section.
+    pub(super) fn heading(self) -> &'static str {
+        match self {
+            Self::Published => "Published beside ours",
+            Self::Measured => "Measured beside ours",
+        }
+    }
+
+    fn column(self) -> &'static str {
+        match self {
+            Self::Published => "Published",
+            Self::Measured => "Measured",
+        }
+    }
+}
+
 /// The table; `None` without rows.
-pub(super) fn comparisons(rows: &[Comparison]) -> Option<String> {
+pub(super) fn comparisons(rows: &[Comparison], reference: Reference) -> Option<String> {
     if rows.is_empty() {
         return None;
     }
     let judged: Vec<bool> = rows.iter().filter_map(Comparison::holds).collect();
     let held = judged.iter().filter(|holds| **holds).count();
-    let mut out = String::from("<p>The line is the published value, the shaded part its range, the dot is ours: ");
+    let mut out =
+        format!("<p>The line is the {} value, the shaded part its range, the dot is ours: ", reference.word());
     out += &format!("half the width stands for a difference of {}.", show_difference(REACH).replace('+', ""));
     if !judged.is_empty() {
         out += &format!(" {held} of {} judged values are as close as was asked.", judged.len());
     }
-    out += "</p><div class=\"scroll\"><table class=\"published\"><thead><tr><th>Metric</th><th class=\"n\">Published</th>\
-            <th class=\"n\">Ours</th><th class=\"n\">Difference</th><th class=\"dots\"></th><th>Source</th></tr></thead><tbody>";
+    out += &format!(
+        "</p><div class=\"scroll\"><table class=\"published\"><thead><tr><th>Metric</th><th class=\"n\">{}</th>\
+         <th class=\"n\">Ours</th><th class=\"n\">Difference</th><th class=\"dots\"></th><th>Source</th></tr></thead><tbody>",
+        reference.column()
+    );
     for row in rows {
         out += &self::row(row);
     }
@@ -97,8 +135,8 @@ mod tests {
         assert_eq!(range(Some(f64::NAN)).holds(), Some(false));
         let zero = Comparison { ours: Some(1.0.into()), ..Comparison::default() };
         assert_eq!((zero.difference(), zero.holds()), (None, None));
-        assert!(comparisons(&[]).is_none());
-        let text = comparisons(&[range(None), range(Some(5.5)), zero]).unwrap();
+        assert!(comparisons(&[], Reference::Published).is_none());
+        let text = comparisons(&[range(None), range(Some(5.5)), zero], Reference::Published).unwrap();
         assert!(text.contains("not measured") && text.contains("✗ −50") && text.contains("0 of 2 judged"), "{text}");
         assert!(!text.contains("NaN") && !text.contains("inf%"), "{text}");
     }

@@ -177,10 +177,10 @@ mod tests {
     fn ticks_a_person_would_choose() {
         let axis = Axis::from_zero(3.4e9, "Bandwidth", Unit::Bandwidth);
         assert_eq!(labels(&axis), ["0", "1", "2", "3", "4"]);
-        assert_eq!(axis.title, "Bandwidth (GB/s)");
+        assert_eq!(axis.title, "Bandwidth (GiB/s)");
         assert_eq!(labels(&Axis::from_zero(0.7, "Busy", Unit::Fraction)), ["0", "20", "40", "60", "80"]);
-        assert_eq!(labels(&Axis::log(9e3, 2e6, "Latency", Unit::Time)), ["10 us", "100 us", "1 ms"]);
-        assert_eq!(labels(&Axis::log(40e3, 300e3, "Latency", Unit::Time)), ["50 us", "100 us", "200 us"]);
+        assert_eq!(labels(&Axis::log(9e3, 2e6, "Latency", Unit::Time)), ["10 µs", "100 µs", "1 ms"]);
+        assert_eq!(labels(&Axis::log(40e3, 300e3, "Latency", Unit::Time)), ["50 µs", "100 µs", "200 µs"]);
         assert_eq!(labels(&Axis::nines(0.9995, "")), ["0 %", "50 %", "90 %", "99 %", "99.9 %", "99.99 %"]);
     }
 

@@ -53,7 +53,8 @@ pub(super) fn story(story: &Story) -> String {
     }
     out + "<p class=\"note\">A pale bar shows when a step was open; the strong part is its own time, in which no deeper \
            layer worked for this request. Own times add up to the whole; steps that go on after the application saw it done (the thin \
-           line) have none. The own time of a queue or a command is waiting.</p>\
+           line) have none. The own time of a queue or a command is waiting for something that is not drawn here, such as another \
+           request's die; what the link and the firmware take has steps of its own.</p>\
            </article>\n"
 }
 

@@ -3,26 +3,26 @@
 use super::{ReportData, ThroughputSample};
 
 /// Points of the sweep that get pictures; all of them are in the tables.
-pub(super) const PICTURED_POINTS: usize = 100;
+pub const PICTURED_POINTS: usize = 100;
 /// Points of one drawn distribution.
 pub(super) const CDF_POINTS: usize = 200;
 /// Points of one drawn time series.
 pub(super) const SERIES_POINTS: usize = 240;
 
 /// `data` with curves no denser than a screen shows, and without the curves
-/// of points that get no picture.
-pub(super) fn thinned(data: &ReportData) -> ReportData {
+/// of the points after the first `pictured`, which get no picture.
+pub(super) fn thinned(data: &ReportData, pictured: usize) -> ReportData {
     let mut data = data.clone();
     for (index, point) in data.points.iter_mut().enumerate() {
         for direction in &mut point.directions {
             direction.latency_cdf = thin_cdf(&direction.latency_cdf, CDF_POINTS);
             direction.throughput = thin_series(&direction.throughput, SERIES_POINTS);
-            if index >= PICTURED_POINTS {
+            if index >= pictured {
                 direction.latency_cdf.clear();
                 direction.throughput.clear();
             }
         }
-        if index >= PICTURED_POINTS {
+        if index >= pictured {
             point.utilisation = Default::default();
         }
     }
@@ -81,10 +81,17 @@ fn thin_series(series: &[ThroughputSample], most: usize) -> Vec<ThroughputSample
         .chunks(group)
         .map(|samples| {
             let mean = |of: fn(&ThroughputSample) -> f64| samples.iter().map(of).sum::<f64>() / samples.len() as f64;
+            // Each interval's latencies count as often as it had requests.
+            let with = || samples.iter().filter(|sample| sample.latency_mean_ns.is_some_and(f64::is_finite));
+            let requests: f64 = with().map(|sample| sample.iops).sum();
+            let sum: f64 = with().map(|sample| sample.latency_mean_ns.unwrap_or(0.0) * sample.iops).sum();
+            let longest = samples.iter().filter_map(|sample| sample.latency_max_ns).filter(|ns| ns.is_finite());
             ThroughputSample {
                 at_ns: rounded(mean(|sample| sample.at_ns), 1.0),
                 bytes_per_s: rounded(mean(|sample| sample.bytes_per_s), 1.0),
                 iops: rounded(mean(|sample| sample.iops), 1e3),
+                latency_mean_ns: (requests > 0.0).then(|| rounded(sum / requests, 1.0)),
+                latency_max_ns: longest.max_by(f64::total_cmp),
             }
         })
         .collect()
@@ -129,7 +136,12 @@ mod tests {
     #[test]
     fn a_thinned_series_keeps_its_mean() {
         let series: Vec<_> = (0..1000u32)
-            .map(|n| ThroughputSample { at_ns: f64::from(n), bytes_per_s: f64::from(n % 7), iops: 1.0 })
+            .map(|n| ThroughputSample {
+                at_ns: f64::from(n),
+                bytes_per_s: f64::from(n % 7),
+                iops: 1.0,
+                ..ThroughputSample::default()
+            })
             .collect();
         let thin = thin_series(&series, SERIES_POINTS);
         assert_eq!(thin.len(), 200);

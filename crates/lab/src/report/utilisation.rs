@@ -32,6 +32,13 @@ pub(super) fn heat(utilisation: &Utilisation) -> Option<String> {
             out += "</tr>";
         }
         out += "</tbody></table></div>";
+        if dies > NUMBERED_DIES {
+            out += "<div class=\"shades\"><span>busy</span><div>";
+            out += &(0..20)
+                .map(|step| format!("<i class=\"shade\" style=\"--heat:{:.3}\"></i>", f64::from(step) / 19.0))
+                .collect::<String>();
+            out += "</div><ol><li style=\"left:0%\">0\u{a0}%</li><li style=\"left:50%\">50\u{a0}%</li><li style=\"left:100%\">100\u{a0}%</li></ol></div>";
+        }
     }
     if !parts.is_empty() {
         out += "<table class=\"parts\"><tbody>";

@@ -1,13 +1,22 @@
 //! What runs leave behind: tables, files, and the store that makes a sweep resumable.
 
+mod bins;
 mod csv;
+mod file;
+mod fio_log;
+mod log;
 mod parquet;
 mod record;
+mod records;
 mod store;
+mod swept;
 mod table;
 mod tables;
 
-pub use record::{CommandClass, DirectionResult, JobResult, Latency, RunResult, Series, StoryRecord};
+pub use bins::Bins;
+pub(crate) use csv::field as csv_field;
+pub use record::{CommandClass, DirectionResult, Interval, JobResult, Latency, RunResult, Series, StoryRecord};
 pub use store::{ResultError, Store, write_whole};
+pub use swept::Swept;
 pub use table::{Cell, Column, Kind, Table};
-pub use tables::{counters, latency, runs};
+pub use tables::Tables;

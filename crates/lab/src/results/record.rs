@@ -2,8 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::Bins;
+
 /// A finished run of one point under one seed.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunResult {
     /// Names this result: hash of spec, inputs, seed and version.
     pub key: String,
@@ -31,6 +33,10 @@ pub struct RunResult {
     /// Requests that were asked for and not served, and errors: one line each.
     /// Empty on a run that did what was asked.
     pub failures: Vec<String>,
+    /// What changes the meaning of the numbers: one line each, its kind before
+    /// the first colon.
+    #[serde(default)]
+    pub remarks: Vec<String>,
     /// What the reader should know: one line each.
     pub notes: Vec<String>,
     /// What fio would have printed.
@@ -63,7 +69,7 @@ pub struct StoryRecord {
 }
 
 /// What one job did.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct JobResult {
     /// Its name.
     pub name: String,
@@ -73,7 +79,7 @@ pub struct JobResult {
 }
 
 /// What one job did in one direction.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DirectionResult {
     /// `read`, `write`, `trim`, `reset` (of a zone before it is written again),
     /// `finish` or `sync`.
@@ -96,7 +102,7 @@ pub struct DirectionResult {
     pub series: Series,
 }
 
-/// Throughput over time: bytes and requests in each interval.
+/// What completed over time, by intervals.
 ///
 /// Interval `i` covers the run's clock from `(first + i) * interval_ns` on.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -109,6 +115,27 @@ pub struct Series {
     pub bytes: Vec<u64>,
     /// Requests completed in each.
     pub ios: Vec<u64>,
+    /// Sum of their latencies in each.
+    #[serde(default)]
+    pub lat_sum_ns: Vec<u64>,
+    /// The longest of their latencies in each.
+    #[serde(default)]
+    pub lat_max_ns: Vec<u64>,
+}
+
+/// What completed in one interval of a series.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Interval {
+    /// Where it begins on the run's clock.
+    pub start_ns: u64,
+    /// Bytes completed.
+    pub bytes: u64,
+    /// Requests completed.
+    pub ios: u64,
+    /// Mean of their latencies; none without a request, or where it was not kept.
+    pub lat_mean_ns: Option<f64>,
+    /// The longest of their latencies.
+    pub lat_max_ns: Option<u64>,
 }
 
 /// A latency distribution.
@@ -124,8 +151,8 @@ pub struct Latency {
     pub min_ns: u64,
     /// Largest.
     pub max_ns: u64,
-    /// Ascending (upper end of bin, count), empty bins left out.
-    pub bins: Vec<(u64, u64)>,
+    /// How many took how long.
+    pub bins: Bins,
 }
 
 impl Latency {
@@ -133,10 +160,10 @@ impl Latency {
     pub fn percentile_ns(&self, percent: f64) -> u64 {
         let wanted = ((self.count as f64 * percent / 100.0).ceil() as u64).clamp(1, self.count.max(1));
         let mut seen = 0;
-        for (value, count) in &self.bins {
+        for (value, count) in self.bins.iter() {
             seen += count;
             if seen >= wanted {
-                return (*value).min(self.max_ns);
+                return value.min(self.max_ns);
             }
         }
         self.max_ns
@@ -154,8 +181,8 @@ impl Latency {
             squares += (part.stddev_ns * part.stddev_ns + part.mean_ns * part.mean_ns) * n;
             min_ns = min_ns.min(part.min_ns);
             max_ns = max_ns.max(part.max_ns);
-            for (value, times) in &part.bins {
-                *bins.entry(*value).or_insert(0) += times;
+            for (value, times) in part.bins.iter() {
+                *bins.entry(value).or_insert(0) += times;
             }
         }
         if count == 0 {
@@ -206,6 +233,34 @@ fn rate(amount: u64, runtime_ns: u64) -> f64 {
 }
 
 impl RunResult {
+    /// What is kept: points of the same settings share a run, so where it
+    /// stands in a sweep is none of its own.
+    pub(super) fn bare(self) -> Self {
+        Self { point: 0, repeat: 0, parameters: Vec::new(), ..self }
+    }
+
+    /// What a report needs of it: texts for people and other programs are left
+    /// out, stories and time series where they are not shown.
+    pub(crate) fn for_report(self, with_stories: bool, with_series: bool) -> Self {
+        let lean = |part: DirectionResult| DirectionResult {
+            slat: None,
+            clat: None,
+            series: if with_series { part.series } else { Series::default() },
+            ..part
+        };
+        let jobs = self
+            .jobs
+            .into_iter()
+            .map(|job| JobResult { name: job.name, directions: job.directions.into_iter().map(lean).collect() });
+        Self {
+            jobs: jobs.collect(),
+            text: String::new(),
+            fio_json: None,
+            stories: if with_stories { self.stories } else { Vec::new() },
+            ..self
+        }
+    }
+
     /// A counter's value; `None` where the device has no such counter.
     pub fn counter(&self, name: &str) -> Option<u64> {
         self.counters.iter().find(|(counter, _)| counter == name).map(|(_, value)| *value)
@@ -225,6 +280,20 @@ fn merged_option<'a>(parts: impl Iterator<Item = Option<&'a Latency>>) -> Option
 }
 
 impl Series {
+    /// The intervals in order.
+    pub fn intervals(&self) -> impl ExactSizeIterator<Item = Interval> {
+        self.ios.iter().enumerate().map(|(index, ios)| {
+            let of = |values: &[u64]| values.get(index).copied().filter(|_| *ios > 0);
+            Interval {
+                start_ns: (self.first + index as u64) * self.interval_ns,
+                bytes: self.bytes.get(index).copied().unwrap_or(0),
+                ios: *ios,
+                lat_mean_ns: of(&self.lat_sum_ns).map(|sum| sum as f64 / *ios as f64),
+                lat_max_ns: of(&self.lat_max_ns),
+            }
+        })
+    }
+
     /// Adds series up, on the coarsest of their intervals (each is a multiple
     /// of the finer ones: intervals only ever double).
     fn summed<'a>(parts: impl Iterator<Item = &'a Self> + Clone) -> Self {
@@ -233,16 +302,25 @@ impl Series {
         let at = |part: &Self, index: usize| (part.first + index as u64) * part.interval_ns / interval_ns;
         let first = parts.clone().map(|part| at(part, 0)).min().unwrap_or(0);
         let mut sum = Self { interval_ns, first, ..Self::default() };
+        // Records of earlier versions lack latencies, and a sum of some is none.
+        let whole = parts.clone().all(|part| part.lat_sum_ns.len() == part.ios.len());
         for part in parts {
             for (index, (bytes, ios)) in part.bytes.iter().zip(&part.ios).enumerate() {
                 let slot = (at(part, index) - first) as usize;
                 if sum.bytes.len() <= slot {
-                    sum.bytes.resize(slot + 1, 0);
-                    sum.ios.resize(slot + 1, 0);
+                    for values in [&mut sum.bytes, &mut sum.ios, &mut sum.lat_sum_ns, &mut sum.lat_max_ns] {
+                        values.resize(slot + 1, 0);
+                    }
                 }
+                let of = |values: &[u64]| values.get(index).copied().unwrap_or(0);
                 sum.bytes[slot] += bytes;
                 sum.ios[slot] += ios;
+                sum.lat_sum_ns[slot] = sum.lat_sum_ns[slot].saturating_add(of(&part.lat_sum_ns));
+                sum.lat_max_ns[slot] = sum.lat_max_ns[slot].max(of(&part.lat_max_ns));
             }
+        }
+        if !whole {
+            (sum.lat_sum_ns, sum.lat_max_ns) = (Vec::new(), Vec::new());
         }
         sum
     }
@@ -289,9 +367,20 @@ mod tests {
 
     #[test]
     fn series_line_up() {
-        let fine = Series { interval_ns: 10, first: 3, bytes: vec![1, 2, 4], ios: vec![1, 1, 1] };
-        let coarse = Series { interval_ns: 20, first: 2, bytes: vec![8], ios: vec![1] };
+        let series = |interval_ns, first, bytes: &[u64], ios: &[u64], sums: &[u64], longest: &[u64]| Series {
+            interval_ns,
+            first,
+            bytes: bytes.to_vec(),
+            ios: ios.to_vec(),
+            lat_sum_ns: sums.to_vec(),
+            lat_max_ns: longest.to_vec(),
+        };
+        let fine = series(10, 3, &[1, 2, 4], &[1, 1, 1], &[5, 6, 7], &[5, 6, 7]);
+        let coarse = series(20, 2, &[8], &[1], &[100], &[100]);
         let sum = Series::summed([&fine, &Series::default(), &coarse].into_iter());
-        assert_eq!(sum, Series { interval_ns: 20, first: 1, bytes: vec![1, 14], ios: vec![1, 3] });
+        assert_eq!(sum, series(20, 1, &[1, 14], &[1, 3], &[5, 113], &[5, 100]));
+        let second = sum.intervals().nth(1).unwrap();
+        assert_eq!((second.start_ns, second.ios, second.lat_max_ns), (40, 3, Some(100)));
+        assert!((second.lat_mean_ns.unwrap() - 113.0 / 3.0).abs() < 1e-9);
     }
 }

@@ -3,14 +3,112 @@
 //! Every row names the spec after overrides (`spec_hash`), the run (`key`: hash
 //! of the point's settings, its inputs, the seed and the version), seed and version.
 
-use super::{Cell, Kind, Latency, RunResult, Table};
+use std::path::Path;
+
+use super::file::TableFile;
+use super::{Cell, Kind, Latency, ResultError, RunResult, Swept};
 
 /// Percentiles with a column each.
 const PERCENTILES: [(&str, f64); 6] =
     [("p50", 50.0), ("p90", 90.0), ("p95", 95.0), ("p99", 99.0), ("p99_9", 99.9), ("p99_99", 99.99)];
 
-/// The columns that say which run a row belongs to.
-fn identity_columns(runs: &[RunResult]) -> Vec<(String, Kind)> {
+/// The tables of an experiment while its runs are added, one after the other.
+pub struct Tables {
+    spec_hash: String,
+    swept: Vec<Swept>,
+    /// One row a run, job and direction.
+    runs: TableFile,
+    /// One row a bin of each total-latency histogram.
+    latency: TableFile,
+    /// One row a counter of each run.
+    counters: TableFile,
+    /// One row an interval of each run, job and direction.
+    series: Option<TableFile>,
+}
+
+impl Tables {
+    /// Begins the tables in `folder`; with the time series where `series` says.
+    pub fn create(folder: &Path, spec_hash: &str, swept: &[Swept], series: bool) -> Result<Self, ResultError> {
+        let both = [true, true];
+        let only_parquet = [false, true];
+        let create =
+            |name: &str, own: Vec<(String, Kind)>, files| TableFile::create(folder, name, columns(swept, own), files);
+        let series = series.then(|| create("series", series_columns(), only_parquet)).transpose()?;
+        Ok(Self {
+            runs: create("runs", run_columns(), both)?,
+            latency: create("latency", latency_columns(), only_parquet)?,
+            counters: create("counters", counter_columns(), both)?,
+            series,
+            spec_hash: spec_hash.to_owned(),
+            swept: swept.to_vec(),
+        })
+    }
+
+    /// Adds a run.
+    pub fn add(&mut self, run: &RunResult) -> Result<(), ResultError> {
+        let identity = self.identity(run);
+        for (name, value) in &run.counters {
+            let own = [Cell::Text(name.clone()), Cell::Integer(*value)];
+            self.counters.push(identity.iter().cloned().chain(own).collect())?;
+        }
+        for job in &run.jobs {
+            for part in &job.directions {
+                let mut identity = identity.clone();
+                identity.extend([Cell::Text(job.name.clone()), Cell::Text(part.direction.clone())]);
+                let row = |own: &[Cell]| identity.iter().chain(own).cloned().collect::<Vec<_>>();
+                for (value_ns, count) in part.lat.bins.iter() {
+                    self.latency.push(row(&[Cell::Integer(value_ns), Cell::Integer(count)]))?;
+                }
+                if let Some(series) = &mut self.series {
+                    for interval in part.series.intervals() {
+                        series.push(row(&[
+                            Cell::Integer(interval.start_ns),
+                            Cell::Integer(part.series.interval_ns),
+                            Cell::Integer(interval.bytes),
+                            Cell::Integer(interval.ios),
+                            interval.lat_mean_ns.map_or(Cell::Empty, Cell::Float),
+                            interval.lat_max_ns.map_or(Cell::Empty, Cell::Integer),
+                        ]))?;
+                    }
+                }
+                let mut own: Vec<Cell> = [part.ios, part.bytes, part.runtime_ns].map(Cell::Integer).into();
+                own.extend([part.iops(), part.iops_mean, part.bytes_per_s()].map(Cell::Float));
+                for latency in [part.slat.as_ref(), part.clat.as_ref(), Some(&part.lat)] {
+                    own.extend(latency_cells(latency));
+                }
+                self.runs.push(row(&own))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps the files; their names and hashes.
+    pub fn finish(self) -> Result<Vec<(String, String)>, ResultError> {
+        let mut kept = Vec::new();
+        for file in [Some(self.runs), Some(self.latency), Some(self.counters), self.series].into_iter().flatten() {
+            kept.extend(file.finish()?);
+        }
+        Ok(kept)
+    }
+
+    /// The cells that say which run a row belongs to.
+    fn identity(&self, run: &RunResult) -> Vec<Cell> {
+        let mut cells = vec![
+            Cell::Text(self.spec_hash.clone()),
+            Cell::Text(run.key.clone()),
+            Cell::Text(env!("CARGO_PKG_VERSION").to_owned()),
+            Cell::Integer(run.point as u64),
+            Cell::Integer(run.repeat.into()),
+            Cell::Integer(run.seed),
+        ];
+        cells.extend(self.swept.iter().zip(&run.parameters).flat_map(|(swept, (_, value))| swept.cells(value)));
+        cells
+    }
+}
+
+/// The columns that say which run a row belongs to, and a table's own. A swept
+/// key that has the name of another column is called `swept.KEY`.
+fn columns(swept: &[Swept], own: Vec<(String, Kind)>) -> Vec<(String, Kind)> {
     let mut columns: Vec<(String, Kind)> = vec![
         ("spec_hash".into(), Kind::Text),
         ("key".into(), Kind::Text),
@@ -19,51 +117,46 @@ fn identity_columns(runs: &[RunResult]) -> Vec<(String, Kind)> {
         ("repeat".into(), Kind::Integer),
         ("seed".into(), Kind::Integer),
     ];
-    let swept = runs.first().map(|run| run.parameters.as_slice()).unwrap_or_default();
-    columns.extend(swept.iter().map(|(key, _)| (key.clone(), Kind::Text)));
+    for (mut name, kind) in swept.iter().flat_map(Swept::columns) {
+        while columns.iter().chain(&own).any(|(taken, _)| *taken == name) {
+            name.insert_str(0, "swept.");
+        }
+        columns.push((name, kind));
+    }
+    columns.extend(own);
     columns
 }
 
-fn identity_cells(spec_hash: &str, run: &RunResult) -> Vec<Cell> {
-    let mut cells = vec![
-        Cell::Text(spec_hash.to_owned()),
-        Cell::Text(run.key.clone()),
-        Cell::Text(env!("CARGO_PKG_VERSION").to_owned()),
-        Cell::Integer(run.point as u64),
-        Cell::Integer(run.repeat.into()),
-        Cell::Integer(run.seed),
-    ];
-    cells.extend(run.parameters.iter().map(|(_, value)| Cell::Text(value.clone())));
-    cells
+fn of_direction(own: impl IntoIterator<Item = (String, Kind)>) -> Vec<(String, Kind)> {
+    let mut columns = vec![("job".into(), Kind::Text), ("direction".into(), Kind::Text)];
+    columns.extend(own);
+    columns
 }
 
-/// One row a run, job and direction.
-pub fn runs(spec_hash: &str, runs: &[RunResult]) -> Table {
-    let mut columns = identity_columns(runs);
-    columns.extend([("job".into(), Kind::Text), ("direction".into(), Kind::Text)]);
-    columns.extend(["ios", "bytes", "runtime_ns"].map(|name| (name.into(), Kind::Integer)));
+fn run_columns() -> Vec<(String, Kind)> {
+    let mut columns: Vec<(String, Kind)> =
+        ["ios", "bytes", "runtime_ns"].map(|name| (name.into(), Kind::Integer)).into();
     columns.extend(["iops", "iops_mean", "bytes_per_s"].map(|name| (name.into(), Kind::Float)));
     for part in ["slat", "clat", "lat"] {
         columns.extend(["mean_ns", "stddev_ns"].map(|name| (format!("{part}_{name}"), Kind::Float)));
         columns.extend(["min_ns", "max_ns"].map(|name| (format!("{part}_{name}"), Kind::Integer)));
         columns.extend(PERCENTILES.map(|(name, _)| (format!("{part}_{name}_ns"), Kind::Integer)));
     }
-    let mut table = Table::new(columns);
-    for run in runs {
-        for job in &run.jobs {
-            for direction in &job.directions {
-                let mut row = identity_cells(spec_hash, run);
-                row.extend([Cell::Text(job.name.clone()), Cell::Text(direction.direction.clone())]);
-                row.extend([direction.ios, direction.bytes, direction.runtime_ns].map(Cell::Integer));
-                row.extend([direction.iops(), direction.iops_mean, direction.bytes_per_s()].map(Cell::Float));
-                for part in [direction.slat.as_ref(), direction.clat.as_ref(), Some(&direction.lat)] {
-                    row.extend(latency_cells(part));
-                }
-                table.push(row);
-            }
-        }
-    }
-    table
+    of_direction(columns)
+}
+
+fn latency_columns() -> Vec<(String, Kind)> {
+    of_direction(["latency_ns", "count"].map(|name| (name.into(), Kind::Integer)))
+}
+
+fn counter_columns() -> Vec<(String, Kind)> {
+    vec![("counter".into(), Kind::Text), ("value".into(), Kind::Integer)]
+}
+
+fn series_columns() -> Vec<(String, Kind)> {
+    let integers = ["start_ns", "interval_ns", "bytes", "ios"].map(|name| (name.into(), Kind::Integer));
+    let own = [("lat_mean_ns".into(), Kind::Float), ("lat_max_ns".into(), Kind::Integer)];
+    of_direction(integers.into_iter().chain(own))
 }
 
 fn latency_cells(latency: Option<&Latency>) -> Vec<Cell> {
@@ -78,40 +171,4 @@ fn latency_cells(latency: Option<&Latency>) -> Vec<Cell> {
     ];
     cells.extend(PERCENTILES.map(|(_, percent)| Cell::Integer(latency.percentile_ns(percent))));
     cells
-}
-
-/// One row a bin of each total-latency histogram.
-pub fn latency(spec_hash: &str, runs: &[RunResult]) -> Table {
-    let mut columns = identity_columns(runs);
-    columns.extend([("job".into(), Kind::Text), ("direction".into(), Kind::Text)]);
-    columns.extend(["latency_ns", "count"].map(|name| (name.into(), Kind::Integer)));
-    let mut table = Table::new(columns);
-    for run in runs {
-        for job in &run.jobs {
-            for direction in &job.directions {
-                for (value_ns, count) in &direction.lat.bins {
-                    let mut row = identity_cells(spec_hash, run);
-                    row.extend([Cell::Text(job.name.clone()), Cell::Text(direction.direction.clone())]);
-                    row.extend([Cell::Integer(*value_ns), Cell::Integer(*count)]);
-                    table.push(row);
-                }
-            }
-        }
-    }
-    table
-}
-
-/// One row a counter of each run.
-pub fn counters(spec_hash: &str, runs: &[RunResult]) -> Table {
-    let mut columns = identity_columns(runs);
-    columns.extend([("counter".into(), Kind::Text), ("value".into(), Kind::Integer)]);
-    let mut table = Table::new(columns);
-    for run in runs {
-        for (name, value) in &run.counters {
-            let mut row = identity_cells(spec_hash, run);
-            row.extend([Cell::Text(name.clone()), Cell::Integer(*value)]);
-            table.push(row);
-        }
-    }
-    table
 }

@@ -6,7 +6,7 @@ use units::Nanos;
 use workload::fio::output::Header;
 use workload::fio::report::grouped;
 use workload::fio::{self, DirectionReport, JobReport};
-use workload::replay::ReplayReport;
+use workload::replay::{Backlog, ReplayReport};
 
 use crate::results::{DirectionResult, JobResult, Latency, Series};
 
@@ -14,6 +14,7 @@ use crate::results::{DirectionResult, JobResult, Latency, Series};
 pub(super) struct Played {
     pub(super) jobs: Vec<JobResult>,
     pub(super) failures: Vec<String>,
+    pub(super) remarks: Vec<String>,
     pub(super) notes: Vec<String>,
     pub(super) text: String,
     pub(super) fio_json: Option<String>,
@@ -22,8 +23,9 @@ pub(super) struct Played {
 /// Of fio jobs.
 pub(super) fn played(reports: &[JobReport], notes: &[String]) -> Played {
     Played {
-        jobs: grouped(reports).iter().map(job_result).collect(),
+        jobs: job_results(reports),
         failures: reports.iter().flat_map(failures).collect(),
+        remarks: Vec::new(),
         notes: notes.to_vec(),
         text: fio::output::text(reports, notes, &Header::default()),
         fio_json: Some(fio::output::json_plus(reports, &Header::default())),
@@ -46,13 +48,56 @@ pub(super) fn replayed(report: &ReplayReport) -> Played {
         let (p99, max) = (report.lateness.percentile(99.0), report.lateness.max());
         notes.push(format!("requests were issued late, since too many were in flight: p99 {p99}, at most {max}"));
     }
+    let job = job_result(&report.job);
     Played {
-        jobs: vec![job_result(&report.job)],
+        remarks: behind(&job, report.backlog.as_ref(), report.lateness.max()).into_iter().collect(),
+        jobs: vec![job],
         failures: failures(&report.job),
         text: fio::output::text(std::slice::from_ref(&report.job), &notes, &Header::default()),
         notes,
         fio_json: None,
     }
+}
+
+/// What each job, or group of jobs, did.
+pub(crate) fn job_results(reports: &[JobReport]) -> Vec<JobResult> {
+    grouped(reports).iter().map(|report| job_result(report)).collect()
+}
+
+/// Requests below which a queue says nothing about a device.
+const MANY: u64 = 100;
+/// Parts of the trace's time in which what is left at its end is done, at most, by
+/// a device that keeps up.
+const DRAINED_IN_PARTS: u64 = 10;
+/// One in so many requests is outstanding at the trace's end, at most, on such a device.
+const LEFT_ONE_IN: u64 = 20;
+
+/// What a replay by timestamp says whose device could not keep up: its
+/// latencies are of the backlog and grow with the trace's length.
+///
+/// It is behind where the requests waiting grow to the trace's end: many are left
+/// then, they take long, and none of the trace's second half found the device
+/// idle. A burst, however high, is worked off, or begins with an idle device. So is
+/// one whose bound on requests in flight held requests back.
+fn behind(job: &JobResult, backlog: Option<&Backlog>, latest: Nanos) -> Option<String> {
+    let backlog = backlog?;
+    let latency = Latency::merged(job.directions.iter().map(|part| &part.lat));
+    let growing = backlog.drained_in > backlog.due_over / DRAINED_IN_PARTS
+        && backlog.at_last.saturating_mul(LEFT_ONE_IN) >= latency.count
+        && backlog.idle_at < backlog.due_over / 2;
+    if latency.count < MANY || !(growing || latest > Nanos::ZERO) {
+        return None;
+    }
+    let seconds = |time: Nanos| format!("{:.3} s", time.0 as f64 / 1e9);
+    Some(format!(
+        "The device fell behind the trace: when the last request was due, after {}, {} were outstanding, and they took another {}. \
+         Latencies ({} on average) are of that backlog, grow with the trace's length, and say little about the device. Replay more \
+         slowly (workload.replay.speed), by completions (workload.replay.mode = \"closed\"), or on a faster device.",
+        seconds(backlog.due_over),
+        backlog.at_last,
+        seconds(backlog.drained_in),
+        seconds(Nanos(latency.mean_ns as u64))
+    ))
 }
 
 /// One job, directions without I/O left out.
@@ -99,6 +144,8 @@ fn direction_result(direction: &str, part: &DirectionReport, report: &JobReport)
             first: part.series.iter().next().map_or(0, |(start, _)| start.0 / part.series.interval().0.max(1)),
             bytes: part.series.iter().map(|(_, interval)| interval.bytes).collect(),
             ios: part.series.iter().map(|(_, interval)| interval.ios).collect(),
+            lat_sum_ns: part.series.iter().map(|(_, interval)| interval.lat_sum_ns).collect(),
+            lat_max_ns: part.series.iter().map(|(_, interval)| interval.lat_max_ns).collect(),
         },
     }
 }

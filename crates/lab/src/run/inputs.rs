@@ -1,19 +1,19 @@
 //! What a spec refers to, read and checked before anything runs.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::BufReader;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use linux::FileSystem;
 use ssd::profile::Profile;
-use workload::fio::JobFile;
 use workload::fio::parse::Source;
-use workload::replay::{Align, Fit, Pace, Placement, ReadOptions, ReplayOptions, Speed, TraceReader};
+use workload::fio::{JobFile, ParseError};
+use workload::replay::{Align, Fit, Pace, Placement, ReadOptions, Record, ReplayOptions, Speed};
 
+use super::shared::{self, Shared};
 use super::{LabError, LinuxHostError, LinuxWorkload, StudyInput};
-use crate::device::{Described, describe, leaves};
-use crate::spec::{HostKind, Override, Replay, ReplayMode, Spec, hash_document, value_text};
+use crate::device::Described;
+use crate::spec::{HostKind, Inline, Replay, ReplayMode, Spec, SpecError, SpecSource, value_text};
 
 /// A device profile and a workload.
 #[derive(Clone, Debug)]
@@ -34,7 +34,7 @@ pub enum WorkloadInput {
     Linux(Box<LinuxWorkload>),
     /// A cell of the fragmentation study, under a real kernel.
     Study(Box<StudyInput>),
-    /// A block trace, read while it is replayed.
+    /// A block trace; one too large to keep is read while it is replayed.
     Trace {
         /// The file.
         path: PathBuf,
@@ -42,12 +42,14 @@ pub enum WorkloadInput {
         read: ReadOptions,
         /// How to replay it.
         replay: ReplayOptions,
+        /// Its requests, where there was room to keep them.
+        records: Option<Arc<[Record]>>,
     },
 }
 
 impl Inputs {
-    /// Reads what `spec`, a file in `folder`, refers to.
-    pub fn read(spec: &Spec, folder: &Path) -> Result<Self, LabError> {
+    /// Reads what `spec`, a file in `folder` with the text `source`, refers to.
+    pub(super) fn read(spec: &Spec, folder: &Path, source: &SpecSource, shared: &mut Shared) -> Result<Self, LabError> {
         if spec.stack.host == HostKind::Model && spec.stack.filesystem != FileSystem::None {
             let option = "stack.filesystem".to_owned();
             return Err(LinuxHostError::ModelOption { option, what: "file systems" }.into());
@@ -58,27 +60,30 @@ impl Inputs {
             let workload = WorkloadInput::Study(Box::new(StudyInput::read(spec, folder, &mut hasher)?));
             return Ok(Self { profile: None, workload, digest: digest(&hasher) });
         }
-        let device = Self::device(spec, folder)?;
-        hasher.update(hash_document(&device.document).as_bytes());
+        let device = shared.device(spec, folder)?;
+        hasher.update(device.hash.as_bytes());
         let workload = match (&spec.workload.trace, &spec.workload.fio_file, &spec.workload.fio) {
             _ if spec.workload.defrag.is_some() => {
                 WorkloadInput::Study(Box::new(StudyInput::read(spec, folder, &mut hasher)?))
             }
             _ if spec.stack.host == HostKind::Linux => {
-                WorkloadInput::Linux(Box::new(LinuxWorkload::read(spec, folder, &mut hasher)?))
+                WorkloadInput::Linux(Box::new(LinuxWorkload::read(spec, folder, source, &mut hasher)?))
             }
-            (Some(path), _, _) => trace(&folder.join(path), &spec.workload.replay, &mut hasher)?,
+            (Some(path), _, _) => trace(&folder.join(path), &spec.workload.replay, &device.hash, &mut hasher, shared)?,
             (None, Some(path), _) => {
                 let path = folder.join(path);
                 let text = std::fs::read(&path).map_err(|source| unreadable(&path, source))?;
-                jobs(spec, &path.display().to_string(), &text, &mut hasher)?
+                jobs(spec, &path.display().to_string(), &text, None, source, &mut hasher)?
             }
             (None, None, inline) => {
                 let text = inline.as_deref().unwrap_or_default();
-                jobs(spec, "workload.fio", text.as_bytes(), &mut hasher)?
+                let place = source.inline(text);
+                // Without a place it is from the command line.
+                let name = place.as_ref().map_or("--set workload.fio", Inline::name);
+                jobs(spec, name, text.as_bytes(), place.as_ref(), source, &mut hasher)?
             }
         };
-        Ok(Self { profile: Some(device.profile), workload, digest: digest(&hasher) })
+        Ok(Self { profile: Some(device.described.profile.clone()), workload, digest: digest(&hasher) })
     }
 
     /// The modelled device.
@@ -89,9 +94,7 @@ impl Inputs {
 
     /// The device that `spec` names, with its changes.
     pub fn device(spec: &Spec, folder: &Path) -> Result<Described, LabError> {
-        let changes: Vec<Override> =
-            leaves(&spec.stack.device_set).into_iter().map(|(key, value)| Override::new(&key, value)).collect();
-        describe(&spec.stack.device, folder, &changes)
+        shared::device(spec, folder)
     }
 
     /// Identifies device and workload by content.
@@ -104,17 +107,37 @@ fn digest(hasher: &blake3::Hasher) -> String {
     hasher.finalize().to_hex()[..32].to_owned()
 }
 
-fn unreadable(path: &Path, source: std::io::Error) -> LabError {
+pub(super) fn unreadable(path: &Path, source: std::io::Error) -> LabError {
     LabError::Input { path: path.display().to_string(), source }
 }
 
-fn jobs(spec: &Spec, name: &str, text: &[u8], hasher: &mut blake3::Hasher) -> Result<WorkloadInput, LabError> {
+/// Reads a job file; `place` says where it stands, if in another file.
+fn jobs(
+    spec: &Spec,
+    name: &str,
+    text: &[u8],
+    place: Option<&Inline>,
+    source: &SpecSource,
+    hasher: &mut blake3::Hasher,
+) -> Result<WorkloadInput, LabError> {
     let variables: BTreeMap<String, String> =
         spec.workload.variables.iter().map(|(key, value)| (key.clone(), value_text(value))).collect();
     let overrides: Vec<String> =
         spec.workload.set.iter().map(|(key, value)| format!("{key}={}", value_text(value))).collect();
-    let mut jobs = JobFile::parse(&Source { name, text, variables: &variables, overrides: &overrides })
-        .map_err(|error| LabError::Job(Box::new(error), String::from_utf8_lossy(text).into_owned()))?;
+    let parsed = JobFile::parse(&Source { name, text, variables: &variables, overrides: &overrides });
+    let mut jobs = parsed.map_err(|error| {
+        if error.file == JobFile::OVERRIDE {
+            return override_fault(spec, source, &error);
+        }
+        let (error, text) = match place {
+            Some(place) => place.fault(error),
+            None => (error, String::from_utf8_lossy(text).into_owned()),
+        };
+        LabError::Job(Box::new(error), text)
+    })?;
+    if let (Some(place), Ok(text)) = (place, std::str::from_utf8(text)) {
+        place.place(text, &mut jobs);
+    }
     let wanted: Vec<&String> = spec.workload.sections.values().flatten().collect();
     if let Some(absent) = wanted.iter().find(|name| jobs.jobs.iter().all(|job| job.name != ***name)) {
         let known: Vec<&str> = jobs.jobs.iter().map(|job| job.name.as_str()).collect();
@@ -131,18 +154,37 @@ fn jobs(spec: &Spec, name: &str, text: &[u8], hasher: &mut blake3::Hasher) -> Re
     Ok(WorkloadInput::Fio(jobs))
 }
 
-fn trace(path: &Path, settings: &Replay, hasher: &mut blake3::Hasher) -> Result<WorkloadInput, LabError> {
+/// What is wrong with an option that the spec or the command line sets in every job.
+fn override_fault(spec: &Spec, source: &SpecSource, error: &ParseError) -> LabError {
+    let Some((key, value)) = spec.workload.set.iter().nth(error.span.line.saturating_sub(1)) else {
+        return LabError::Unfit { message: error.kind.to_string() };
+    };
+    let dotted = format!("workload.set.{key}");
+    let change = Some(format!("--set {dotted}={}", value_text(value)));
+    let message = error.kind.to_string();
+    let fault = SpecError::Override { change, swept: None, message: message.clone() };
+    // In the file it needs no other name.
+    match source.at_key(&dotted, SpecError::Override { change: None, swept: None, message }) {
+        SpecError::Override { .. } => fault.into(),
+        placed => placed.into(),
+    }
+}
+
+/// `device` is all that `hasher` has taken in besides the version.
+fn trace(
+    path: &Path,
+    settings: &Replay,
+    device: &str,
+    hasher: &mut blake3::Hasher,
+    shared: &mut Shared,
+) -> Result<WorkloadInput, LabError> {
     let options = ReadOptions {
         format: settings.format.as_deref().map(str::parse).transpose().map_err(LabError::unfit)?,
         disk: settings.disk.clone(),
         action: settings.action.as_deref().map(str::parse).transpose().map_err(LabError::unfit)?.unwrap_or_default(),
     };
-    // To the end, so that a fault in the last line shows before the first run.
-    open_trace(path, &options)?.try_for_each(|record| record.map(drop))?;
     hasher.update(b"trace");
-    File::open(path)
-        .and_then(|file| hasher.update_reader(file).map(drop))
-        .map_err(|source| unreadable(path, source))?;
+    let records = shared.trace(path, &options, device, hasher)?;
     let pace = match settings.mode {
         ReplayMode::Open => {
             let speed = Speed::new(settings.speed).map_err(LabError::unfit)?;
@@ -155,11 +197,10 @@ fn trace(path: &Path, settings: &Replay, hasher: &mut blake3::Hasher) -> Result<
         align: if settings.round { Align::Round } else { Align::Exact },
         fit: if settings.wrap { Fit::Wrap } else { Fit::Error },
     };
-    Ok(WorkloadInput::Trace { path: path.to_owned(), read: options, replay: ReplayOptions { pace, placement } })
-}
-
-/// Opens a trace for reading from its start.
-pub(super) fn open_trace(path: &Path, options: &ReadOptions) -> Result<TraceReader<BufReader<File>>, LabError> {
-    let file = File::open(path).map_err(|source| unreadable(path, source))?;
-    Ok(TraceReader::new(path.display().to_string(), BufReader::new(file), options)?)
+    Ok(WorkloadInput::Trace {
+        path: path.to_owned(),
+        read: options,
+        replay: ReplayOptions { pace, placement },
+        records,
+    })
 }

@@ -4,6 +4,7 @@ mod convert;
 mod inputs;
 mod linux_host;
 mod pool;
+mod shared;
 mod simulate;
 mod stories;
 mod study;
@@ -12,9 +13,9 @@ use std::sync::Arc;
 
 use crate::quantity::texts;
 use crate::results::{ResultError, RunResult, Store};
-use crate::spec::{Experiment, Point, SpecError};
+use crate::spec::{Experiment, Point, SpecError, SpecSource};
 
-pub(crate) use convert::latency;
+pub(crate) use convert::{job_results, latency};
 pub use inputs::{Inputs, WorkloadInput};
 pub use linux_host::{LinuxHostError, LinuxWorkload};
 pub use pool::{Batch, Observer, PoolOptions, PoolOutcome, Quiet, Shard, execute, finished};
@@ -24,8 +25,8 @@ pub use study::{StudyHostError, StudyInput};
 /// One run to do: a point under a seed.
 #[derive(Clone, Debug)]
 pub struct PlannedRun {
-    /// The point.
-    pub point: Point,
+    /// The point, which its repeats share.
+    pub point: Arc<Point>,
     /// Its device profile and workload, read and checked.
     pub inputs: Arc<Inputs>,
     /// Which repeat.
@@ -93,6 +94,21 @@ pub enum LabError {
 }
 
 impl LabError {
+    /// With the place in the user's file, where the fault has one there.
+    fn placed(self, source: &SpecSource) -> Self {
+        match self {
+            Self::Spec(error) => Self::Spec(error.placed(source)),
+            Self::Metric(error) => {
+                let (name, message) = (error.name().to_owned(), error.to_string());
+                match source.at_text(&name, SpecError::Unclear { place: "metric", message }) {
+                    SpecError::Unclear { .. } => Self::Metric(error),
+                    placed => Self::Spec(placed),
+                }
+            }
+            other => other,
+        }
+    }
+
     /// A setting that does not fit.
     fn unfit(error: impl std::error::Error) -> Self {
         Self::Unfit { message: error.to_string() }
@@ -119,14 +135,16 @@ pub fn commands_of_run(
 /// checks all inputs, so that a fault shows before the first run.
 pub fn plan(experiment: &Experiment) -> Result<Vec<PlannedRun>, LabError> {
     let mut plan = Vec::new();
-    let points = experiment.points()?;
-    crate::quantity::check(experiment, &points)?;
+    let source = &experiment.source;
+    let points = experiment.points();
+    crate::quantity::check(experiment, points).map_err(|error| error.placed(source))?;
+    let mut shared = shared::Shared::default();
     for point in points {
-        let inputs = Arc::new(Inputs::read(&point.spec, &experiment.folder)?);
+        let inputs = Arc::new(Inputs::read(&point.spec, &experiment.folder, source, &mut shared)?);
         for repeat in 0..experiment.spec.run.repeats {
             let seed = experiment.spec.run.seed.wrapping_add(repeat.into());
             let key = point.key(seed, inputs.digest());
-            plan.push(PlannedRun { point: point.clone(), inputs: Arc::clone(&inputs), repeat, seed, key });
+            plan.push(PlannedRun { point: Arc::clone(point), inputs: Arc::clone(&inputs), repeat, seed, key });
         }
     }
     Ok(plan)

@@ -110,29 +110,24 @@ pub fn execute(batches: &[Batch<'_>], options: PoolOptions<'_>) -> Vec<Result<Po
     let mut missing: Vec<Missing<'_>> = Vec::new();
     let mut total = 0;
     for (batch, work) in batches.iter().enumerate() {
-        let mut outcome = Ok(PoolOutcome { finished: 0, unfinished: 0 });
+        let mut outcome = PoolOutcome { finished: 0, unfinished: 0 };
         let mut wanted = BTreeSet::new();
         for (_, run) in work.plan.iter().enumerate().filter(|(position, _)| options.shard.takes(*position)) {
-            match (work.store.get(&run.key), &mut outcome) {
-                (Ok(Some(_)), Ok(outcome)) => outcome.finished += 1,
-                // Two points of the same settings are one run.
-                (Ok(None), Ok(outcome)) if !wanted.insert(&run.key) => outcome.finished += 1,
-                (Ok(None), Ok(outcome)) => {
-                    outcome.unfinished += 1;
-                    missing.push(Missing { batch, position: total, run });
-                }
-                (Err(error), _) => outcome = Err(error.into()),
-                (Ok(_), Err(_)) => {}
+            // Two points of the same settings are one run.
+            if work.store.contains(&run.key) || !wanted.insert(&run.key) {
+                outcome.finished += 1;
+            } else {
+                outcome.unfinished += 1;
+                missing.push(Missing { batch, position: total, run });
             }
             total += 1;
         }
-        outcomes.push(outcome);
+        outcomes.push(Ok(outcome));
     }
-    missing.retain(|item| outcomes[item.batch].is_ok());
     options.observer.begin(total, total - missing.len());
 
     let next = AtomicUsize::new(0);
-    let faulty: Vec<AtomicBool> = outcomes.iter().map(|outcome| AtomicBool::new(outcome.is_err())).collect();
+    let faulty: Vec<AtomicBool> = outcomes.iter().map(|_| AtomicBool::new(false)).collect();
     let outcomes = Mutex::new(outcomes);
     let settle = |batch: usize, settle: &mut dyn FnMut(&mut Result<PoolOutcome, LabError>)| {
         settle(&mut outcomes.lock().unwrap_or_else(std::sync::PoisonError::into_inner)[batch]);
@@ -152,7 +147,7 @@ pub fn execute(batches: &[Batch<'_>], options: PoolOptions<'_>) -> Vec<Result<Po
                 _ => simulate(item.run, &progress, &halted),
             };
             let done = result.and_then(|result| {
-                let kept = result.map(|result| work.store.put(&result)).transpose()?;
+                let kept = result.map(|result| work.store.put(result)).transpose()?;
                 Ok(kept.is_some())
             });
             match done {
@@ -185,7 +180,13 @@ pub fn execute(batches: &[Batch<'_>], options: PoolOptions<'_>) -> Vec<Result<Po
             scope.spawn(worker);
         }
     });
-    outcomes.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner)
+    let mut outcomes = outcomes.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    for (work, outcome) in batches.iter().zip(&mut outcomes) {
+        if let (Err(error), Ok(_)) = (work.store.sync(), &outcome) {
+            *outcome = Err(error.into());
+        }
+    }
+    outcomes
 }
 
 /// The finished runs of a shard, in the plan's order.

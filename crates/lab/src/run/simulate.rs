@@ -1,5 +1,7 @@
 //! One run, from a built stack to its result.
 
+use std::sync::Arc;
+
 use block::BlockDevice;
 use sim::Executor;
 use sim::cpu::Cpus;
@@ -12,7 +14,7 @@ use workload::replay::Replay;
 use workload::{Host, IoCosts};
 
 use super::convert::{block_counters, cpu_counters, played, replayed};
-use super::inputs::open_trace;
+use super::shared::open_trace;
 use super::stories::{self, Stories};
 use super::{LabError, PlannedRun, WorkloadInput};
 use crate::commands::{self, COMMANDS_MAX};
@@ -30,7 +32,7 @@ pub(crate) fn simulate(
     halted: &dyn Fn() -> bool,
 ) -> Result<Option<RunResult>, LabError> {
     let recorder = Recorder::bounded(stories::SPANS);
-    let mut stories = Stories::default();
+    let mut stories = Stories::of(&run.inputs.workload);
     let mut slice = |fraction: f64, began: Nanos| {
         progress(fraction);
         stories.look(&recorder, began);
@@ -105,18 +107,21 @@ fn play(
     let mut played = match &run.inputs.workload {
         WorkloadInput::Fio(jobs) => {
             let started = fio::start(&host, jobs).map_err(|error| LabError::Unfit { message: error.to_string() })?;
-            let fraction = || {
-                let threads = started.progress();
-                threads.iter().map(|thread| thread.fraction).sum::<f64>() / threads.len().max(1) as f64
-            };
-            if !drive(&fraction) {
+            if !drive(&|| started.fraction()) {
                 return Ok(None);
             }
             let notes = started.notes().to_vec();
             played(&started.finish(), &notes)
         }
-        WorkloadInput::Trace { path, read, replay } => {
-            let started = Replay::start(&host, open_trace(path, read)?, replay);
+        WorkloadInput::Trace { path, read, replay, records } => {
+            let file = path.display().to_string();
+            let started = match records {
+                Some(records) => {
+                    let records = Arc::clone(records);
+                    Replay::start(&host, &file, (0..records.len()).map(move |index| Ok(records[index])), replay)
+                }
+                None => Replay::start(&host, &file, open_trace(path, read)?, replay),
+            };
             if !drive(&|| 0.0) {
                 return Ok(None);
             }
@@ -144,6 +149,7 @@ fn play(
         counters,
         commands: log.map(|log| commands_of(&log, keep_classes, &mut played.notes)).unwrap_or_default(),
         failures: played.failures,
+        remarks: played.remarks,
         notes: played.notes,
         text: played.text,
         fio_json: played.fio_json,

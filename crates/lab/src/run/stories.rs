@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use trace::{Layer, Recorder, RequestId, Span, Step};
 use units::Nanos;
 
+use super::WorkloadInput;
 use crate::results::StoryRecord;
 
 /// Spans kept from each slice of a run: some hundred requests.
@@ -21,18 +22,31 @@ const KINDS: [(Step, &str); 6] = [
 ];
 
 /// Looks for the first request of each kind worth telling.
-#[derive(Default)]
 pub(super) struct Stories {
     found: [Option<StoryRecord>; KINDS.len()],
+    /// Of the kinds, those that the workload may have.
+    may_come: [bool; KINDS.len()],
 }
 
 impl Stories {
+    /// Stories of what `workload` may do: once they are found, nothing more need be
+    /// recorded.
+    pub(super) fn of(workload: &WorkloadInput) -> Self {
+        let may_come = |step| match workload {
+            WorkloadInput::Fio(file) => {
+                file.jobs.iter().flat_map(|job| job.operations()).any(|operation| operation.step() == step)
+            }
+            _ => true,
+        };
+        Self { found: Default::default(), may_come: KINDS.map(|(step, _)| may_come(step)) }
+    }
+
     /// Takes what was recorded in the slice that began at `began`.
     pub(super) fn look(&mut self, recorder: &Recorder, began: Nanos) {
-        let (mut spans, _) = recorder.take();
-        if self.found.iter().all(Option::is_some) {
+        if !recorder.is_on() {
             return;
         }
+        let (mut spans, _) = recorder.take();
         // A request that was under way at the slice's start lacks its beginning.
         let early: BTreeSet<RequestId> =
             spans.iter().filter(|span| is_whole(span) && span.start < began).map(|span| span.request).collect();
@@ -44,6 +58,9 @@ impl Stories {
             {
                 *found = Some(StoryRecord { title: format!("A {what} of median latency"), path });
             }
+        }
+        if self.found.iter().zip(self.may_come).all(|(found, may_come)| found.is_some() || !may_come) {
+            recorder.stop();
         }
     }
 

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use super::source::{SpecSource, line_and_column};
+
 /// A spec that cannot be run.
 #[derive(Debug, thiserror::Error)]
 pub enum SpecError {
@@ -29,9 +31,13 @@ pub enum SpecError {
         /// What is wrong.
         message: String,
     },
-    /// An override or sweep value does not fit the spec.
-    #[error("a --set or [sweep] value does not fit the spec: {message}")]
+    /// A changed or swept value does not fit the spec.
+    #[error("{}{message}", change.as_ref().map(|change| format!("{change} does not fit the spec: ")).unwrap_or_default())]
     Override {
+        /// The change: `--set KEY=VALUE`, or a swept key with its value; `None` where none was made.
+        change: Option<String>,
+        /// The key swept, where it was a sweep.
+        swept: Option<String>,
         /// What is wrong.
         message: String,
     },
@@ -96,11 +102,28 @@ pub enum SpecError {
 }
 
 impl SpecError {
+    /// With the place in the user's file, where the fault has one there.
+    pub(crate) fn placed(self, source: &SpecSource) -> Self {
+        let key = match &self {
+            Self::WorkloadChoice => "workload".to_owned(),
+            Self::NoRepeats => "run.repeats".to_owned(),
+            Self::EmptySweep { key } | Self::NoVariant { key, .. } | Self::Override { swept: Some(key), .. } => {
+                format!("sweep.{key}")
+            }
+            Self::TooManyPoints { .. } => "sweep".to_owned(),
+            Self::Unclear { place, .. } => place.trim_matches(['[', ']']).to_owned(),
+            Self::NotSwept { key, .. } => {
+                let key = key.clone();
+                return source.at_text(&key, self);
+            }
+            _ => return self,
+        };
+        source.at_key(&key, self)
+    }
+
     pub(crate) fn from_toml(origin: &str, text: &str, error: &toml::de::Error) -> Self {
         let span = error.span().unwrap_or(0..0);
-        let before = &text[..span.start.min(text.len())];
-        let line = before.matches('\n').count() + 1;
-        let column = before.chars().rev().take_while(|c| *c != '\n').count() + 1;
+        let (line, column) = line_and_column(text, span.start);
         Self::Syntax {
             origin: origin.to_owned(),
             line,

@@ -8,11 +8,13 @@ mod derived;
 mod error;
 mod host;
 mod overrides;
+mod source;
 mod sweep;
 
 use std::collections::BTreeMap;
 use std::num::{NonZeroU32, NonZeroU64};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use linux::FileSystem;
 use serde::{Deserialize, Serialize};
@@ -22,6 +24,7 @@ pub use derived::{Derived, Form, HeatMap, Interference};
 pub use error::SpecError;
 pub use host::{HostKind, LinuxHost, LiveHost};
 pub use overrides::Override;
+pub use source::{Inline, SpecSource};
 pub use sweep::{Point, short_key, value_text};
 
 /// What an experiment runs and what it is held against.
@@ -260,6 +263,9 @@ pub struct Plot {
     /// Whether the horizontal axis is logarithmic.
     #[serde(default)]
     pub log_x: bool,
+    /// Whether the vertical axis is logarithmic.
+    #[serde(default)]
+    pub log_y: bool,
 }
 
 /// A published value and where it stands.
@@ -297,6 +303,9 @@ pub struct Experiment {
     pub spec: Spec,
     /// Where relative paths in the spec start.
     pub folder: PathBuf,
+    /// The user's file, for errors.
+    pub source: SpecSource,
+    points: Vec<Arc<Point>>,
 }
 
 impl Experiment {
@@ -319,20 +328,32 @@ impl Experiment {
     ) -> Result<Self, SpecError> {
         // Typed first, straight from the text: only this way do errors know their line.
         toml::from_str::<Spec>(text).map_err(|error| SpecError::from_toml(origin, text, &error))?;
-        let mut document: toml::Table =
-            toml::from_str(text).map_err(|error| SpecError::from_toml(origin, text, &error))?;
+        let document: toml::Table = toml::from_str(text).map_err(|error| SpecError::from_toml(origin, text, &error))?;
+        Self::from_document(name, document, overrides, folder, SpecSource::spec(origin, text))
+    }
+
+    /// Types `document` with changes; `source` is the user's file, for errors.
+    pub fn from_document(
+        name: &str,
+        mut document: toml::Table,
+        overrides: &[Override],
+        folder: &Path,
+        source: SpecSource,
+    ) -> Result<Self, SpecError> {
+        let original = document.clone();
         for item in overrides {
             item.apply(&mut document)?;
         }
-        Self::from_document(name, document, folder)
-    }
-
-    /// Types a document made in memory.
-    pub fn from_document(name: &str, document: toml::Table, folder: &Path) -> Result<Self, SpecError> {
-        let spec = Spec::deserialize(document.clone())
-            .map_err(|error| SpecError::Override { message: error.message().to_owned() })?;
-        let experiment = Self { name: name.to_owned(), document, spec, folder: folder.to_owned() };
-        experiment.check()?;
+        let spec = Spec::deserialize(document.clone()).map_err(|error| SpecError::Override {
+            change: culprit(original, overrides),
+            swept: None,
+            message: error.message().trim_end().to_owned(),
+        })?;
+        let (name, folder) = (name.to_owned(), folder.to_owned());
+        let mut experiment = Self { name, document, spec, folder, source, points: Vec::new() };
+        experiment.check().map_err(|error| error.placed(&experiment.source))?;
+        // Every point must type-check before the first one runs.
+        experiment.points = sweep::expand(&experiment).map_err(|error| error.placed(&experiment.source))?;
         Ok(experiment)
     }
 
@@ -346,9 +367,7 @@ impl Experiment {
         if self.spec.run.repeats == 0 {
             return Err(SpecError::NoRepeats);
         }
-        self.check_keys()?;
-        // Every point must type-check before the first one runs.
-        self.points().map(drop)
+        self.check_keys()
     }
 
     /// Whether every key that plots, published values and the like use is swept.
@@ -374,8 +393,8 @@ impl Experiment {
     }
 
     /// The points of the sweep, in order.
-    pub fn points(&self) -> Result<Vec<Point>, SpecError> {
-        sweep::expand(self)
+    pub fn points(&self) -> &[Arc<Point>] {
+        &self.points
     }
 
     /// Identity of the experiment: 16 hex digits of the BLAKE3 hash of the
@@ -383,6 +402,12 @@ impl Experiment {
     pub fn hash(&self) -> String {
         hash_document(&self.document)
     }
+}
+
+/// The first change with which `document` is no spec.
+fn culprit(mut document: toml::Table, overrides: &[Override]) -> Option<String> {
+    let spoils = |item: &&Override| item.apply(&mut document).is_err() || Spec::deserialize(document.clone()).is_err();
+    overrides.iter().find(spoils).map(Override::said)
 }
 
 /// 16 hex digits that identify a TOML document's meaning (key order and
@@ -413,7 +438,7 @@ mod tests {
         let page = include_str!("../../../../docs/experiments.md");
         let text = page.split("```toml").nth(1).unwrap().split("```").next().unwrap();
         let experiment = Experiment::parse("docs", "docs/experiments.md", text, Path::new(""), &[]).unwrap();
-        assert_eq!(experiment.points().unwrap().len(), 6);
+        assert_eq!(experiment.points().len(), 6);
         crate::plan(&experiment).unwrap();
     }
 

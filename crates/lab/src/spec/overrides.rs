@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use toml::{Table, Value};
 
-use super::SpecError;
+use super::{SpecError, value_text};
 
 /// A change to a document: a dotted path and a value.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,9 +34,14 @@ impl Override {
         Ok(())
     }
 
-    /// Whether it is `stack.host=linux`.
-    pub(crate) fn chooses_linux(&self) -> bool {
-        self.path == ["stack", "host"] && self.value.as_str() == Some("linux")
+    /// How the command line says it.
+    pub(crate) fn said(&self) -> String {
+        format!("--set {}", self.pair())
+    }
+
+    /// `KEY=VALUE`.
+    pub(crate) fn pair(&self) -> String {
+        format!("{}={}", self.path.join("."), value_text(&self.value))
     }
 
     fn form(&self) -> SpecError {

@@ -1,5 +1,7 @@
 //! From a spec to its points.
 
+use std::sync::Arc;
+
 use toml::Value;
 
 use super::{Experiment, Override, Spec, SpecError, hash_document};
@@ -63,7 +65,7 @@ pub fn value_text(value: &Value) -> String {
 }
 
 /// The Cartesian product of the sweep, the last key varying fastest.
-pub(super) fn expand(experiment: &Experiment) -> Result<Vec<Point>, SpecError> {
+pub(super) fn expand(experiment: &Experiment) -> Result<Vec<Arc<Point>>, SpecError> {
     let mut combinations: Vec<Vec<(String, Value)>> = vec![Vec::new()];
     for (key, values) in &experiment.spec.sweep {
         let values = match values {
@@ -85,7 +87,8 @@ pub(super) fn expand(experiment: &Experiment) -> Result<Vec<Point>, SpecError> {
             })
             .collect();
     }
-    combinations.into_iter().enumerate().map(|(index, parameters)| point(experiment, index, parameters)).collect()
+    let point = |(index, parameters)| point(experiment, index, parameters).map(Arc::new);
+    combinations.into_iter().enumerate().map(point).collect()
 }
 
 fn point(experiment: &Experiment, index: usize, parameters: Vec<(String, Value)>) -> Result<Point, SpecError> {
@@ -112,8 +115,20 @@ fn point(experiment: &Experiment, index: usize, parameters: Vec<(String, Value)>
     }
     let mut typed = document.clone();
     typed.insert("title".to_owned(), Value::String(experiment.spec.title.clone()));
-    let spec = serde::Deserialize::deserialize(typed)
-        .map_err(|error: toml::de::Error| SpecError::Override { message: error.message().to_owned() })?;
+    let spec = serde::Deserialize::deserialize(typed).map_err(|error: toml::de::Error| {
+        // The spec without its sweep is sound, so one of these is not.
+        let culprit = |keys: &[(String, Value)]| {
+            let mut document = experiment.document.clone();
+            keys.iter().all(|(key, value)| Override::new(key, value.clone()).apply(&mut document).is_ok())
+                && <Spec as serde::Deserialize>::deserialize(document).is_err()
+        };
+        let first = (0..parameters.len()).find(|last| culprit(&parameters[..=*last])).map(|last| &parameters[last]);
+        SpecError::Override {
+            change: first.map(|(key, value)| format!("[sweep] `{key}` = {value}")),
+            swept: first.or(parameters.first()).map(|(key, _)| key.clone()),
+            message: error.message().trim_end().to_owned(),
+        }
+    })?;
     Ok(Point { index, parameters, document, spec })
 }
 

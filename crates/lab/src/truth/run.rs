@@ -10,7 +10,7 @@ use super::compare::near;
 use super::{Case, Comparison, Difference, DifferenceKind, KnownDifference, compare, known_differences};
 use crate::results::RunResult;
 use crate::run::{LabError, commands_of_run, plan};
-use crate::spec::Experiment;
+use crate::spec::{Experiment, SpecSource};
 
 /// Most commands of one case.
 const COMMANDS_MAX: usize = 1 << 18;
@@ -120,7 +120,7 @@ fn experiment(case: &Case, device: &str, host: &str) -> Result<Experiment, LabEr
     document.insert("title".to_owned(), text(&case.name));
     document.insert("stack".to_owned(), Value::Table(stack));
     document.insert("workload".to_owned(), Value::Table(workload));
-    Ok(Experiment::from_document(&case.name, document, std::path::Path::new(""))?)
+    Ok(Experiment::from_document(&case.name, document, &[], std::path::Path::new(""), SpecSource::default())?)
 }
 
 fn one(case: &Case, device: &str, known: &[KnownDifference]) -> Result<CaseOutcome, TruthError> {

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::drive::Drive;
+use super::stack::Stack;
 use crate::interference::Operation;
 
 /// An experiment of one row.
@@ -13,6 +15,8 @@ pub enum Case {
     Load(Load),
     /// A victim, with or without an interferer.
     Contest(Contest),
+    /// One kind of I/O on a drive without zones.
+    Drive(Drive),
 }
 
 /// One operation at a time, each on a zone of its own.
@@ -90,6 +94,8 @@ pub struct Load {
     pub threads: u32,
     /// Operations in flight of each thread.
     pub queue_depth: u32,
+    /// What lies between threads and device, where the row says so.
+    pub stack: Stack,
 }
 
 /// A victim, and what runs beside it.
@@ -113,6 +119,8 @@ pub struct Contest {
     pub reset: Option<ResetMode>,
     /// The device's finish chunk, where the row says so.
     pub finish_chunk_bytes: Option<u64>,
+    /// What lies between threads and device, where the row says so.
+    pub stack: Stack,
 }
 
 /// Threads that do one kind of operation over and over.
@@ -128,6 +136,8 @@ pub struct Stream {
     pub queue_depth: u32,
     /// The limit.
     pub rate: Rate,
+    /// A finish that the host does itself (softfinish), in writes of so many bytes.
+    pub padding_bytes: Option<u64>,
 }
 
 /// How fast a stream may go.
@@ -152,12 +162,17 @@ pub enum ResetMode {
 
 impl fmt::Display for Load {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}, {} x QD {}", self.operation, kib(self.block_bytes), self.threads, self.queue_depth)
+        let Self { operation, threads, queue_depth, stack, .. } = self;
+        write!(f, "{operation} {}, {threads} x QD {queue_depth}{stack}", kib(self.block_bytes))
     }
 }
 
 impl fmt::Display for Stream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(bytes) = self.padding_bytes {
+            write!(f, "softfinish by {}", kib(bytes))?;
+            return if self.threads == 1 { Ok(()) } else { write!(f, " x{}", self.threads) };
+        }
         match (self.operation, self.threads, self.queue_depth) {
             (Operation::Reset | Operation::Finish, 1, _) => write!(f, "{}", self.operation),
             (Operation::Reset | Operation::Finish, threads, _) => write!(f, "{} x{threads}", self.operation),
@@ -185,10 +200,10 @@ impl fmt::Display for Contest {
             Some(ResetMode::Lazy) => f.write_str(", lazy")?,
             None => {}
         }
-        match self.finish_chunk_bytes {
-            Some(bytes) => write!(f, ", chunk {}", kib(bytes)),
-            None => Ok(()),
+        if let Some(bytes) = self.finish_chunk_bytes {
+            write!(f, ", chunk {}", kib(bytes))?;
         }
+        write!(f, "{}", self.stack)
     }
 }
 

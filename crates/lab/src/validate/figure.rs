@@ -11,6 +11,9 @@ pub enum Figure {
     /// Operations a second; of the victim where there are two.
     #[serde(rename = "iops")]
     Iops,
+    /// Millions of bytes a second.
+    #[serde(rename = "mb_per_s")]
+    Bandwidth,
     /// Mean latency.
     #[serde(rename = "mean_us")]
     Mean,
@@ -42,6 +45,7 @@ impl Figure {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Iops => "iops",
+            Self::Bandwidth => "mb_per_s",
             Self::Mean => "mean_us",
             Self::P50 => "p50_us",
             Self::P95 => "p95_us",

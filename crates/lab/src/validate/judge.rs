@@ -130,7 +130,8 @@ pub fn judge(device: &Described, tables: &[Table], options: &JudgeOptions<'_>) -
         }
     }
     let measured = measured_peaks(tables);
-    let wanted = wanted_peaks(&cases, &measured);
+    let limits = limits_reached(tables);
+    let wanted = wanted_peaks(&cases, &measured, &limits);
     options.observer.begin(cases.len() + wanted.len(), 0);
     let halted = || options.stop.load(Ordering::Relaxed);
     let simulator = Simulator { device, host: options.host, halted: &halted };
@@ -141,11 +142,12 @@ pub fn judge(device: &Described, tables: &[Table], options: &JudgeOptions<'_>) -
     let peaks = |contest: &Contest| {
         let stream = contest.interferer?;
         let modelled = || {
-            let peak = peak_contest(&stream, contest.emulated, contest.reset);
+            let peak = peak_contest(&stream, contest);
             let index = wanted.iter().position(|contest| *contest == peak)?;
             alone[index].as_ref().ok()?.get(Figure::Iops)
         };
-        measured.get(&stream.operation).copied().or_else(modelled)
+        let published = || measured.get(&stream.operation).copied().filter(|_| is_published(&stream));
+        published().or_else(|| limit_reached(&limits, contest)).or_else(modelled)
     };
     let outcomes: Vec<Result<Figures, Unfit>> = parallel(cases.len(), wanted.len(), options, |index| {
         (label(cases[index]), simulator.run(cases[index], &peaks))
@@ -168,6 +170,7 @@ fn label(case: &Case) -> String {
         Case::Timed(timed) => format!("{:?}", timed.operation),
         Case::Load(load) => load.to_string(),
         Case::Contest(contest) => contest.to_string(),
+        Case::Drive(drive) => drive.to_string(),
     }
 }
 
@@ -205,39 +208,76 @@ fn parallel<T: Send>(
 fn measured_peaks(tables: &[Table]) -> BTreeMap<Operation, f64> {
     let mut peaks = BTreeMap::new();
     for row in tables.iter().filter(|table| table.kind == Kind::Alone).flat_map(|table| &table.rows) {
-        if let (Ok(Case::Contest(contest)), Some(rate)) = (&row.case, row.measured.get(Figure::Iops)) {
+        if let (Ok(Case::Contest(contest)), Some(rate)) = (&row.case, row.measured.get(Figure::Iops))
+            && is_published(&contest.victim)
+        {
             peaks.insert(contest.victim.operation, rate);
         }
     }
     peaks
 }
 
+/// Whether a stream's peak may be what a table of interferers alone says: softfinishes
+/// have others.
+fn is_published(stream: &Stream) -> bool {
+    stream.padding_bytes.is_none()
+}
+
+/// What 100 % of interferers means by the rows that they were limited in: the most that
+/// one reached, over its percentage. Rows in which it could not keep up say less.
+fn limits_reached(tables: &[Table]) -> Vec<(Stream, f64)> {
+    let mut limits: Vec<(Stream, f64)> = Vec::new();
+    for row in tables.iter().filter(|table| table.kind == Kind::Contest).flat_map(|table| &table.rows) {
+        let Ok(Case::Contest(Contest { interferer: Some(stream), emulated: false, .. })) = &row.case else { continue };
+        let (Rate::PercentOfPeak(percent), Some(rate)) = (stream.rate, row.measured.get(Figure::InterfererPerS)) else {
+            continue;
+        };
+        let (kind, peak) = (limited_kind(stream), rate * 100.0 / percent);
+        match limits.iter_mut().find(|(known, _)| *known == kind) {
+            Some((_, most)) => *most = most.max(peak),
+            None => limits.push((kind, peak)),
+        }
+    }
+    limits
+}
+
+fn limit_reached(limits: &[(Stream, f64)], contest: &Contest) -> Option<f64> {
+    let kind = limited_kind(&contest.interferer?);
+    limits.iter().find(|(known, _)| !contest.emulated && *known == kind).map(|(_, peak)| *peak)
+}
+
+/// What streams limited alike have in common.
+fn limited_kind(stream: &Stream) -> Stream {
+    Stream { rate: Rate::Unlimited, ..*stream }
+}
+
 /// The experiment that yields a stream's peak. Lazy resets were limited to a
 /// part of what synchronous ones reach.
-fn peak_contest(stream: &Stream, emulated: bool, reset: Option<ResetMode>) -> Contest {
-    let victim = Stream { rate: Rate::Unlimited, ..*stream };
-    let reset = reset.map(|_| ResetMode::Sync);
+fn peak_contest(stream: &Stream, contest: &Contest) -> Contest {
     Contest {
-        victim,
+        victim: limited_kind(stream),
         interferer: None,
         active: 1.0,
         runtime_s: None,
         short: false,
-        emulated,
-        reset,
+        emulated: contest.emulated,
+        reset: contest.reset.map(|_| ResetMode::Sync),
         finish_chunk_bytes: None,
+        stack: contest.stack,
     }
 }
 
 /// Interferers whose peak nobody measured.
-fn wanted_peaks(cases: &[&Case], measured: &BTreeMap<Operation, f64>) -> Vec<Contest> {
+fn wanted_peaks(cases: &[&Case], measured: &BTreeMap<Operation, f64>, limits: &[(Stream, f64)]) -> Vec<Contest> {
     let mut wanted: Vec<Contest> = Vec::new();
     for case in cases {
-        let Case::Contest(Contest { interferer: Some(stream), emulated, reset, .. }) = case else { continue };
-        let limited = matches!(stream.rate, Rate::PercentOfPeak(_)) && !measured.contains_key(&stream.operation);
-        let contest = peak_contest(stream, *emulated, *reset);
-        if limited && !wanted.contains(&contest) {
-            wanted.push(contest);
+        let Case::Contest(contest @ Contest { interferer: Some(stream), .. }) = case else { continue };
+        let known = is_published(stream) && measured.contains_key(&stream.operation)
+            || limit_reached(limits, contest).is_some();
+        let limited = matches!(stream.rate, Rate::PercentOfPeak(_)) && !known;
+        let peak = peak_contest(stream, contest);
+        if limited && !wanted.contains(&peak) {
+            wanted.push(peak);
         }
     }
     wanted
@@ -280,7 +320,7 @@ fn row_verdict<'a>(
 fn compared(kind: Kind, row: &Row, modelled: &Figures) -> Vec<FigureVerdict> {
     let judged: &[Figure] = match kind {
         Kind::Operations | Kind::OperationSummary => &[Figure::Mean],
-        Kind::Load => &[Figure::Iops, Figure::Mean],
+        Kind::Load | Kind::Drive => &[Figure::Iops, Figure::Mean],
         Kind::Contest => &[Figure::Iops, Figure::P95],
         Kind::Alone | Kind::ZTerms => &[Figure::Iops],
     };
@@ -329,10 +369,20 @@ fn z_terms(table: &Table) -> Vec<ZVerdict> {
     table.rows.iter().filter_map(verdict).collect()
 }
 
+/// The stream whose load is swept: what disturbs zone management, or manages zones
+/// from several threads; else the victim.
+pub(super) fn loaded(contest: &Contest) -> Stream {
+    let victim = contest.victim;
+    let several = |stream: &Stream| stream.operation.is_management() && stream.threads > 1;
+    match contest.interferer {
+        Some(other) if victim.operation.is_management() && !several(&victim) || several(&other) => other,
+        _ => victim,
+    }
+}
+
 /// Load of a contest: the threads or the depth, whichever is swept.
 pub(super) fn load_of(contest: &Contest) -> u32 {
-    let managed = contest.victim.operation.is_management();
-    let loaded = if managed { contest.interferer.unwrap_or(contest.victim) } else { contest.victim };
+    let loaded = loaded(contest);
     loaded.threads.max(loaded.queue_depth)
 }
 
@@ -357,7 +407,11 @@ fn z_of_contests(rows: &[RowVerdict]) -> Vec<ZVerdict> {
         let is_baseline = |other: &&RowVerdict| {
             contest(other).is_some_and(|there| {
                 let chunk = there.finish_chunk_bytes.is_none() || there.finish_chunk_bytes == here.finish_chunk_bytes;
-                there.interferer.is_none() && there.victim == here.victim && there.reset == here.reset && chunk
+                there.interferer.is_none()
+                    && there.victim == here.victim
+                    && there.reset == here.reset
+                    && chunk
+                    && same_path(&there, &here)
             }) && other.against == row.against
         };
         let Some(baseline) = rows.iter().find(is_baseline) else { continue };
@@ -390,12 +444,17 @@ fn z_of_contests(rows: &[RowVerdict]) -> Vec<ZVerdict> {
         .collect()
 }
 
+/// Whether two rows came through the same software; baselines name no tunables.
+fn same_path(one: &Contest, other: &Contest) -> bool {
+    (one.stack.host, one.stack.scheduler) == (other.stack.host, other.stack.scheduler)
+}
+
 /// What the loads of one line of a chart have in common.
 pub(super) fn family(contest: &Contest) -> String {
     let victim = Stream { threads: 1, queue_depth: 1, ..contest.victim };
-    let interferer = contest.interferer.map(|stream| {
-        if contest.victim.operation.is_management() { Stream { threads: 1, queue_depth: 1, ..stream } } else { stream }
-    });
+    let swept = loaded(contest) != contest.victim;
+    let interferer =
+        contest.interferer.map(|stream| if swept { Stream { threads: 1, queue_depth: 1, ..stream } } else { stream });
     let text = Contest { victim, interferer, ..*contest }.to_string();
     text.replacen(" x1", "", 1)
 }

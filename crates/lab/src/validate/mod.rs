@@ -7,19 +7,23 @@
 
 mod case;
 mod csv;
+mod drive;
 mod figure;
 mod files;
 mod hosts;
 mod judge;
 mod outputs;
 mod simulate;
+mod stack;
 mod table;
 
 pub use case::{Case, Contest, Load, Occupancy, Rate, ResetMode, Stream, Timed, TimedOperation};
 pub use csv::{CsvError, Sheet, SheetRow};
+pub use drive::{Bed, Drive, DriveEngine, DriveOp, FioError, read_fio, simulate as simulate_drive};
 pub use figure::{Figure, Figures};
 pub use files::{FilesError, read_tables};
 pub use hosts::{Host, HostPath};
 pub use judge::{FigureVerdict, JudgeOptions, RowVerdict, Summary, TableVerdict, Verdict, ZVerdict, judge};
 pub use outputs::{errors_table, page};
+pub use stack::{Stack, ZincTunables};
 pub use table::{Kind, Row, Table, TableError, recognise};

@@ -9,7 +9,7 @@ use crate::results::{Cell, Kind as CellKind, Table as CellTable};
 
 use super::case::{Case, Contest, Load, Occupancy, TimedOperation};
 use super::figure::Figure;
-use super::judge::{FigureVerdict, RowVerdict, Verdict, family, load_of};
+use super::judge::{FigureVerdict, RowVerdict, Verdict, family, load_of, loaded};
 
 /// The comparison as a page: measured points over modelled lines, and every
 /// judged figure.
@@ -112,6 +112,7 @@ fn comparisons(origin: &str, rows: &[RowVerdict]) -> Vec<Comparison> {
 fn name(figure: Figure) -> &'static str {
     match figure {
         Figure::Iops => "Operations a second",
+        Figure::Bandwidth => "Bandwidth",
         Figure::Mean => "Mean latency",
         Figure::P50 => "Median latency",
         Figure::P95 => "P95 latency",
@@ -148,12 +149,12 @@ fn place(row: &RowVerdict) -> Option<Place> {
                 figures: &[Figure::Mean],
             })
         }
-        Case::Load(Load { operation, block_bytes, threads, queue_depth }) => {
+        Case::Load(Load { operation, block_bytes, threads, queue_depth, stack }) => {
             // Writes are swept by zones alone, the others at one zone by depth.
             let by_depth = *queue_depth > 1 || (*threads == 1 && *operation != Operation::Write);
             let zones = if *threads == 1 { "1 zone".to_owned() } else { format!("{threads} zones") };
             Some(Place {
-                title: format!("{operation} {} KiB", block_bytes / 1024),
+                title: format!("{operation} {} KiB{stack}", block_bytes / 1024),
                 x_label: "operations in flight",
                 line: if by_depth { zones } else { "one in each zone".to_owned() },
                 x: f64::from(threads * queue_depth),
@@ -162,13 +163,21 @@ fn place(row: &RowVerdict) -> Option<Place> {
             })
         }
         Case::Contest(contest) => Some(contest_place(row, contest)),
+        Case::Drive(drive) => Some(Place {
+            title: format!("{} {}", drive.op.name(), units::ByteSize(drive.block_bytes)),
+            x_label: "I/Os in flight",
+            line: if drive.jobs == 1 { "1 job".to_owned() } else { format!("{} jobs", drive.jobs) },
+            x: f64::from(drive.jobs) * f64::from(drive.queue_depth),
+            log_x: true,
+            figures: &[Figure::Iops, Figure::Mean],
+        }),
     }
 }
 
 fn contest_place(row: &RowVerdict, contest: &Contest) -> Place {
     let against = row.against.map_or("nothing", |operation| operation.name());
-    let loaded = if contest.victim.operation.is_management() { contest.interferer } else { Some(contest.victim) };
-    let depths = loaded.is_some_and(|stream| stream.queue_depth > 1 || stream.operation != Operation::Write);
+    let loaded = loaded(contest);
+    let depths = loaded.queue_depth > 1 || !loaded.operation.is_management() && loaded.operation != Operation::Write;
     Place {
         title: format!("{} with {against}", contest.victim.operation),
         x_label: if depths { "queue depth" } else { "threads" },

@@ -24,7 +24,14 @@ pub fn direction(name: &str, iops: f64, floor_ns: f64, tail_ns: f64, repeats: u3
                 let share =
                     if n % 41 > 36 { 0.55 } else { 1.0 + 0.03 * f64::from(n * 7919 % 17 - 8.min(n * 7919 % 17)) / 8.0 };
                 let rate = iops * share;
-                ThroughputSample { at_ns: f64::from(n) * 1e7 + 5e6, bytes_per_s: rate * 4096.0, iops: rate }
+                let mean = floor_ns + tail_ns / share;
+                ThroughputSample {
+                    at_ns: f64::from(n) * 1e7 + 5e6,
+                    bytes_per_s: rate * 4096.0,
+                    iops: rate,
+                    latency_mean_ns: Some(mean),
+                    latency_max_ns: Some(mean * 6.0),
+                }
             })
             .collect(),
     }

@@ -15,7 +15,7 @@ use super::Done;
 use super::control_inject::{InjectArguments, describe};
 use crate::failure::Failure;
 use crate::terminal::print_table;
-use crate::watch::prefixed;
+use crate::watch::bytes;
 
 /// Where the control socket is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -264,7 +264,7 @@ pub fn share(part: u64, whole: u64) -> f64 {
 
 /// A latency as people read it.
 pub fn time(ns: i64) -> String {
-    Nanos(u64::try_from(ns).unwrap_or(0)).to_string()
+    Nanos(u64::try_from(ns).unwrap_or(0)).to_string().replace("us", "µs")
 }
 
 fn show_status(status: &Status) {
@@ -273,20 +273,20 @@ fn show_status(status: &Status) {
     line("device", format!("{}, power {power}, served for {:.1} s", status.model, status.elapsed_ns as f64 / 1e9));
     for namespace in &status.namespaces {
         let zones = if namespace.zones > 0 { format!(", {} zones", namespace.zones) } else { String::new() };
-        let size = prefixed(namespace.bytes as f64);
-        line("namespace", format!("{}: {size}B, blocks of {} bytes{zones}", namespace.nsid, namespace.lba_bytes));
+        let size = bytes(namespace.bytes as f64);
+        line("namespace", format!("{}: {size}, blocks of {} bytes{zones}", namespace.nsid, namespace.lba_bytes));
     }
     let clients = status.clients;
     line("clients", format!("{} now, {} so far, {} dropped", clients.connected, clients.accepted, clients.dropped));
     line(
         "requests",
         format!(
-            "{} ({} reads of {}B, {} writes of {}B), {} outstanding, {} errors",
+            "{} ({} reads of {}, {} writes of {}), {} outstanding, {} errors",
             status.requests,
             status.reads,
-            prefixed(status.read_bytes as f64),
+            bytes(status.read_bytes as f64),
             status.writes,
-            prefixed(status.written_bytes as f64),
+            bytes(status.written_bytes as f64),
             status.outstanding,
             status.errors
         ),
@@ -308,8 +308,8 @@ fn show_status(status: &Status) {
     if let Some(cache) = status.live.write_cache {
         let kept = if cache.power_loss_protected { ", power-loss protected" } else { "" };
         let percent = share(cache.dirty_bytes, cache.capacity_bytes);
-        let (dirty, capacity) = (prefixed(cache.dirty_bytes as f64), prefixed(cache.capacity_bytes as f64));
-        line("write cache", format!("{dirty}B of {capacity}B dirty ({percent:.1}%){kept}"));
+        let (dirty, capacity) = (bytes(cache.dirty_bytes as f64), bytes(cache.capacity_bytes as f64));
+        line("write cache", format!("{dirty} of {capacity} dirty ({percent:.1}%){kept}"));
     }
     if let Some(gc) = status.live.garbage_collection {
         let state = if gc.collecting_dies == 0 {
@@ -317,8 +317,8 @@ fn show_status(status: &Status) {
         } else {
             format!("running on {} of {} dies", gc.collecting_dies, gc.total_dies)
         };
-        let (free, all, moved) = (gc.free_blocks, gc.total_blocks, prefixed(gc.moved_bytes as f64));
-        line("garbage collection", format!("{state}; {free} of {all} blocks free, {moved}B moved"));
+        let (free, all, moved) = (gc.free_blocks, gc.total_blocks, bytes(gc.moved_bytes as f64));
+        line("garbage collection", format!("{state}; {free} of {all} blocks free, {moved} moved"));
     }
     for zones in &status.live.zones {
         let limit = |limit: Option<u32>| limit.map_or("no limit".to_owned(), |limit| limit.to_string());
@@ -337,6 +337,10 @@ fn show_status(status: &Status) {
                 zones.offline
             ),
         );
+    }
+    if status.memory_bytes > 0 {
+        let limit = status.memory_limit_bytes.map_or("no limit".to_owned(), |limit| bytes(limit as f64));
+        line("memory", format!("{} for contents (of {limit})", bytes(status.memory_bytes as f64)));
     }
     if status.faults > 0 {
         line("faults", format!("{} in force, {} commands hit", status.faults, status.fault_hits));

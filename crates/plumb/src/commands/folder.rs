@@ -73,13 +73,12 @@ pub fn run(arguments: &RunArguments) -> Done {
             entries.push(IndexEntry::failed(name, &item.experiment, error.to_string()));
             continue;
         }
-        let runs = lab::finished(&item.plan, &item.store, arguments.shard)?;
-        let finished = lab::outputs::write_all(&item.store, &item.experiment, &runs)?;
-        if verdict(name, &runs, finished.missed()) != ExitCode::SUCCESS {
+        let finished = lab::outputs::finish(&item.store, &item.experiment, &item.plan)?;
+        if verdict(name, &finished.failures, finished.missed()) != ExitCode::SUCCESS {
             code = ExitCode::from(EXIT_FAILED);
         }
-        entries.push(IndexEntry::finished(name, &item.experiment, &runs, &finished, &folder_name(&item.experiment)));
-        documents.push(finished.json);
+        entries.push(IndexEntry::finished(name, &item.experiment, &finished, &folder_name(&item.experiment)));
+        documents.push(finished.json(&item.experiment));
     }
     let index = index_path(&parent, &arguments.file);
     let title = format!("Experiments of {}", arguments.file.display());

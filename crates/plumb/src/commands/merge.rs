@@ -27,15 +27,16 @@ pub struct MergeArguments {
 pub fn merge(arguments: &MergeArguments) -> Done {
     let shards = arguments.folders.iter().map(|folder| Store::open(folder)).collect::<Result<Vec<_>, _>>()?;
     let out = Store::create(&arguments.out)?;
+    shards.iter().chain([&out]).for_each(run::say_damage);
     lab::outputs::merge(&shards, &out)?;
-    let (experiment, runs) = lab::outputs::read(&out)?;
-    let finished = lab::outputs::write_all(&out, &experiment, &runs)?;
+    let (experiment, plan) = lab::outputs::read(&out)?;
+    let finished = lab::outputs::finish(&out, &experiment, &plan)?;
     if arguments.json {
-        println!("{}", finished.json_text(&runs));
+        println!("{}", finished.json_text(&experiment));
     } else {
-        run::print(&experiment, &finished, &runs);
+        run::print(&experiment, &finished);
         println!("\nresults  {}", out.folder().display());
-        println!("report   {}", finished.report.display());
+        println!("report   {}", lab::outputs::report_path(&out).display());
     }
-    Ok(run::verdict("", &runs, finished.missed()))
+    Ok(run::verdict("", &finished.failures, finished.missed()))
 }

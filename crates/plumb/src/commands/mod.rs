@@ -15,6 +15,7 @@ pub mod merge;
 pub mod report;
 pub mod run;
 pub mod serve;
+pub mod show;
 pub mod validate;
 pub mod validate_host;
 pub mod zns;

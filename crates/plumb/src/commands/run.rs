@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use clap::Args;
+use lab::outputs::Failed;
 use lab::quantity::Effect;
 use lab::results::Store;
 use lab::spec::{Experiment, Override};
@@ -13,7 +14,7 @@ use lab::{Batch, PoolOptions, Shard};
 
 use super::{Done, EXIT_FAILED, EXIT_INTERRUPTED, folder};
 use crate::failure::Failure;
-use crate::terminal::{Progress, number, print_table};
+use crate::terminal::{Progress, last_digit, number, print_sweep, print_table};
 
 /// What to run and how.
 #[derive(Args)]
@@ -69,6 +70,9 @@ pub struct RunArguments {
     pub(super) quiet: bool,
 }
 
+/// Failures that are printed one by one.
+const FAILURES_SAID: usize = 30;
+
 /// Runs, keeps, prints.
 pub fn run(arguments: RunArguments) -> Done {
     if arguments.file.is_dir() {
@@ -91,14 +95,15 @@ pub fn run(arguments: RunArguments) -> Done {
             return Ok(ExitCode::from(EXIT_INTERRUPTED));
         }
     }
-    let runs = lab::finished(&plan, &store, arguments.shard)?;
     if arguments.shard.is_part() {
+        let runs = lab::finished(&plan, &store, arguments.shard)?;
+        lab::outputs::settle(&store, &plan)?;
         println!(
             "{} runs of this shard are in {}; when all shards are done: plumb merge FOLDER... --out FOLDER",
             runs.len(),
             folder.display()
         );
-        return Ok(verdict("", &runs, 0));
+        return Ok(verdict("", &lab::outputs::failures(&runs), 0));
     }
     if arguments.trace {
         lab::outputs::write_trace(&store, &plan)?;
@@ -106,13 +111,13 @@ pub fn run(arguments: RunArguments) -> Done {
     if arguments.command_log {
         lab::outputs::write_command_log(&store, &plan)?;
     }
-    let finished = lab::outputs::write_all(&store, &experiment, &runs)?;
+    let finished = lab::outputs::finish(&store, &experiment, &plan)?;
     if arguments.json {
-        println!("{}", finished.json_text(&runs));
+        println!("{}", finished.json_text(&experiment));
     } else {
-        print(&experiment, &finished, &runs);
+        print(&experiment, &finished);
         println!("\nresults  {}", store.folder().display());
-        println!("report   {}", finished.report.display());
+        println!("report   {}", lab::outputs::report_path(&store).display());
         if arguments.trace {
             println!("trace    {}", store.folder().join("trace.perfetto").display());
         }
@@ -120,7 +125,7 @@ pub fn run(arguments: RunArguments) -> Done {
             println!("commands {}", store.folder().join("commands.tsv").display());
         }
     }
-    Ok(verdict("", &runs, finished.missed()))
+    Ok(verdict("", &finished.failures, finished.missed()))
 }
 
 /// What an experiment's results folder is called.
@@ -133,9 +138,19 @@ pub(super) fn open(folder: &Path, experiment: &Experiment, fresh: bool) -> Resul
     let store = Store::create(folder)?;
     if fresh {
         store.clear()?;
+    } else {
+        lab::resume::check(&store, experiment)?;
     }
+    say_damage(&store);
     lab::outputs::write_spec(&store, experiment)?;
     Ok(store)
+}
+
+/// Says what was lost among the finished runs of a folder.
+pub(super) fn say_damage(store: &Store) {
+    for line in store.damage() {
+        eprintln!("note: {line}; the runs that were lost there are done again");
+    }
 }
 
 /// Does the runs, with progress on the terminal, until they are done or a signal comes.
@@ -188,21 +203,25 @@ pub fn stop_on_signals() -> Result<Arc<AtomicBool>, Failure> {
 }
 
 /// Prints the tables of an experiment.
-pub fn print(experiment: &Experiment, finished: &lab::outputs::Finished, runs: &[lab::results::RunResult]) {
-    if runs.len() == 1 {
-        print!("{}", runs[0].text);
-    } else {
-        println!("{}\n", experiment.spec.title);
+pub fn print(experiment: &Experiment, finished: &lab::outputs::Finished) {
+    // Before the numbers whose meaning they change.
+    for remark in &finished.remarks {
+        println!("CAUTION: {remark}");
     }
-    if experiment.spec.sweep.is_empty() && runs.len() == 1 && finished.comparisons.is_empty() {
+    match &finished.text {
+        Some(text) => print!("{text}"),
+        None => println!("{}\n", experiment.spec.title),
+    }
+    if experiment.spec.sweep.is_empty() && finished.runs == 1 && finished.comparisons.is_empty() {
         return;
     }
     let swept: Vec<String> = experiment.spec.sweep.keys().map(|key| lab::spec::short_key(key).to_owned()).collect();
     let mut header: Vec<String> = swept;
-    header.extend(finished.metrics.iter().map(ToString::to_string));
+    header.extend(finished.metrics.iter().cloned());
     let rows: Vec<Vec<String>> = finished.points.iter().map(cells).collect();
     println!();
-    print_table(&header.iter().map(String::as_str).collect::<Vec<_>>(), &rows);
+    let keys = experiment.spec.sweep.len().max(1);
+    print_sweep(&header.iter().map(String::as_str).collect::<Vec<_>>(), &rows, keys);
     if !finished.interference.is_empty() {
         println!("\nInterference");
         let keys =
@@ -213,16 +232,17 @@ pub fn print(experiment: &Experiment, finished: &lab::outputs::Finished, runs: &
                 header.push(key.to_owned());
             }
         }
+        let keys = header.len().max(1);
         header.extend(Effect::SHOWN.map(|effect| effect.name().to_owned()));
         let rows: Vec<Vec<String>> = finished.interference.iter().map(cells).collect();
-        print_table(&header.iter().map(String::as_str).collect::<Vec<_>>(), &rows);
+        print_sweep(&header.iter().map(String::as_str).collect::<Vec<_>>(), &rows, keys);
     }
     if !finished.derived.is_empty() {
         println!("\nDerived values");
         let rows: Vec<Vec<String>> = finished
             .derived
             .iter()
-            .map(|(quantity, value)| vec![quantity.to_string(), value.map_or("-".to_owned(), estimate_text)])
+            .map(|(name, value)| vec![name.clone(), value.map_or("-".to_owned(), estimate_text)])
             .collect();
         print_table(&["value", "ours"], &rows);
     }
@@ -258,24 +278,28 @@ fn comparison_cells(row: &lab::report::Comparison) -> Vec<String> {
 
 fn estimate_text(estimate: lab::report::Estimate) -> String {
     match estimate.half_width {
-        Some(half) if half > 0.0 => format!("{} ±{}", number(estimate.value), number(half)),
+        // Nothing is said of runs that are alike, nor of less than the value's last digit.
+        Some(half) if half > 0.0 && half >= last_digit(estimate.value) / 2.0 => {
+            format!("{} ±{}", number(estimate.value), number(half))
+        }
         _ => number(estimate.value),
     }
 }
 
 /// Says what went wrong in the experiment `name` (empty for the only one), if
 /// anything did; the exit status.
-pub fn verdict(name: &str, runs: &[lab::results::RunResult], missed: usize) -> ExitCode {
+pub fn verdict(name: &str, failures: &[Failed], missed: usize) -> ExitCode {
     let name = if name.is_empty() { String::new() } else { format!("{name}: ") };
-    for run in runs {
-        for failure in &run.failures {
-            eprintln!("FAILED: {name}point {} repeat {}: {failure}", run.point, run.repeat);
-        }
+    for Failed { point, repeat, text } in failures.iter().take(FAILURES_SAID) {
+        eprintln!("FAILED: {name}point {point} repeat {repeat}: {text}");
+    }
+    if failures.len() > FAILURES_SAID {
+        eprintln!("FAILED: {name}{} more; the report has all of them", failures.len() - FAILURES_SAID);
     }
     if missed > 0 {
         eprintln!("MISSED: {name}{missed} published values are further away than the spec's `within` allows");
     }
-    if missed > 0 || runs.iter().any(|run| !run.failures.is_empty()) {
+    if missed > 0 || !failures.is_empty() {
         return ExitCode::from(EXIT_FAILED);
     }
     ExitCode::SUCCESS

@@ -2,24 +2,33 @@
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::rc::Rc;
+use std::time::Duration;
 
 use clap::{ArgGroup, Args};
 use serve::subsystem::{HostCredentials, SubsystemConfig};
-use serve::{ServeError, ServeOptions, ServeReport, Stop, fuse_loop, nbd, nvme_tcp, ublk};
+use serve::{LineWriter, ServeError, ServeOptions, ServeReport, Stop, fuse_loop, nbd, nvme_tcp, ublk};
 use ssd::command_log::CommandLog;
-use ssd::profile::BuildOptions;
+use ssd::profile::{BuildOptions, Profile};
 use ssd::{Contents, Device};
 use trace::{Recorder, write_table};
-use units::{ByteSize, Nanos};
+use units::{ByteSize, Nanos, Printable};
 
-use super::Done;
 use super::control::ControlAddress;
+use super::{Done, EXIT_FAILED};
 use crate::failure::Failure;
+use crate::output;
 
 /// Most spans that `--trace` keeps, some 150 MB.
 const MAX_SPANS: usize = 1 << 21;
+
+/// How long the reader of the report may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How long the reader of the last log lines may take.
+const LOG_PATIENCE: Duration = Duration::from_secs(2);
 
 /// What to serve and where.
 #[derive(Args)]
@@ -57,6 +66,10 @@ pub struct ServeArguments {
     /// Keep contents in this file, made when absent [default: in memory]
     #[arg(long, value_name = "FILE")]
     image: Option<PathBuf>,
+    /// Most memory that contents may take; writes beyond it fail for want of space [default: half of the
+    /// machine's]
+    #[arg(long, value_name = "SIZE", conflicts_with = "image")]
+    memory: Option<ByteSize>,
     /// Refuse writes
     #[arg(long)]
     read_only: bool,
@@ -105,42 +118,116 @@ pub struct ServeArguments {
 /// Serves until told to stop.
 pub fn serve(arguments: ServeArguments) -> Done {
     arguments.check()?;
-    let profile = lab::device::describe(&arguments.device, Path::new(""), &arguments.set)?.profile;
+    let profile = arguments.profile()?;
     let contents = match &arguments.image {
         Some(path) => Contents::File(path.clone()),
         None => Contents::Memory,
     };
-    let mut device = profile.build(&BuildOptions { contents, ..BuildOptions::default() }).map_err(Failure::input)?;
+    let mut device = build(&profile, contents)?;
     let trace = arguments.trace.as_deref().map(create).transpose()?;
     let recorder = trace.as_ref().map(|_| Recorder::bounded(MAX_SPANS));
     if let Some(recorder) = &recorder {
         device.set_recorder(recorder.clone());
     }
-    let log = match &arguments.command_log {
-        Some(path) => Some((CommandLog::to_writer(Box::new(create(path)?)), path)),
+    let stop = Stop::on_signals(&[signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM]).map_err(machine)?;
+    let said = Rc::new(LineWriter::stderr().map_err(machine)?);
+    let commands = match &arguments.command_log {
+        Some(path) => {
+            let file = Watched { to: create(path)?, path: path.clone(), said: Rc::clone(&said), has_failed: false };
+            Some((CommandLog::to_writer(Box::new(file)), path))
+        }
         None => None,
     };
-    if let Some((log, _)) = &log {
+    if let Some((log, _)) = &commands {
         device = log.wrap(device);
     }
-    let stop = Stop::on_signals(&[signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM]).map_err(machine)?;
     let title = format!("serving {} ({})", profile.name, profile.description);
-    let report = arguments.run(&profile.name, &title, device, &stop).map_err(machine)?;
-    if let Some((log, path)) = log {
-        log.finish().map_err(|error| unwritten(path, &error))?;
+    let served = arguments.run(&profile.name, &title, device, &said, &stop);
+    // Each of them, whatever became of the others: nothing that was lost goes unsaid.
+    let mut failures: Vec<String> = served.as_ref().err().map(ToString::to_string).into_iter().collect();
+    if let Some((log, path)) = commands
+        && let Err(error) = log.finish()
+    {
+        failures.push(unwritten(path, &error));
     }
-    if let (Some(file), Some(recorder), Some(path)) = (trace, recorder, &arguments.trace) {
-        write_trace(&recorder, report.started_at, file).map_err(|error| unwritten(path, &error))?;
+    if let (Some(file), Some(recorder), Some(path), Ok(report)) = (trace, recorder, &arguments.trace, &served)
+        && let Err(error) = write_trace(&recorder, report.started_at, file)
+    {
+        failures.push(unwritten(path, &error));
     }
-    if arguments.json {
-        println!("{}", report.to_json());
-    } else {
-        println!("{report}");
+    if let Ok(report) = served {
+        let text = if arguments.json { report.to_json().to_string() } else { report.to_string() };
+        failures.extend(print_report(&text)?);
     }
-    Ok(ExitCode::SUCCESS)
+    for failure in &failures {
+        said.line(&format!("Error: {failure}"));
+    }
+    said.finish(LOG_PATIENCE);
+    Ok(if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(EXIT_FAILED) })
+}
+
+/// Prints the report for a reader who may never come; why not all of it was taken, if so.
+fn print_report(text: &str) -> Result<Option<String>, Failure> {
+    let lines = LineWriter::stdout().map_err(machine)?;
+    for line in text.lines() {
+        lines.line(line);
+    }
+    let written = lines.finish(PATIENCE);
+    if let Some(error) = written.error {
+        output::failed(error);
+        return Ok(None);
+    }
+    Ok((!written.is_over).then(|| format!("nobody took the report from standard output within {PATIENCE:?}")))
+}
+
+/// A file whose first failure is said when it happens: the log of a server may be looked at long before its end.
+struct Watched {
+    to: BufWriter<File>,
+    path: PathBuf,
+    said: Rc<LineWriter>,
+    has_failed: bool,
+}
+
+impl Watched {
+    fn watch<T>(&mut self, result: std::io::Result<T>) -> std::io::Result<T> {
+        if let Err(error) = &result
+            && !std::mem::replace(&mut self.has_failed, true)
+        {
+            self.said.line(&format!("error: {}; nothing more is logged there", unwritten(&self.path, error)));
+        }
+        result
+    }
+}
+
+impl Write for Watched {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let result = self.to.write(bytes);
+        self.watch(result)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        let result = self.to.flush();
+        self.watch(result)
+    }
+}
+
+fn build(profile: &Profile, contents: Contents) -> Result<Box<dyn Device>, Failure> {
+    profile.build(&BuildOptions { contents, ..BuildOptions::default() }).map_err(Failure::input)
 }
 
 impl ServeArguments {
+    /// The device's profile, with the command line's changes.
+    fn profile(&self) -> Result<Profile, Failure> {
+        Ok(lab::device::describe(&self.device, Path::new(""), &self.set)?.profile)
+    }
+
+    /// The device, as far as it can be had without serving it.
+    #[cfg(test)]
+    pub fn device_without_contents(&self) -> Result<Box<dyn Device>, Failure> {
+        self.check()?;
+        build(&self.profile()?, Contents::None)
+    }
+
     /// Refuses options of a front-end that is not the one asked for.
     fn check(&self) -> Result<(), Failure> {
         let (nvme_tcp, loop_device) = (self.nvme_tcp.is_some(), self.loop_device);
@@ -161,17 +248,26 @@ impl ServeArguments {
     }
 
     /// Serves through the front-end asked for.
-    fn run(&self, name: &str, title: &str, device: Box<dyn Device>, stop: &Stop) -> Result<ServeReport, ServeError> {
+    fn run(
+        &self,
+        name: &str,
+        title: &str,
+        device: Box<dyn Device>,
+        said: &Rc<LineWriter>,
+        stop: &Stop,
+    ) -> Result<ServeReport, ServeError> {
+        let log = Rc::clone(said);
         let options = ServeOptions {
+            log: Box::new(move |line| log.line(line)),
+            memory_limit_bytes: self.memory_limit_bytes(said),
             read_only: self.read_only,
             spin: self.spin,
             calibrate: !self.no_calibration,
             control: self.control.as_ref().map(|address| address.0.clone()),
-            ..ServeOptions::default()
         };
         if let Some(listen) = &self.nbd {
             let server = nbd::Server::bind(listen)?;
-            self.announce(&format!("{title} at {}", server.uri()));
+            said.line(&format!("{title} at {}", server.uri()));
             return server.run(device, &options, stop);
         }
         if let Some(listen) = &self.nvme_tcp {
@@ -180,10 +276,10 @@ impl ServeArguments {
             config.allowed_hosts = self.allow_host.clone();
             config.credentials = self.host_secret.clone();
             let server = nvme_tcp::Server::bind(&listen.clone().unwrap_or_default(), config)?;
-            self.announce(&format!("{title} at {}", server.address()));
+            said.line(&format!("{title} at {}", server.address()));
             return server.run(device, &options, stop);
         }
-        self.announce(title);
+        said.line(title);
         if let Some(id) = self.ublk {
             return ublk::Server::open(id)?.run(device, &options, stop);
         }
@@ -202,13 +298,18 @@ impl ServeArguments {
         fuse_loop::Server::new(loop_options)?.run(device, &options, stop)
     }
 
-    /// Says what is served: to standard error, where the report is for a program.
-    fn announce(&self, line: &str) {
-        if self.json {
-            eprintln!("{line}");
-        } else {
-            println!("{line}");
+    /// The bound on memory for contents, if they are there.
+    fn memory_limit_bytes(&self, said: &LineWriter) -> Option<u64> {
+        if self.image.is_some() {
+            return None;
         }
+        let limit = match self.memory {
+            Some(ByteSize(bytes)) => bytes,
+            // What is set aside is to be used.
+            None => serve::default_limit_bytes()?.max(self.prefault.map_or(0, |size| size.0)),
+        };
+        said.line(&format!("contents are kept in memory, at most {} of it (--memory)", ByteSize(limit)));
+        Some(limit)
     }
 }
 
@@ -216,12 +317,22 @@ fn machine(error: impl std::error::Error) -> Failure {
     Failure::Machine(error.to_string())
 }
 
-fn unwritten(path: &Path, error: &std::io::Error) -> Failure {
-    Failure::Machine(format!("cannot write {}: {error}", path.display()))
+fn unwritten(path: &Path, error: &std::io::Error) -> String {
+    format!("cannot write {}: {error}", Printable::path(path))
 }
 
+/// A new file for what a server writes of itself. Not a FIFO or a socket: opening one waits for its reader, and so does
+/// writing to one that is full, and a server waits for nobody who only looks on.
 fn create(path: &Path) -> Result<BufWriter<File>, Failure> {
-    File::create(path).map(BufWriter::new).map_err(|error| unwritten(path, &error))
+    let kind = std::fs::metadata(path).map(|meta| meta.file_type());
+    if kind.is_ok_and(|kind| kind.is_fifo() || kind.is_socket()) {
+        return Err(Failure::Machine(format!(
+            "{} is a pipe or socket, and a server would wait for whoever reads it: name a file, and follow it with \
+             `tail -f`",
+            Printable::path(path)
+        )));
+    }
+    File::create(path).map(BufWriter::new).map_err(|error| Failure::Machine(unwritten(path, &error)))
 }
 
 /// Writes what was recorded, its times moved to a clock that other programs read.

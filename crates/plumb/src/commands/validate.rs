@@ -26,9 +26,10 @@ use crate::terminal::{Progress, number, print_table};
   plumb validate samsung-980pro-1tb my-drive.toml
   plumb validate wd-zn540 --data measurements/ --out zn540
   plumb validate my-drive.toml --data spdk.csv resets.csv --within 15 --json
+  plumb validate samsung-980pro-1tb --data fio.json --out mine
 
 A table is recognised by its columns: op, latency_us and an occupancy | op, block_size_kib,
-concurrent_zones, queue_depth | victim, interferer, victim_load, interferer_rate_pct |
+concurrent_zones, queue_depth | op, bs, iodepth, numjobs | victim, interferer, victim_load, interferer_rate_pct |
 op, condition, ops_per_s. The documentation says more: docs/validate.md."
 )]
 pub struct ValidateArguments {
@@ -36,8 +37,8 @@ pub struct ValidateArguments {
     what: Option<What>,
     /// Built-in names or .toml files [default: every built-in profile]
     devices: Vec<String>,
-    /// Tables of measurements (.csv) of a zoned device, or folders of them: simulate each row and compare
-    #[arg(long, num_args = 1.., value_name = "FOLDER|FILE.csv")]
+    /// Tables of measurements (.csv), fio's results (.json), or folders of them: simulate each row and compare
+    #[arg(long, num_args = 1.., value_name = "FOLDER|FILE.csv|FIO.json")]
     data: Vec<PathBuf>,
     /// How the measurements drove the device: spdk, io_uring_cmd, vm or none [default: by the kind of table]
     #[arg(long, requires = "data")]

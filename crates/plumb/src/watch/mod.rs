@@ -15,7 +15,7 @@ use units::Nanos;
 use crate::commands::Done;
 use crate::failure::Failure;
 use sample::View;
-pub use sample::prefixed;
+pub use sample::bytes;
 
 /// Zones fetched for one picture, in pages of what a reply holds.
 const MAX_PAGES: u32 = 16;
@@ -33,8 +33,10 @@ pub fn watch(mut client: Client, interval: Nanos) -> Done {
     let mut view = View::new(fetch_status(&mut client).map_err(|error| machine(&error))?);
     let mut terminal = ratatui::try_init().map_err(|error| machine(&error))?;
     let ended = show(&mut terminal, &mut client, &mut view, Duration::from_nanos(interval.0).max(SHORTEST_INTERVAL));
-    ratatui::restore();
+    // Not `restore`, which panics where standard error is gone.
+    let restored = ratatui::try_restore();
     ended.map_err(|error| machine(&error))?;
+    restored.map_err(|error| machine(&error))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -41,8 +41,9 @@ impl Rates {
 pub struct View {
     status: Status,
     pub rates: Rates,
-    /// IOPS of the looks so far, oldest first.
-    pub history: VecDeque<u64>,
+    /// When the looks so far were, by the device's clock in nanoseconds, and the
+    /// IOPS since the one before; oldest first.
+    pub history: VecDeque<(u64, u64)>,
     pub zones: Option<ZonePage>,
 }
 
@@ -63,17 +64,27 @@ impl View {
         if self.history.len() == HISTORY {
             self.history.pop_front();
         }
-        self.history.push_back((self.rates.read_iops + self.rates.write_iops).round() as u64);
+        let iops = (self.rates.read_iops + self.rates.write_iops).round() as u64;
+        self.history.push_back((status.elapsed_ns, iops));
         self.status = status;
     }
 }
 
 /// A rate with three digits and a prefix: `12.3 k`.
 pub fn prefixed(value: f64) -> String {
+    with_prefix(value, 1e3, ["k", "M", "G"])
+}
+
+/// Bytes with three digits and a binary prefix, as the report writes them: `12.3 KiB`.
+pub fn bytes(value: f64) -> String {
+    with_prefix(value, 1024.0, ["KiB", "MiB", "GiB"]) + if value < 1024.0 { "B" } else { "" }
+}
+
+fn with_prefix(value: f64, step: f64, prefixes: [&str; 3]) -> String {
     let (value, prefix) = match value {
-        v if v >= 1e9 => (v / 1e9, "G"),
-        v if v >= 1e6 => (v / 1e6, "M"),
-        v if v >= 1e3 => (v / 1e3, "k"),
+        v if v >= step.powi(3) => (v / step.powi(3), prefixes[2]),
+        v if v >= step * step => (v / (step * step), prefixes[1]),
+        v if v >= step => (v / step, prefixes[0]),
         v => (v, ""),
     };
     let digits = match value {
@@ -116,6 +127,9 @@ mod tests {
             [(0.0, "0.00 "), (12.34, "12.3 "), (999.0, "999 "), (12_345.0, "12.3 k"), (6.5e9, "6.50 G")]
         {
             assert_eq!(prefixed(value), text);
+        }
+        for (value, text) in [(0.0, "0.00 B"), (1023.0, "1023 B"), (4096.0, "4.00 KiB"), (3e9, "2.79 GiB")] {
+            assert_eq!(bytes(value), text);
         }
     }
 }

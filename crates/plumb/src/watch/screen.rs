@@ -7,7 +7,7 @@ use ratatui::symbols::bar::NINE_LEVELS;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Gauge, Paragraph, Sparkline};
 
-use super::sample::{View, prefixed};
+use super::sample::{View, bytes, prefixed};
 use super::zone_map::{cells, legend, zones_per_cell};
 use crate::commands::control::{share, time};
 
@@ -52,22 +52,45 @@ fn header(frame: &mut Frame, area: Rect, view: &View) {
 }
 
 fn rates(frame: &mut Frame, area: Rect, view: &View) {
-    let block = Block::bordered().title(" Requests a second ");
+    let block = Block::bordered();
     let inner = block.inner(area);
-    frame.render_widget(block, area);
     let [text, curve] = Layout::vertical([Constraint::Length(3), Constraint::Fill(1)]).areas(inner);
     let rates = view.rates;
     let lines = vec![
-        Line::from(format!("reads   {:>8}   {:>8}B/s", prefixed(rates.read_iops), prefixed(rates.read_bytes_per_s))),
-        Line::from(format!("writes  {:>8}   {:>8}B/s", prefixed(rates.write_iops), prefixed(rates.write_bytes_per_s))),
+        Line::from(format!("reads   {:>8}   {:>9}/s", prefixed(rates.read_iops), bytes(rates.read_bytes_per_s))),
+        Line::from(format!("writes  {:>8}   {:>9}/s", prefixed(rates.write_iops), bytes(rates.write_bytes_per_s))),
         Line::from(format!("errors  {:>8}   {} outstanding", prefixed(rates.errors_per_s), view.status().outstanding)),
     ];
     frame.render_widget(Paragraph::new(lines), text);
+    let [scale, curve] = Layout::horizontal([Constraint::Length(SCALE), Constraint::Fill(1)]).areas(curve);
     // The newest at the right, however wide the screen is.
-    let shown = view.history.iter().rev().take(usize::from(curve.width)).rev().copied();
-    let curve_widget = Sparkline::default().data(shown).bar_set(NINE_LEVELS).style(Style::new().fg(Color::Cyan));
+    let shown: Vec<(u64, u64)> = view.history.iter().rev().take(usize::from(curve.width)).rev().copied().collect();
+    let highest = shown.iter().map(|(_, iops)| *iops).max().unwrap_or(0).max(1);
+    let since = shown.first().map_or(0, |(at, _)| view.status().elapsed_ns.saturating_sub(*at));
+    let title = match shown.len() {
+        0 | 1 => " Requests a second ".to_owned(),
+        _ => format!(" Requests a second; the last {:.0} s ", since as f64 / 1e9),
+    };
+    frame.render_widget(block.title(title), area);
+    let curve_widget = Sparkline::default()
+        .data(shown.iter().map(|(_, iops)| *iops))
+        .max(highest)
+        .bar_set(NINE_LEVELS)
+        .style(Style::new().fg(Color::Cyan));
     frame.render_widget(curve_widget, curve);
+    // What the highest bar stands for, and the lowest.
+    let mut marks = vec![Line::default(); usize::from(scale.height)];
+    if let Some(last) = marks.last_mut() {
+        *last = Line::from(format!("{:>7} ", "0")).dim();
+    }
+    if let Some(first) = marks.first_mut().filter(|_| shown.iter().any(|(_, iops)| *iops > 0)) {
+        *first = Line::from(format!("{:>7} ", prefixed(highest as f64).trim_end())).dim();
+    }
+    frame.render_widget(Paragraph::new(marks), scale);
 }
+
+/// Columns beside the curve for its scale.
+const SCALE: u16 = 8;
 
 fn latency(frame: &mut Frame, area: Rect, view: &View) {
     let status = view.status();
@@ -98,9 +121,9 @@ fn cache(frame: &mut Frame, area: Rect, view: &View) {
         Gauge::default().ratio(percent / 100.0).label(format!("{percent:.0}%")).gauge_style(Style::new().fg(color));
     frame.render_widget(bar, gauge);
     let what = if cache.power_loss_protected { "a power cut keeps it" } else { "a power cut takes it" };
-    let (dirty, capacity) = (prefixed(cache.dirty_bytes as f64), prefixed(cache.capacity_bytes as f64));
+    let (dirty, capacity) = (bytes(cache.dirty_bytes as f64), bytes(cache.capacity_bytes as f64));
     frame.render_widget(
-        Paragraph::new(vec![Line::from(format!("{dirty}B of {capacity}B dirty")), Line::from(what).dim()]),
+        Paragraph::new(vec![Line::from(format!("{dirty} of {capacity} dirty")), Line::from(what).dim()]),
         text,
     );
 }
@@ -122,11 +145,7 @@ fn collection(frame: &mut Frame, area: Rect, view: &View) {
     let lines = vec![
         state,
         Line::from(format!("{} of {} blocks free ({free:.1}%)", gc.free_blocks, gc.total_blocks)),
-        Line::from(format!(
-            "{}B moved, {}B/s",
-            prefixed(gc.moved_bytes as f64),
-            prefixed(view.rates.moved_bytes_per_s)
-        )),
+        Line::from(format!("{} moved, {}/s", bytes(gc.moved_bytes as f64), bytes(view.rates.moved_bytes_per_s))),
     ];
     frame.render_widget(Paragraph::new(lines), inner);
 }
@@ -197,6 +216,8 @@ pub(super) mod tests {
                 zones: Vec::new(),
             },
             faults: 0,
+            memory_bytes: 0,
+            memory_limit_bytes: None,
             fault_hits: 0,
             counters: Default::default(),
         }

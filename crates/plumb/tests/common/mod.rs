@@ -1,6 +1,10 @@
 //! Running the real `plumb` in a folder of its own.
 #![allow(dead_code)] // each test file uses a part
 
+pub mod disk;
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -70,6 +74,48 @@ impl Ran {
             assert!(said.contains(&squeeze(part)), "`{part}` is not in:\n{}", self.stderr);
         }
         self
+    }
+}
+
+/// 2 MiB in 512 pieces: of ext4 and XFS a file of twice as many blocks from which every other was taken out, elsewhere one
+/// of which every other block was written again to another place.
+///
+/// Nothing that was freed has to be given out elsewhere: whether the allocator does that depends on when the journal commits.
+pub fn fragmented(path: &Path) {
+    let file = File::create(path).unwrap();
+    let write = |index: u64, seed: u64| file.write_all_at(&vec![(index * 7 + seed) as u8; 4096], index * 4096).unwrap();
+    // One more at the end, since a range that reaches the end is not taken out.
+    (0..1025).for_each(|index| write(index, 0));
+    file.sync_all().unwrap();
+    let takes_out = |index: u64| {
+        let offset = (index * 4096).to_string();
+        Command::new("fallocate").args(["-c", "-o", &offset, "-l", "4096"]).arg(path).output().unwrap().status.success()
+    };
+    if !(1..=512).all(takes_out) {
+        (0..512).step_by(2).for_each(|index| write(index, 1));
+    }
+    file.set_len(2 << 20).unwrap();
+    file.sync_all().unwrap();
+}
+
+/// Finished runs in the files of a results folder.
+pub fn kept_runs(folder: &Path) -> usize {
+    let files = std::fs::read_dir(folder.join("runs")).into_iter().flatten().flatten();
+    let bytes = files.filter_map(|file| std::fs::read(file.path()).ok());
+    bytes.map(|bytes| bytes.windows(8).filter(|window| window == b"\x93Plumb1\n").count()).sum()
+}
+
+/// Copies a folder with all that is in it.
+pub fn copy_folder(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let path = entry.unwrap().path();
+        let target = to.join(path.file_name().unwrap());
+        if path.is_dir() {
+            copy_folder(&path, &target);
+        } else {
+            std::fs::copy(&path, &target).unwrap();
+        }
     }
 }
 

@@ -169,6 +169,15 @@ impl Rig {
     pub fn mkfs(&self, system: FileSystem) {
         let mut command = Command::new(system.mkfs());
         command.args(system.mkfs_options()).arg(&self.device);
+        // That of Btrfs asks about each loop device of the machine, and fails when another test's goes away meanwhile.
+        for _ in 0..20 {
+            let ran = finish(&mut command, PATIENCE);
+            if !ran.stderr.contains("cannot check mount status") {
+                ran.ok();
+                return;
+            }
+            thread::sleep(Duration::from_millis(50));
+        }
         finish(&mut command, PATIENCE).ok();
     }
 
@@ -391,7 +400,8 @@ impl FileSystem {
         match self {
             Self::Ext4 => command.args(["-f", "-n"]),
             Self::Xfs => command.arg("-n"),
-            Self::Btrfs => command.args(["check", "--readonly"]),
+            // Without a look at what is mounted: others' loop devices may be gone before it has asked about them.
+            Self::Btrfs => command.args(["check", "--readonly", "--force"]),
         };
         let ran = finish(command.arg(device), PATIENCE);
         if ran.status.success() {

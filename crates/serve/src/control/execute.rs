@@ -126,6 +126,8 @@ fn status<F: FrontEnd>(front_end: &F, engine: &mut Engine<F::Context>, faults: &
         latency: engine.latencies().summary(),
         recent,
         live: backend.live_state(),
+        memory_bytes: backend.memory_bytes(),
+        memory_limit_bytes: backend.memory_limit_bytes(),
         faults: injected.len() as u64,
         fault_hits: injected.iter().map(|fault| fault.hits).sum(),
         counters: backend.counters().into_iter().collect(),

@@ -158,6 +158,10 @@ pub struct Status {
     pub recent: RecentLatency,
     /// Cache, garbage collection, zones.
     pub live: LiveState,
+    /// Memory that contents take.
+    pub memory_bytes: u64,
+    /// The most that they may take; `None` without a bound.
+    pub memory_limit_bytes: Option<u64>,
     /// Faults in force.
     pub faults: u64,
     /// Commands that they have hit.

@@ -3,14 +3,17 @@
 use std::io::{self, Read};
 use std::path::Path;
 
+use units::Nanos;
+
 use super::line::{Lines, TooLong};
 use super::message::{Reply, Request};
 use crate::error::ServeError;
 use crate::output::Output;
+use crate::patience::{Cheapness, Kind, cheapest};
 use crate::poller::{Interest, Poller, Ready};
-use crate::socket::{Listener, Socket};
+use crate::socket::{Listener, Socket, is_out_of_descriptors};
 
-/// Clients at a time; more are turned away.
+/// Clients at a time. Another one gets the place of one that has been silent.
 const MAX_CLIENTS: usize = 16;
 /// Longest request.
 const MAX_LINE_BYTES: usize = 64 << 10;
@@ -25,13 +28,13 @@ pub(crate) struct ControlServer {
     clients: Vec<Option<ControlClient>>,
     first_token: u64,
     buffer: Box<[u8]>,
-    /// Passes of the loop until clients are accepted again, after one could not be.
-    accept_pause: u32,
+    /// Until when no client is accepted, because one could not be.
+    accept_paused_until: Option<Nanos>,
 }
 
-/// The pass in which a client could not be accepted, and the next: descriptors or
-/// memory have run out, and something else has to happen first.
-const ACCEPT_PAUSE: u32 = 2;
+/// How long no client is accepted after one could not be: descriptors or memory have
+/// run out.
+const ACCEPT_PAUSE: Nanos = Nanos::from_secs(1);
 
 struct ControlClient {
     socket: Socket,
@@ -40,6 +43,8 @@ struct ControlClient {
     interest: Interest,
     /// Nothing more is read; it goes when it has its replies.
     closing: bool,
+    /// When bytes last went either way.
+    moved_at: Nanos,
 }
 
 impl ControlClient {
@@ -59,7 +64,7 @@ impl ControlServer {
         let listener = Listener::unix(path)?;
         let mut clients = Vec::new();
         clients.resize_with(MAX_CLIENTS, || None);
-        Ok(Self { listener, clients, first_token, buffer: vec![0; READ_BYTES].into(), accept_pause: 0 })
+        Ok(Self { listener, clients, first_token, buffer: vec![0; READ_BYTES].into(), accept_paused_until: None })
     }
 
     /// Starts watching for clients.
@@ -68,10 +73,10 @@ impl ControlServer {
     }
 
     /// A descriptor became ready.
-    pub(crate) fn ready(&mut self, event: &Ready, poller: &Poller) {
+    pub(crate) fn ready(&mut self, event: &Ready, poller: &Poller, now: Nanos) {
         let at = event.token - self.first_token;
         if at == 0 {
-            return self.accept(poller);
+            return self.accept(poller, now);
         }
         let slot = at as usize - 1;
         let Some(client) = self.clients.get_mut(slot).and_then(Option::as_mut) else { return };
@@ -79,7 +84,10 @@ impl ControlServer {
             match (&client.socket).read(&mut self.buffer) {
                 // A client that closes its half still gets its replies.
                 Ok(0) => client.closing = true,
-                Ok(count) => client.lines.push(self.buffer.get(..count).unwrap_or_default()),
+                Ok(count) => {
+                    client.moved_at = now;
+                    client.lines.push(self.buffer.get(..count).unwrap_or_default());
+                }
                 Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
                 Err(_) => self.close(slot),
             }
@@ -88,18 +96,25 @@ impl ControlServer {
         }
     }
 
-    fn accept(&mut self, poller: &Poller) {
+    fn accept(&mut self, poller: &Poller, now: Nanos) {
         // Bounded: the rest is reported by the next wait.
         for _ in 0..MAX_CLIENTS {
             let socket = match self.listener.accept() {
                 Ok(Some((socket, _))) => socket,
                 Ok(None) => return,
+                // A client that left before it was accepted is no reason to pause.
+                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
+                Err(error) if is_out_of_descriptors(&error) && self.make_room(now).is_some() => continue,
                 Err(_) => {
-                    self.accept_pause = ACCEPT_PAUSE;
+                    self.accept_paused_until = Some(now + ACCEPT_PAUSE);
                     return self.watch(poller, false);
                 }
             };
-            let Some(slot) = self.clients.iter().position(Option::is_none) else { return };
+            let free = self.clients.iter().position(Option::is_none);
+            let Some(slot) = free.or_else(|| self.make_room(now)) else {
+                turn_away(&socket);
+                continue;
+            };
             if poller.add(&socket, self.first_token + 1 + slot as u64, Interest::READABLE).is_ok() {
                 self.clients[slot] = Some(ControlClient {
                     socket,
@@ -107,9 +122,27 @@ impl ControlServer {
                     output: Output::default(),
                     interest: Interest::READABLE,
                     closing: false,
+                    moved_at: now,
                 });
             }
         }
+    }
+
+    /// Takes the place of the client that has been silent for the longest, if that is a
+    /// moment; gives the place.
+    fn make_room(&mut self, now: Nanos) -> Option<usize> {
+        let present = self.clients.iter().enumerate();
+        let candidates = present.filter_map(|(slot, client)| {
+            Some((slot, (), Cheapness::of(Kind::Unasking, client.as_ref()?.moved_at, now)?))
+        });
+        let (slot, _) = cheapest(candidates)?;
+        self.close(slot);
+        Some(slot)
+    }
+
+    /// When clients are accepted again, if they are not now.
+    pub(crate) fn deadline(&self) -> Option<Nanos> {
+        self.accept_paused_until
     }
 
     fn watch(&self, poller: &Poller, readable: bool) {
@@ -160,17 +193,19 @@ impl ControlServer {
     }
 
     /// Sends what clients take; says whether everything has gone out.
-    pub(crate) fn send(&mut self, poller: &Poller) -> bool {
-        if self.accept_pause > 0 {
-            self.accept_pause -= 1;
-            if self.accept_pause == 0 {
-                self.watch(poller, true);
-            }
+    pub(crate) fn send(&mut self, poller: &Poller, now: Nanos) -> bool {
+        if self.accept_paused_until.is_some_and(|until| until <= now) {
+            self.accept_paused_until = None;
+            self.watch(poller, true);
         }
         let mut all = true;
         for slot in 0..self.clients.len() {
             let Some(client) = &mut self.clients[slot] else { continue };
+            let unsent = client.output.len();
             let sent = client.output.send(&client.socket);
+            if client.output.len() < unsent {
+                client.moved_at = now;
+            }
             let gone = client.closing && client.output.len() == 0;
             if sent.is_err() || gone {
                 self.close(slot);
@@ -187,6 +222,13 @@ impl ControlServer {
         }
         all
     }
+}
+
+/// Tells a client for whom there is no place, as far as its socket takes it at once.
+fn turn_away(socket: &Socket) {
+    let mut output = Output::default();
+    push(&mut output, &Reply::failed(format_args!("{MAX_CLIENTS} clients are at work already; try again")));
+    let _ = output.send(socket);
 }
 
 fn push(output: &mut Output, reply: &Reply) {

@@ -398,6 +398,10 @@ impl FrontEnd for LoopFrontEnd<'_> {
         !self.transport.is_connected() || (self.place == Place::Gone && self.stopping)
     }
 
+    fn keeps_memory(&self) -> bool {
+        true
+    }
+
     fn drain(&mut self, _poller: &Poller) -> bool {
         // A connection that was cut off leaves a device whose every request fails.
         if let Place::Attached(number) = self.place

@@ -172,9 +172,9 @@ fn check(identity: &Identity, log: &dyn Fn(&str)) -> Result<(), LoopError> {
 fn protect(identity: &Identity, own: &LoopOptions, log: &dyn Fn(&str)) -> Result<(), LoopError> {
     let capacity_bytes = identity.namespace_blocks.first().copied().unwrap_or(0) * u64::from(identity.lba_bytes);
     let bounded = !own.contents_in_memory || !identity.keeps_contents || own.prefault_bytes >= capacity_bytes;
-    match memory::limit() {
+    match crate::memory::limit() {
         Some(limit) if !bounded => {
-            let memory::Limit { group, outside, limit_bytes } = limit;
+            let crate::memory::Limit { group, outside, limit_bytes } = limit;
             return Err(LoopError::MemoryLimited { group, outside, limit_bytes, needed_bytes: capacity_bytes });
         }
         Some(limit) => log(&format!(
@@ -189,10 +189,10 @@ fn protect(identity: &Identity, own: &LoopOptions, log: &dyn Fn(&str)) -> Result
         log(&warning);
     }
     memory::reserve(own.prefault_bytes)?;
-    if !bounded && memory::available_bytes().is_some_and(|available| capacity_bytes > available) {
+    if !bounded && crate::memory::available_bytes().is_some_and(|available| capacity_bytes > available) {
         log(&format!(
             "warning: contents are kept in memory, and the device ({capacity_bytes} bytes) is larger than what is free; \
-             writing more than fits ends the server: use --image or a smaller device"
+             use --image, a smaller device, or --memory to say how much of it may be taken"
         ));
     }
     Ok(())

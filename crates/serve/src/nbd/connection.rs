@@ -13,8 +13,9 @@ use super::proto::{NbdError, RequestHeader, cmd};
 use super::transmission::{self, Message, Ticket};
 use crate::backend::Request;
 use crate::output::Output;
+use crate::patience::{Cheapness, Kind, Pace};
 use crate::poller::Interest;
-use crate::socket::Socket;
+use crate::socket::{Peer, Socket, Source};
 
 /// Bytes read from a socket at once. Larger write payloads are read straight to
 /// where they belong.
@@ -62,6 +63,7 @@ enum Incoming {
 pub(crate) struct Connection {
     pub(crate) socket: Socket,
     pub(crate) peer: String,
+    source: Source,
     /// Tells replies to an earlier client of the same slot apart.
     pub(crate) serial: u64,
     /// When a client that has not finished the handshake is dropped.
@@ -80,19 +82,25 @@ pub(crate) struct Connection {
     runnable: bool,
     /// Data of the next request, when that waits for room.
     waits_for_bytes: usize,
+    pace: Pace,
+    /// Whether it has ever asked for anything.
+    has_asked: bool,
+    /// Whether a request has come in whole since progress was last looked at.
+    has_finished: bool,
 }
 
 impl Connection {
-    pub(crate) fn new(socket: Socket, peer: String, serial: u64, handshake_deadline: Nanos) -> Self {
+    pub(crate) fn new(socket: Socket, peer: Peer, serial: u64, now: Nanos, limits: &Limits) -> Self {
         let mut greeting = Vec::new();
         let handshake = Handshake::start(&mut greeting);
         let mut output = Output::default();
         output.push(&greeting);
         Self {
             socket,
-            peer,
+            peer: peer.name,
+            source: peer.source,
             serial,
-            handshake_deadline: Some(handshake_deadline),
+            handshake_deadline: Some(now + limits.handshake),
             interest: Interest::READABLE,
             phase: Phase::Handshake(handshake),
             input: vec![0; INPUT_BYTES].into(),
@@ -103,6 +111,9 @@ impl Connection {
             held_bytes: 0,
             runnable: false,
             waits_for_bytes: 0,
+            pace: Pace::new(now),
+            has_asked: false,
+            has_finished: false,
         }
     }
 
@@ -113,7 +124,7 @@ impl Connection {
     }
 
     /// Reads once from the socket.
-    pub(crate) fn receive(&mut self) -> Result<(), End> {
+    pub(crate) fn receive(&mut self, now: Nanos) -> Result<(), End> {
         let (buffer, at) = match &mut self.phase {
             Phase::Transmission { incoming: Incoming::Payload { data, length, .. }, .. } if self.start == self.end => {
                 let at = data.len();
@@ -143,7 +154,8 @@ impl Connection {
         }
         match result {
             Ok(0) => Err(self.end_of_file()),
-            Ok(_) => {
+            Ok(count) => {
+                self.pace.moved(now, count);
                 self.runnable = true;
                 Ok(())
             }
@@ -257,6 +269,7 @@ impl Connection {
 
     fn accept(&mut self, ticket: Ticket, nsid: NamespaceId, request: Request) -> (Ticket, NamespaceId, Request) {
         self.outstanding += 1;
+        (self.has_asked, self.has_finished) = (true, true);
         self.held_bytes += data_bytes(&request);
         (ticket, nsid, request)
     }
@@ -272,8 +285,16 @@ impl Connection {
 
     /// Sends what it can; an orderly end when the client is done and has
     /// everything.
-    pub(crate) fn send(&mut self) -> Result<(), End> {
+    pub(crate) fn send(&mut self, now: Nanos) -> Result<(), End> {
+        let unsent = self.output.len();
         self.output.send(&self.socket).map_err(|error| End::Dropped(format!("write failed: {error}")))?;
+        self.pace.moved(now, unsent - self.output.len());
+        // Still runnable means that the client waits for the server.
+        let owes = self.output.len() > 0 || (!self.runnable && self.is_mid_message());
+        if std::mem::take(&mut self.has_finished) {
+            self.pace.advanced(now);
+        }
+        self.pace.owes(now, owes);
         if matches!(self.phase, Phase::Closing) && self.is_idle() {
             return Err(End::Orderly);
         }
@@ -293,13 +314,47 @@ impl Connection {
         Interest { readable: !closing && !self.runnable, writable: self.output.len() > 0 }
     }
 
-    fn end_of_file(&self) -> End {
-        let mid_message = match &self.phase {
+    fn is_mid_message(&self) -> bool {
+        match &self.phase {
             Phase::Closing => false,
             Phase::Handshake(_) => self.start != self.end,
             Phase::Transmission { incoming, .. } => !matches!(incoming, Incoming::Header) || self.start != self.end,
-        };
-        if mid_message { End::Dropped("hung up in the middle of a message".to_owned()) } else { End::Orderly }
+        }
+    }
+
+    /// When it has to have done what is expected of it, and what that is.
+    pub(crate) fn deadline(&self, limits: &Limits) -> Option<(Nanos, &'static str)> {
+        if let Some(deadline) = self.handshake_deadline {
+            return Some((deadline, "no complete handshake in time"));
+        }
+        let what = if self.output.len() > 0 { "does not read its replies" } else { "does not finish what it began" };
+        self.pace.deadline(limits.stall).map(|deadline| (deadline, what))
+    }
+
+    /// Where it comes from.
+    pub(crate) fn source(&self) -> Source {
+        self.source
+    }
+
+    /// How cheap its place is, if it may be given to another client.
+    pub(crate) fn cheapness(&self, now: Nanos) -> Option<Cheapness> {
+        let moved_at = self.pace.moved_at();
+        if matches!(self.phase, Phase::Handshake(_)) {
+            return Cheapness::of(Kind::Unknown, moved_at, now);
+        }
+        if let Some(since) = self.pace.owes_since() {
+            let stands = Cheapness::of(Kind::Stands, moved_at.max(since), now);
+            return stands.or_else(|| Cheapness::of(Kind::Trickles, since, now));
+        }
+        match self.outstanding {
+            0 if self.has_asked => Cheapness::of(Kind::Idle, moved_at, now),
+            0 => Cheapness::of(Kind::Unasking, moved_at, now),
+            _ => None,
+        }
+    }
+
+    fn end_of_file(&self) -> End {
+        if self.is_mid_message() { End::Dropped("hung up in the middle of a message".to_owned()) } else { End::Orderly }
     }
 }
 

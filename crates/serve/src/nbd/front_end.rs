@@ -8,11 +8,13 @@ use super::connection::{Connection, End, data_bytes};
 use super::export::Exports;
 use super::limits::Limits;
 use super::transmission::{Ticket, error_of};
+use crate::complaints::Complaints;
 use crate::engine::Engine;
 use crate::error::ServeError;
 use crate::front_end::{Clients, FIRST_TOKEN, FrontEnd, Outcome};
+use crate::patience::cheapest;
 use crate::poller::{Interest, Poller, Ready};
-use crate::socket::{Listener, Socket};
+use crate::socket::{Listener, Peer, Socket, is_out_of_descriptors};
 
 const LISTENER: u64 = FIRST_TOKEN;
 const FIRST_CONNECTION: u64 = FIRST_TOKEN + 1;
@@ -37,12 +39,14 @@ pub(crate) struct Context {
 pub(crate) struct NbdFrontEnd<'a> {
     exports: Exports,
     limits: Limits,
-    log: &'a dyn Fn(&str),
+    complaints: Complaints<'a>,
     listener: Option<Listener>,
     connections: Vec<Option<Connection>>,
     /// Clients to take without a listener.
     adopted: Vec<Socket>,
     next_serial: u64,
+    /// When the loop last woke up.
+    now: Nanos,
     /// When a client was seen to wait to be accepted.
     accept: Option<Nanos>,
     /// Until when no client is accepted, because one could not be.
@@ -58,11 +62,12 @@ impl<'a> NbdFrontEnd<'a> {
         Self {
             exports,
             limits,
-            log,
+            complaints: Complaints::new(log),
             listener,
             connections,
             adopted: Vec::new(),
             next_serial: 0,
+            now: Nanos::ZERO,
             accept: None,
             accept_paused_until: None,
             accepted: 0,
@@ -76,20 +81,34 @@ impl<'a> NbdFrontEnd<'a> {
     }
 
     /// Takes a connected client.
-    fn connect(&mut self, socket: Socket, peer: &str, poller: &Poller, now: Nanos) -> io::Result<()> {
-        let Some(slot) = self.connections.iter().position(Option::is_none) else {
+    fn connect(&mut self, socket: Socket, peer: Peer, poller: &Poller, now: Nanos) -> io::Result<()> {
+        let free = self.connections.iter().position(Option::is_none);
+        let Some(slot) = free.or_else(|| self.make_room()) else {
             self.dropped += 1;
             let limit = self.connections.len();
-            (self.log)(&format!("{peer}: turned away, {limit} clients are connected already"));
+            self.complaints.line(now, || format!("{}: turned away, {limit} clients are at work already", peer.name));
             return Ok(());
         };
         poller.add(&socket, FIRST_CONNECTION + slot as u64, Interest::READABLE)?;
         self.accepted += 1;
         self.next_serial += 1;
-        let peer = format!("{peer} client {}", self.next_serial);
-        self.connections[slot] = Some(Connection::new(socket, peer, self.next_serial, now + self.limits.handshake));
+        let name = format!("{} client {}", peer.name, self.next_serial);
+        let peer = Peer { name, ..peer };
+        self.connections[slot] = Some(Connection::new(socket, peer, self.next_serial, now, &self.limits));
         self.send_one(slot, poller);
         Ok(())
+    }
+
+    /// Takes the place of the client that does the least with it; gives the place.
+    fn make_room(&mut self) -> Option<usize> {
+        let now = self.now;
+        let present = self.connections.iter().enumerate();
+        let candidates = present.filter_map(|(slot, client)| {
+            client.as_ref().and_then(|client| Some((slot, client.source(), client.cheapness(now)?)))
+        });
+        let (slot, cheapness) = cheapest(candidates)?;
+        self.close(slot, End::Dropped(cheapness.reason().to_owned()));
+        Some(slot)
     }
 
     fn accept_clients(&mut self, poller: &Poller, now: Nanos) {
@@ -98,14 +117,18 @@ impl<'a> NbdFrontEnd<'a> {
             let Some(listener) = &self.listener else { return };
             match listener.accept() {
                 Ok(Some((socket, peer))) => {
-                    if let Err(error) = self.connect(socket, &peer, poller, now) {
-                        (self.log)(&format!("a client was not accepted: {error}"));
+                    if let Err(error) = self.connect(socket, peer, poller, now) {
+                        self.complaints.line(now, || format!("a client was not accepted: {error}"));
                     }
                 }
                 Ok(None) => return,
+                // A client that left before it was accepted is no reason to pause.
+                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+                // Out of descriptors, most likely, of which clients have the most.
+                Err(error) if is_out_of_descriptors(&error) && self.make_room().is_some() => {}
                 // The clients that are there are served on.
                 Err(error) => {
-                    (self.log)(&format!("no client is accepted for {ACCEPT_PAUSE}: {error}"));
+                    self.complaints.line(now, || format!("no client is accepted for {ACCEPT_PAUSE}: {error}"));
                     self.accept_paused_until = Some(now + ACCEPT_PAUSE);
                     self.watch_listener(false, poller);
                     return;
@@ -114,17 +137,17 @@ impl<'a> NbdFrontEnd<'a> {
         }
     }
 
-    fn watch_listener(&self, readable: bool, poller: &Poller) {
+    fn watch_listener(&mut self, readable: bool, poller: &Poller) {
         let Some(listener) = &self.listener else { return };
         if let Err(error) = poller.modify(listener, LISTENER, Interest { readable, writable: false }) {
-            (self.log)(&format!("the listening socket cannot be watched: {error}"));
+            self.complaints.line(self.now, || format!("the listening socket cannot be watched: {error}"));
         }
     }
 
     /// Sends a client what is ready and waits for what it can do next.
     fn send_one(&mut self, slot: usize, poller: &Poller) {
         let Some(connection) = &mut self.connections[slot] else { return };
-        if let Err(end) = connection.send() {
+        if let Err(end) = connection.send(self.now) {
             return self.close(slot, end);
         }
         let wanted = connection.wanted();
@@ -142,7 +165,7 @@ impl<'a> NbdFrontEnd<'a> {
         let Some(connection) = self.connections[slot].take() else { return };
         if let End::Dropped(reason) = end {
             self.dropped += 1;
-            (self.log)(&format!("{}: dropped: {reason}", connection.peer));
+            self.complaints.line(self.now, || format!("{}: dropped: {reason}", connection.peer));
         }
     }
 }
@@ -155,12 +178,13 @@ impl FrontEnd for NbdFrontEnd<'_> {
             poller.add(listener, LISTENER, Interest::READABLE)?;
         }
         for socket in std::mem::take(&mut self.adopted) {
-            self.connect(socket, "calibration", poller, Nanos::ZERO)?;
+            self.connect(socket, Peer::local("calibration"), poller, Nanos::ZERO)?;
         }
         Ok(())
     }
 
     fn ready(&mut self, event: &Ready, _poller: &Poller, now: Nanos) -> Result<(), ServeError> {
+        self.now = now;
         if event.token == LISTENER {
             self.accept = Some(now);
             return Ok(());
@@ -168,7 +192,7 @@ impl FrontEnd for NbdFrontEnd<'_> {
         let slot = (event.token - FIRST_CONNECTION) as usize;
         let Some(connection) = self.connections.get_mut(slot).and_then(Option::as_mut) else { return Ok(()) };
         if event.readable && connection.interest.readable {
-            if let Err(end) = connection.receive() {
+            if let Err(end) = connection.receive(now) {
                 self.close(slot, end);
             }
         } else if event.hung_up {
@@ -179,6 +203,7 @@ impl FrontEnd for NbdFrontEnd<'_> {
 
     fn take(&mut self, engine: &mut Engine<Context>) -> Result<bool, ServeError> {
         let now = engine.now();
+        self.now = now;
         for slot in 0..self.connections.len() {
             for _ in 0..REQUESTS_PER_TURN {
                 let Some(connection) = &mut self.connections[slot] else { break };
@@ -223,16 +248,17 @@ impl FrontEnd for NbdFrontEnd<'_> {
     }
 
     fn deadline(&self) -> Option<Nanos> {
-        let handshakes = self.connections.iter().flatten().filter_map(|client| client.handshake_deadline);
-        handshakes.chain(self.accept_paused_until).min()
+        let clients = self.connections.iter().flatten();
+        let deadlines = clients.filter_map(|client| client.deadline(&self.limits)).map(|(deadline, _)| deadline);
+        deadlines.chain(self.accept_paused_until).min()
     }
 
     fn expire(&mut self, now: Nanos, poller: &Poller) {
+        self.now = now;
         for slot in 0..self.connections.len() {
-            let deadline = self.connections[slot].as_ref().and_then(|connection| connection.handshake_deadline);
-            if deadline.is_some_and(|deadline| deadline <= now) {
-                let limit = self.limits.handshake;
-                self.close(slot, End::Dropped(format!("no complete handshake within {limit}")));
+            let deadline = self.connections[slot].as_ref().and_then(|client| client.deadline(&self.limits));
+            if let Some((_, what)) = deadline.filter(|(deadline, _)| *deadline <= now) {
+                self.close(slot, End::Dropped(what.to_owned()));
             }
         }
         if self.accept_paused_until.is_some_and(|until| until <= now) {
@@ -253,12 +279,13 @@ impl FrontEnd for NbdFrontEnd<'_> {
     fn power_restored(&mut self, _now: Nanos) {}
 
     fn drain(&mut self, poller: &Poller) -> bool {
+        self.complaints.flush();
         for slot in 0..self.connections.len() {
             let Some(connection) = &mut self.connections[slot] else { continue };
             connection.interest = Interest { readable: false, writable: true };
             let token = FIRST_CONNECTION + slot as u64;
             let watched = poller.modify(&connection.socket, token, connection.interest);
-            if watched.is_err() || connection.send().is_err() || connection.is_idle() {
+            if watched.is_err() || connection.send(self.now).is_err() || connection.is_idle() {
                 self.close(slot, End::Orderly);
             }
         }

@@ -1,6 +1,7 @@
 //! The handshake phase: option haggling (doc/proto.md, "Fixed newstyle
 //! negotiation"). Sans-IO: bytes in, bytes out.
 
+use units::Printable;
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::export::{Export, Exports};
@@ -120,7 +121,7 @@ impl Handshake {
             opt::EXPORT_NAME => {
                 let Some(export) = exports.find(data) else {
                     // This option has no error reply; the server can only leave.
-                    return Err(ProtocolError::UnknownExport(String::from_utf8_lossy(data).into_owned()));
+                    return Err(ProtocolError::UnknownExport(Printable::bytes(data).to_string()));
                 };
                 output.extend_from_slice(&export.size_bytes.to_be_bytes());
                 output.extend_from_slice(&self.flags(export).bits().to_be_bytes());

@@ -7,8 +7,9 @@ use units::Nanos;
 
 use super::connection::Connection;
 use super::limits::Limits;
+use crate::patience::Pace;
 use crate::poller::{Interest, Poller};
-use crate::socket::Socket;
+use crate::socket::{Peer, Socket, Source};
 use crate::subsystem::ConnectionId;
 
 /// How long a connection that is over is kept for the host to read the last
@@ -30,6 +31,7 @@ pub(super) enum End {
 pub(super) struct Client {
     pub(super) socket: Socket,
     pub(super) peer: String,
+    pub(super) source: Source,
     pub(super) id: ConnectionId,
     pub(super) connection: Connection,
     interest: Interest,
@@ -37,8 +39,7 @@ pub(super) struct Client {
     /// Accepted beyond the limit, only to be told so.
     pub(super) surplus: bool,
     accepted_at: Nanos,
-    /// When bytes last went either way.
-    moved_at: Nanos,
+    pace: Pace,
     /// Set when nothing more is taken: when it is closed at the latest.
     closing: Option<Nanos>,
     /// Whether this end has said that it sends no more.
@@ -46,17 +47,18 @@ pub(super) struct Client {
 }
 
 impl Client {
-    pub(super) fn new(socket: Socket, peer: String, id: ConnectionId, token: u64, surplus: bool, now: Nanos) -> Self {
+    pub(super) fn new(socket: Socket, peer: Peer, id: ConnectionId, token: u64, surplus: bool, now: Nanos) -> Self {
         Self {
             socket,
-            peer,
+            peer: peer.name,
+            source: peer.source,
             id,
             connection: Connection::new(),
             interest: Interest::READABLE,
             token,
             surplus,
             accepted_at: now,
-            moved_at: now,
+            pace: Pace::new(now),
             closing: None,
             shut: false,
         }
@@ -74,7 +76,7 @@ impl Client {
             }
             Ok(0) => Err(End::Orderly),
             Ok(count) => {
-                self.moved_at = now;
+                self.pace.moved(now, count);
                 self.connection.received(count);
                 Ok(())
             }
@@ -95,6 +97,11 @@ impl Client {
         self.closing.get_or_insert(now + LINGER);
     }
 
+    /// When bytes last went either way.
+    pub(super) fn moved_at(&self) -> Nanos {
+        self.pace.moved_at()
+    }
+
     /// Whether it takes nothing more.
     pub(super) fn is_closing(&self) -> bool {
         self.closing.is_some()
@@ -108,10 +115,9 @@ impl Client {
                 Some(_) => End::Orderly,
                 None => End::Dropped(format!("write failed: {error}")),
             })?;
-            if self.connection.unsent_bytes() < unsent {
-                self.moved_at = now;
-            }
+            self.pace.moved(now, unsent - self.connection.unsent_bytes());
         }
+        self.pace.owes(now, self.connection.unsent_bytes() > 0 || self.connection.is_owed());
         if self.closing.is_some() && self.connection.unsent_bytes() == 0 && !self.shut {
             self.shut = true;
             // A host that has gone already has nothing to be told.
@@ -152,11 +158,11 @@ impl Client {
         if !self.connection.is_ready() {
             return Some((self.accepted_at + limits.handshake, "sent no ICReq in time"));
         }
-        let stalled_at = self.moved_at + limits.stall;
-        if self.connection.unsent_bytes() > 0 {
-            return Some((stalled_at, "does not read its answers"));
-        }
-        self.connection.is_owed().then_some((stalled_at, "does not send what it began or was asked for"))
+        let what = match self.connection.unsent_bytes() {
+            0 => "does not send what it began or was asked for",
+            _ => "does not read its answers",
+        };
+        self.pace.deadline(limits.stall).map(|deadline| (deadline, what))
     }
 }
 

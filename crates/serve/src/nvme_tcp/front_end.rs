@@ -1,5 +1,7 @@
 //! The hosts of one device, their turns, and the controllers behind them.
 
+mod accept;
+
 use std::collections::VecDeque;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -8,29 +10,22 @@ use nvme::{Lba, NamespaceId, QueueId, Status, SubmissionEntry};
 use units::Nanos;
 
 use super::client::{Client, End};
-use super::complaints::Complaints;
 use super::connection::{Controller, Fatal, Step};
 use super::limits::Limits;
+use crate::complaints::Complaints;
 use crate::engine::Engine;
 use crate::error::ServeError;
 use crate::front_end::{Clients, FIRST_TOKEN, FrontEnd, Outcome};
 use crate::poller::{Interest, Poller, Ready};
-use crate::socket::{Listener, Socket};
+use crate::socket::{Listener, Peer, Socket};
 use crate::subsystem::{Answer, CloseReason, ConnectionId, DeviceRequest, Event, Reaction, Subsystem, Token, Transfer};
 
 const LISTENER: u64 = FIRST_TOKEN;
 const FIRST_CLIENT: u64 = FIRST_TOKEN + 1;
 
-/// How long no client is accepted after one could not be: descriptors or memory
-/// have run out, and trying again at once would only fill the log.
-const ACCEPT_PAUSE: Nanos = Nanos::from_secs(1);
-
 /// Connections beyond the limit that are told so at the same time; still more are
 /// closed at once.
 const SURPLUS: usize = 16;
-
-/// Connections accepted in one turn; the next wait reports the others.
-const ACCEPTS_PER_TURN: usize = 64;
 
 /// Commands taken from one connection before the others and the device get their
 /// turn.
@@ -127,68 +122,6 @@ impl<'a> NvmeTcpFrontEnd<'a> {
         self.adopted.push(socket);
     }
 
-    /// Takes a connection that has been accepted.
-    fn connect(&mut self, socket: Socket, peer: String, poller: &Poller) -> io::Result<()> {
-        if !self.powered {
-            self.dropped += 1;
-            self.complaints.line(self.now, || format!("{peer}: turned away, the device has no power"));
-            return Ok(());
-        }
-        let regular = self.clients.len() - SURPLUS;
-        let limit = self.clients.iter().take(regular).flatten().count();
-        let Some(slot) = self.clients.iter().position(Option::is_none) else {
-            self.dropped += 1;
-            self.complaints.line(self.now, || format!("{peer}: turned away at once, {limit} are connected already"));
-            return Ok(());
-        };
-        let surplus = slot >= regular;
-        let token = FIRST_CLIENT + slot as u64;
-        poller.add(&socket, token, Interest::READABLE)?;
-        self.next_serial += 1;
-        let id = ConnectionId(self.next_serial << SLOT_BITS | slot as u64);
-        if surplus {
-            self.dropped += 1;
-            self.complaints.line(self.now, || format!("{peer}: turned away, {limit} are connected already"));
-        } else {
-            self.accepted += 1;
-            self.subsystem.connection_opened(self.now, id, self.local);
-        }
-        let peer = format!("{peer} connection {}", self.next_serial);
-        self.clients[slot] = Some(Box::new(Client::new(socket, peer, id, token, surplus, self.now)));
-        self.top = self.top.max(slot + 1);
-        Ok(())
-    }
-
-    fn accept_clients(&mut self, poller: &Poller) {
-        for _ in 0..ACCEPTS_PER_TURN {
-            let Some(listener) = &self.listener else { return };
-            match listener.accept() {
-                Ok(Some((socket, peer))) => {
-                    if let Err(error) = self.connect(socket, peer, poller) {
-                        self.complaints.line(self.now, || format!("a client was not accepted: {error}"));
-                    }
-                }
-                Ok(None) => return,
-                // A client that left before it was accepted is no reason to pause.
-                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
-                // The clients that are there are served on.
-                Err(error) => {
-                    self.complaints.line(self.now, || format!("no client is accepted for {ACCEPT_PAUSE}: {error}"));
-                    self.accept_paused_until = Some(self.now + ACCEPT_PAUSE);
-                    self.watch_listener(false, poller);
-                    return;
-                }
-            }
-        }
-    }
-
-    fn watch_listener(&mut self, readable: bool, poller: &Poller) {
-        let Some(listener) = &self.listener else { return };
-        if let Err(error) = poller.modify(listener, LISTENER, Interest { readable, writable: false }) {
-            self.complaints.line(self.now, || format!("the listening socket cannot be watched: {error}"));
-        }
-    }
-
     fn present(&self) -> impl Iterator<Item = &Client> {
         self.clients.iter().take(self.top).flatten().map(Box::as_ref)
     }
@@ -265,6 +198,10 @@ impl<'a> NvmeTcpFrontEnd<'a> {
             match event {
                 Event::Answer(id, answer) => self.answer_to(id, answer),
                 Event::Submit(request) => submit(request, engine),
+                Event::Notice(id, text) => {
+                    let peer = self.client(id).map_or_else(|| "a host".to_owned(), |client| client.peer.clone());
+                    self.complaints.line(self.now, || format!("{peer}: {text}"));
+                }
                 Event::Close(id, reason) => {
                     if self.client(id).is_some() {
                         let slot = (id.0 & ((1 << SLOT_BITS) - 1)) as usize;
@@ -340,7 +277,8 @@ fn complaint(reason: CloseReason) -> Option<&'static str> {
     match reason {
         CloseReason::KeepAliveExpired => Some("no Keep Alive command in time"),
         CloseReason::ConnectTimeout => Some("no Connect command in time"),
-        CloseReason::Authentication => Some("authentication failed"),
+        CloseReason::Authentication => Some("authentication failed or took too long"),
+        CloseReason::MadeRoom => Some("made room for another host"),
         CloseReason::ControllerReset | CloseReason::AdminQueueClosed => None,
     }
 }
@@ -353,7 +291,7 @@ impl FrontEnd for NvmeTcpFrontEnd<'_> {
             poller.add(listener, LISTENER, Interest::READABLE)?;
         }
         for socket in std::mem::take(&mut self.adopted) {
-            self.connect(socket, "calibration".to_owned(), poller)?;
+            self.connect(socket, Peer::local("calibration"), poller)?;
         }
         Ok(())
     }

@@ -26,7 +26,6 @@
 mod calibrate;
 mod client;
 mod commands;
-mod complaints;
 mod connection;
 #[cfg(test)]
 mod connection_test;

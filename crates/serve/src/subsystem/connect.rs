@@ -7,7 +7,7 @@ use nvme::{
     AdminOpcode, CNTLID_DYNAMIC, Command, Configuration, ConnectData, ConnectResult, ControllerStatus, FabricsCommand,
     NamespaceId, QueueId, SecurityFields, ShutdownStatus, Status, SubmissionEntry,
 };
-use units::Nanos;
+use units::{Nanos, Printable};
 use zerocopy::FromBytes;
 
 use super::authentication::{self, Sent, Session};
@@ -17,7 +17,8 @@ use super::events::Events;
 use super::execution::{Completion, Failure};
 use super::features::{Features, keep_alive};
 use super::health::ErrorLog;
-use super::{CloseReason, ConnectionId, Event, Purpose, Step, Subsystem, Transfer};
+use super::{CloseReason, ConnectionId, Event, Purpose, Standing, Step, Subsystem, Transfer};
+use crate::patience::{self, Cheapness, cheapest};
 
 /// Offsets in the command of the fields that Connect can object to (Base figure 380).
 const QID_OFFSET: u16 = 42;
@@ -114,12 +115,23 @@ impl Subsystem {
 
     fn connect(&mut self, now: Nanos, id: ConnectionId, connect: Connect, data: &[u8]) -> Result<Completion, Failure> {
         let (data, _) = ConnectData::ref_from_prefix(data).map_err(|_| Status::DATA_TRANSFER_ERROR)?;
-        let subsystem = nvme::nqn_of(&data.subnqn).ok_or_else(|| invalid(ConnectData::SUBNQN_OFFSET, true))?;
-        let host = nvme::nqn_of(&data.hostnqn).ok_or_else(|| invalid(ConnectData::HOSTNQN_OFFSET, true))?;
+        let names = [(&data.subnqn, ConnectData::SUBNQN_OFFSET), (&data.hostnqn, ConnectData::HOSTNQN_OFFSET)];
+        for (name, offset) in names {
+            if nvme::nqn_of(name).is_none() {
+                let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
+                self.notice(id, format!("a host refused: `{}` is no NVMe Qualified Name", Printable::bytes(name)));
+                return Err(invalid(offset, true));
+            }
+        }
+        let [subsystem, host] = names.map(|(name, _)| nvme::nqn_of(name).unwrap_or_default());
         let kind = match subsystem {
             nvme::DISCOVERY_NQN => Kind::Discovery,
             name if name == self.config.nqn => Kind::Io,
-            _ => return Err(invalid(ConnectData::SUBNQN_OFFSET, true)),
+            name => {
+                let (host, name) = (Printable::text(host), Printable::text(name));
+                self.notice(id, format!("host {host} refused: it asks for the subsystem {name}, which is not here"));
+                return Err(invalid(ConnectData::SUBNQN_OFFSET, true));
+            }
         };
         // A Host Identifier of 0 is none (Base 6.3).
         if data.hostid == [0; 16] {
@@ -132,12 +144,13 @@ impl Subsystem {
         // Whoever may not use the subsystem may still ask what there is; the
         // discovery log then has nothing.
         if kind == Kind::Io && !self.config.allows(host) {
+            self.notice(id, format!("host {} refused: it is not one of those that may connect", Printable::text(host)));
             let dw0 = ConnectResult::InvalidParameter { offset: ConnectData::HOSTNQN_OFFSET, in_data: true }.dword();
             return Err(Failure { status: Status::CONNECT_INVALID_HOST, dw0 });
         }
         let cntlid = match connect.queue {
             QueueId(0) => self.create_controller(now, id, kind, host, data, connect.keep_alive_ms)?,
-            queue => self.attach_queue(id, kind, host, data, queue)?,
+            queue => self.attach_queue(kind, host, data, queue)?,
         };
         let session = match kind {
             Kind::Io => self.config.credentials_of(host).cloned(),
@@ -151,6 +164,9 @@ impl Subsystem {
         if let Some(connection) = self.connections.get_mut(&id) {
             connection.queue = Some(queue);
             connection.deadline = authentication_required.then(|| now + timeout);
+        }
+        if !authentication_required {
+            self.claim_queue(id);
         }
         Ok(Completion::dword(ConnectResult::Connected { cntlid, authentication_required }.dword()))
     }
@@ -168,7 +184,9 @@ impl Subsystem {
         if data.cntlid.get() != CNTLID_DYNAMIC {
             return Err(invalid(ConnectData::CNTLID_OFFSET, true));
         }
-        if self.controllers.len() >= usize::from(self.config.controllers.min(CNTLID_MAX)) {
+        let full = self.controllers.len() >= usize::from(self.config.controllers.min(CNTLID_MAX));
+        if full && !self.make_room(now) {
+            self.notice(id, format!("host {} refused: all controllers are in use", Printable::text(host)));
             return Err(Status::CONNECT_CONTROLLER_BUSY.into());
         }
         let cntlid = self.next_cntlid();
@@ -190,6 +208,30 @@ impl Subsystem {
         Ok(cntlid)
     }
 
+    /// Ends the controller of the host that does the least with it: one that has not authenticated, or has not
+    /// enabled it and said nothing for a while. Whoever names a host without being it cannot keep it out so.
+    fn make_room(&mut self, now: Nanos) -> bool {
+        let candidates = self.controllers.iter().filter_map(|(cntlid, controller)| {
+            let kind = match self.standing(controller.admin) {
+                Standing::Fresh | Standing::Unauthenticated => patience::Kind::Unproved,
+                Standing::Idle => patience::Kind::Unasking,
+                Standing::Established => return None,
+            };
+            Some((*cntlid, (), Cheapness::of(kind, controller.heard_at, now)?))
+        });
+        let Some((cntlid, _)) = cheapest(candidates) else { return false };
+        let Some(controller) = self.controllers.remove(&cntlid) else { return false };
+        for connection in self.queue_connections(cntlid).into_iter().chain([controller.admin]) {
+            self.close(connection, CloseReason::MadeRoom);
+        }
+        true
+    }
+
+    /// Has the operator told of a host.
+    fn notice(&mut self, id: ConnectionId, text: String) {
+        self.events.push(Event::Notice(id, text));
+    }
+
     /// A free controller identifier, the longest unused ones first.
     fn next_cntlid(&mut self) -> u16 {
         loop {
@@ -202,14 +244,7 @@ impl Subsystem {
     }
 
     /// Connect for an I/O queue of a controller that the same host has enabled.
-    fn attach_queue(
-        &mut self,
-        id: ConnectionId,
-        kind: Kind,
-        host: &str,
-        data: &ConnectData,
-        queue: QueueId,
-    ) -> Result<u16, Failure> {
+    fn attach_queue(&self, kind: Kind, host: &str, data: &ConnectData, queue: QueueId) -> Result<u16, Failure> {
         if kind == Kind::Discovery {
             // A discovery controller has no I/O queues.
             return Err(invalid(QID_OFFSET, false));
@@ -236,10 +271,27 @@ impl Subsystem {
         if queue.0 > controller.features.io_queues || controller.io_queues.contains_key(&queue) {
             return Err(invalid(QID_OFFSET, false));
         }
-        if let Some(controller) = self.controllers.get_mut(&cntlid) {
-            controller.io_queues.insert(queue, id);
-        }
         Ok(cntlid)
+    }
+
+    /// The I/O queue of a connection is its controller's from here on, unless another connection was faster. One
+    /// that has still to authenticate holds no queue: it may not be the host.
+    fn claim_queue(&mut self, id: ConnectionId) -> bool {
+        let Some(queue) = self.connections.get(&id).and_then(|connection| connection.queue.as_ref()) else {
+            return false;
+        };
+        if queue.id == QueueId(0) {
+            return true;
+        }
+        let (cntlid, queue) = (queue.cntlid, queue.id);
+        let claimed = self
+            .controllers
+            .get_mut(&cntlid)
+            .is_some_and(|controller| controller.is_ready() && *controller.io_queues.entry(queue).or_insert(id) == id);
+        if !claimed {
+            self.close(id, CloseReason::MadeRoom);
+        }
+        claimed
     }
 
     /// After CC.EN has gone to 0: the I/O queues are gone, and the admin queue has
@@ -247,7 +299,8 @@ impl Subsystem {
     fn after_reset(&mut self, cntlid: u16) {
         let Some(controller) = self.controllers.get_mut(&cntlid) else { return };
         let admin = controller.admin;
-        for connection in std::mem::take(&mut controller.io_queues).into_values() {
+        controller.io_queues.clear();
+        for connection in self.queue_connections(cntlid) {
             self.close(connection, CloseReason::ControllerReset);
         }
         if let Some(connection) = self.connections.get_mut(&admin) {
@@ -289,8 +342,14 @@ impl Subsystem {
         // A host that need not authenticate has nothing to talk about.
         let (session, entropy) = self.session_mut(id).ok_or(Status::COMMAND_SEQUENCE_ERROR)?;
         let sent = session.send(message, entropy);
-        let authenticated = session.is_authenticated();
+        let (authenticated, refused) = (session.is_authenticated(), session.has_failed());
         self.watch_authentication(now, id, authenticated);
+        if refused {
+            self.notice_failure(id);
+        }
+        if authenticated {
+            self.claim_queue(id);
+        }
         Ok(Step::Complete(Completion { close: sent == Sent::Over, ..Completion::default() }))
     }
 
@@ -304,6 +363,9 @@ impl Subsystem {
         if authenticated && let Some(connection) = self.connections.get_mut(&id) {
             connection.deadline = None;
         }
+        if authenticated {
+            self.claim_queue(id);
+        }
         let mut data = received.message;
         if data.len() > fields.bytes as usize {
             return Err(Status::INVALID_FIELD.into());
@@ -311,6 +373,14 @@ impl Subsystem {
         // The rest of the host's buffer is zero: hosts read whole structures.
         data.resize(fields.bytes as usize, 0);
         Ok(Step::Complete(Completion { data, close: received.failed, ..Completion::default() }))
+    }
+
+    /// Authentication on a connection has failed: a wrong key, most likely.
+    fn notice_failure(&mut self, id: ConnectionId) {
+        let queue = self.connections.get(&id).and_then(|connection| connection.queue.as_ref());
+        let session = queue.and_then(|queue| queue.session.as_ref());
+        let Some(host) = session.map(|session| Printable::text(session.host()).to_string()) else { return };
+        self.notice(id, format!("authentication as host {host} failed"));
     }
 
     /// A host that is no longer authenticated has so long to be it again.

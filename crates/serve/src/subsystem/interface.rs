@@ -103,6 +103,21 @@ pub enum CloseReason {
     ConnectTimeout,
     /// Authentication failed or took too long.
     Authentication,
+    /// All controllers were taken, and this host did the least with its own.
+    MadeRoom,
+}
+
+/// How far a connection has come, and with it the host behind it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Standing {
+    /// Connect has not come.
+    Fresh,
+    /// The host has to authenticate and has not.
+    Unauthenticated,
+    /// It asks the discovery service, or has a controller that is not enabled.
+    Idle,
+    /// It has a controller that is enabled.
+    Established,
 }
 
 /// What [`Subsystem::poll`](super::Subsystem::poll) asks of the transport.
@@ -114,4 +129,6 @@ pub enum Event {
     Close(ConnectionId, CloseReason),
     /// The device is to do this.
     Submit(DeviceRequest),
+    /// The operator is to know this of a host; names in it are fit for a log.
+    Notice(ConnectionId, String),
 }

@@ -58,7 +58,9 @@ use crate::backend::Request;
 pub use self::authentication::{HostCredentials, Secret, SecretError};
 pub use self::config::{Entropy, SubsystemConfig, SubsystemError};
 pub use self::identifiers::Identifiers;
-pub use self::interface::{Answer, CloseReason, ConnectionId, DeviceRequest, Event, Reaction, Token, Transfer};
+pub use self::interface::{
+    Answer, CloseReason, ConnectionId, DeviceRequest, Event, Reaction, Standing, Token, Transfer,
+};
 
 /// How a command goes on.
 enum Step {
@@ -338,9 +340,33 @@ impl Subsystem {
             }
             return;
         }
-        let Some(controller) = self.controllers.remove(&queue.cntlid) else { return };
-        for connection in controller.io_queues.into_values() {
+        // One that had to make room is gone already, and its identifier may be another's.
+        if self.controllers.get(&queue.cntlid).is_none_or(|controller| controller.admin != id) {
+            return;
+        }
+        self.controllers.remove(&queue.cntlid);
+        for connection in self.queue_connections(queue.cntlid) {
             self.close(connection, CloseReason::AdminQueueClosed);
+        }
+    }
+
+    /// The connections of a controller's I/O queues, those included that have still to authenticate.
+    fn queue_connections(&self, cntlid: u16) -> Vec<ConnectionId> {
+        let of_it = |connection: &Connection| {
+            connection.queue.as_ref().is_some_and(|queue| queue.cntlid == cntlid && queue.id != QueueId(0))
+        };
+        self.connections.iter().filter(|(_, connection)| of_it(connection)).map(|(id, _)| *id).collect()
+    }
+
+    /// How far a connection has come.
+    pub fn standing(&self, id: ConnectionId) -> Standing {
+        let Some(queue) = self.connections.get(&id).and_then(|connection| connection.queue.as_ref()) else {
+            return Standing::Fresh;
+        };
+        match self.controllers.get(&queue.cntlid) {
+            _ if !queue.is_authenticated() => Standing::Unauthenticated,
+            Some(controller) if controller.is_ready() && !controller.is_discovery() => Standing::Established,
+            _ => Standing::Idle,
         }
     }
 

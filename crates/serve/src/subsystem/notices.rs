@@ -116,8 +116,8 @@ impl Subsystem {
     pub(super) fn give_up(&mut self, cntlid: u16) {
         let Some(controller) = self.controllers.get_mut(&cntlid) else { return };
         controller.status.fatal = true;
-        let connections = controller.io_queues.values().copied().chain([controller.admin]).collect::<Vec<_>>();
-        for connection in connections {
+        let admin = controller.admin;
+        for connection in self.queue_connections(cntlid).into_iter().chain([admin]) {
             self.close(connection, CloseReason::KeepAliveExpired);
         }
     }

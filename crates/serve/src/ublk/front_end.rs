@@ -292,6 +292,10 @@ impl FrontEnd for UblkFrontEnd<'_> {
         self.phase == Phase::Stopped
     }
 
+    fn keeps_memory(&self) -> bool {
+        true
+    }
+
     fn drain(&mut self, poller: &Poller) -> bool {
         // What cannot be given now is failed by the driver when the ring closes.
         let _ = self.send(poller);

@@ -178,3 +178,68 @@ fn who_need_not_authenticate_has_nothing_to_say() {
     let short = rig.fabrics(admin, FabricsCommand::AuthenticationSend(fields(16)), &[0; 8]);
     assert_eq!(short.status.status, Status::DATA_TRANSFER_ERROR);
 }
+
+/// Somebody who only names a known host, again and again, keeps that host neither from a controller nor from a queue.
+#[test]
+fn whoever_only_names_a_host_cannot_keep_it_out() {
+    let mut config = SubsystemConfig { controllers: 4, ..config() };
+    config.credentials = vec![credentials(HOST, 7, None)];
+    let mut rig = Rig::new(config, Box::new(NullDevice::new(1 << 16, 512, Nanos(1000))));
+    let pretend = |rig: &mut Rig| {
+        let id = rig.open();
+        let answer = rig.connect_as(id, 0, &ConnectData::new(HOST_ID, CNTLID_DYNAMIC, NQN, HOST), 0);
+        rig.poll();
+        answer.status.status
+    };
+    for _ in 0..20 {
+        assert_eq!(pretend(&mut rig), Status::SUCCESS);
+    }
+    let (admin, cntlid) = rig.admin(NQN, HOST, 0);
+    for _ in 0..3 {
+        pretend(&mut rig);
+    }
+    assert!(authenticate(&mut rig, admin, 7), "the honest host lost its controller to those who came before");
+    for _ in 0..20 {
+        assert_eq!(pretend(&mut rig), Status::SUCCESS);
+    }
+    assert_eq!(rig.set_property(admin, CC, ENABLED), Status::SUCCESS);
+    // One who knows the controller and the host's identifier claims its queue, and cannot prove it.
+    let thief = rig.queue(cntlid, 1).unwrap();
+    let queue = rig.queue(cntlid, 1).unwrap();
+    assert!(authenticate(&mut rig, queue, 7));
+    assert!(!authenticate(&mut rig, thief, 8));
+    assert_eq!(rig.status(queue, write(), &[1; 512]), Status::SUCCESS);
+    // Nor does one who proves himself take it away afterwards.
+    assert_eq!(rig.queue(cntlid, 1).unwrap_err().status.status, Status::CONNECT_INVALID_PARAMETERS);
+    rig.poll();
+    let told = rig.notices.join("\n");
+    assert!(told.contains(&format!("authentication as host {HOST} failed")), "{told}");
+}
+
+#[test]
+fn refusals_leave_a_line_and_no_escape_sequence() {
+    let mut config = config();
+    config.allowed_hosts = vec![HOST.to_owned()];
+    let mut rig = Rig::new(config, Box::new(NullDevice::new(1 << 16, 512, Nanos(1000))));
+    for (subsystem, host) in [
+        (NQN, "nqn.2014-08.org.example:a\nready at b"),
+        ("nqn.2014-08.org.example:\u{1b}[2J", HOST),
+        ("nqn.2014-08.org.example:nowhere", HOST),
+        (NQN, "nqn.2014-08.org.example:\u{202e}tsoh"),
+    ] {
+        let id = rig.open();
+        let answer = rig.connect_as(id, 0, &ConnectData::new(HOST_ID, CNTLID_DYNAMIC, subsystem, host), 0);
+        assert_ne!(answer.status.status, Status::SUCCESS);
+    }
+    rig.poll();
+    let told = rig.notices.join("|");
+    for part in [
+        r":a\nready at b` is no NVMe Qualified Name",
+        r":\u{1b}[2J` is no NVMe",
+        "asks for the subsystem nqn.2014-08.org.example:nowhere",
+        r":\u{202e}tsoh refused: it is not one of those that may connect",
+    ] {
+        assert!(told.contains(part), "no `{part}` in {told}");
+    }
+    assert!(!told.contains(['\n', '\u{1b}', '\u{202e}']), "{told}");
+}

@@ -27,6 +27,8 @@ pub type Closed = Vec<(ConnectionId, CloseReason)>;
 
 pub struct Rig {
     pub subsystem: Subsystem,
+    /// What the operator was told.
+    pub notices: Vec<String>,
     pub device: Box<dyn Device>,
     pub now: Nanos,
     next_connection: u64,
@@ -63,7 +65,7 @@ pub fn zoned_rig() -> Rig {
 impl Rig {
     pub fn new(config: SubsystemConfig, device: Box<dyn Device>) -> Self {
         let subsystem = Subsystem::new(config, device.identity(), Box::new(entropy())).unwrap();
-        Self { subsystem, device, now: SECOND, next_connection: 0, next_cid: 0 }
+        Self { subsystem, notices: Vec::new(), device, now: SECOND, next_connection: 0, next_cid: 0 }
     }
 
     pub fn open(&mut self) -> ConnectionId {
@@ -138,6 +140,7 @@ impl Rig {
                         self.subsystem.closed(self.now, id);
                         closed.push((id, reason));
                     }
+                    Event::Notice(_, text) => self.notices.push(text),
                     Event::Submit(request) => {
                         let (token, done) = self.carry_out(request);
                         let result = if done.status.is_success() { Ok(Box::default()) } else { Err(done.status) };

@@ -171,6 +171,15 @@ impl World {
         self.queues_of(id)
     }
 
+    /// Whose an I/O queue is.
+    fn holder(&self, admin: ConnectionId, queue: u16) -> Option<ConnectionId> {
+        let of_it = |peer: &Peer| {
+            peer.authenticated
+                && matches!(peer.role, Role::Io { admin: other, queue: its } if other == admin && its == queue)
+        };
+        self.peers.iter().find(|(_, peer)| of_it(peer)).map(|(id, _)| *id)
+    }
+
     fn queues_of(&self, id: ConnectionId) -> Vec<ConnectionId> {
         let of_it = |peer: &Peer| matches!(peer.role, Role::Io { admin, .. } if admin == id);
         self.peers.iter().filter(|(_, peer)| of_it(peer)).map(|(id, _)| *id).collect()
@@ -235,9 +244,7 @@ impl World {
                 let host = if state.guarded { HOST } else { OPEN_HOST };
                 let data = ConnectData::new(HOST_ID, state.cntlid, NQN, host);
                 let answer = self.rig.connect_as(id, queue, &data, 0);
-                let taken = self.peers.values().any(
-                    |peer| matches!(peer.role, Role::Io { admin: other, queue: its } if other == admin && its == queue),
-                );
+                let taken = self.holder(admin, queue).is_some();
                 let expected = if !matches!(self.peers[&id].role, Role::Fresh) {
                     Status::COMMAND_SEQUENCE_ERROR
                 } else if !self.peers[&admin].authenticated {
@@ -263,8 +270,16 @@ impl World {
                 let byte = if honest { 1 } else { 2 };
                 assert_eq!(authenticate(&mut self.rig, id, byte), honest);
                 if honest {
+                    // A queue belongs to the first that has authenticated on it.
+                    let holder = match self.peers[&id].role {
+                        Role::Io { admin, queue } => self.holder(admin, queue).filter(|holder| *holder != id),
+                        Role::Fresh | Role::Admin => None,
+                    };
                     let peer = self.peers.get_mut(&id).unwrap();
                     (peer.authenticated, peer.deadline) = (true, None);
+                    if holder.is_some() {
+                        self.poll(vec![id]);
+                    }
                 } else {
                     let queues = self.forget(id);
                     self.poll(queues);

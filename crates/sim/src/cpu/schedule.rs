@@ -95,7 +95,8 @@ pub(super) struct Scheduler {
     /// The earliest of `events`, or none if it has to be looked for.
     earliest: Cell<Option<Nanos>>,
     idle: usize,
-    queued: usize,
+    /// Threads that queue and may run on any core.
+    movable: usize,
     context_switches: u64,
     migrations: u64,
 }
@@ -120,7 +121,7 @@ impl Scheduler {
             events: vec![Nanos::MAX; count],
             earliest: Cell::new(Some(Nanos::MAX)),
             idle: count,
-            queued: 0,
+            movable: 0,
             context_switches: 0,
             migrations: 0,
         }
@@ -223,7 +224,7 @@ impl Scheduler {
         } else {
             self.thread_mut(id).state = State::Queued;
             self.cores[core].queue.push_back(id);
-            self.queued += 1;
+            self.movable += self.is_movable(id);
             if self.cores[core].queue.len() == 1 {
                 self.renew_slice(core, now);
             }
@@ -249,7 +250,7 @@ impl Scheduler {
             State::Queued => {
                 // A thread queues for the core it ran on last.
                 self.cores[core].queue.retain(|&queued| queued != id);
-                self.queued -= 1;
+                self.movable -= self.is_movable(id);
                 self.thread_mut(id).state = State::Blocked;
                 self.refresh(core);
             }
@@ -320,12 +321,12 @@ impl Scheduler {
             self.thread_mut(running.thread).state = State::Blocked;
         }
         let next = match self.cores[core].queue.pop_front() {
-            None if self.queued > 0 => self.steal(),
+            None if self.movable > 0 => self.steal(),
             next => next,
         };
         match next {
             Some(next) => {
-                self.queued -= 1;
+                self.movable -= self.is_movable(next);
                 self.dispatch(core, next, now);
             }
             None => {
@@ -350,6 +351,11 @@ impl Scheduler {
         let id = self.cores[core].queue.remove(position);
         self.refresh(core);
         id
+    }
+
+    /// 1 for a thread that may run on any core, else 0.
+    fn is_movable(&self, id: ThreadId) -> usize {
+        usize::from(!self.thread(id).pinned)
     }
 
     /// The thread that holds a core with its computation at an end.
@@ -414,9 +420,11 @@ impl Scheduler {
             thread.left = thread.left.min(running.ends - now);
             thread.state = State::Queued;
             thread.usage.involuntary_switches += 1;
+            self.movable += self.is_movable(id);
             let queue = &mut self.cores[core].queue;
             queue.push_back(id);
             if let Some(next) = queue.pop_front() {
+                self.movable -= self.is_movable(next);
                 self.dispatch(core, next, now);
             }
         }

@@ -290,6 +290,14 @@ impl Device for Card {
         LiveState { outstanding_commands, ..LiveState::default() }
     }
 
+    fn store(&self) -> Option<&Store> {
+        Some(&self.store)
+    }
+
+    fn store_mut(&mut self) -> Option<&mut Store> {
+        Some(&mut self.store)
+    }
+
     fn counters(&self) -> Vec<(String, u64)> {
         let counters = &self.counters;
         [

@@ -8,7 +8,7 @@ use units::Nanos;
 
 use super::{CommandLog, CommandRecord};
 use crate::zoned::ControllerEvent;
-use crate::{Completion, Device, Identity, LiveState, PowerCut, Submission, VolatileWrite, ZoneStatus};
+use crate::{Completion, Device, Identity, LiveState, PowerCut, Store, Submission, VolatileWrite, ZoneStatus};
 
 /// Passes everything on, and logs each command when it completes.
 pub(super) struct LoggedDevice {
@@ -59,6 +59,10 @@ impl Device for LoggedDevice {
         self.device.next_event()
     }
 
+    fn advance_unseen(&mut self, limit: Nanos) -> Option<Nanos> {
+        self.device.advance_unseen(limit)
+    }
+
     fn advance(&mut self, now: Nanos, completions: &mut Vec<Completion>) {
         let before = completions.len();
         self.device.advance(now, completions);
@@ -86,6 +90,14 @@ impl Device for LoggedDevice {
 
     fn set_recorder(&mut self, recorder: Recorder) {
         self.device.set_recorder(recorder);
+    }
+
+    fn store(&self) -> Option<&Store> {
+        self.device.store()
+    }
+
+    fn store_mut(&mut self) -> Option<&mut Store> {
+        self.device.store_mut()
     }
 
     fn counters(&self) -> Vec<(String, u64)> {

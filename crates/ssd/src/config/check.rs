@@ -147,6 +147,8 @@ impl Layout {
 
 /// Blocks of a die being filled: one with host data, one with moved data.
 const OPEN_BLOCKS_PER_DIE: u64 = 2;
+/// Namespaces are small where they are not so many times the collector's reserve.
+const SMALL_RESERVES: u64 = 10;
 
 fn nonzero(key: &'static str, value: u64) -> Result<u64, ConfigError> {
     if value == 0 { Err(ConfigError::Zero { key }) } else { Ok(value) }
@@ -195,8 +197,9 @@ impl SsdConfig {
             return out_of_range("geometry.pages_per_block", geometry.pages_per_block, allowed);
         }
 
-        let dies =
-            u64::from(geometry.channels) * u64::from(geometry.chips_per_channel) * u64::from(geometry.dies_per_chip);
+        let dies = [geometry.chips_per_channel, geometry.dies_per_chip]
+            .into_iter()
+            .fold(u64::from(geometry.channels), |dies, count| dies.saturating_mul(count.into()));
         if dies > u64::from(u16::MAX) || geometry.planes_per_die > 64 {
             return out_of_range("geometry", format!("{dies} dies"), "at most 65535 dies of at most 64 planes");
         }
@@ -215,36 +218,45 @@ impl SsdConfig {
             units = units.saturating_add(blocks.div_ceil(lbas_per_unit));
             namespace_units.push(units);
         }
+        let reserve = stripe_units.saturating_mul(OPEN_BLOCKS_PER_DIE + u64::from(self.gc.stop_at));
         let capacity = |problem| Err(ConfigError::Capacity { problem });
         let blocks_per_plane = match (geometry.blocks_per_plane, self.namespaces.is_empty(), self.over_provisioning) {
             (Some(blocks), false, None) => u64::from(blocks),
             (Some(blocks), true, Some(spare)) => {
                 units = (stripe_units.saturating_mul(u64::from(blocks)) as f64 / (1.0 + spare)) as u64;
                 namespace_units.push(units);
-                namespace_blocks.push(units * lbas_per_unit);
+                namespace_blocks.push(units.saturating_mul(lbas_per_unit));
                 u64::from(blocks)
             }
-            (None, false, Some(spare)) => (units as f64 * (1.0 + spare) / stripe_units as f64).ceil() as u64,
+            (None, false, Some(spare)) => {
+                let asked = (units as f64 * (1.0 + spare) / stripe_units as f64).ceil() as u64;
+                // What the collector needs on each die does not shrink with the namespaces: of small ones no usual
+                // share can hold it, and there is more flash.
+                let is_small = reserve.saturating_mul(SMALL_RESERVES) > units;
+                let needed = units.saturating_add(reserve).saturating_add(units_per_block).div_ceil(stripe_units);
+                if is_small { asked.max(needed) } else { asked }
+            }
             (Some(_), false, Some(_)) => return capacity("given twice"),
             _ => return capacity("not given"),
         };
         let slc_superpages = geometry.pages_per_block / bits;
         let slc_blocks = self.slc_cache.as_ref().map_or(0, |slc| {
-            slc.size.0.div_ceil(self.mapping_unit.0).div_ceil(u64::from(slc_superpages) * units_per_superpage * dies)
+            let stripe = (u64::from(slc_superpages) * units_per_superpage).saturating_mul(dies);
+            slc.size.0.div_ceil(self.mapping_unit.0).div_ceil(stripe)
         });
 
         let all_units = stripe_units.saturating_mul(blocks_per_plane.saturating_add(slc_blocks));
         if all_units > MAX_UNITS || units > MAX_UNITS {
             return Err(ConfigError::TooLarge { units: all_units.max(units), max: MAX_UNITS });
         }
-        let bytes = |units: u64| ByteSize(units * self.mapping_unit.0);
-        let reserve = stripe_units * (OPEN_BLOCKS_PER_DIE + u64::from(self.gc.stop_at));
+        let bytes = |units: u64| ByteSize(units.saturating_mul(self.mapping_unit.0));
         // One block more, so that there is always something to gain by collecting.
-        if stripe_units * blocks_per_plane < units + reserve + units_per_block {
+        let reserve = reserve.saturating_add(units_per_block);
+        if stripe_units * blocks_per_plane < units.saturating_add(reserve) {
             return Err(ConfigError::TooSmall {
                 physical: bytes(stripe_units * blocks_per_plane),
                 logical: bytes(units),
-                reserve: bytes(reserve + units_per_block),
+                reserve: bytes(reserve),
             });
         }
         let superpages_per_row = if self.cell.one_shot { bits } else { 1 };
@@ -308,6 +320,9 @@ impl SsdConfig {
         if self.mapping_unit.0 > 1 << 20 {
             return out_of_range("mapping_unit", self.mapping_unit, "at most 1MiB");
         }
+        if geometry.page.0 > 1 << 20 {
+            return out_of_range("geometry.page", geometry.page, "at most 1MiB");
+        }
         if self.max_transfer.0 > 1 << 30 {
             return out_of_range("max_transfer", self.max_transfer, "at most 1GiB");
         }
@@ -363,6 +378,16 @@ mod tests {
         assert_eq!(toml::from_str::<SsdConfig>(&text).unwrap(), config, "{text}");
         let unknown = text.replace("planes_per_die", "planes_per_dye");
         assert!(toml::from_str::<SsdConfig>(&unknown).unwrap_err().to_string().contains("planes_per_dye"));
+    }
+
+    /// A served drive of a few GiB: its flash has what the collector needs, whatever the share says.
+    #[test]
+    fn small_namespaces_fit() {
+        for size in [1_u64 << 30, 3 << 30, 8 << 30] {
+            let mut config = SsdConfig::reference();
+            config.namespaces = vec![ByteSize(size)];
+            config.check().unwrap();
+        }
     }
 
     #[test]

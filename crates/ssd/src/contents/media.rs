@@ -1,6 +1,5 @@
 //! Where durable bytes live.
 
-use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
 use std::ops::Range;
@@ -8,6 +7,8 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FallocateFlags, fallocate};
+
+use super::sparse::SparseMemory;
 
 /// Why an image file cannot serve as a device's media.
 #[derive(Debug, thiserror::Error)]
@@ -64,6 +65,28 @@ pub enum MediaError {
         /// The system's answer.
         source: io::Error,
     },
+    /// The system could not put what was written on its own media.
+    #[error("what was written to the image {} may be lost: {source}", path.display())]
+    Sync {
+        /// The image.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
+}
+
+impl MediaError {
+    /// Whether there is no room on the file system of the image.
+    pub fn is_no_space(&self) -> bool {
+        let (Self::Open { source, .. }
+        | Self::Read { source, .. }
+        | Self::Write { source, .. }
+        | Self::Sync { source, .. }) = self
+        else {
+            return false;
+        };
+        matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge)
+    }
 }
 
 /// The durable layer. Addresses are bytes from the device's first, namespaces
@@ -110,6 +133,30 @@ impl Media {
         Ok(())
     }
 
+    /// Memory taken for contents.
+    pub(super) fn memory_bytes(&self) -> u64 {
+        match self {
+            Self::Memory(memory) => memory.bytes(),
+            Self::Nowhere | Self::Images(_) => 0,
+        }
+    }
+
+    /// Memory that writing `range` would take more.
+    pub(super) fn absent_bytes(&self, range: &Range<u64>) -> u64 {
+        match self {
+            Self::Memory(memory) => memory.absent_bytes(range),
+            Self::Nowhere | Self::Images(_) => 0,
+        }
+    }
+
+    /// Has the system put what it holds of images on its own media.
+    pub(super) fn sync(&self) -> Result<(), MediaError> {
+        match self {
+            Self::Nowhere | Self::Memory(_) => Ok(()),
+            Self::Images(images) => images.iter().try_for_each(Image::sync),
+        }
+    }
+
     /// Makes `range` read as zeroes and gives its space back.
     pub(super) fn clear(&mut self, range: Range<u64>) -> Result<(), MediaError> {
         match self {
@@ -127,93 +174,6 @@ impl Media {
 fn image_at(images: &[Image], offset: u64) -> &Image {
     let after = images.partition_point(|image| image.base <= offset);
     &images[after - 1]
-}
-
-/// Bytes in memory, allocated chunk by chunk as they are written.
-///
-/// Chunks hang in leaves of 64 so that clearing a large range visits only
-/// what exists.
-#[derive(Default, Debug)]
-pub(super) struct SparseMemory {
-    leaves: BTreeMap<u64, Box<[Option<Chunk>; LEAF_CHUNKS]>>,
-}
-
-type Chunk = Box<[u8; CHUNK_BYTES as usize]>;
-const CHUNK_BYTES: u64 = 4096;
-const LEAF_CHUNKS: usize = 64;
-const LEAF_BYTES: u64 = CHUNK_BYTES * LEAF_CHUNKS as u64;
-
-impl SparseMemory {
-    fn read(&self, offset: u64, buffer: &mut [u8]) {
-        for (chunk, within, part) in pieces(offset, buffer.len()) {
-            let stored = self.leaves.get(&leaf_of(chunk)).and_then(|leaf| leaf[slot_of(chunk)].as_deref());
-            match stored {
-                Some(bytes) => buffer[part.clone()].copy_from_slice(&bytes[within..within + part.len()]),
-                None => buffer[part].fill(0),
-            }
-        }
-    }
-
-    fn write(&mut self, offset: u64, data: &[u8]) {
-        for (chunk, within, part) in pieces(offset, data.len()) {
-            let leaf = self.leaves.entry(leaf_of(chunk)).or_insert_with(|| Box::new([const { None }; LEAF_CHUNKS]));
-            let bytes = leaf[slot_of(chunk)].get_or_insert_with(|| Box::new([0; CHUNK_BYTES as usize]));
-            bytes[within..within + part.len()].copy_from_slice(&data[part]);
-        }
-    }
-
-    fn clear(&mut self, range: Range<u64>) {
-        let first = range.start / LEAF_BYTES;
-        let mut emptied = Vec::new();
-        for (&index, leaf) in self.leaves.range_mut(first..range.end.div_ceil(LEAF_BYTES)) {
-            let start = range.start.max(index * LEAF_BYTES);
-            let end = range.end.min((index + 1) * LEAF_BYTES);
-            for (chunk, within, part) in pieces(start, (end - start) as usize) {
-                let slot = &mut leaf[slot_of(chunk)];
-                if part.len() as u64 == CHUNK_BYTES {
-                    *slot = None;
-                } else if let Some(bytes) = slot {
-                    bytes[within..within + part.len()].fill(0);
-                }
-            }
-            if leaf.iter().all(Option::is_none) {
-                emptied.push(index);
-            }
-        }
-        for index in emptied {
-            self.leaves.remove(&index);
-        }
-    }
-
-    #[cfg(test)]
-    fn chunks(&self) -> usize {
-        self.leaves.values().map(|leaf| leaf.iter().flatten().count()).sum()
-    }
-}
-
-fn leaf_of(chunk: u64) -> u64 {
-    chunk / LEAF_CHUNKS as u64
-}
-
-fn slot_of(chunk: u64) -> usize {
-    (chunk % LEAF_CHUNKS as u64) as usize
-}
-
-/// Cuts `len` bytes at `offset` along chunk borders: (chunk, offset in the
-/// chunk, range of the caller's bytes).
-fn pieces(offset: u64, len: usize) -> impl Iterator<Item = (u64, usize, Range<usize>)> {
-    let mut done = 0;
-    std::iter::from_fn(move || {
-        if done == len {
-            return None;
-        }
-        let at = offset + done as u64;
-        let within = (at % CHUNK_BYTES) as usize;
-        let count = (CHUNK_BYTES as usize - within).min(len - done);
-        let part = done..done + count;
-        done += count;
-        Some((at / CHUNK_BYTES, within, part))
-    })
 }
 
 /// A raw image of one namespace: block `n` at byte `n * lba_bytes`, as on a
@@ -279,29 +239,11 @@ impl Image {
         }
     }
 
+    fn sync(&self) -> Result<(), MediaError> {
+        self.file.sync_all().map_err(|source| MediaError::Sync { path: self.path.clone(), source })
+    }
+
     fn write_error(&self, offset: u64, bytes: u64, source: io::Error) -> MediaError {
         MediaError::Write { path: self.path.clone(), offset, bytes, source }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn memory_grows_with_what_is_written_and_shrinks_with_what_is_cleared() {
-        let mut memory = SparseMemory::default();
-        let far = 900 << 30;
-        memory.write(far + 100, &[7; 5000]);
-        assert_eq!(memory.chunks(), 2);
-        let mut back = [1; 5200];
-        memory.read(far, &mut back);
-        assert!(back[..100].iter().all(|byte| *byte == 0));
-        assert!(back[100..5100].iter().all(|byte| *byte == 7));
-        assert!(back[5100..].iter().all(|byte| *byte == 0));
-        memory.clear(0..far + 4096);
-        assert_eq!(memory.chunks(), 1);
-        memory.clear(0..u64::MAX / 2);
-        assert_eq!((memory.chunks(), memory.leaves.len()), (0, 0));
     }
 }

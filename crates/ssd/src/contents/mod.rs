@@ -8,9 +8,12 @@
 //! whatever order the model chooses.
 
 mod extent_map;
+mod failures;
 mod media;
+mod sparse;
 mod store;
 
 pub(crate) use extent_map::ExtentMap;
+pub use failures::{FailureCount, StoreFailures};
 pub use media::MediaError;
 pub use store::{Contents, Store};

@@ -1,13 +1,16 @@
 //! Durable bytes under volatile writes.
 
-use std::collections::BTreeMap;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::path::PathBuf;
 
 use nvme::{Lba, LbaRange, NamespaceId};
 
 use super::extent_map::ExtentMap;
-use super::media::{Image, Media, MediaError, SparseMemory};
+use super::failures::StoreFailures;
+use super::media::{Image, Media, MediaError};
+use super::sparse::SparseMemory;
 use crate::{Payload, VolatileWrite};
 
 /// Where a device's bytes are to live.
@@ -37,6 +40,10 @@ pub struct Store {
     next_sequence: u64,
     /// `None` where nobody asks what is volatile: no contents, no power cuts.
     cache: Option<Cache>,
+    /// Volatile writes that the device has moved to the media and the media have not taken: they still read as
+    /// written, and are not durable.
+    stuck: BTreeSet<u64>,
+    failures: RefCell<StoreFailures>,
 }
 
 /// The volatile layer.
@@ -48,6 +55,8 @@ struct Cache {
     /// Which write is on the media, for blocks that an older (or partly
     /// committed) volatile write covers; others may be missing.
     committed: ExtentMap,
+    /// Bytes that the writes hold.
+    data_bytes: u64,
     /// Size of the two at which they are next tidied.
     tidy_at: usize,
 }
@@ -94,7 +103,8 @@ impl Store {
             }
         };
         let cache = (power_cuts || media.keeps()).then(Cache::default);
-        Ok(Self { lba_bytes, bases, media, next_sequence: 1, cache })
+        let (stuck, failures) = Default::default();
+        Ok(Self { lba_bytes, bases, media, next_sequence: 1, cache, stuck, failures })
     }
 
     /// Whether reads return the bytes written.
@@ -118,6 +128,7 @@ impl Store {
         if let Some(cache) = &mut self.cache {
             cache.newest.set(blocks.clone(), sequence);
             let data = data.filter(|_| self.media.keeps());
+            cache.data_bytes += data.as_ref().map_or(0, |data| data.len() as u64);
             cache.writes.insert(sequence, CachedWrite { remaining: blocks.end - blocks.start, blocks, data });
         }
         sequence
@@ -131,7 +142,11 @@ impl Store {
             return Ok(sequence);
         }
         let blocks = self.flat(nsid, range);
-        apply(&mut self.media, self.lba_bytes, &blocks, data.as_deref(), blocks.clone())?;
+        apply(&mut self.media, self.lba_bytes, &blocks, data.as_deref(), blocks.clone()).inspect_err(|error| {
+            let failures = self.failures.get_mut();
+            failures.note(error);
+            failures.lost += 1;
+        })?;
         if let Some(cache) = &mut self.cache {
             cache.newest.remove(blocks.clone());
             cache.note_committed(blocks, sequence);
@@ -177,6 +192,50 @@ impl Store {
         Ok(())
     }
 
+    /// Whether everything that the device has moved to the media is there.
+    pub fn is_settled(&self) -> bool {
+        self.stuck.is_empty()
+    }
+
+    /// Tries again what the media have not taken. Until that succeeds, no flush may: it would promise what is not
+    /// there.
+    pub fn settle(&mut self) -> Result<(), MediaError> {
+        while let Some(&sequence) = self.stuck.first() {
+            self.commit(sequence)?;
+            self.stuck.remove(&sequence);
+        }
+        Ok(())
+    }
+
+    /// Puts everything on the media, and has the system put images on its own: nothing is left to lose.
+    pub fn finish(&mut self) -> Result<(), MediaError> {
+        self.settle()?;
+        self.commit_through(self.last_sequence())?;
+        self.media.sync().inspect_err(|error| self.failures.get_mut().note(error))
+    }
+
+    /// What the system has refused so far.
+    pub fn failures(&self) -> StoreFailures {
+        self.failures.borrow().clone()
+    }
+
+    /// How many times the system has refused something: cheap to watch.
+    pub fn failure_count(&self) -> u64 {
+        let failures = self.failures.borrow();
+        failures.reads.count + failures.writes.count
+    }
+
+    /// Memory taken for contents, those of volatile writes included.
+    pub fn memory_bytes(&self) -> u64 {
+        self.media.memory_bytes() + self.cache.as_ref().map_or(0, |cache| cache.data_bytes)
+    }
+
+    /// Memory that the media would take more if the range, inside the namespace, were written.
+    pub fn absent_bytes(&self, nsid: NamespaceId, range: LbaRange) -> u64 {
+        let blocks = self.flat(nsid, range);
+        self.media.absent_bytes(&(blocks.start * self.lba_bytes..blocks.end * self.lba_bytes))
+    }
+
     /// The sequence number of the latest write accepted; 0 before the first.
     pub fn last_sequence(&self) -> u64 {
         self.next_sequence - 1
@@ -188,6 +247,10 @@ impl Store {
         if !self.media.keeps() {
             return Ok(None);
         }
+        self.read_kept(nsid, range).inspect_err(|error| self.failures.borrow_mut().note(error))
+    }
+
+    fn read_kept(&self, nsid: NamespaceId, range: LbaRange) -> Result<Payload, MediaError> {
         let blocks = self.flat(nsid, range);
         let mut buffer = vec![0; (u64::from(range.count) * self.lba_bytes) as usize].into_boxed_slice();
         let bytes_of = |part: &Range<u64>| {
@@ -219,6 +282,7 @@ impl Store {
     pub fn cut(&mut self) -> Vec<VolatileWrite> {
         let Some(cache) = self.cache.take() else { return Vec::new() };
         self.cache = Some(Cache::default());
+        self.stuck.clear();
         let mut undecided = Vec::with_capacity(cache.writes.len());
         for (&sequence, write) in &cache.writes {
             for part in cache.committed.pieces_below(write.blocks.clone(), sequence) {
@@ -236,17 +300,23 @@ impl Store {
     pub fn survive(&mut self, write: &VolatileWrite) -> Result<(), MediaError> {
         let blocks = self.flat(write.nsid, LbaRange { start: write.start, count: write.blocks });
         apply(&mut self.media, self.lba_bytes, &blocks, write.data.as_deref(), blocks.clone())
+            .inspect_err(|error| self.failures.get_mut().note(error))
     }
 
     fn commit_flat(&mut self, sequence: u64, blocks: Range<u64>) -> Result<(), MediaError> {
         let Some(cache) = &mut self.cache else { return Ok(()) };
         let Some(write) = cache.writes.get_mut(&sequence) else { return Ok(()) };
         for part in cache.committed.pieces_below(blocks.clone(), sequence) {
-            apply(&mut self.media, self.lba_bytes, &write.blocks, write.data.as_deref(), part)?;
+            if let Err(error) = apply(&mut self.media, self.lba_bytes, &write.blocks, write.data.as_deref(), part) {
+                self.failures.get_mut().note(&error);
+                self.stuck.insert(sequence);
+                return Err(error);
+            }
         }
         debug_assert!(write.remaining >= blocks.end - blocks.start, "a block of write {sequence} was committed twice");
         write.remaining -= (blocks.end - blocks.start).min(write.remaining);
         if write.remaining == 0 {
+            cache.data_bytes -= write.data_bytes();
             cache.writes.remove(&sequence);
         }
         cache.newest.remove_labelled(blocks.clone(), sequence);
@@ -296,8 +366,9 @@ impl Cache {
     /// that no volatile write can need. The threshold then doubles, so tidying
     /// costs a constant per commit on average.
     fn tidy(&mut self) {
-        let Self { writes, committed, .. } = self;
+        let Self { writes, committed, data_bytes, .. } = self;
         writes.retain(|&sequence, write| !committed.pieces_below(write.blocks.clone(), sequence).is_empty());
+        *data_bytes = writes.values().map(CachedWrite::data_bytes).sum();
         let mut covered = ExtentMap::default();
         for (&sequence, write) in writes.iter().rev() {
             covered.set(write.blocks.clone(), sequence);
@@ -308,6 +379,10 @@ impl Cache {
 }
 
 impl CachedWrite {
+    fn data_bytes(&self) -> u64 {
+        self.data.as_ref().map_or(0, |data| data.len() as u64)
+    }
+
     /// The bytes of `part`, which lies inside the write; `None` for zeroes.
     fn slice(&self, part: &Range<u64>, lba_bytes: u64) -> Option<&[u8]> {
         let first = ((part.start - self.blocks.start) * lba_bytes) as usize;

@@ -205,12 +205,16 @@ impl Ssd {
             Opcode::Deallocate => (controller.deallocate, cmd.request),
             Opcode::Foreign => (Nanos::ZERO, cmd.request),
         };
-        let mut arrival = now + self.config.link.submission_latency;
+        let latency = self.config.link.submission_latency;
+        let mut arrival = now + latency;
+        self.record_some(now, latency, Track::Link, Step::LinkLatency, request);
         if let Some(sleep) = &self.config.sleep
             && self.commands.len() == 1
             && now.since(self.last_command) >= sleep.after
         {
-            arrival += sleep.wake;
+            let wake = sleep.wake;
+            self.record_some(arrival, wake, Track::Controller, Step::Firmware, request);
+            arrival += wake;
         }
         self.last_command = now;
         self.stop_folding(now);
@@ -311,7 +315,17 @@ impl Ssd {
 
     /// Tells the host, after the way back.
     fn complete(&mut self, now: Nanos, id: u32) {
-        self.events.push(now + self.config.link.completion_latency, Event::Complete, id);
+        let latency = self.config.link.completion_latency;
+        self.record_some(now, latency, Track::Link, Step::LinkLatency, self.commands[id].request);
+        self.events.push(now + latency, Event::Complete, id);
+    }
+
+    /// Records a span of `took`, if that is any time.
+    #[inline]
+    fn record_some(&self, start: Nanos, took: Nanos, track: Track, step: Step, request: RequestId) {
+        if took > Nanos::ZERO {
+            self.record(start, start + took, track, step, request, 0);
+        }
     }
 
     fn completed(&mut self, now: Nanos, id: u32, completions: &mut Vec<Completion>) {
@@ -336,6 +350,20 @@ impl Ssd {
     fn record(&self, start: Nanos, end: Nanos, track: Track, step: Step, request: RequestId, bytes: u32) {
         if self.recorder.is_on() {
             self.recorder.record(Span { start, end, track, step, request, offset: 0, bytes });
+        }
+    }
+
+    /// Does what an event other than a completion says.
+    #[inline]
+    fn happen(&mut self, now: Nanos, event: Event, id: u32) {
+        match event {
+            Event::ArrayEnd | Event::ReadOut | Event::Loaded => self.flash_event(now, event, id),
+            Event::Processed => self.processed(now, id),
+            Event::Firmware => self.prepared(now, id),
+            Event::Arrived => self.arrived(now, id),
+            Event::Destage => self.destage_timer(now),
+            Event::Fold => self.fold_timer(now),
+            Event::Complete => unreachable!("the caller completes commands"),
         }
     }
 
@@ -376,15 +404,23 @@ impl Device for Ssd {
     fn advance(&mut self, now: Nanos, completions: &mut Vec<Completion>) {
         while let Some((at, event, id)) = self.events.pop_due(now) {
             match event {
-                Event::ArrayEnd | Event::ReadOut | Event::Loaded => self.flash_event(at, event, id),
-                Event::Processed => self.processed(at, id),
-                Event::Firmware => self.prepared(at, id),
-                Event::Arrived => self.arrived(at, id),
                 Event::Complete => self.completed(at, id, completions),
-                Event::Destage => self.destage_timer(at),
-                Event::Fold => self.fold_timer(at),
+                inside => self.happen(at, inside, id),
             }
         }
+    }
+
+    fn advance_unseen(&mut self, limit: Nanos) -> Option<Nanos> {
+        let last = limit.0.checked_sub(1).map(Nanos)?;
+        let mut reached = None;
+        while let Some((_, event)) = self.events.first()
+            && event != Event::Complete
+            && let Some((at, event, id)) = self.events.pop_due(last)
+        {
+            self.happen(at, event, id);
+            reached = Some(at);
+        }
+        reached
     }
 
     fn power_cut(&mut self, now: Nanos) -> PowerCut {
@@ -402,6 +438,14 @@ impl Device for Ssd {
 
     fn live_state(&self) -> LiveState {
         self.live()
+    }
+
+    fn store(&self) -> Option<&Store> {
+        Some(&self.store)
+    }
+
+    fn store_mut(&mut self) -> Option<&mut Store> {
+        Some(&mut self.store)
     }
 
     fn counters(&self) -> Vec<(String, u64)> {

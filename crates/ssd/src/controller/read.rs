@@ -3,7 +3,6 @@
 use trace::{Step, Track};
 use units::Nanos;
 
-use crate::event::Event;
 use crate::flash::{Op, OpKind, Owner};
 use crate::slab::NONE;
 
@@ -55,7 +54,11 @@ impl Ssd {
                     self.counters.buffer_read_hits += 1;
                     NONE
                 }
-                None => self.map.locate(unit, entry),
+                None => {
+                    let found = self.map.locate(unit, entry);
+                    self.counters.unwritten_read_units += u64::from(found == NONE);
+                    found
+                }
             };
             if ppn == NONE {
                 at_hand += 1;
@@ -139,7 +142,7 @@ impl Ssd {
         if left == 0 {
             self.counters.host_read_bytes +=
                 u64::from(self.commands[id].range.count) * u64::from(self.layout.lba_bytes);
-            self.events.push(end + self.config.link.completion_latency, Event::Complete, id);
+            self.complete(end, id);
         }
     }
 }

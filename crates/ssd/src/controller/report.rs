@@ -20,6 +20,9 @@ pub(super) struct Counters {
     /// Valid units of all victims when they were chosen.
     pub victim_units: u64,
     pub buffer_read_hits: u64,
+    /// Units read that nothing was ever written to, or not since they were
+    /// deallocated: no flash is read for them.
+    pub unwritten_read_units: u64,
     pub buffer_write_hits: u64,
     pub read_modify_writes: u64,
     /// Failures of the memory or file behind the device.
@@ -48,6 +51,7 @@ impl Ssd {
             ("journal_written_bytes", counters.journal_written_bytes),
             ("erases", counters.erases),
             ("buffer_read_hits", counters.buffer_read_hits),
+            ("unwritten_read_bytes", counters.unwritten_read_units * unit_bytes),
             ("buffer_write_hits", counters.buffer_write_hits),
             ("read_modify_writes", counters.read_modify_writes),
             ("media_errors", counters.media_errors),

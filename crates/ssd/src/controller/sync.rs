@@ -1,5 +1,6 @@
 //! Flush: everything accepted before it is on flash, and the map says so.
 
+use trace::{Step, Track};
 use units::Nanos;
 
 use crate::event::Event;
@@ -23,10 +24,16 @@ impl Ssd {
         if self.power_loss_protected() || !self.has_volatile() {
             self.complete(now, id);
         } else if overhead > Nanos::ZERO {
-            self.events.push(now + overhead, Event::Firmware, id);
+            self.firmware_work(now, overhead, id);
         } else {
             self.flush_begin(now, id);
         }
+    }
+
+    /// Does the firmware work before a flush or FUA write.
+    pub(super) fn firmware_work(&mut self, now: Nanos, took: Nanos, id: u32) {
+        self.record(now, now + took, Track::Controller, Step::Firmware, self.commands[id].request, 0);
+        self.events.push(now + took, Event::Firmware, id);
     }
 
     /// The firmware work before a flush or FUA write is done.

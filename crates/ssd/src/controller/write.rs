@@ -20,7 +20,7 @@ impl Ssd {
         let overhead = self.config.controller.fua_overhead;
         let cmd = &mut self.commands[id];
         if cmd.fua && !cmd.prepared && overhead > Nanos::ZERO && !self.config.buffer.power_loss_protected {
-            self.events.push(now + overhead, Event::Firmware, id);
+            self.firmware_work(now, overhead, id);
             return;
         }
         let slots = match cmd.opcode {

@@ -8,7 +8,7 @@ use units::Nanos;
 
 use super::plan::{Ending, FaultId, FaultPlan};
 use crate::zoned::ControllerEvent;
-use crate::{Completion, Device, Identity, LiveState, PowerCut, Submission, VolatileWrite, ZoneStatus};
+use crate::{Completion, Device, Identity, LiveState, PowerCut, Store, Submission, VolatileWrite, ZoneStatus};
 
 /// Most commands that never complete at a time; what a fault hits beyond is let pass.
 const MAX_HELD: usize = 4096;
@@ -200,6 +200,14 @@ impl Device for FaultyDevice {
 
     fn set_recorder(&mut self, recorder: Recorder) {
         self.device.set_recorder(recorder);
+    }
+
+    fn store(&self) -> Option<&Store> {
+        self.device.store()
+    }
+
+    fn store_mut(&mut self) -> Option<&mut Store> {
+        self.device.store_mut()
     }
 
     fn counters(&self) -> Vec<(String, u64)> {

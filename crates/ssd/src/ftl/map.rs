@@ -9,6 +9,7 @@
 
 use std::ops::Range;
 
+use super::table::Table;
 use crate::config::Layout;
 use crate::slab::NONE;
 use crate::state::InitialLayout;
@@ -18,7 +19,7 @@ use crate::state::InitialLayout;
 pub(crate) struct Entry(u32);
 
 /// Entries of the forward map to one page of the system's memory.
-const ENTRIES_PER_PAGE: usize = 4096 / size_of::<u32>();
+const ENTRIES_PER_PAGE: usize = Table::<u32>::PER_PAGE;
 
 /// Slots follow the flash addresses (see `config::check::MAX_UNITS`).
 const SLOT_BASE: u32 = u32::MAX - (1 << 20);
@@ -59,15 +60,13 @@ impl Default for Entry {
 /// The forward and the reverse map.
 pub(crate) struct Map {
     /// Logical to physical unit, as `Entry`; `Entry::INITIAL` is 0.
-    l2p: Vec<u32>,
-    /// Whether any of so many entries of `l2p` was ever set.
-    written: Vec<bool>,
+    l2p: Table<u32>,
     /// Physical to logical unit plus one; 0: as initially, or nothing.
-    p2l: Vec<u32>,
+    p2l: Table<u32>,
     /// One bit per physical unit: whether it is valid. In a block that is as
     /// initially and was never a victim: whether that differs from the initial
     /// state, so that nothing need be written at the start.
-    valid: Vec<u64>,
+    valid: Table<u64>,
     initial: InitialLayout,
 }
 
@@ -75,23 +74,22 @@ impl Map {
     pub fn new(layout: &Layout, initial: InitialLayout) -> Self {
         let physical = layout.blocks() as usize * layout.units_per_block() as usize;
         Self {
-            l2p: table(layout.logical_units() as usize),
-            written: vec![false; (layout.logical_units() as usize).div_ceil(ENTRIES_PER_PAGE)],
-            p2l: table(physical),
-            valid: table(physical.div_ceil(64)),
+            l2p: Table::new(layout.logical_units() as usize),
+            p2l: Table::new(physical),
+            valid: Table::new(physical.div_ceil(64)),
             initial,
         }
     }
 
     #[inline]
     pub fn entry(&self, unit: u32) -> Entry {
-        if self.written[unit as usize / ENTRIES_PER_PAGE] { Entry(self.l2p[unit as usize]) } else { Entry::INITIAL }
+        let at = unit as usize;
+        if self.l2p.is_written(at / ENTRIES_PER_PAGE) { Entry(self.l2p.get(at)) } else { Entry::INITIAL }
     }
 
     #[inline]
     pub fn set(&mut self, unit: u32, entry: Entry) {
-        self.written[unit as usize / ENTRIES_PER_PAGE] = true;
-        self.l2p[unit as usize] = entry.0;
+        *self.l2p.at(unit as usize) = entry.0;
     }
 
     /// The first unit of `units` that may be mapped: none of those before it is,
@@ -101,7 +99,7 @@ impl Map {
         let mut unit = units.start;
         while unit < units.end && !self.initial.holds(unit) {
             let page = unit as usize / ENTRIES_PER_PAGE;
-            if self.written[page] {
+            if self.l2p.is_written(page) {
                 break;
             }
             unit = u32::try_from((page + 1) * ENTRIES_PER_PAGE).unwrap_or(u32::MAX);
@@ -139,33 +137,33 @@ impl Map {
     /// Notes that a physical unit became valid or ceased to be.
     #[inline]
     pub fn flip_valid(&mut self, ppn: u32) {
-        self.valid[ppn as usize / 64] ^= 1 << (ppn % 64);
+        *self.valid.at(ppn as usize / 64) ^= 1 << (ppn % 64);
     }
 
     /// Whether a physical unit is valid; of a block that was `expose`d if it is
     /// as initially.
     #[inline]
     pub fn is_valid(&self, ppn: u32) -> bool {
-        self.valid[ppn as usize / 64] >> (ppn % 64) & 1 == 1
+        self.valid.get(ppn as usize / 64) >> (ppn % 64) & 1 == 1
     }
 
     /// Makes the validity bits of a block as initially absolute (again relative,
     /// the second time).
     pub fn expose(&mut self, die: u32, index: u32) {
         let valid = &mut self.valid;
-        self.initial.for_each_held(die, index, |ppn| valid[ppn as usize / 64] ^= 1 << (ppn % 64));
+        self.initial.for_each_held(die, index, |ppn| *valid.at(ppn as usize / 64) ^= 1 << (ppn % 64));
     }
 
     /// Brings a unit's entry into the cache ahead of its use.
     #[inline]
     pub fn prefetch(&self, unit: u32) {
-        prefetch(self.l2p.get(unit as usize));
+        prefetch(self.l2p.place(unit as usize));
     }
 
     /// Brings the validity of the place that a flash entry names into the cache.
     #[inline]
     pub fn prefetch_valid(&self, entry: Entry) {
-        prefetch(self.valid.get(entry.0.wrapping_sub(1) as usize / 64));
+        prefetch(self.valid.place(entry.0.wrapping_sub(1) as usize / 64));
     }
 
     /// The logical unit last written to `ppn`, or `NONE`.
@@ -175,17 +173,17 @@ impl Map {
             return self.initial.owner(ppn);
         }
         // 0 wraps to NONE.
-        self.p2l[ppn as usize].wrapping_sub(1)
+        self.p2l.get(ppn as usize).wrapping_sub(1)
     }
 
     #[inline]
     pub fn set_owner(&mut self, ppn: u32, unit: u32) {
-        self.p2l[ppn as usize] = unit + 1;
+        *self.p2l.at(ppn as usize) = unit + 1;
     }
 
     /// Bytes of address space; resident only as touched.
     pub fn table_bytes(&self) -> u64 {
-        4 * (self.l2p.len() as u64 + self.p2l.len() as u64) + 8 * self.valid.len() as u64 + self.written.len() as u64
+        (self.l2p.bytes() + self.p2l.bytes() + self.valid.bytes()) as u64
     }
 }
 
@@ -200,24 +198,4 @@ fn prefetch<T>(item: Option<&T>) {
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = item;
-}
-
-/// Zeroed memory that the system provides on first touch, in large pages if it
-/// will: look-ups at random addresses otherwise wait for page-table walks as
-/// long as for the entries themselves.
-fn table<T: Clone + Default>(len: usize) -> Vec<T> {
-    let mut table = vec![T::default(); len];
-    #[cfg(target_os = "linux")]
-    {
-        use rustix::mm::{Advice, madvise};
-        const PAGE_BYTES: usize = 4096;
-        let start = table.as_mut_ptr().cast::<u8>();
-        let skip = start.align_offset(PAGE_BYTES);
-        let whole = std::mem::size_of_val(table.as_slice()).saturating_sub(skip) / PAGE_BYTES * PAGE_BYTES;
-        // A hint to the same effect with or without: an error changes nothing.
-        // SAFETY: the range is inside the table's own memory, and this advice
-        // leaves its contents as they are.
-        let _ = unsafe { madvise(start.wrapping_add(skip).cast(), whole, Advice::LinuxHugepage) };
-    }
-    table
 }

@@ -7,3 +7,4 @@
 pub(crate) mod blocks;
 pub(crate) mod gc;
 pub(crate) mod map;
+mod table;

@@ -1,5 +1,6 @@
 //! A profile's text with the place of every key, so that errors can point at it.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 
@@ -8,6 +9,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::ProfileError;
+use super::faults::{self, Fault};
 
 /// A file, and a line of it where one is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,15 +36,38 @@ pub(super) struct Document<'t> {
     /// Whether lines mean something to the reader.
     lines: bool,
     root: Spanned<DeTable<'t>>,
-    /// Every key with its dots, its own span and that of key and value.
-    keys: Vec<Key>,
+    keys: Keys,
 }
 
+/// Every key of a TOML text with its place, arrays' insides left out.
+#[derive(Clone, Debug, Default)]
+pub struct Keys(Vec<Key>);
+
+#[derive(Clone, Debug)]
 struct Key {
     dotted: String,
     own: Range<usize>,
-    whole: Range<usize>,
     leaf: bool,
+}
+
+impl Keys {
+    /// The keys of `table` and the tables in it.
+    pub fn of(table: &DeTable<'_>) -> Self {
+        let mut keys = Vec::new();
+        collect(table, "", &mut keys);
+        Self(keys)
+    }
+
+    /// The byte range of the key with this dotted name.
+    pub fn own(&self, dotted: &str) -> Option<Range<usize>> {
+        self.0.iter().find(|key| key.dotted == dotted).map(|key| key.own.clone())
+    }
+
+    /// That of the first key whose dotted name ends in this one.
+    pub fn own_ending(&self, dotted: &str) -> Option<Range<usize>> {
+        let ends = |key: &&Key| key.dotted.strip_suffix(dotted).is_some_and(|before| before.ends_with('.'));
+        self.0.iter().find(ends).map(|key| key.own.clone())
+    }
 }
 
 impl<'t> Document<'t> {
@@ -52,36 +77,53 @@ impl<'t> Document<'t> {
             let place = Place { file: file.to_owned(), line };
             ProfileError::Invalid { place, problem: format!("not TOML: {}", error.message()) }
         })?;
-        let mut keys = Vec::new();
-        collect(root.get_ref(), "", &mut keys);
+        let keys = Keys::of(root.get_ref());
         Ok(Self { file, text, lines, root, keys })
     }
 
-    /// Takes the top-level key `key` out and reads it as a `T`.
-    pub(super) fn take<T: DeserializeOwned>(&mut self, key: &str) -> Result<Option<T>, ProfileError> {
-        match self.root.get_mut().remove(key) {
-            None => Ok(None),
-            Some(value) => {
-                T::deserialize(toml::de::ValueDeserializer::from(value)).map(Some).map_err(|error| self.explain(&error))
+    /// Takes the top-level key `key` out and reads it as a `T`; what is wrong goes to `faults`.
+    pub(super) fn take<T: DeserializeOwned>(&mut self, key: &str, faults: &mut Vec<Fault>) -> Option<T> {
+        let (key, value) = self.root.get_mut().remove_entry(key)?;
+        let mut alone = DeTable::new();
+        alone.insert(key, value);
+        match faults::read::<BTreeMap<String, T>>(&alone) {
+            Ok(read) => read.into_values().next(),
+            Err(found) => {
+                faults.extend(found);
+                None
             }
         }
     }
 
     /// Reads what is left as a `T`.
-    pub(super) fn rest<T: DeserializeOwned>(&mut self) -> Result<T, ProfileError> {
-        let span = self.root.span();
-        let root = std::mem::replace(&mut self.root, Spanned::new(span, DeTable::new()));
-        T::deserialize(toml::Deserializer::from(root)).map_err(|error| self.explain(&error))
+    pub(super) fn rest<T: DeserializeOwned>(&self, faults: &mut Vec<Fault>) -> Option<T> {
+        faults::read(self.root.get_ref()).map_err(|found| faults.extend(found)).ok()
+    }
+
+    /// One error of all `faults`, in the order of the text.
+    pub(super) fn error(&self, mut faults: Vec<Fault>) -> ProfileError {
+        // Those without a place of their own last.
+        faults.sort_by_key(|fault| fault.offset.unwrap_or(usize::MAX));
+        let mut placed: Vec<(Place, String)> =
+            faults.into_iter().map(|fault| (self.place(fault.offset), fault.problem)).collect();
+        placed.dedup();
+        match placed.len() {
+            1 => {
+                let (place, problem) = placed.remove(0);
+                ProfileError::Invalid { place, problem }
+            }
+            _ => ProfileError::Several { file: self.file.to_owned(), faults: placed },
+        }
     }
 
     /// Dotted names of all keys that hold no table.
     pub(super) fn leaves(&self) -> impl Iterator<Item = &str> {
-        self.keys.iter().filter(|key| key.leaf).map(|key| key.dotted.as_str())
+        self.keys.0.iter().filter(|key| key.leaf).map(|key| key.dotted.as_str())
     }
 
     /// An error about the key of this dotted name.
     pub(super) fn about(&self, dotted: &str, problem: String) -> ProfileError {
-        let offset = self.keys.iter().find(|key| key.dotted == dotted).map(|key| key.own.start);
+        let offset = self.keys.own(dotted).map(|own| own.start);
         ProfileError::Invalid { place: self.place(offset), problem }
     }
 
@@ -90,36 +132,6 @@ impl<'t> Document<'t> {
     pub(super) fn about_quoted(&self, problem: String) -> ProfileError {
         let dotted = problem.split('`').nth(1).unwrap_or_default().to_owned();
         self.about(&dotted, problem)
-    }
-
-    /// What serde found wrong, with the key's place and, for an unknown key, the
-    /// nearest known one.
-    fn explain(&self, error: &toml::de::Error) -> ProfileError {
-        let offset = error.span().map(|span| span.start);
-        let key = offset.and_then(|offset| {
-            self.keys.iter().filter(|key| key.whole.contains(&offset)).min_by_key(|key| key.whole.len())
-        });
-        let message = error.message();
-        let mut quoted = message.split('`').skip(1).step_by(2);
-        let problem = if message.starts_with("unknown field") || message.starts_with("unknown variant") {
-            let unknown = quoted.next().unwrap_or_default();
-            let known: Vec<&str> = quoted.collect();
-            let nearest = nearest(unknown, known.iter().copied())
-                .map(|name| format!("did you mean `{name}`?"))
-                .unwrap_or_else(|| "remove it".to_owned());
-            let what = if message.starts_with("unknown field") { "key" } else { "value" };
-            format!("unknown {what} `{unknown}`; {nearest} (known here: {})", known.join(", "))
-        } else if message.starts_with("missing field") {
-            let missing = quoted.next().unwrap_or_default();
-            let inside = key.map_or("at the top level".to_owned(), |key| format!("in `{}`", key.dotted));
-            format!("`{missing}` is missing {inside}; add it")
-        } else {
-            match key {
-                Some(key) => format!("`{}`: {message}", key.dotted),
-                None => message.to_owned(),
-            }
-        };
-        ProfileError::Invalid { place: self.place(offset), problem }
     }
 
     fn place(&self, offset: Option<usize>) -> Place {
@@ -135,13 +147,11 @@ fn line_of(text: &str, offset: usize) -> usize {
 fn collect(table: &DeTable<'_>, prefix: &str, keys: &mut Vec<Key>) {
     for (key, value) in table {
         let dotted = if prefix.is_empty() { key.get_ref().to_string() } else { format!("{prefix}.{}", key.get_ref()) };
-        let (own, inside) = (key.span(), value.span());
-        let whole = own.start.min(inside.start)..own.end.max(inside.end);
         let table = match value.get_ref() {
             DeValue::Table(table) => Some(table),
             _ => None,
         };
-        keys.push(Key { dotted: dotted.clone(), own, whole, leaf: table.is_none() });
+        keys.push(Key { dotted: dotted.clone(), own: key.span(), leaf: table.is_none() });
         if let Some(table) = table {
             collect(table, &dotted, keys);
         }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::measure::{Driver, MeasureError, Phase, Sample};
 use super::{BuildOptions, Profile, ProfileError};
@@ -10,7 +10,7 @@ use crate::config::Initial;
 
 /// A published figure, the measurement that should yield it, and the range that
 /// counts as agreement.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Expectation {
     /// What the figure is, in words.
@@ -39,7 +39,7 @@ pub struct Expectation {
 }
 
 /// Which number a measurement takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Statistic {
     /// Mean of the commands' latencies.
@@ -53,7 +53,7 @@ pub enum Statistic {
 }
 
 /// Units of figures.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub enum Unit {
     /// Microseconds.
     #[serde(rename = "us")]

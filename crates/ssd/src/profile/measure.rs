@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use nvme::{Command, CommandId, Lba, LbaRange, NamespaceId, QueueId};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use trace::RequestId;
 use units::{ByteSize, Nanos};
 
 use crate::{Device, Submission};
 
 /// What the commands of a phase do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Op {
     /// Read.
@@ -24,7 +24,7 @@ pub enum Op {
 }
 
 /// Where the commands of a phase go.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pattern {
     /// Uniformly random multiples of the block size.
@@ -35,7 +35,7 @@ pub enum Pattern {
 }
 
 /// A run of like commands, a fixed number outstanding at any time.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Phase {
     /// What they do.

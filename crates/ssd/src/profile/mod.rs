@@ -6,6 +6,7 @@
 //! parameters are physical; the figures are never inputs.
 
 use std::collections::BTreeMap;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -19,13 +20,16 @@ use crate::{Card, Contents, Device, Disk, MediaError, Ssd, Store, Zoned, ZonedCo
 mod builtin;
 mod document;
 mod expectation;
+mod faults;
 mod measure;
+mod print;
 
-pub use document::Place;
+pub use document::{Keys, Place};
 pub use expectation::{Checked, Expectation, Statistic, Unit, check};
 pub use measure::{Driver, MeasureError, Op, Pattern, Phase, Sample};
 
 use document::{Document, nearest};
+use faults::Fault;
 
 /// A device profile.
 #[derive(Clone, Debug, PartialEq)]
@@ -101,6 +105,20 @@ pub enum ProfileError {
         /// What is wrong, and the mend.
         problem: String,
     },
+    /// The text has several faults.
+    #[error("{file}: {} faults\n{}", faults.len(), listed(faults))]
+    Several {
+        /// The file.
+        file: String,
+        /// Where, and what is wrong.
+        faults: Vec<(Place, String)>,
+    },
+    /// A file that is no profile for its size alone.
+    #[error("{} is longer than {} bytes; that is no device profile", path.display(), Profile::TEXT_MAX)]
+    TooLong {
+        /// The file.
+        path: PathBuf,
+    },
     /// An SSD that the run's options make impossible.
     #[error(transparent)]
     Ssd(#[from] ConfigError),
@@ -132,6 +150,10 @@ pub enum ProfileError {
         /// Why.
         source: MeasureError,
     },
+}
+
+fn listed(faults: &[(Place, String)]) -> String {
+    faults.iter().map(|(place, problem)| format!("  {place}: {problem}")).collect::<Vec<_>>().join("\n")
 }
 
 fn hint(nearest: &Option<String>) -> String {
@@ -169,11 +191,24 @@ impl Profile {
         Self::from_toml(&format!("devices/{name}.toml"), builtin_text(name)?)
     }
 
+    /// Bytes of the longest profile.
+    pub const TEXT_MAX: u64 = 1 << 18;
+
     /// The profile in the file at `path`.
     pub fn load(path: &Path) -> Result<Self, ProfileError> {
-        let text =
-            std::fs::read_to_string(path).map_err(|source| ProfileError::Read { path: path.to_owned(), source })?;
-        Self::from_toml(&path.display().to_string(), &text)
+        Self::from_toml(&path.display().to_string(), &Self::read_text(path)?)
+    }
+
+    /// The text of the file at `path`, if it is short enough for a profile.
+    pub fn read_text(path: &Path) -> Result<String, ProfileError> {
+        let fail = |source| ProfileError::Read { path: path.to_owned(), source };
+        let mut text = String::new();
+        let file = std::fs::File::open(path).map_err(fail)?;
+        file.take(Self::TEXT_MAX + 1).read_to_string(&mut text).map_err(fail)?;
+        if text.len() as u64 > Self::TEXT_MAX {
+            return Err(ProfileError::TooLong { path: path.to_owned() });
+        }
+        Ok(text)
     }
 
     /// The profile in `text`; `file` is what errors call it.
@@ -188,18 +223,40 @@ impl Profile {
     }
 
     fn read(mut document: Document<'_>) -> Result<Self, ProfileError> {
-        let missing = |key: &str, what: &str| format!("`{key}` is missing at the top level; add {what}");
-        let name: String =
-            document.take("name")?.ok_or_else(|| document.about("", missing("name", "the name that runs will use")))?;
-        let kind: Kind = document
-            .take("kind")?
-            .ok_or_else(|| document.about("", missing("kind", "kind = \"ssd\", \"zoned\", \"disk\" or \"card\"")))?;
-        let description = document.take("description")?.unwrap_or_default();
+        let mut faults = Vec::new();
+        let missing = |key: &str, what: &str| Fault {
+            offset: None,
+            problem: format!("`{key}` is missing at the top level; add {what}"),
+        };
+        let mut read = Vec::new();
+        let name: Option<String> = document.take("name", &mut read);
+        if name.is_none() && read.is_empty() {
+            read.push(missing("name", "the name that runs will use"));
+        }
+        faults.append(&mut read);
+        let kind: Option<Kind> = document.take("kind", &mut read);
+        if kind.is_none() && read.is_empty() {
+            read.push(missing("kind", "kind = \"ssd\", \"zoned\", \"disk\" or \"card\""));
+        }
+        faults.append(&mut read);
+        let description: String = document.take("description", &mut faults).unwrap_or_default();
+        let given_sources: toml::Table = document.take("sources", &mut faults).unwrap_or_default();
+        let expectations: Vec<Expectation> = document.take("expect", &mut faults).unwrap_or_default();
+        let config = match kind {
+            Some(Kind::Ssd) => document.rest(&mut faults).map(DeviceConfig::Ssd),
+            Some(Kind::Zoned) => document.rest(&mut faults).map(DeviceConfig::Zoned),
+            Some(Kind::Disk) => document.rest(&mut faults).map(DeviceConfig::Disk),
+            Some(Kind::Card) => document.rest(&mut faults).map(DeviceConfig::Card),
+            // Nothing tells which keys there should be.
+            None => None,
+        };
+        let (Some(name), Some(config), true) = (name, config, faults.is_empty()) else {
+            return Err(document.error(faults));
+        };
         let mut sources = BTreeMap::new();
-        flatten(&document.take::<toml::Table>("sources")?.unwrap_or_default(), "", &mut sources).map_err(|key| {
+        flatten(&given_sources, "", &mut sources).map_err(|key| {
             document.about(&format!("sources.{key}"), format!("the source of `{key}` must be a text"))
         })?;
-        let expectations: Vec<Expectation> = document.take("expect")?.unwrap_or_default();
         for expectation in &expectations {
             expectation.check().map_err(|problem| document.about("expect", problem))?;
         }
@@ -208,12 +265,6 @@ impl Profile {
             .filter(|key| !["name", "kind", "description", "expect"].contains(key) && !key.starts_with("sources."))
             .map(str::to_owned)
             .collect();
-        let config = match kind {
-            Kind::Ssd => DeviceConfig::Ssd(document.rest()?),
-            Kind::Zoned => DeviceConfig::Zoned(document.rest()?),
-            Kind::Disk => DeviceConfig::Disk(document.rest()?),
-            Kind::Card => DeviceConfig::Card(document.rest()?),
-        };
         match &config {
             DeviceConfig::Ssd(config) => config.check().map_err(|error| document.about_quoted(error.to_string()))?,
             DeviceConfig::Zoned(config) => config.check().map_err(|error| document.about_quoted(error.to_string()))?,

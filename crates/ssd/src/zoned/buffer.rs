@@ -30,6 +30,13 @@ pub(super) struct Unit {
     pub serial: u32,
 }
 
+impl Unit {
+    /// Whether there is nothing of the host's in it.
+    pub fn is_padding(&self) -> bool {
+        self.padding == self.filled
+    }
+}
+
 /// All units.
 pub(super) struct WriteBuffer {
     units: Vec<Unit>,

@@ -258,6 +258,11 @@ impl Flash {
         self.command_overhead + Nanos::transfer(bytes, self.bytes_per_s)
     }
 
+    /// How long an array has a unit of padding, of `bytes`: loading and programming it.
+    pub fn padding_unit_time(&self, bytes: u64) -> Nanos {
+        self.transfer_time(bytes) + self.padding_program
+    }
+
     /// Programs an array has to do, the one under way included.
     pub fn pending(&self, array: u32) -> u32 {
         self.arrays[array as usize].pending

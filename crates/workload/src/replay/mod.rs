@@ -30,5 +30,5 @@ pub use pace::{Pace, Speed, SpeedError};
 pub use placement::{Align, Fit, Placement, PlacementError};
 pub use reader::{ReadOptions, TraceReader};
 pub use record::{Record, TraceOp};
-pub use report::{ReplayCounts, ReplayReport};
+pub use report::{Backlog, ReplayCounts, ReplayReport};
 pub use run::{Replay, ReplayError, ReplayOptions};

@@ -16,10 +16,25 @@ pub struct ReplayReport {
     pub lateness: Histogram,
     /// I/Os in flight over time. Little's law ties it to the latencies.
     pub in_flight: Occupancy,
+    /// How far an open loop's device was behind its trace; of a closed loop nothing.
+    pub backlog: Option<Backlog>,
     /// I/Os counted.
     pub counts: ReplayCounts,
     /// From the first timestamp of the trace to its latest.
     pub traced: Nanos,
+}
+
+/// What of an open loop's trace was still to do as time went on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Backlog {
+    /// From when the first I/O was due to when the last one was.
+    pub due_over: Nanos,
+    /// From when the last I/O was due to the last completion.
+    pub drained_in: Nanos,
+    /// In flight when the last I/O was issued, that one among them.
+    pub at_last: u64,
+    /// When an I/O last found none in flight, since the first was due.
+    pub idle_at: Nanos,
 }
 
 /// I/Os of a replay, flushes included.

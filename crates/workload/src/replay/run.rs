@@ -4,7 +4,6 @@
 //! above it is in the trace's own timestamps, so the replay charges none.
 
 use std::cell::RefCell;
-use std::io::BufRead;
 use std::rc::Rc;
 
 use block::{Bio, BioFlags, BioOp, BlockDevice, Limits, Sector};
@@ -15,7 +14,7 @@ use trace::{Recorder, RequestId, Span, Step, Track};
 use units::Nanos;
 
 use super::placement::Placed;
-use super::{Pace, Placement, PlacementError, Record, ReplayCounts, ReplayReport, TraceError, TraceOp, TraceReader};
+use super::{Backlog, Pace, Placement, PlacementError, Record, ReplayCounts, ReplayReport, TraceError, TraceOp};
 use crate::Host;
 use crate::fio::report::{CpuUse, Depths, IoError, Operation, Setup, Shortfall, ShortfallReason};
 use crate::fio::{Direction, DirectionReport, JobReport, Options, PerDirection};
@@ -77,6 +76,7 @@ struct State {
     depths: Depths,
     lateness: Histogram,
     in_flight: Occupancy,
+    backlog: Option<Backlog>,
     counts: ReplayCounts,
     asked_bytes: u64,
     /// First and latest timestamp of the trace.
@@ -95,23 +95,29 @@ struct Io {
 }
 
 /// The trace as the replay takes it: one I/O with a place after the other.
-struct Source<R> {
-    reader: TraceReader<R>,
+struct Source<T> {
+    file: String,
+    trace: T,
     placement: Placement,
     limits: Limits,
     state: Rc<RefCell<State>>,
 }
 
 impl Replay {
-    /// Starts to replay the I/Os of `reader` on `host`; the first is due now.
-    pub fn start<R: BufRead + 'static>(host: &Host, reader: TraceReader<R>, options: &ReplayOptions) -> Self {
-        let state = Rc::new(RefCell::new(State::new(host, setup(reader.file(), options))));
+    /// Starts to replay the I/Os of `trace`, which errors call `file`, on `host`; the
+    /// first is due now.
+    pub fn start<T>(host: &Host, file: &str, trace: T, options: &ReplayOptions) -> Self
+    where
+        T: Iterator<Item = Result<Record, TraceError>> + 'static,
+    {
+        let state = Rc::new(RefCell::new(State::new(host, setup(file, options))));
         let limits = host.disk.limits();
         if limits.zoned.is_some() {
-            state.borrow_mut().failure = Some(ReplayError::Zoned { file: reader.file().to_owned() });
+            state.borrow_mut().failure = Some(ReplayError::Zoned { file: file.to_owned() });
             return Self { state };
         }
-        let source = Source { reader, placement: options.placement, limits, state: state.clone() };
+        let placement = options.placement;
+        let source = Source { file: file.to_owned(), trace, placement, limits, state: state.clone() };
         let sim = host.sim.clone();
         match options.pace {
             Pace::OpenLoop { speed, max_in_flight } => {
@@ -125,7 +131,7 @@ impl Replay {
                         due = due.max(started_at + speed.scale(since_first));
                         sim.sleep_until(due).await;
                         let permit = room.acquire(1).await;
-                        source.state.borrow_mut().lateness.record(sim.now() - due);
+                        source.state.borrow_mut().issuing(due, sim.now());
                         issue(&sim, &source.state, io, permit);
                     }
                 };
@@ -159,7 +165,7 @@ impl Replay {
     }
 }
 
-impl<R: BufRead> Source<R> {
+impl<T: Iterator<Item = Result<Record, TraceError>>> Source<T> {
     fn next(&mut self) -> Option<Io> {
         loop {
             let next = self.read();
@@ -186,9 +192,9 @@ impl<R: BufRead> Source<R> {
     }
 
     fn read(&mut self) -> Result<Option<(Record, Option<Placed>)>, ReplayError> {
-        let Some(record) = self.reader.next().transpose()? else { return Ok(None) };
+        let Some(record) = self.trace.next().transpose()? else { return Ok(None) };
         let placed = self.placement.place(&record, &self.limits).map_err(|source| ReplayError::Placement {
-            file: self.reader.file().to_owned(),
+            file: self.file.clone(),
             line: record.line,
             source,
         })?;
@@ -250,6 +256,7 @@ impl State {
             depths: Depths::default(),
             lateness: Histogram::new(),
             in_flight: Occupancy::default(),
+            backlog: None,
             counts: ReplayCounts::default(),
             asked_bytes: 0,
             traced: None,
@@ -266,6 +273,18 @@ impl State {
         self.counts.out_of_order += u64::from(at < latest);
         self.traced = Some((first, latest.max(at)));
         at.since(first)
+    }
+
+    /// Notes an open loop's I/O, which was due at `due`.
+    fn issuing(&mut self, due: Nanos, now: Nanos) {
+        self.lateness.record(now - due);
+        let in_flight = self.in_flight.in_flight();
+        let backlog = self.backlog.get_or_insert_default();
+        backlog.due_over = due - self.started_at;
+        backlog.at_last = in_flight + 1;
+        if in_flight == 0 {
+            backlog.idle_at = now - self.started_at;
+        }
     }
 
     fn completed(
@@ -360,6 +379,10 @@ impl State {
             job,
             lateness: self.lateness.clone(),
             in_flight: self.in_flight,
+            backlog: self.backlog.map(|backlog| Backlog {
+                drained_in: self.last_end.since(self.started_at + backlog.due_over),
+                ..backlog
+            }),
             counts: self.counts,
             traced: self.traced.map_or(Nanos::ZERO, |(first, latest)| latest - first),
         }

@@ -8,20 +8,23 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use programs::{ADDED, FOLLOWED, KEY_BYTES, LOST, Maps, RECORDED, VALUE_BYTES};
+use programs::{ADDED, FOLLOWED, KEY_BYTES, LOST, Maps, RECORDED, VALUE_BYTES, WRITTEN};
 use sys::{Attached, Map, MapKind};
 
 use super::error::TraceError;
 use super::events::{self, TRACEPOINTS};
 use super::filter::Selection;
 use super::format::Format;
-use super::recorder::{RawFile, Recorder, Seen};
+use super::recorder::{RawFile, RawKind, Recorder, Seen};
 use super::source::Source;
 use super::tracefs;
+use crate::ByteRange;
 
 /// Distinct accesses in the kernel between two drains: 64 MiB and their administration.
 const MAX_ENTRIES: u32 = 1 << 20;
 const MAX_PROCESSES: u32 = 1 << 16;
+/// Threads that have begun a direct access and not gone on with it.
+const MAX_THREADS: u32 = 1 << 14;
 /// Entries are taken out when there are that many, and every so often.
 const DRAIN_ENTRIES: u64 = (MAX_ENTRIES / 4) as u64;
 const DRAIN_EVERY: Duration = Duration::from_secs(1);
@@ -33,8 +36,9 @@ pub struct Bpf {
     programs: Vec<Attached>,
     counts: Map<KEY_BYTES, VALUE_BYTES>,
     counters: Map<4, 8>,
-    // Held for the programs that use it.
+    // Held for the programs that use them.
     _processes: Map<4, 4>,
+    _begun: Map<8, KEY_BYTES>,
     drained: Instant,
     added: u64,
     lost: u64,
@@ -63,8 +67,14 @@ impl Bpf {
         let counts = Map::create(MapKind::Hash, MAX_ENTRIES).map_err(unavailable("making a map"))?;
         let counters: Map<4, 8> = Map::create(MapKind::Array, 2).map_err(unavailable("making a map"))?;
         let processes: Map<4, 4> = Map::create(MapKind::Hash, MAX_PROCESSES).map_err(unavailable("making a map"))?;
-        let maps =
-            Maps { counts: counts.descriptor(), counters: counters.descriptor(), processes: processes.descriptor() };
+        let begun: Map<8, KEY_BYTES> =
+            Map::create(MapKind::LruHash, MAX_THREADS).map_err(unavailable("making a map"))?;
+        let maps = Maps {
+            counts: counts.descriptor(),
+            counters: counters.descriptor(),
+            processes: processes.descriptor(),
+            begun: begun.descriptor(),
+        };
         let mut attached = Vec::new();
         if selection.children || !selection.processes.is_empty() {
             let own = selection.children.then_some((std::process::id(), FOLLOWED));
@@ -98,7 +108,16 @@ impl Bpf {
             return Err(unavailable("tracepoints")(error));
         }
         let drained = Instant::now();
-        Ok(Self { programs: attached, counts, counters, _processes: processes, drained, added: 0, lost: 0 })
+        Ok(Self {
+            programs: attached,
+            counts,
+            counters,
+            _processes: processes,
+            _begun: begun,
+            drained,
+            added: 0,
+            lost: 0,
+        })
     }
 
     fn counter(&self, which: u32) -> Result<u64, TraceError> {
@@ -141,14 +160,12 @@ impl Source for Bpf {
     }
 }
 
-fn decode(
-    key: &[u8; KEY_BYTES],
-    value: &[u8; VALUE_BYTES],
-) -> Option<(RawFile, super::recorder::RawKind, crate::ByteRange, Seen)> {
+fn decode(key: &[u8; KEY_BYTES], value: &[u8; VALUE_BYTES]) -> Option<(RawFile, RawKind, ByteRange, Seen)> {
     let half = |at: usize| Some(u32::from_ne_bytes(key.get(at..at + 4)?.try_into().ok()?));
     let whole = |bytes: &[u8], at: usize| Some(u64::from_ne_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
-    let tracepoint = TRACEPOINTS.get(half(0)? as usize)?;
+    let (number, is_written) = (half(0)? & (WRITTEN as u32 - 1), half(0)? & WRITTEN as u32 != 0);
+    let tracepoint = TRACEPOINTS.get(number as usize)?;
     let file = RawFile { device: events::device_of_kernel(half(4)?), inode: whole(key, 8)? };
-    let range = tracepoint.range(whole(key, 16)?, whole(key, 24)?)?;
-    Some((file, tracepoint.kind, range, Seen { count: whole(value, 0)?, first: whole(value, 8)? }))
+    let (kind, range) = tracepoint.access(whole(key, 16)?, whole(key, 24)?, is_written)?;
+    Some((file, kind, range, Seen { count: whole(value, 0)?, first: whole(value, 8)? }))
 }

@@ -8,9 +8,9 @@
 
 use std::os::fd::RawFd;
 
-use super::super::events::{self, Extent, Tracepoint};
+use super::super::events::{self, DIRECT_WRITE, Extent, Says, Tracepoint};
 use super::super::filter::Selection;
-use super::super::format::Format;
+use super::super::format::{Field, Format};
 use super::assembler::Register::{Frame, R0, R1, R2, R3, R4, R6, R7, R8, R9};
 use super::assembler::{Helper, Label, NOEXIST, Program};
 
@@ -21,6 +21,9 @@ const MAX_COMPARED: usize = 32;
 pub const KEY_BYTES: usize = 32;
 /// Bytes of a value: count, time of the first.
 pub const VALUE_BYTES: usize = 16;
+
+/// Added to the number of the tracepoint in a key: the access is a write.
+pub const WRITTEN: i32 = 1 << 16;
 
 /// Entries of the map of counters.
 pub const LOST: u32 = 0;
@@ -41,6 +44,8 @@ pub struct Maps {
     pub counters: RawFd,
     /// Process to [`RECORDED`] or [`FOLLOWED`], 32 bits each.
     pub processes: RawFd,
+    /// Thread, with its process in the upper half, to the key of the direct access that it began last.
+    pub begun: RawFd,
 }
 
 /// Where the key and the value are, from the end of the stack on.
@@ -71,18 +76,36 @@ pub fn access(
     places(&mut p, selection, out);
     processes(&mut p, selection, maps, out);
 
-    p.set(R1, i32::try_from(number).ok()?).store_word(Frame, KEY, R1).store_word(Frame, KEY + 4, R7);
-    p.store(Frame, KEY + 8, R8);
-    p.load(R1, R6, format.field(tracepoint.start)?).store(Frame, KEY + 16, R1);
-    match tracepoint.extent {
-        Extent::One => p.set(R1, 1),
-        Extent::Last(name) | Extent::Count(name) => p.load(R1, R6, format.field(name)?),
-        Extent::Order(name) => match format.field(name) {
-            Some(field) => p.load(R1, R6, field),
-            None => p.set(R1, 0),
-        },
-    };
-    p.store(Frame, KEY + 24, R1);
+    let number = i32::try_from(number).ok()?;
+    p.store_word(Frame, KEY + 4, R7).store(Frame, KEY + 8, R8);
+    p.load(R9, R6, format.field(tracepoint.start)?).store(Frame, KEY + 16, R9);
+    match tracepoint.says {
+        Says::DirectGoesOn(flags) => {
+            begun(&mut p, maps, out);
+            // In R9 the number of units that were begun with.
+            p.store(Frame, KEY + 24, R9).load(R1, R6, format.field(flags)?).and(R1, i32::try_from(DIRECT_WRITE).ok()?);
+            let read = p.label();
+            p.jump_if_equal(R1, 0, read).set(R1, WRITTEN).place(read).add(R1, number).store_word(Frame, KEY, R1);
+        }
+        Says::Access(_) | Says::DirectBegins => {
+            p.set(R1, number).store_word(Frame, KEY, R1);
+            match tracepoint.extent {
+                Extent::One => p.set(R1, 1),
+                Extent::Last(name) | Extent::Count(name) => p.load(R1, R6, format.field(name)?),
+                Extent::Order(name) => match format.field(name) {
+                    Some(field) => p.load(R1, R6, field),
+                    None => p.set(R1, 0),
+                },
+            };
+            p.store(Frame, KEY + 24, R1);
+        }
+    }
+    if tracepoint.says == Says::DirectBegins {
+        p.call(Helper::GetCurrentPidTgid).store(Frame, SMALL_KEY, R0);
+        update(&mut p, maps.begun, SMALL_KEY, KEY, 0);
+        p.place(out).exit();
+        return p.finish();
+    }
 
     let known = p.label();
     lookup(&mut p, maps.counts, KEY);
@@ -100,6 +123,20 @@ pub fn access(
     p.place(known).set(R1, 1).atomic_add(R0, 0, R1);
     p.place(out).exit();
     p.finish()
+}
+
+/// Goes to `out` unless the thread has begun a direct access to the device in R7 and the inode in R8 from the unit in R9 on;
+/// otherwise that is taken out of the map, and R9 gets its number of units.
+fn begun(p: &mut Program, maps: Maps, out: Label) {
+    let part = |offset_bytes, size_bytes| Field { offset_bytes, size_bytes, is_signed: false };
+    p.call(Helper::GetCurrentPidTgid).store(Frame, SMALL_KEY, R0);
+    lookup(p, maps.begun, SMALL_KEY);
+    p.jump_if_equal(R0, 0, out);
+    p.load(R1, R0, part(4, 4)).jump_unless_same(R1, R7, out);
+    p.load(R1, R0, part(8, 8)).jump_unless_same(R1, R8, out);
+    p.load(R1, R0, part(16, 8)).jump_unless_same(R1, R9, out);
+    p.load(R9, R0, part(24, 8)).set_map(R1, maps.begun).copy(R2, Frame).add(R2, SMALL_KEY.into());
+    p.call(Helper::MapDelete);
 }
 
 fn lookup(p: &mut Program, map: RawFd, key: i16) {

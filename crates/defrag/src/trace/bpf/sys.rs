@@ -27,6 +27,8 @@ pub enum MapKind {
     Hash = 1,
     /// Keys are 32-bit numbers from 0 on.
     Array = 2,
+    /// Keys of any bytes; once it is full, those go that were not used for the longest time.
+    LruHash = 9,
 }
 
 #[repr(C)]

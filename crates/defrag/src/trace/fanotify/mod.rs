@@ -19,6 +19,7 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sys::{Event, Mark};
+use units::Printable;
 
 use super::error::TraceError;
 use super::filter::Selection;
@@ -71,7 +72,7 @@ impl Fanotify {
             match sys::mark(&group, &path, mark) {
                 Ok(()) => marked += 1,
                 // Of all mounts some may not have such events; a place that was named must.
-                Err(error) => refusal = Some(format!("marking {}: {error}", path.display())),
+                Err(error) => refusal = Some(format!("marking {}: {error}", Printable::path(&path))),
             }
         }
         match refusal {

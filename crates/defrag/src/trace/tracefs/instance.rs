@@ -8,6 +8,8 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use units::Printable;
+
 use super::super::error::TraceError;
 use super::line::Record;
 
@@ -57,7 +59,7 @@ impl Instance {
         remove_stale(&instances);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let folder = instances.join(format!("{PREFIX}{}-{number}", std::process::id()));
-        fs::create_dir(&folder).map_err(|error| unavailable(format!("{}: {error}", folder.display())))?;
+        fs::create_dir(&folder).map_err(|error| unavailable(format!("{}: {error}", Printable::path(&folder))))?;
         let mut made = Self { folder, pipe: None, rest: Vec::new() };
         made.switch(false)?;
         if !made.folder.join("options/fields").exists() {

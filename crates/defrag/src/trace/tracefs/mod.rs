@@ -8,25 +8,50 @@
 mod instance;
 mod line;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 pub use instance::{Instance, root};
 pub use line::Record;
 
 use super::error::TraceError;
-use super::events::{self, Extent, TRACEPOINTS, Tracepoint};
+use super::events::{self, DIRECT_WRITE, Extent, Says, TRACEPOINTS, Tracepoint};
 use super::filter::Selection;
 use super::processes;
-use super::recorder::{RawFile, Recorder, Seen};
+use super::recorder::{RawFile, RawKind, Recorder, Seen};
 use super::source::Source;
+use crate::ByteRange;
 
 /// The kernel refuses longer filters (a page).
 const MAX_FILTER_BYTES: usize = 4000;
+/// Threads of which a direct access is remembered.
+const MAX_THREADS: usize = 1 << 16;
 
 /// A running instance.
 pub struct Tracefs {
     instance: Instance,
     lost: u64,
+    begun: Begun,
+}
+
+/// By thread, the direct access that it began last.
+#[derive(Default)]
+struct Begun(HashMap<u32, (RawFile, ByteRange)>);
+
+impl Begun {
+    fn begin(&mut self, thread: u32, file: RawFile, range: ByteRange) {
+        // Threads come and go, and few are just about to go on.
+        if self.0.len() >= MAX_THREADS {
+            self.0.clear();
+        }
+        self.0.insert(thread, (file, range));
+    }
+
+    /// Its range, if it began there.
+    fn take(&mut self, thread: u32, file: RawFile, start: u64) -> Option<ByteRange> {
+        let (_, range) = self.0.get(&thread).filter(|(of, range)| *of == file && range.start == start).copied()?;
+        self.0.remove(&thread);
+        Some(range)
+    }
 }
 
 impl Tracefs {
@@ -55,18 +80,19 @@ impl Tracefs {
             return Err(instance::unavailable("this kernel has none of the tracepoints of page cache and direct I/O"));
         }
         instance.switch(true)?;
-        Ok(Self { instance, lost: 0 })
+        Ok(Self { instance, lost: 0, begun: Begun::default() })
     }
 
     /// Says whether there may be more already.
     fn drain(&mut self, into: &mut Recorder) -> Result<bool, TraceError> {
         let own: BTreeSet<u32> = processes::threads(std::process::id()).into_iter().collect();
+        let begun = &mut self.begun;
         let is_more = self.instance.read(&mut |record| {
             if own.contains(&record.thread) {
                 return;
             }
             let Some(tracepoint) = TRACEPOINTS.iter().find(|tracepoint| tracepoint.name == record.name) else { return };
-            if let Some((file, kind, range)) = access(tracepoint, record) {
+            if let Some((file, kind, range)) = access(tracepoint, record, begun) {
                 into.add(file, kind, range, Seen { first: record.time_ns, count: 1 });
             }
         })?;
@@ -119,22 +145,33 @@ fn filter(tracepoint: &Tracepoint, selection: &Selection) -> String {
     parts.collect::<Vec<_>>().join("&&")
 }
 
-fn access(
-    tracepoint: &Tracepoint,
-    record: &Record<'_>,
-) -> Option<(RawFile, super::recorder::RawKind, crate::ByteRange)> {
+fn access(tracepoint: &Tracepoint, record: &Record<'_>, begun: &mut Begun) -> Option<(RawFile, RawKind, ByteRange)> {
     let device = u32::try_from(record.field(tracepoint.device)?).ok()?;
     let file = RawFile { device: events::device_of_kernel(device), inode: record.field(tracepoint.inode)? };
-    let extent = match tracepoint.extent {
-        Extent::One => 1,
-        Extent::Last(name) | Extent::Count(name) => record.field(name)?,
-        Extent::Order(name) => record.field(name).unwrap_or(0),
-    };
-    let range = tracepoint.range(record.field(tracepoint.start)?, extent)?;
     if let Some((name, bits)) = tracepoint.required
         && record.field(name)? & u64::from(bits) != u64::from(bits)
     {
         return None;
     }
-    Some((file, tracepoint.kind, range))
+    let start = record.field(tracepoint.start)?;
+    let extent = match tracepoint.extent {
+        Extent::One => 1,
+        Extent::Last(name) | Extent::Count(name) => record.field(name)?,
+        Extent::Order(name) => record.field(name).unwrap_or(0),
+    };
+    match tracepoint.says {
+        Says::DirectBegins => {
+            begun.begin(record.thread, file, tracepoint.range(start, extent)?);
+            None
+        }
+        Says::DirectGoesOn(flags) => {
+            let is_written = record.field(flags)? & u64::from(DIRECT_WRITE) != 0;
+            let (kind, range) = tracepoint.access(start, begun.take(record.thread, file, start)?.len(), is_written)?;
+            Some((file, kind, range))
+        }
+        Says::Access(_) => {
+            let (kind, range) = tracepoint.access(start, extent, false)?;
+            Some((file, kind, range))
+        }
+    }
 }

@@ -112,7 +112,7 @@ fn latency(of: &Value) -> Latency {
         stddev_ns: float("stddev"),
         min_ns: float("min") as u64,
         max_ns: float("max") as u64,
-        bins,
+        bins: bins.into_iter().collect(),
     }
 }
 
@@ -155,7 +155,7 @@ j: (groupid=0, jobs=1): err= 0
         assert_eq!(names, ["read", "sync"]);
         let read = &job.directions[0];
         assert_eq!((read.ios, read.bytes, read.runtime_ns), (100, 409_600, 9_000_000));
-        assert_eq!(read.lat.bins, [(82, 60), (90, 40)]);
+        assert_eq!(read.lat.bins.iter().collect::<Vec<_>>(), [(82, 60), (90, 40)]);
         assert_eq!((read.lat.percentile_ns(50.0), read.lat.percentile_ns(99.0)), (82, 90));
         assert!(read.slat.is_none() && read.clat.is_some());
         assert_eq!(job.directions[1].ios, 3);

@@ -193,6 +193,7 @@ fn play(
         counters,
         commands: Vec::new(),
         failures,
+        remarks: Vec::new(),
         notes: vec![workload.note()],
         text: fio.text,
         fio_json: Some(fio.json),

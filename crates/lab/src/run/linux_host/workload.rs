@@ -12,7 +12,7 @@ use workload::fio::parse::{EngineKind, Source};
 
 use super::super::LabError;
 use super::{LinuxHostError, job_file};
-use crate::spec::{Contents, Spec, value_text};
+use crate::spec::{Contents, Inline, Spec, SpecSource, value_text};
 
 /// A job file for the real fio, and the kernel it runs under.
 #[derive(Clone, Debug)]
@@ -33,7 +33,12 @@ pub struct LinuxWorkload {
 impl LinuxWorkload {
     /// Reads what `spec`, a file in `folder`, asks of a real kernel; kernel, fio
     /// and job file go into `hasher`, since results depend on them.
-    pub(in super::super) fn read(spec: &Spec, folder: &Path, hasher: &mut blake3::Hasher) -> Result<Self, LabError> {
+    pub(in super::super) fn read(
+        spec: &Spec,
+        folder: &Path,
+        source: &SpecSource,
+        hasher: &mut blake3::Hasher,
+    ) -> Result<Self, LabError> {
         check_stack(spec)?;
         let (name, text) = match (&spec.workload.fio_file, &spec.workload.fio) {
             (Some(path), _) => {
@@ -42,7 +47,11 @@ impl LinuxWorkload {
                     .map_err(|source| LabError::Input { path: path.display().to_string(), source })?;
                 (path.display().to_string(), text)
             }
-            (None, inline) => ("workload.fio".to_owned(), inline.clone().unwrap_or_default()),
+            (None, inline) => {
+                let text = inline.clone().unwrap_or_default();
+                let place = source.inline(&text);
+                (place.as_ref().map_or("--set workload.fio", Inline::name).to_owned(), text)
+            }
         };
         let variables: Vec<(String, String)> =
             spec.workload.variables.iter().map(|(key, value)| (key.clone(), value_text(value))).collect();

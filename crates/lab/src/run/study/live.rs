@@ -111,7 +111,7 @@ impl LoopDisk {
         File::create(&image)
             .and_then(|file| file.set_len(size.0))
             .map_err(StudyHostError::file("make the loop device's file"))?;
-        ran(maker(stack.filesystem).args(mkfs_options.split_whitespace()).arg(&image))?;
+        made(maker(stack.filesystem).args(mkfs_options.split_whitespace()).arg(&image))?;
         let shown = ran(Command::new("losetup").args(["--find", "--show", "--direct-io=on"]).arg(&image))?;
         let mount = folder.path().join("mnt");
         let device = PathBuf::from(shown.trim());
@@ -180,6 +180,20 @@ fn maker(system: FileSystem) -> Command {
     let mut command = Command::new(program);
     command.args(arguments);
     command
+}
+
+/// Makes a file system. That of Btrfs asks about each loop device of the machine, and fails, having written nothing, when
+/// another program's goes away before it is answered.
+fn made(command: &mut Command) -> Result<(), StudyHostError> {
+    for _ in 0..20 {
+        match ran(command) {
+            Err(StudyHostError::Program { said, .. }) if said.contains("cannot check mount status") => {
+                thread::sleep(Duration::from_millis(50));
+            }
+            other => return other.map(drop),
+        }
+    }
+    ran(command).map(drop)
 }
 
 fn ran(command: &mut Command) -> Result<String, StudyHostError> {

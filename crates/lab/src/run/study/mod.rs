@@ -139,6 +139,7 @@ fn result(run: &PlannedRun, measured: Measured, device_model: String, elapsed_ns
         counters,
         commands: Vec::new(),
         failures: Vec::new(),
+        remarks: Vec::new(),
         notes: measured.notes,
         text,
         fio_json: None,

@@ -17,6 +17,7 @@ use units::Nanos;
 use super::Unfit;
 use crate::interference::Operation;
 use crate::validate::hosts::HostPath;
+use crate::validate::stack::Stack;
 
 /// Seed of every simulation here: a row's figures depend on nothing but the
 /// row, the profile and the host.
@@ -25,7 +26,11 @@ const SEED: u64 = 1;
 /// How far apart the threads of a stream begin.
 const START_WITHIN: Nanos = Nanos::from_millis(10);
 
-/// A zoned device on a virtual clock, driven by passthrough commands.
+/// How long a host that pads a zone itself by passthrough rests after each write.
+const PADDING_REST: Nanos = Nanos::from_micros(50);
+
+/// A zoned device on a virtual clock, driven by passthrough commands or through the
+/// block layer.
 pub(super) struct Bench {
     pub(super) executor: Executor,
     pub(super) rig: Rig,
@@ -38,6 +43,8 @@ pub(super) struct Rig {
     disk: BlockDevice,
     pub(super) zones: Zones,
     pub(super) path: HostPath,
+    /// Commands are passed through, or go through the block layer.
+    flags: BioFlags,
 }
 
 /// The shape of the zones.
@@ -81,8 +88,8 @@ pub(super) type SharedTally = Rc<RefCell<Tally>>;
 pub(super) struct Zone(pub(super) u32);
 
 impl Bench {
-    /// The device of `profile` with `threads` submitting CPUs.
-    pub(super) fn new(profile: &Profile, threads: u32, path: HostPath) -> Result<Self, Unfit> {
+    /// The device of `profile` with `threads` submitting CPUs, behind `stack`.
+    pub(super) fn new(profile: &Profile, threads: u32, path: HostPath, stack: &Stack) -> Result<Self, Unfit> {
         let options = BuildOptions { seed: Some(SEED), ..BuildOptions::default() };
         let device = profile.build(&options).map_err(|error| Unfit(error.to_string()))?;
         let identity = device.identity().clone();
@@ -105,12 +112,14 @@ impl Bench {
         let sim = executor.handle();
         let cpus = u16::try_from(threads.max(1)).ok().and_then(std::num::NonZeroU16::new);
         let config = QueueConfig {
-            scheduler: Some(block::SchedulerKind::None),
+            scheduler: Some(stack.scheduler.unwrap_or(block::SchedulerKind::None)),
+            zinc: stack.zinc_config(),
             cpus: cpus.ok_or_else(|| Unfit(format!("{threads} threads are more than a host has")))?,
             ..QueueConfig::default()
         };
         let disk = BlockDevice::new(&sim, device, config, Recorder::default());
-        Ok(Self { executor, rig: Rig { sim, disk, zones, path } })
+        let flags = if stack.has_block_layer() { BioFlags::empty() } else { BioFlags::PASSTHROUGH };
+        Ok(Self { executor, rig: Rig { sim, disk, zones, path, flags } })
     }
 }
 
@@ -140,7 +149,7 @@ impl Rig {
             op,
             sector: self.zones.sector(zone, offset),
             bytes,
-            flags: BioFlags::PASSTHROUGH,
+            flags: self.flags,
             data: None,
             request: RequestId(0),
         };
@@ -164,6 +173,19 @@ impl Rig {
         Ok(())
     }
 
+    /// Writes a zone from `offset` to its end, `chunk` bytes at a time.
+    async fn pad(&self, cpu: u16, zone: Zone, mut offset: u64, chunk: u64) -> Result<(), String> {
+        while offset < self.zones.capacity_bytes {
+            let bytes = chunk.min(self.zones.capacity_bytes - offset);
+            self.command(cpu, BioOp::Write, zone, offset, bytes).await?;
+            if self.flags.contains(BioFlags::PASSTHROUGH) {
+                self.sim.sleep(PADDING_REST).await;
+            }
+            offset += bytes;
+        }
+        Ok(())
+    }
+
     /// Manages a zone.
     pub(super) async fn manage(&self, op: ZoneOp, zone: Zone) -> Result<(), String> {
         self.command(0, BioOp::Zone(op), zone, 0, 0).await
@@ -176,6 +198,8 @@ pub(super) struct StreamPlan {
     pub(super) block_bytes: u64,
     pub(super) threads: u32,
     pub(super) queue_depth: u32,
+    /// A finish that the host does itself, in writes of so many bytes.
+    pub(super) padding_bytes: Option<u64>,
     /// Operations a second at most.
     pub(super) limit_per_s: Option<f64>,
     /// First zone and number of zones: written, or for reads and resets full.
@@ -269,6 +293,7 @@ pub(super) fn start(rig: &Rig, plan: &StreamPlan, window: &Window) -> SharedTall
                 rig: rig.clone(),
                 operation: plan.operation,
                 block_bytes: plan.block_bytes,
+                padding_bytes: plan.padding_bytes,
                 alone: plan.queue_depth == 1,
                 threads: plan.threads,
                 thread: thread.clone(),
@@ -287,6 +312,7 @@ struct Slot {
     rig: Rig,
     operation: Operation,
     block_bytes: u64,
+    padding_bytes: Option<u64>,
     /// Whether the thread has no other.
     alone: bool,
     threads: u32,
@@ -362,7 +388,13 @@ impl Slot {
             Operation::Finish => {
                 io(BioOp::Write, self.block_bytes).await?;
                 began = sim.now();
-                released(io(BioOp::Zone(ZoneOp::Finish), 0), busy).await?;
+                match self.padding_bytes {
+                    Some(chunk) => {
+                        let padding = self.rig.pad(self.thread.cpu, zone, self.block_bytes, chunk);
+                        released(padding, busy).await?;
+                    }
+                    None => released(io(BioOp::Zone(ZoneOp::Finish), 0), busy).await?,
+                }
             }
         }
         self.spend(path.delay + self.jitter()).await;

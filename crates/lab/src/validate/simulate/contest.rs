@@ -16,6 +16,7 @@ use crate::interference::Operation;
 use crate::validate::case::{Contest, Rate, Stream};
 use crate::validate::figure::{Figure, Figures};
 use crate::validate::hosts::Host;
+use crate::validate::stack::Stack;
 
 /// When the streams begin to count, in a window of the steady state.
 const WARM_UP: Nanos = Nanos::from_millis(250);
@@ -46,8 +47,9 @@ pub(super) fn run(simulator: &Simulator<'_>, contest: &Contest, peaks: &Peaks<'_
     changes.extend(full_zones(filled(&streams, &shares)));
     let profile = simulator.profile(&changes)?;
     let threads: u32 = streams.iter().map(|stream| stream.threads).sum();
-    let host = simulator.host(if contest.emulated { Host::VirtualMachine } else { Host::IoUringCmd });
-    let mut bench = Bench::new(&profile, threads, host)?;
+    let usual = if contest.emulated { Host::VirtualMachine } else { Host::IoUringCmd };
+    let host = simulator.host(contest.stack.host.unwrap_or(usual));
+    let mut bench = Bench::new(&profile, threads, host, &contest.stack)?;
     check(&streams, &bench.rig.zones)?;
 
     let limit = limit(contest, peaks)?;
@@ -84,6 +86,7 @@ pub(super) fn run(simulator: &Simulator<'_>, contest: &Contest, peaks: &Peaks<'_
             block_bytes: stream.block_bytes,
             threads: stream.threads,
             queue_depth: stream.queue_depth,
+            padding_bytes: stream.padding_bytes,
             limit_per_s: limit.filter(|_| disturbs),
             first_zone: share.start,
             zones: share.end - share.start,
@@ -196,7 +199,7 @@ fn soon_over(streams: &[&Stream], shares: &[std::ops::Range<u32>], limit: Option
 }
 
 fn zone_count(simulator: &Simulator<'_>) -> Result<u32, Unfit> {
-    Ok(Bench::new(&simulator.profile(&[])?, 1, Host::None.path())?.rig.zones.count)
+    Ok(Bench::new(&simulator.profile(&[])?, 1, Host::None.path(), &Stack::default())?.rig.zones.count)
 }
 
 /// The zones of each stream.
@@ -239,6 +242,9 @@ fn check(streams: &[&Stream], zones: &Zones) -> Result<(), Unfit> {
         if stream.operation != Operation::Reset {
             let block = if stream.operation == Operation::Finish { zones.block_bytes } else { stream.block_bytes };
             zones.check_block(stream.operation, block)?;
+        }
+        if let Some(bytes) = stream.padding_bytes {
+            zones.check_block(Operation::Write, bytes)?;
         }
         open += match stream.operation {
             Operation::Write | Operation::Append | Operation::Finish => stream.threads,

@@ -24,7 +24,8 @@ const MOST: Nanos = Nanos::from_secs(3);
 pub(super) fn run(simulator: &Simulator<'_>, load: &Load) -> Result<Figures, Unfit> {
     let changes = if load.operation == Operation::Read { full_zones(load.threads) } else { Vec::new() };
     let profile = simulator.profile(&changes)?;
-    let mut bench = Bench::new(&profile, load.threads, simulator.host(Host::Spdk))?;
+    let mut bench =
+        Bench::new(&profile, load.threads, simulator.host(load.stack.host.unwrap_or(Host::Spdk)), &load.stack)?;
     let zones = bench.rig.zones;
     zones.check_block(load.operation, load.block_bytes)?;
     let limit = zones.max_open.unwrap_or(zones.count).min(zones.count);
@@ -40,6 +41,7 @@ pub(super) fn run(simulator: &Simulator<'_>, load: &Load) -> Result<Figures, Unf
         block_bytes: load.block_bytes,
         threads: load.threads,
         queue_depth: load.queue_depth,
+        padding_bytes: None,
         limit_per_s: None,
         first_zone: 0,
         zones: if load.operation == Operation::Read { load.threads } else { zones.count },

@@ -11,6 +11,7 @@ use ssd::profile::Profile;
 use toml::{Table, Value};
 
 use super::case::{Case, Contest, ResetMode};
+use super::drive::{Bed, simulate as simulate_drive};
 use super::figure::Figures;
 use super::hosts::Host;
 use crate::device::Described;
@@ -56,6 +57,18 @@ impl Simulator<'_> {
             Case::Timed(timed) => timed::run(self, timed),
             Case::Load(load) => load::run(self, load),
             Case::Contest(contest) => contest::run(self, contest, peaks),
+            Case::Drive(drive) => {
+                let free_host = match self.host {
+                    None => false,
+                    Some(Host::None) => true,
+                    Some(other) => {
+                        return Err(Unfit(format!(
+                            "--host {other} is for zoned devices; write --host none or nothing"
+                        )));
+                    }
+                };
+                simulate_drive(&self.device.profile, drive, Bed { free_host, ..Bed::THOROUGH }, self.halted)
+            }
         }
     }
 

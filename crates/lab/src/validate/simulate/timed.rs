@@ -14,6 +14,7 @@ use super::{Simulator, Unfit};
 use crate::validate::case::{Occupancy, Timed, TimedOperation};
 use crate::validate::figure::Figures;
 use crate::validate::hosts::Host;
+use crate::validate::stack::Stack;
 
 /// How often an operation is timed: enough for a 95th percentile.
 const TIMES: u64 = 40;
@@ -26,7 +27,7 @@ const SLICE: Nanos = Nanos::from_secs(5);
 
 pub(super) fn run(simulator: &Simulator<'_>, timed: &Timed) -> Result<Figures, Unfit> {
     let profile = simulator.profile(&[])?;
-    let mut bench = Bench::new(&profile, 1, simulator.host(Host::Spdk))?;
+    let mut bench = Bench::new(&profile, 1, simulator.host(Host::Spdk), &Stack::default())?;
     let zones = bench.rig.zones;
     let blocks = zones.capacity_bytes / zones.block_bytes;
     let written_blocks = match timed.occupancy {

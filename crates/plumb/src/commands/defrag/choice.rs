@@ -7,18 +7,23 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::Args;
+use defrag::KeepFree;
 use defrag::analysis::Hotness;
 use defrag::extents::WriteBack;
 use defrag::plan::{Mode, Plan, SkipReason};
+use defrag::run::{Attempts, Origin, TraceOrigin, absolute};
 use defrag::scan::{Counts, ScanOptions, Scanner};
 use defrag::trace::{Located, Trace, locate};
 use indicatif::{ProgressBar, ProgressStyle};
-use units::ByteSize;
+use units::{ByteSize, Printable};
 
 use crate::failure::Failure;
 
 /// Least and most bytes of an assumed read.
 const READS_BYTES: std::ops::RangeInclusive<u64> = 4096..=1 << 30;
+
+/// The readahead window that is assumed unless another is given.
+const READAHEAD: ByteSize = ByteSize(defrag::analysis::READAHEAD_BYTES);
 
 /// Which files, and for which I/O.
 #[derive(Args)]
@@ -41,6 +46,9 @@ pub struct Choice {
     /// Move shared extents too: reflinked or snapshotted data is copied and takes up room twice
     #[arg(long)]
     shared: bool,
+    /// Leave so much free space, a size or a share such as 10% [default: 5% of the file system, 1GiB at most]
+    #[arg(long, value_name = "SIZE|PCT%")]
+    keep_free: Option<KeepFree>,
 }
 
 /// A plan, and how it was come by.
@@ -53,35 +61,53 @@ pub struct Found {
     pub interrupted: bool,
 }
 
+/// What was asked for, checked, with its trace.
+pub struct Chosen<'a> {
+    choice: &'a Choice,
+    mode: Mode,
+    /// The trace, and the BLAKE3 of its file.
+    trace: Option<(Trace, TraceOrigin)>,
+}
+
 impl Choice {
     /// Whether shared extents are to be moved.
     pub fn shared(&self) -> bool {
         self.shared
     }
 
-    /// Looks at everything asked for.
-    pub fn plan(
-        &self,
-        budget_bytes: Option<u64>,
-        write_back: WriteBack,
-        quiet: bool,
-        stop: &AtomicBool,
-    ) -> Result<Found, Failure> {
+    /// Free space that is to be left.
+    pub fn keep_free(&self) -> KeepFree {
+        self.keep_free.unwrap_or_default()
+    }
+
+    /// Whether it says what to look at.
+    pub fn is_given(&self) -> bool {
+        !self.paths.is_empty() || self.trace.is_some()
+    }
+
+    /// Checks it, and reads the trace.
+    pub fn load(&self) -> Result<Chosen<'_>, Failure> {
         let mode = self.mode()?;
         if !READS_BYTES.contains(&self.readahead.0) || !self.readahead.0.is_multiple_of(4096) {
             return Err(Failure::input("--readahead is a multiple of 4KiB up to 1GiB, such as 128KiB"));
         }
-        let readahead_bytes = self.readahead.0;
-        let options = ScanOptions { mode, readahead_bytes, hotness: self.hotness, shared: self.shared, write_back };
-        let mut scanner = Scanner::new(options);
-        let bar = spinner(quiet);
-        let interrupted = match &self.trace {
-            Some(trace) if mode == Mode::Traced => self.traced(&mut scanner, trace, &bar, stop)?,
-            _ => self.walked(&mut scanner, &bar, stop)?,
+        let load = |path: &PathBuf| {
+            let (trace, blake3) = Trace::load_identified(path).map_err(Failure::input)?;
+            Ok::<_, Failure>((trace, TraceOrigin { path: absolute(path), blake3 }))
         };
-        bar.finish_and_clear();
-        let (counts, without_limits) = (scanner.counts(), scanner.without_limits());
-        Ok(Found { plan: scanner.finish(budget_bytes), counts, without_limits, interrupted })
+        let trace = self.trace.as_ref().filter(|_| mode == Mode::Traced).map(load).transpose()?;
+        Ok(Chosen { choice: self, mode, trace })
+    }
+
+    /// What is given of an origin although nothing says what to look at: with the journal's in place of the rest.
+    pub fn over(&self, origin: &Origin) -> Origin {
+        Origin {
+            mode: self.mode.unwrap_or(origin.mode),
+            hotness_percent: if self.hotness == Hotness::ALL { origin.hotness_percent } else { self.hotness.percent() },
+            readahead_bytes: if self.readahead == READAHEAD { origin.readahead_bytes } else { self.readahead.0 },
+            shared: self.shared || origin.shared,
+            ..origin.clone()
+        }
     }
 
     fn mode(&self) -> Result<Mode, Failure> {
@@ -105,9 +131,54 @@ impl Choice {
         }
         Ok(mode)
     }
+}
+
+impl Chosen<'_> {
+    /// What a plan is made from.
+    pub fn origin(&self, open_files: bool) -> Origin {
+        Origin {
+            paths: self.choice.paths.iter().map(|path| absolute(path)).collect(),
+            trace: self.trace.as_ref().map(|(_, origin)| origin.clone()),
+            mode: self.mode,
+            hotness_percent: self.choice.hotness.percent(),
+            readahead_bytes: self.choice.readahead.0,
+            shared: self.choice.shared,
+            open_files,
+        }
+    }
+
+    /// Looks at everything asked for.
+    pub fn plan(
+        &self,
+        budget_bytes: Option<u64>,
+        write_back: WriteBack,
+        open: bool,
+        quiet: bool,
+        stop: &AtomicBool,
+    ) -> Result<Found, Failure> {
+        let options = ScanOptions {
+            mode: self.mode,
+            readahead_bytes: self.choice.readahead.0,
+            hotness: self.choice.hotness,
+            shared: self.choice.shared,
+            open,
+            keep_free: self.choice.keep_free(),
+            write_back,
+        };
+        let attempts = Attempts::place().map(|path| Attempts::load(&path)).unwrap_or_default();
+        let mut scanner = Scanner::new(options).knowing(attempts);
+        let bar = spinner(quiet);
+        let interrupted = match &self.trace {
+            Some((trace, _)) => self.traced(&mut scanner, trace, &bar, stop)?,
+            None => self.walked(&mut scanner, &bar, stop)?,
+        };
+        bar.finish_and_clear();
+        let (counts, without_limits) = (scanner.counts(), scanner.without_limits());
+        Ok(Found { plan: scanner.finish(budget_bytes), counts, without_limits, interrupted })
+    }
 
     fn walked(&self, scanner: &mut Scanner, bar: &ProgressBar, stop: &AtomicBool) -> Result<bool, Failure> {
-        for path in &self.paths {
+        for path in &self.choice.paths {
             let mut watch = |counts: &Counts, path: &Path| watch(bar, stop, counts, path);
             if scanner.walk(path, &mut watch).map_err(Failure::input)?.is_break() {
                 return Ok(true);
@@ -120,15 +191,14 @@ impl Choice {
     fn traced(
         &self,
         scanner: &mut Scanner,
-        trace: &Path,
+        trace: &Trace,
         bar: &ProgressBar,
         stop: &AtomicBool,
     ) -> Result<bool, Failure> {
-        let trace = Trace::load(trace).map_err(Failure::input)?;
-        let roots = roots(&self.paths)?;
+        let roots = roots(&self.choice.paths)?;
         let mut is_touched = vec![false; roots.len()];
         let accesses = trace.by_file();
-        for located in located(&trace)? {
+        for located in located(trace)? {
             let (path, now) = match located.now {
                 Ok(found) => found,
                 // Where it was is not known, so that it belongs to every choice of paths.
@@ -151,7 +221,7 @@ impl Choice {
                 }
             }
         }
-        for (path, is_touched) in self.paths.iter().zip(is_touched) {
+        for (path, is_touched) in self.choice.paths.iter().zip(is_touched) {
             if !is_touched {
                 scanner.skip(path, SkipReason::NotTraced);
             }
@@ -163,7 +233,8 @@ impl Choice {
 /// The files and folders that traced files have to be, or lie under: their real paths.
 pub fn roots(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     let real = |path: &PathBuf| {
-        path.canonicalize().map_err(|error| Failure::input(format!("cannot look at {}: {error}", path.display())))
+        path.canonicalize()
+            .map_err(|error| Failure::input(format!("cannot look at {}: {error}", Printable::path(&path))))
     };
     paths.iter().map(real).collect()
 }
@@ -177,7 +248,7 @@ fn watch(bar: &ProgressBar, stop: &AtomicBool, counts: &Counts, path: &Path) -> 
     bar.set_position(counts.files);
     // Formatting a path for each of a million files would cost more than looking at them.
     if !bar.is_hidden() && counts.files.is_multiple_of(256) {
-        bar.set_message(path.display().to_string());
+        bar.set_message(Printable::path(&path).to_string());
     }
     if stop.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
 }

@@ -7,8 +7,11 @@ mod trace;
 mod verify;
 
 use clap::{Args, Subcommand};
+use serde::Serialize;
+use units::{is_plain, printable_lines};
 
 use super::Done;
+use crate::failure::Failure;
 use crate::terminal::number;
 
 /// Which part of it.
@@ -50,11 +53,33 @@ pub fn defrag(arguments: &DefragArguments) -> Done {
     }
 }
 
-/// Prints to standard output; a reader who has seen enough is no failure.
+/// Prints to standard output.
 fn emit(text: &str) {
-    use std::io::Write;
-    let mut out = std::io::stdout().lock();
-    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    print!("{}", printable_lines(text));
+}
+
+/// The same of a value as JSON.
+fn emit_json(value: &impl Serialize) -> Result<(), Failure> {
+    emit(&json_text(value)?);
+    Ok(())
+}
+
+/// A value as JSON that any terminal can show: what a name may have that does more than look is written as `\u001b`.
+fn json_text(value: &impl Serialize) -> Result<String, Failure> {
+    let text = serde_json::to_string_pretty(value)
+        .map_err(|error| Failure::Machine(format!("cannot be written as JSON: {error}")))?;
+    let mut out = String::with_capacity(text.len() + 1);
+    // Outside of strings JSON has no such character but line ends, and inside none below 32.
+    for character in text.chars() {
+        if character != '\n' && !is_plain(character) {
+            let mut units = [0; 2];
+            out.extend(character.encode_utf16(&mut units).iter().map(|unit| format!("\\u{unit:04x}")));
+        } else {
+            out.push(character);
+        }
+    }
+    out.push('\n');
+    Ok(out)
 }
 
 /// A size in three digits: `1.46 GiB`.

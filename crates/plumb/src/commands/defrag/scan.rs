@@ -10,11 +10,12 @@ use defrag::map::{LEGEND, Pictured, page, strip};
 use defrag::plan::{FilePlan, Plan};
 use defrag::scan::Opened;
 use serde_json::json;
+use units::Printable;
 
 use super::super::run::stop_on_signals;
 use super::super::{Done, EXIT_INTERRUPTED};
 use super::choice::{Choice, Found};
-use super::{counted, emit, size_text};
+use super::{counted, emit, emit_json, size_text};
 use crate::failure::Failure;
 use crate::terminal::{format_table, number};
 
@@ -57,17 +58,16 @@ pub struct ScanArguments {
 /// Looks, and says what it found.
 pub fn scan(arguments: &ScanArguments) -> Done {
     let stop: std::sync::Arc<AtomicBool> = stop_on_signals()?;
-    let found = arguments.choice.plan(None, WriteBack::No, arguments.quiet || arguments.json, &stop)?;
+    let found = arguments.choice.load()?.plan(None, WriteBack::No, false, arguments.quiet || arguments.json, &stop)?;
     if let Some(path) = &arguments.html {
         write_page(path, &found.plan)?;
     }
     if arguments.json {
-        let all = json!({ "looked_at": found.counts, "interrupted": found.interrupted, "plan": found.plan });
-        emit(&format!("{all:#}\n"));
+        emit_json(&json!({ "looked_at": found.counts, "interrupted": found.interrupted, "plan": found.plan }))?;
     } else {
         let mut text = text(&found);
         if let Some(path) = &arguments.html {
-            text += &format!("\n{} has the pictures\n", path.display());
+            text += &format!("\n{} has the pictures\n", Printable::path(&path));
         }
         emit(&text);
         warn(&found);
@@ -79,7 +79,7 @@ fn write_page(path: &Path, plan: &Plan) -> Result<(), Failure> {
     let draw = |file: &FilePlan| Some(Pictured { plan: file.clone(), map: map_of(file)? });
     let files: Vec<Pictured> = plan.files.iter().take(PICTURES).filter_map(draw).collect();
     std::fs::write(path, page(plan, &files))
-        .map_err(|error| Failure::Machine(format!("cannot write {}: {error}", path.display())))
+        .map_err(|error| Failure::Machine(format!("cannot write {}: {error}", Printable::path(&path))))
 }
 
 /// Where the file lies now; nothing if it is gone meanwhile.
@@ -146,7 +146,7 @@ fn row(file: &FilePlan) -> Vec<String> {
         file.requests_before.to_string(),
         file.requests_after.to_string(),
         number(per_mib),
-        file.file.path.display().to_string(),
+        Printable::path(&file.file.path).to_string(),
     ]
 }
 
@@ -155,7 +155,7 @@ fn strips(out: &mut String, plan: &Plan) {
     for file in plan.files.iter().take(STRIPS) {
         let Some(map) = map_of(file) else { continue };
         let (pieces, below) = strip(&map, &file.moves, STRIP_WIDTH);
-        *out += &format!("\n{}\n{pieces}\n{below}\n", file.file.path.display());
+        *out += &format!("\n{}\n{pieces}\n{below}\n", Printable::path(&file.file.path));
         any = true;
     }
     if any {
@@ -172,13 +172,13 @@ fn left_alone(out: &mut String, plan: &Plan) {
     *out += &format!("\nleft alone: {}\n", reasons.collect::<Vec<_>>().join(", "));
     let told: Vec<_> = plan.skipped.iter().filter(|file| !file.reason.is_in_order()).collect();
     for file in told.iter().take(NAMED) {
-        *out += &format!("  {}: {}\n", file.path.display(), file.reason);
+        *out += &format!("  {}: {}\n", Printable::path(&file.path), file.reason);
     }
     if told.len() > NAMED {
         *out += &format!("  and {} (--json names them)\n", counted((told.len() - NAMED) as u64, "more file"));
     }
     let inside = plan.files.iter().flat_map(|file| file.left_alone.iter().map(move |left| (file, left)));
     for (file, left) in inside.take(NAMED) {
-        *out += &format!("  {} of {}: {}\n", size_text(left.bytes), file.file.path.display(), left.reason);
+        *out += &format!("  {} of {}: {}\n", size_text(left.bytes), Printable::path(&file.file.path), left.reason);
     }
 }

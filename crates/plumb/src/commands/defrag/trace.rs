@@ -10,6 +10,7 @@ use std::time::Duration;
 use clap::{ArgGroup, Args};
 use defrag::trace::{Filters, Parsed, Progress, Recording, SourceKind, Trace, iolog, strace};
 use indicatif::ProgressBar;
+use units::Printable;
 
 use super::super::run::stop_on_signals;
 use super::super::{Done, EXIT_FAILED};
@@ -91,7 +92,7 @@ pub fn trace(arguments: &TraceArguments) -> Done {
     trace.save(&arguments.out).map_err(|error| Failure::Machine(error.to_string()))?;
     println!(
         "{}: {} to {}, {} distinct",
-        arguments.out.display(),
+        Printable::path(&arguments.out),
         counted_accesses(trace.events()),
         counted(trace.files.len() as u64, "file"),
         trace.accesses.len()
@@ -129,10 +130,11 @@ fn parsed(
     path: &Path,
     parse: impl FnOnce(BufReader<File>) -> Result<Parsed, defrag::trace::TraceError>,
 ) -> Result<Trace, Failure> {
-    let file = File::open(path).map_err(|error| Failure::input(format!("cannot read {}: {error}", path.display())))?;
+    let file =
+        File::open(path).map_err(|error| Failure::input(format!("cannot read {}: {error}", Printable::path(&path))))?;
     let parsed = parse(BufReader::new(file)).map_err(Failure::input)?;
     for (path, accesses) in parsed.missing.iter().take(10) {
-        eprintln!("Note: {} is no file here; {} left out", path.display(), counted_accesses(*accesses));
+        eprintln!("Note: {} is no file here; {} left out", Printable::path(&path), counted_accesses(*accesses));
     }
     if parsed.missing.len() > 10 {
         eprintln!("Note: and so are {} more", parsed.missing.len() - 10);
@@ -179,7 +181,7 @@ fn follow(
         None => None,
         Some((program, rest)) => {
             let started = Command::new(program).args(rest).spawn();
-            let named = Path::new(program).display();
+            let named = Printable::path(program);
             Some(started.map_err(|error| Failure::input(format!("cannot start {named}: {error}")))?)
         }
     };

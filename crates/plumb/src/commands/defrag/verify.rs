@@ -9,11 +9,12 @@ use defrag::analysis::{READAHEAD_BYTES, readahead};
 use defrag::trace::Trace;
 use defrag::verify::{Replay, replay};
 use serde_json::json;
+use units::{Printable, printable_lines};
 
 use super::super::run::stop_on_signals;
 use super::super::{Done, EXIT_FAILED, EXIT_INTERRUPTED};
 use super::choice::{located, roots};
-use super::emit;
+use super::{emit, emit_json};
 use crate::failure::Failure;
 
 /// Which trace to replay.
@@ -46,11 +47,12 @@ pub fn verify(arguments: &VerifyArguments) -> Done {
     let verified =
         replay(&files, &mut |_| !stop.load(Ordering::Relaxed)).map_err(|error| Failure::Machine(error.to_string()))?;
     let as_predicted = verified.is_as_predicted();
-    emit(&if arguments.json {
-        format!("{:#}\n", json!({ "files": verified.files, "total": verified.total(), "as_predicted": as_predicted }))
+    if arguments.json {
+        let total = verified.total();
+        emit_json(&json!({ "files": verified.files, "total": total, "as_predicted": as_predicted }))?;
     } else {
-        verified.to_string()
-    });
+        emit(&verified.to_string());
+    }
     Ok(match (stop.load(Ordering::Relaxed), as_predicted) {
         (true, _) => ExitCode::from(EXIT_INTERRUPTED),
         (false, true) => ExitCode::SUCCESS,
@@ -68,14 +70,14 @@ fn replays(trace: &Trace, paths: &[PathBuf]) -> Result<Vec<Replay>, Failure> {
             Ok((path, _)) if roots.is_empty() || roots.iter().any(|root| path.starts_with(root)) => path,
             Ok(_) => continue,
             Err(why) => {
-                eprintln!("Note: {why}");
+                eprintln!("Note: {}", printable_lines(&why));
                 continue;
             }
         };
         let size_bytes = match std::fs::metadata(&path) {
             Ok(metadata) => metadata.len(),
             Err(error) => {
-                eprintln!("Note: {}: {error}", path.display());
+                eprintln!("Note: {}: {error}", Printable::path(&path));
                 continue;
             }
         };

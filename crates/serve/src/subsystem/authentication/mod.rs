@@ -97,6 +97,16 @@ impl Session {
         self.authenticated
     }
 
+    /// The host that is to prove who it is.
+    pub(super) fn host(&self) -> &str {
+        self.credentials.host()
+    }
+
+    /// Whether the last message ended the transaction in a failure.
+    pub(super) fn has_failed(&self) -> bool {
+        matches!(self.step, Step::Failure1 { .. } | Step::Over)
+    }
+
     /// Takes the message of an Authentication Send.
     pub(super) fn send(&mut self, data: &[u8], entropy: &mut dyn Entropy) -> Sent {
         match HostMessage::parse(data) {

@@ -1,14 +1,17 @@
-//! The disk as a [`Device`]: commands, cache and flush; [`arm`] has the arm.
+//! The disk as a [`Device`]: commands, cache and flush; [`arm`] has the arm, [`command`] a
+//! command's way.
 
 mod arm;
+mod command;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
-use nvme::{Command, CommandId, Lba, LbaRange, NamespaceId, QueueId, Status};
+use nvme::{Command, CommandId, QueueId, Status};
 use trace::{Recorder, RequestId, Span, Step, Track};
 use units::Nanos;
 
+use self::command::{DiskCommand, Kind};
 use super::config::{DiskConfig, DiskError, DiskScheduler};
 use super::dirty::{DirtyBlocks, Run};
 use super::mechanism::Mechanism;
@@ -67,30 +70,6 @@ pub struct Disk {
     finished: VecDeque<Completion>,
     recorder: Recorder,
     counters: Counters,
-}
-
-/// A command past the electronics.
-#[derive(Debug)]
-struct DiskCommand {
-    queue: QueueId,
-    cid: CommandId,
-    request: RequestId,
-    kind: Kind,
-    blocks: Range<u64>,
-    /// A write's place in the order of acceptance.
-    sequence: u64,
-    /// Since when it waits.
-    since: Nanos,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Kind {
-    Read,
-    /// `data`: whether bytes cross the link; `durable`: on the media before completion.
-    Write {
-        data: bool,
-        durable: bool,
-    },
 }
 
 #[derive(Debug)]
@@ -328,116 +307,6 @@ impl Disk {
         self.finish_flush();
     }
 
-    /// A command leaves the electronics: refuse it, or decide its path.
-    fn accept(&mut self, submission: Submission) {
-        let Submission { queue, cid, command, data, request } = submission;
-        let refused = check_command(&self.identity, &command, data.as_ref().map(|data| data.len()));
-        let since = self.clock;
-        let blocks_of = |range: LbaRange| range.start.0..range.end().0;
-        let (kind, range) = match (refused, command) {
-            (Ok(()), Command::Read { range, .. }) => (Kind::Read, range),
-            (Ok(()), Command::Write { range, fua, .. }) => (Kind::Write { data: true, durable: fua }, range),
-            (Ok(()), Command::WriteZeroes { range, fua, .. }) => (Kind::Write { data: false, durable: fua }, range),
-            (refused, _) => {
-                self.active -= 1;
-                self.finish(queue, cid, refused.err().unwrap_or(Status::INVALID_OPCODE), None);
-                return;
-            }
-        };
-        let blocks = blocks_of(range);
-        match kind {
-            Kind::Read => {
-                self.counters.reads += 1;
-                self.counters.host_read_bytes += self.bytes(&blocks);
-                self.read(DiskCommand { queue, cid, request, kind, blocks, sequence: 0, since });
-            }
-            Kind::Write { data: carries, durable } => {
-                self.counters.writes += 1;
-                self.counters.host_written_bytes += self.bytes(&blocks);
-                let sequence = self.store.write_volatile(NamespaceId::FIRST, range, data);
-                // What no cache can hold goes to the media.
-                let durable = durable || blocks.end - blocks.start > self.cache_blocks;
-                let kind = Kind::Write { data: carries, durable };
-                self.wait_room.push_back(DiskCommand { queue, cid, request, kind, blocks, sequence, since });
-                self.admit_writes();
-            }
-        }
-    }
-
-    fn read(&mut self, command: DiskCommand) {
-        if self.dirty.covers(command.blocks.clone()) || self.read_cache.hit(&command.blocks) {
-            self.counters.read_cache_hits += 1;
-            let end = self.link(self.clock, command.request, &command.blocks);
-            self.at(end, Event::Finish(command, Status::SUCCESS));
-            return;
-        }
-        let ahead_blocks = self.read_cache.segment_blocks();
-        if let Some(ahead) = &mut self.read_ahead {
-            let position = self.mechanism.geometry().transferred_by(ahead.first, ahead.begin, ahead.limit, self.clock);
-            let reachable = position + ahead_blocks;
-            if (ahead.first..=position).contains(&command.blocks.start) && command.blocks.end <= reachable {
-                self.counters.read_ahead_hits += 1;
-                self.wait_ahead += 1;
-                let capacity = self.mechanism.geometry().blocks();
-                ahead.limit = ahead.limit.max((command.blocks.end + ahead_blocks).min(capacity));
-                let (first, begin, limit) = (ahead.first, ahead.begin, ahead.limit);
-                let reached = self.mechanism.geometry().transfer_end(first, command.blocks.end - first, begin);
-                let end = self.mechanism.geometry().transfer_end(first, limit - first, begin);
-                let end_event = self.at(end, Event::AheadDone);
-                if let Some(ahead) = &mut self.read_ahead {
-                    ahead.end_event = end_event;
-                }
-                self.at(reached, Event::Reached(command));
-                return;
-            }
-        }
-        self.wait_arm.push(command);
-    }
-
-    /// Starts the transfer of writes, in order, as far as the cache has room.
-    fn admit_writes(&mut self) {
-        while let Some(command) = self.wait_room.front() {
-            let Kind::Write { data, durable } = command.kind else { break };
-            let count = command.blocks.end - command.blocks.start;
-            if !durable && self.dirty.count() + self.reserved_blocks + count > self.cache_blocks {
-                break;
-            }
-            let Some(command) = self.wait_room.pop_front() else { break };
-            if !durable {
-                self.reserved_blocks += count;
-                self.span(command.since, self.clock, Track::Buffer, Step::BufferWait, command.request, &command.blocks);
-            }
-            let end = if data { self.link(self.clock, command.request, &command.blocks) } else { self.clock };
-            self.at(end, Event::Received(command));
-        }
-    }
-
-    /// A write's data has arrived.
-    fn received(&mut self, mut command: DiskCommand) {
-        self.read_cache.invalidate(&command.blocks);
-        if matches!(command.kind, Kind::Write { durable: false, .. }) {
-            self.reserved_blocks -= command.blocks.end - command.blocks.start;
-            self.dirty.write(command.blocks.clone(), command.sequence);
-            self.end(command, Status::SUCCESS);
-        } else {
-            command.since = self.clock;
-            self.wait_arm.push(command);
-        }
-    }
-
-    fn end(&mut self, command: DiskCommand, status: Status) {
-        self.active -= 1;
-        let mut result = (status, None);
-        if command.kind == Kind::Read {
-            let count = (command.blocks.end - command.blocks.start) as u32;
-            result = match self.store.read(NamespaceId::FIRST, LbaRange { start: Lba(command.blocks.start), count }) {
-                Ok(data) => (status, data),
-                Err(_) => (Status::UNRECOVERED_READ, None),
-            };
-        }
-        self.finish(command.queue, command.cid, result.0, result.1);
-    }
-
     fn finish_flush(&mut self) {
         let Some(flush) = &self.flush else { return };
         // The electronics are busy with the flush itself until `controller_free`.
@@ -514,6 +383,14 @@ impl Device for Disk {
             write_cache: (capacity_bytes > 0).then_some(write_cache),
             ..LiveState::default()
         }
+    }
+
+    fn store(&self) -> Option<&Store> {
+        Some(&self.store)
+    }
+
+    fn store_mut(&mut self) -> Option<&mut Store> {
+        Some(&mut self.store)
     }
 
     fn counters(&self) -> Vec<(String, u64)> {

@@ -148,6 +148,10 @@ pub struct UnfinishedRise {
 pub struct FinishLaw {
     /// Before the padding begins, of a zone that is not empty.
     pub base: Nanos,
+    /// Of a processor, for each unit of padding: commands are processed slower by as
+    /// much while it is programmed.
+    #[serde(default)]
+    pub service: Nanos,
     /// What some finishes wait for after the padding.
     #[serde(default)]
     pub journal: Option<FinishJournal>,

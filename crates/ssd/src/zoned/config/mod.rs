@@ -10,10 +10,11 @@ use units::{ByteSize, Nanos};
 pub use crate::config::Link;
 
 mod check;
+mod layout;
 mod management;
 
 pub use check::ZonedError;
-pub(crate) use check::ZonedLayout;
+pub(crate) use layout::ZonedLayout;
 pub use management::{
     AppendTiming, FinishDesign, FinishJournal, FinishLaw, Management, MappingDesign, ResetDesign, ResetLaw,
     UnfinishedRise,

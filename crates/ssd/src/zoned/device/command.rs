@@ -21,14 +21,24 @@ pub(super) struct Cmd {
     pub result: u64,
     /// Things that it waits for.
     pub left: u64,
-    /// Bytes that are not in the buffer yet.
-    pub unbuffered: u64,
+    /// Data that is not in the buffer yet.
+    pub incoming: Incoming,
     /// The latest end of what it waited for so far.
     pub ready: Nanos,
     /// When it began to wait for the buffer.
     pub since: Nanos,
     /// A write's blocks, where the zone's write pointer put them.
     pub range: LbaRange,
+}
+
+/// Data on its way into the buffer.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Incoming {
+    pub bytes: u64,
+    /// Whether it comes from the host, over the link.
+    pub over_link: bool,
+    /// What the command takes after the link.
+    pub delay: Nanos,
 }
 
 /// A part of a read: one page.

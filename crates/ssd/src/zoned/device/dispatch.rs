@@ -133,7 +133,9 @@ impl Zoned {
         let unit = &self.buffer[id];
         self.counters.flash_programmed_bytes += bytes;
         self.counters.padded_bytes += u64::from(unit.padding);
-        let time = self.flash.program_time(u64::from(unit.padding) == bytes);
+        let padding = unit.is_padding();
+        self.padding_units += u32::from(padding);
+        let time = self.flash.program_time(padding);
         let job = Job::new(JobKind::Program, id, time, unit.ready, bytes as u32);
         self.flash.enqueue(array, now, job, &mut self.events);
     }

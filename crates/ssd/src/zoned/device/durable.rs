@@ -5,6 +5,7 @@
 //! programmed in its place, so Flush and FUA copy it to a save area, by a program of
 //! its own.
 
+use trace::{Step, Track};
 use units::Nanos;
 
 use super::Zoned;
@@ -37,7 +38,9 @@ impl Zoned {
 
     /// Flush (NVM 3.2.3) of namespace `index`, or of all if there is no such.
     pub(super) fn flush(&mut self, now: Nanos, id: u32, index: usize) {
-        let now = now + self.config.controller.flush.delay;
+        let delay = self.config.controller.flush.delay;
+        self.record_some(now, delay, Track::Controller, Step::Firmware, id);
+        let now = now + delay;
         self.hold(id);
         if !self.survives_power_cut() {
             let zones = match self.layout.namespace_zones.get(index..index.saturating_add(2)) {

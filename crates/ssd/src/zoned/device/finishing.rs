@@ -152,6 +152,17 @@ impl Zoned {
         }
     }
 
+    /// How long the processors take for a command that takes `service` alone: what
+    /// padding takes of them is not there for it.
+    pub(super) fn beside_padding(&self, service: Nanos) -> Nanos {
+        let Some(law) = &self.config.management.finish_law else { return service };
+        // Padding that is programmed takes this part of the processors' time.
+        let unit_time = self.flash.padding_unit_time(self.layout.program_bytes);
+        let taken = law.service.0.saturating_mul(self.padding_units.into());
+        let left = (unit_time.0 * u64::from(self.config.controller.processors)).saturating_sub(taken).max(1);
+        Nanos(service.0 + service.0 * taken / left)
+    }
+
     /// How long a finish whose padding is done waits for the journal.
     fn journal(&mut self) -> Nanos {
         let law = self.config.management.finish_law.as_ref();

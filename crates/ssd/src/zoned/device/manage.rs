@@ -1,9 +1,11 @@
 //! Zone Management Send: what the zones' changes ask of the flash.
 
 use nvme::{Lba, NamespaceId, ZoneSendAction, ZoneState};
+use trace::{Step, Track};
 use units::Nanos;
 
 use super::Zoned;
+use super::command::Incoming;
 use crate::slab::NONE;
 use crate::zoned::mapping::UNMAPPED;
 use crate::zoned::reset::{ResetPlan, ResetZone};
@@ -34,11 +36,15 @@ impl Zoned {
                 controller.manage.delay
             }
         };
+        self.record_some(now, delay, Track::Controller, Step::Firmware, id);
         let at = now + delay;
         match result {
             Err(status) => self.fail(at, id, status),
             Ok(()) => {
                 self.hold(id);
+                if action == ZoneSendAction::Reset && !all && changes.is_empty() {
+                    self.reset_empty_zone(at, id);
+                }
                 // A finish first commits the zone's ZRWA: that is programmed with the
                 // padding, from the write pointer on.
                 let mut uncommitted = None;
@@ -69,12 +75,27 @@ impl Zoned {
                 self.finish_zone(now, id, zone, change.written_blocks, uncommitted.unwrap_or(change.written_blocks));
             }
             Changed::Committed(blocks) => {
-                self.map(now, zone);
                 self.hold(id);
-                self.admit(now, id, zone, (blocks.end - blocks.start) * self.layout.lba_bytes, now);
+                let bytes = (blocks.end - blocks.start) * self.layout.lba_bytes;
+                self.admit(now, id, zone, Incoming { bytes, over_link: false, delay: Nanos::ZERO });
             }
             Changed::Opened => self.counters.zone_opens += 1,
             Changed::Closed | Changed::Offlined | Changed::ExtensionSet => {}
+        }
+    }
+
+    /// A reset of a zone that is empty changes nothing, but takes a law's base time.
+    fn reset_empty_zone(&mut self, now: Nanos, id: u32) {
+        let held = ResetZone {
+            written_blocks: 0,
+            programmed_blocks: 0,
+            capacity_blocks: self.layout.capacity_blocks,
+            rows: self.layout.rows,
+            finished: true,
+        };
+        let plan = self.reset_policy.plan(&held);
+        if matches!(plan, ResetPlan::Timed { .. }) {
+            self.timed_reset(now, id, plan, UNMAPPED);
         }
     }
 

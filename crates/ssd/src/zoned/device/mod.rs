@@ -14,6 +14,7 @@ mod finishing;
 mod live;
 mod manage;
 mod power;
+mod process;
 mod read;
 mod report;
 mod resetting;
@@ -25,7 +26,7 @@ use units::Nanos;
 
 use super::Event;
 use super::buffer::WriteBuffer;
-use super::config::{CommandCost, ZonedConfig, ZonedError, ZonedLayout};
+use super::config::{ZonedConfig, ZonedError, ZonedLayout};
 use super::finish::{self, FinishPolicy};
 use super::firmware::Firmware;
 use super::flash::Flash;
@@ -42,7 +43,7 @@ use crate::{
 };
 
 use catching::Catching;
-use command::{Cmd, Part, Pending, ZoneFlash};
+use command::{Cmd, Incoming, Part, Pending, ZoneFlash};
 use dispatch::Turns;
 use durable::Wait;
 use erase::Eraser;
@@ -76,6 +77,8 @@ pub struct Zoned {
     finish_policy: Box<dyn FinishPolicy>,
     buffer: WriteBuffer,
     turns: Turns,
+    /// Units of nothing but padding that are being programmed.
+    padding_units: u32,
     resets: TimedResets,
     catching: Catching,
     eraser: Eraser,
@@ -151,6 +154,7 @@ impl Zoned {
             striping: Striping::new(&layout, config.stripe.order),
             buffer: WriteBuffer::new(u64::from(layout.buffer_units) * layout.program_bytes),
             turns: Turns::new(),
+            padding_units: 0,
             resets: TimedResets::default(),
             catching: Catching::default(),
             eraser: Eraser::default(),
@@ -225,98 +229,6 @@ impl Zoned {
         self.config.buffer.is_some()
     }
 
-    /// A command has arrived: the processors take it in.
-    fn arrived(&mut self, now: Nanos, id: u32) {
-        use nvme::ZoneSendAction as Action;
-        if self.is_caught(id) {
-            return;
-        }
-        let controller = &self.config.controller;
-        let cmd = &self.commands[id];
-        let blocks = match cmd.command {
-            Command::Read { range, .. } | Command::Write { range, .. } => range.count,
-            Command::ZoneAppend { blocks, .. } => blocks,
-            _ => 0,
-        };
-        let cost = match cmd.command {
-            Command::Read { .. } => &controller.read,
-            Command::Write { .. } | Command::WriteZeroes { .. } => &controller.write,
-            Command::ZoneAppend { .. } => &controller.append,
-            Command::Flush { .. } => &controller.flush,
-            Command::ZoneManagementSend { action, .. } => match action {
-                Action::Open => &controller.open,
-                Action::Close => &controller.close,
-                Action::Finish => &controller.finish,
-                Action::Reset => &controller.reset,
-                Action::Offline | Action::SetDescriptorExtension | Action::FlushZrwa => &controller.manage,
-            },
-            Command::ZoneManagementReceive { .. } => &controller.report,
-            Command::Deallocate { .. } => &CommandCost::default(),
-        };
-        let bytes = u64::from(blocks) * self.layout.lba_bytes;
-        let service = cost.service_of(bytes);
-        let order = self.order(id);
-        self.commands[id].since = now;
-        self.firmware.enter(now, id, order, service, &mut self.events);
-    }
-
-    /// What commands have in common that the processors must keep in order: the zone
-    /// that they write or manage; where processors are not shared, every command.
-    fn order(&self, id: u32) -> Option<u64> {
-        if self.config.controller.sharing == 1 {
-            return Some(u64::MAX);
-        }
-        let (nsid, at) = match self.commands[id].command {
-            Command::Write { nsid, range, .. } | Command::WriteZeroes { nsid, range, .. } => (nsid, range.start),
-            Command::ZoneAppend { nsid, zone, .. } => (nsid, zone),
-            Command::ZoneManagementSend { nsid, start, .. } => (nsid, start),
-            _ => return None,
-        };
-        Some(u64::from(nsid.0) << 32 | (at.0 / self.layout.zone_blocks) & 0xffff_ffff)
-    }
-
-    /// The processors may be done with commands.
-    fn processors_done(&mut self, now: Nanos) {
-        while let Some(id) = self.firmware.done(now, &mut self.events) {
-            let cmd = &self.commands[id];
-            self.record(cmd.since, now, Track::Controller, Step::Process, cmd.request, 0);
-            self.processed(now, id);
-        }
-    }
-
-    fn processed(&mut self, now: Nanos, id: u32) {
-        let nsid = self.commands[id].command.nsid();
-        let index = (nsid.0 as usize).wrapping_sub(1);
-        if index >= self.namespaces.len() && !(nsid == NamespaceId::ALL && self.is_flush(id)) {
-            return self.fail(now, id, Status::INVALID_NAMESPACE);
-        }
-        match self.commands[id].command {
-            Command::Read { range, .. } => self.read(now, id, index, range),
-            Command::Write { range, .. } | Command::WriteZeroes { range, .. } => self.write(now, id, index, range),
-            Command::ZoneAppend { zone, blocks, .. } => self.append(now, id, index, zone, blocks),
-            Command::Flush { .. } => self.flush(now, id, index),
-            Command::ZoneManagementSend { start, action, all, zrwa, .. } => {
-                self.manage(now, id, index, start, action, all, zrwa);
-            }
-            Command::ZoneManagementReceive { start, action, filter, partial, bytes, .. } => {
-                let mut report = Vec::new();
-                match self.namespaces[index].report(start, action, filter, partial, bytes, &mut report) {
-                    Ok(()) => {
-                        self.commands[id].data = Some(report.into_boxed_slice());
-                        let delay = self.config.controller.report.delay;
-                        self.complete(now + delay, id);
-                    }
-                    Err(status) => self.fail(now, id, status),
-                }
-            }
-            Command::Deallocate { .. } => self.fail(now, id, Status::INVALID_OPCODE),
-        }
-    }
-
-    fn is_flush(&self, id: u32) -> bool {
-        matches!(self.commands[id].command, Command::Flush { .. })
-    }
-
     /// Completes a command with a status that tells what is wrong.
     fn fail(&mut self, now: Nanos, id: u32, status: Status) {
         self.commands[id].status = status;
@@ -325,7 +237,17 @@ impl Zoned {
 
     /// Tells the host, after the way back.
     fn complete(&mut self, now: Nanos, id: u32) {
-        self.events.push(now + self.config.link.completion_latency, Event::Complete, id);
+        let latency = self.config.link.completion_latency;
+        self.record_some(now, latency, Track::Link, Step::LinkLatency, id);
+        self.events.push(now + latency, Event::Complete, id);
+    }
+
+    /// Records a span of `took` for a command, if that is any time.
+    #[inline]
+    fn record_some(&self, start: Nanos, took: Nanos, track: Track, step: Step, id: u32) {
+        if took > Nanos::ZERO {
+            self.record(start, start + took, track, step, self.commands[id].request, 0);
+        }
     }
 
     fn completed(&mut self, now: Nanos, id: u32, completions: &mut Vec<Completion>) {
@@ -405,7 +327,7 @@ impl Device for Zoned {
             status: Status::SUCCESS,
             result: 0,
             left: 0,
-            unbuffered: 0,
+            incoming: Incoming::default(),
             ready: Nanos::ZERO,
             since: Nanos::ZERO,
             range: LbaRange { start: Lba(0), count: 0 },
@@ -413,7 +335,10 @@ impl Device for Zoned {
         self.last_command = now;
         match self.config.link.submission_latency {
             Nanos::ZERO => self.arrived(now, id),
-            latency => self.events.push(now + latency, Event::Arrived, id),
+            latency => {
+                self.record_some(now, latency, Track::Link, Step::LinkLatency, id);
+                self.events.push(now + latency, Event::Arrived, id);
+            }
         }
     }
 
@@ -480,6 +405,14 @@ impl Device for Zoned {
 
     fn live_state(&self) -> LiveState {
         self.live()
+    }
+
+    fn store(&self) -> Option<&Store> {
+        Some(&self.store)
+    }
+
+    fn store_mut(&mut self) -> Option<&mut Store> {
+        Some(&mut self.store)
     }
 
     fn counters(&self) -> Vec<(String, u64)> {

@@ -36,6 +36,7 @@ impl Zoned {
         self.queued_reads.fill(crate::slab::Fifo::default());
         self.buffer.clear();
         self.turns.clear();
+        self.padding_units = 0;
         self.resets.clear();
         self.catching.clear();
         self.eraser.stop();

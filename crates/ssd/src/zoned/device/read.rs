@@ -1,7 +1,7 @@
 //! Reads: from flash page by page, from the buffer, or of nothing.
 
 use nvme::{Command, LbaRange, Status};
-use trace::{RequestId, Step};
+use trace::{RequestId, Step, Track};
 use units::Nanos;
 
 use super::{Part, Zoned};
@@ -49,6 +49,7 @@ impl Zoned {
         let zone = &self.zones[self.zone_of(namespace, index) as usize];
         let written = self.namespaces[namespace].zone(index).written_blocks;
         let on_flash = zone.durable_blocks.min(zone.placed_bytes / self.layout.lba_bytes);
+        self.counters.unwritten_read_bytes += (end - start.max(written).min(end)) * self.layout.lba_bytes;
         let end = end.min(written).min(on_flash);
         if start >= end || zone.physical == UNMAPPED {
             return 0;
@@ -142,7 +143,8 @@ impl Zoned {
         let cmd = &self.commands[id];
         let blocks = if let Command::Read { range, .. } = cmd.command { range.count } else { 0 };
         let delay = self.config.controller.read.delay_of(u64::from(blocks) * self.layout.lba_bytes);
-        let at = cmd.ready + delay;
-        self.complete(at, id);
+        let ready = cmd.ready;
+        self.record_some(ready, delay, Track::Controller, Step::Firmware, id);
+        self.complete(ready + delay, id);
     }
 }

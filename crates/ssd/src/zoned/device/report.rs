@@ -11,6 +11,8 @@ pub(super) struct Counters {
     pub host_read_bytes: u64,
     pub host_written_bytes: u64,
     pub flash_read_bytes: u64,
+    /// Bytes read above a write pointer.
+    pub unwritten_read_bytes: u64,
     /// Host data, padding and saved units.
     pub flash_programmed_bytes: u64,
     pub padded_bytes: u64,
@@ -41,6 +43,7 @@ impl Zoned {
             ("host_read_bytes", counters.host_read_bytes),
             ("host_written_bytes", counters.host_written_bytes),
             ("flash_read_bytes", counters.flash_read_bytes),
+            ("unwritten_read_bytes", counters.unwritten_read_bytes),
             ("flash_programmed_bytes", counters.flash_programmed_bytes),
             ("padded_bytes", counters.padded_bytes),
             ("saved_bytes", counters.saved_bytes),

@@ -6,6 +6,7 @@ use nvme::{Command, Lba, LbaRange, Status};
 use trace::{Step, Track};
 use units::Nanos;
 
+use super::command::Incoming;
 use super::{Pending, Zoned};
 use crate::controller::link::Direction;
 use crate::zoned::Event;
@@ -78,25 +79,31 @@ impl Zoned {
                 delay += controller.reopen;
             }
         }
-        let request = cmd.request;
-        let there = match over_link {
-            0 => now,
-            bytes => self.transfer(now, Direction::ToDevice, bytes, request).1,
-        };
         self.commands[id].range = range;
         if self.tracking {
             self.keep(id, namespace, zone, written.zone, range);
         }
+        let committed = (written.committed.end - written.committed.start) * self.layout.lba_bytes;
+        if self.is_buffered() && committed == bytes {
+            return self.admit(now, id, zone, Incoming { bytes, over_link: over_link > 0, delay });
+        }
+        let request = self.commands[id].request;
+        let there = match over_link {
+            0 => now,
+            bytes => self.transfer(now, Direction::ToDevice, bytes, request).1,
+        };
+        self.record_some(there, delay, Track::Controller, Step::Firmware, id);
         let ready = there + delay;
-        if written.committed.is_empty() {
+        if committed == 0 {
             // Into a ZRWA: it stays in the buffer.
             return self.complete(ready, id);
         }
-        self.map(ready, zone);
         if self.is_buffered() {
-            let bytes = (written.committed.end - written.committed.start) * self.layout.lba_bytes;
-            self.admit(now, id, zone, bytes, ready);
+            // Out of a ZRWA, by a write that moves it on.
+            let delay = ready.since(now);
+            self.admit(now, id, zone, Incoming { bytes: committed, over_link: false, delay });
         } else {
+            self.map(ready, zone);
             let end = self.program_now(id, zone, written.committed, ready);
             self.complete(end, id);
         }
@@ -186,31 +193,45 @@ impl Zoned {
         end
     }
 
-    /// Brings `bytes` that follow in a zone into the buffer; the command completes
-    /// when all are there.
-    pub(super) fn admit(&mut self, now: Nanos, id: u32, zone: u32, bytes: u64, ready: Nanos) {
+    /// Brings data that follows in a zone into the buffer; the command completes when
+    /// all of it is there.
+    pub(super) fn admit(&mut self, now: Nanos, id: u32, zone: u32, incoming: Incoming) {
         let waits = self.buffer.first_in_line().is_some();
-        let left = if waits { bytes } else { self.fill(zone, bytes, ready) };
-        if left > 0 {
+        let (left, ready) = if waits { (incoming, now + incoming.delay) } else { self.fill(now, id, zone, incoming) };
+        self.map(ready, zone);
+        if left.bytes > 0 {
             self.counters.stalls += 1;
             let cmd = &mut self.commands[id];
-            (cmd.unbuffered, cmd.ready, cmd.since) = (left, ready, now);
+            (cmd.incoming, cmd.since) = (left, now);
             self.zones[zone as usize].waiting.push_back(&mut self.commands, id);
             self.buffer.wait(zone);
         }
         self.dispatch(now);
-        if left == 0 {
+        if left.bytes == 0 {
             self.admitted(ready, id, zone);
         }
     }
 
-    /// Puts up to `bytes` into the buffer, as far as there is room; what is left.
-    fn fill(&mut self, zone: u32, bytes: u64, ready: Nanos) -> u64 {
-        let mut left = bytes;
-        while left > 0 && self.buffer.room() > 0 {
-            left -= self.fill_unit(zone, left.min(self.buffer.room()), ready);
+    /// Puts as much of a command's data into the buffer as there is room for: what is
+    /// left of it, and when what came is there.
+    ///
+    /// Only data that has room crosses the link. Were it to queue there before, commands
+    /// that cannot be taken in yet would hold up those that can.
+    fn fill(&mut self, now: Nanos, id: u32, zone: u32, incoming: Incoming) -> (Incoming, Nanos) {
+        let comes = incoming.bytes.min(self.buffer.room());
+        let there = if incoming.over_link && comes > 0 {
+            let request = self.commands[id].request;
+            self.transfer(now, Direction::ToDevice, comes, request).1
+        } else {
+            now
+        };
+        self.record_some(there, incoming.delay, Track::Controller, Step::Firmware, id);
+        let ready = there + incoming.delay;
+        let mut left = comes;
+        while left > 0 {
+            left -= self.fill_unit(zone, left, ready);
         }
-        left
+        (Incoming { bytes: incoming.bytes - comes, ..incoming }, ready)
     }
 
     /// A command's data is in the buffer.
@@ -239,13 +260,12 @@ impl Zoned {
                 self.buffer.leave_line();
                 continue;
             };
-            let (left, ready, since) = (self.commands[id].unbuffered, self.commands[id].ready, self.commands[id].since);
+            let (incoming, since) = (self.commands[id].incoming, self.commands[id].since);
             // Its data crosses the link, and the rest of its time begins, when there is
             // room.
-            let ready = now + ready.since(since);
-            let left = self.fill(zone, left, ready);
-            self.commands[id].unbuffered = left;
-            if left > 0 {
+            let (left, ready) = self.fill(now, id, zone, incoming);
+            self.commands[id].incoming = left;
+            if left.bytes > 0 {
                 return;
             }
             self.buffer.leave_line();
@@ -288,6 +308,7 @@ impl Zoned {
 
     fn unit_done(&mut self, now: Nanos, id: u32) {
         let unit = self.buffer[id];
+        self.padding_units -= u32::from(unit.is_padding());
         self.buffer.give_back(id);
         let flash = &mut self.zones[unit.zone as usize];
         if flash.generation == unit.generation {

@@ -1,12 +1,13 @@
 //! fio's `json+`.
 
+use std::borrow::Cow;
+
+use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Map, Value, json};
 use stats::Histogram;
 
 use super::Header;
-use super::summary::{
-    LATENCY_BOUNDS, cpu_percent, errno, group_bytes_per_s, latency_table, percentiles, sections, share,
-};
+use super::summary::{GroupRates, LATENCY_BOUNDS, cpu_percent, errno, latency_table, percentiles, sections, share};
 use crate::fio::report::{DirectionReport, JobReport, Samples, grouped};
 
 /// The reports as `fio --output-format=json+` of version 3.33 writes them.
@@ -25,10 +26,47 @@ pub fn json_plus(reports: &[JobReport], header: &Header) -> String {
     top.insert("timestamp_ms".to_owned(), json!(header.timestamp_ms));
     top.insert("time".to_owned(), json!(header.time));
     top.insert("global options".to_owned(), Value::Object(global));
-    top.insert("jobs".to_owned(), shown.iter().map(|report| job(report, &shown)).collect());
-    let mut text = format!("{:#}", Value::Object(top));
+    top.insert(JOBS.to_owned(), Value::Null);
+    let rates = GroupRates::of(&shown);
+    // Nothing in it can fail: strings and numbers, under keys that are strings.
+    let mut text = serde_json::to_string_pretty(&Document { top, jobs: &shown, rates }).unwrap_or_default();
     text.push('\n');
     text
+}
+
+/// The key of the jobs.
+const JOBS: &str = "jobs";
+
+/// All of it. A job becomes a value only when it is written, since thousands of
+/// jobs make a tree several times as large as the text.
+struct Document<'a> {
+    /// What stands above the jobs, and [`JOBS`] where they go.
+    top: Map<String, Value>,
+    jobs: &'a [Cow<'a, JobReport>],
+    rates: GroupRates,
+}
+
+impl Serialize for Document<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.top.len()))?;
+        for (name, value) in &self.top {
+            if name == JOBS {
+                map.serialize_entry(name, &Jobs(self))?;
+            } else {
+                map.serialize_entry(name, value)?;
+            }
+        }
+        map.end()
+    }
+}
+
+struct Jobs<'a>(&'a Document<'a>);
+
+impl Serialize for Jobs<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Document { jobs, rates, .. } = self.0;
+        serializer.collect_seq(jobs.iter().map(|report| job(report, rates)))
+    }
 }
 
 /// Options as given; the last of one name holds.
@@ -36,7 +74,7 @@ fn options(given: &[(String, String)]) -> Map<String, Value> {
     given.iter().map(|(name, value)| (name.clone(), json!(value))).collect()
 }
 
-fn job(report: &JobReport, all: &[JobReport]) -> Value {
+fn job(report: &JobReport, rates: &GroupRates) -> Value {
     let mut job = Map::new();
     let mut put = |name: &str, value: Value| job.insert(name.to_owned(), value);
     put("jobname", json!(report.name));
@@ -49,7 +87,7 @@ fn job(report: &JobReport, all: &[JobReport]) -> Value {
         put("desc", json!(description));
     }
     for (name, figures) in sections(report) {
-        put(name, direction(report, &figures, group_bytes_per_s(all, report.group, name)));
+        put(name, direction(report, &figures, rates.bytes_per_s(report.group, name)));
     }
     let [_, clat, lat] = report.setup.percentiles_of;
     put("sync", json!({"total_ios": report.sync.count(), "lat_ns": times(report, &report.sync, clat || lat)}));

@@ -1,5 +1,8 @@
 //! Figures both outputs derive from a report.
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
 use stats::Histogram;
 use units::Nanos;
 
@@ -8,20 +11,21 @@ use crate::fio::report::{DirectionReport, JobReport};
 
 /// The blocks of figures a job shows: `read`, `write`, `trim`, or `mixed`; then
 /// `finish` and `reset`, where there were any.
-pub(super) fn sections(report: &JobReport) -> Vec<(&'static str, DirectionReport)> {
+pub(super) fn sections(report: &JobReport) -> Vec<(&'static str, Cow<'_, DirectionReport>)> {
     let mut sections = transfers(report);
     let management = [("finish", &report.finish), ("reset", &report.reset)];
-    sections.extend(management.into_iter().filter(|(_, done)| done.ios > 0).map(|(name, done)| (name, done.clone())));
+    let done = management.into_iter().filter(|(_, done)| done.ios > 0);
+    sections.extend(done.map(|(name, done)| (name, Cow::Borrowed(done))));
     sections
 }
 
-fn transfers(report: &JobReport) -> Vec<(&'static str, DirectionReport)> {
-    let apart = report.directions.iter().map(|(direction, figures)| (direction.name(), figures.clone()));
+fn transfers(report: &JobReport) -> Vec<(&'static str, Cow<'_, DirectionReport>)> {
+    let apart = report.directions.iter().map(|(direction, figures)| (direction.name(), Cow::Borrowed(figures)));
     let mixed = || {
         let mut all = report.directions.read.clone();
         all.merge(&report.directions.write);
         all.merge(&report.directions.trim);
-        ("mixed", all)
+        ("mixed", Cow::Owned(all))
     };
     match report.setup.unified {
         Unified::None => apart.collect(),
@@ -30,10 +34,25 @@ fn transfers(report: &JobReport) -> Vec<(&'static str, DirectionReport)> {
     }
 }
 
-/// Bytes per second of all reports of a group, in one of their sections.
-pub(super) fn group_bytes_per_s(reports: &[JobReport], group: u32, section: &str) -> f64 {
-    let of_group = reports.iter().filter(|report| report.group == group);
-    of_group.flat_map(sections).filter(|(name, _)| *name == section).map(|(_, figures)| figures.bytes_per_s()).sum()
+/// Bytes per second of all reports of a group, in each of their sections.
+pub(super) struct GroupRates(BTreeMap<(u32, &'static str), f64>);
+
+impl GroupRates {
+    /// Adds up every group at once: a run has thousands of jobs, and as many groups.
+    pub fn of(reports: &[Cow<'_, JobReport>]) -> Self {
+        let mut rates = BTreeMap::new();
+        for report in reports {
+            for (section, figures) in sections(report) {
+                *rates.entry((report.group, section)).or_insert(0.0) += figures.bytes_per_s();
+            }
+        }
+        Self(rates)
+    }
+
+    /// Of one section of a group; 0 where none of its reports has it.
+    pub fn bytes_per_s(&self, group: u32, section: &'static str) -> f64 {
+        self.0.get(&(group, section)).copied().unwrap_or(0.0)
+    }
 }
 
 /// Upper bounds of fio's coarse latency table, in each unit.

@@ -7,9 +7,7 @@ use units::Nanos;
 
 use super::Header;
 use super::number::{Base, bandwidth, short, time_unit};
-use super::summary::{
-    LATENCY_BOUNDS, cpu_percent, errno, group_bytes_per_s, latency_table, percentiles, sections, share,
-};
+use super::summary::{GroupRates, LATENCY_BOUNDS, cpu_percent, errno, latency_table, percentiles, sections, share};
 use crate::fio::report::{DirectionReport, JobReport, grouped};
 
 /// The reports as fio 3.33 prints them. `notes` are printed first.
@@ -39,8 +37,9 @@ fn write_all(out: &mut String, reports: &[JobReport], notes: &[String], header: 
     let threads: u32 = reports.iter().map(|report| report.threads).sum();
     writeln!(out, "Starting {threads} thread{}\n", if threads == 1 { "" } else { "s" })?;
     let shown = grouped(reports);
+    let rates = GroupRates::of(&shown);
     for report in &shown {
-        write_job(out, report, &shown, header)?;
+        write_job(out, report, &rates, header)?;
     }
     write_groups(out, reports)
 }
@@ -63,7 +62,7 @@ fn write_setup(out: &mut String, report: &JobReport) -> fmt::Result {
     )
 }
 
-fn write_job(out: &mut String, report: &JobReport, all: &[JobReport], header: &Header) -> fmt::Result {
+fn write_job(out: &mut String, report: &JobReport, rates: &GroupRates, header: &Header) -> fmt::Result {
     writeln!(
         out,
         "{}: (groupid={}, jobs={}): err={:2}: pid=0: {}",
@@ -78,7 +77,7 @@ fn write_job(out: &mut String, report: &JobReport, all: &[JobReport], header: &H
     }
     for (name, figures) in sections(report) {
         if figures.ios > 0 {
-            write_direction(out, report, name, &figures, group_bytes_per_s(all, report.group, name))?;
+            write_direction(out, report, name, &figures, rates.bytes_per_s(report.group, name))?;
         }
     }
     write_latency_table(out, report)?;
@@ -228,9 +227,12 @@ fn write_depths(out: &mut String, title: &str, names: [&str; 7], counts: &[u64; 
 
 fn write_groups(out: &mut String, reports: &[JobReport]) -> fmt::Result {
     let last = reports.iter().map(|report| report.group).max();
-    for group in 0..=last.unwrap_or(0) {
+    let mut groups: Vec<Vec<_>> = vec![Vec::new(); last.unwrap_or(0) as usize + 1];
+    for report in reports {
+        groups[report.group as usize].push(sections(report));
+    }
+    for (group, threads) in groups.iter().enumerate() {
         writeln!(out, "\nRun status group {group} (all jobs):")?;
-        let threads: Vec<_> = reports.iter().filter(|report| report.group == group).map(sections).collect();
         for (section, title) in [
             ("read", "READ"),
             ("write", "WRITE"),
@@ -243,7 +245,7 @@ fn write_groups(out: &mut String, reports: &[JobReport]) -> fmt::Result {
                 .iter()
                 .flatten()
                 .filter(|(name, figures)| *name == section && figures.ios > 0)
-                .map(|(_, figures)| figures)
+                .map(|(_, figures)| &**figures)
                 .collect();
             let Some(first) = figures.first() else { continue };
             let rates = || figures.iter().map(|figures| figures.bytes_per_s());

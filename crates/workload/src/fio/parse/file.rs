@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use super::conflict::conflict;
 use super::ini::{self, Line, Setting};
-use super::options::{EngineKind, Options};
+use super::options::{EngineKind, Options, Verify};
 use super::table::{Action, OptionSpec, find, option_specs};
 use super::value::Value;
 use super::{ParseError, ParseErrorKind, Span, unsupported};
+use crate::fio::report::Operation;
 
 /// A job file, or several given settings, as typed jobs.
 #[derive(Clone, Debug, PartialEq)]
@@ -49,7 +50,31 @@ pub struct Source<'a> {
     pub overrides: &'a [String],
 }
 
+impl Job {
+    /// Every kind of operation that it may come to do, besides reports of zones.
+    pub fn operations(&self) -> Vec<Operation> {
+        let options = &self.options;
+        let pattern = options.pattern;
+        let verifies = pattern.writes && options.do_verify && options.verify != Verify::None;
+        let syncs = options.fsync > 0 || options.fdatasync > 0 || options.end_fsync || options.fsync_on_close;
+        let zones = &options.zones;
+        let rewrites = pattern.writes || pattern.trims || zones.initial_reset;
+        let all = [
+            (Operation::Read, pattern.reads || verifies),
+            (Operation::Write, pattern.writes),
+            (Operation::Trim, pattern.trims),
+            (Operation::Sync, syncs),
+            (Operation::Reset, zones.zbd && rewrites),
+            (Operation::Finish, zones.zbd && zones.finish_bytes.is_some()),
+        ];
+        all.into_iter().filter(|(_, may)| *may).map(|(operation, _)| operation).collect()
+    }
+}
+
 impl JobFile {
+    /// What errors call the overrides, whose line is their number.
+    pub const OVERRIDE: &'static str = "override";
+
     /// Bound on the threads of all jobs together.
     pub const MAX_THREADS: u32 = 4_096;
 
@@ -68,7 +93,7 @@ impl JobFile {
         let in_file = at(source.name);
         let mut overrides = Vec::new();
         for (number, text) in (1..).zip(source.overrides) {
-            overrides.push(ini::setting(text, number, source.variables).map_err(at("override"))?);
+            overrides.push(ini::setting(text, number, source.variables).map_err(at(Self::OVERRIDE))?);
         }
         let mut globals: Vec<Setting> = Vec::new();
         let mut sections: Vec<Section> = Vec::new();
@@ -101,7 +126,7 @@ impl JobFile {
             let mut options = Options::default();
             let globals = &globals[..section.globals];
             apply(&mut options, globals.iter().chain(&section.own)).map_err(&in_file)?;
-            apply(&mut options, overrides.iter()).map_err(at("override"))?;
+            apply(&mut options, overrides.iter()).map_err(at(Self::OVERRIDE))?;
             if let Some(conflict) = conflict(&options) {
                 let span = section.own.last().or(globals.last()).map_or(Span::default(), |last| last.key_span);
                 let kind = ParseErrorKind::Conflict { job: section.name.clone(), conflict };

@@ -1,6 +1,7 @@
 //! Reads, writes and trims, kept apart.
 
 use stats::Histogram;
+use trace::Step;
 use units::Nanos;
 
 use super::Series;
@@ -57,6 +58,18 @@ impl Operation {
             Self::Sync => "sync",
             Self::Reset => "zone reset",
             Self::Finish => "zone finish",
+        }
+    }
+
+    /// The step of its span, from the job's decision to its knowing of the end.
+    pub const fn step(self) -> Step {
+        match self {
+            Self::Read => Step::Read,
+            Self::Write => Step::Write,
+            Self::Trim => Step::Discard,
+            Self::Reset => Step::ZoneReset,
+            Self::Finish => Step::ZoneFinish,
+            Self::Sync => Step::Flush,
         }
     }
 }

@@ -7,6 +7,8 @@ mod direction;
 mod samples;
 mod series;
 
+use std::borrow::Cow;
+
 use nvme::Status;
 use stats::Histogram;
 use units::Nanos;
@@ -291,15 +293,15 @@ impl JobReport {
 
 /// Reports as fio prints them: threads of a group whose jobs ask for
 /// `group_reporting` are summed into the first of them.
-pub fn grouped(reports: &[JobReport]) -> Vec<JobReport> {
-    let mut grouped: Vec<JobReport> = Vec::new();
+pub fn grouped(reports: &[JobReport]) -> Vec<Cow<'_, JobReport>> {
+    let mut grouped: Vec<Cow<'_, JobReport>> = Vec::new();
     for report in reports {
         let same = grouped
             .last_mut()
             .filter(|last| last.setup.group_reporting && report.setup.group_reporting && last.group == report.group);
         match same {
-            Some(last) => last.merge(report),
-            None => grouped.push(report.clone()),
+            Some(last) => last.to_mut().merge(report),
+            None => grouped.push(Cow::Borrowed(report)),
         }
     }
     grouped

@@ -4,8 +4,7 @@ use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll, Waker};
 
 use block::{BioFuture, BioResult};
 use trace::RequestId;
@@ -14,6 +13,7 @@ use units::Nanos;
 use super::fragments::Parts;
 use super::ledger::Stamp;
 use super::transport::Handed;
+use super::wakers::Wakers;
 use crate::fio::generate::Io;
 
 /// What an I/O in flight is.
@@ -70,9 +70,8 @@ pub(super) struct Flights {
     places: Vec<Place>,
     free: Vec<u32>,
     done: VecDeque<(Flight, BioResult)>,
-    shared: Arc<Shared>,
+    wakers: Wakers,
     in_flight: u32,
-    woken: Vec<u32>,
 }
 
 struct Place {
@@ -80,60 +79,16 @@ struct Place {
     flight: Option<(Flight, OnItsWay)>,
 }
 
-/// What the wakers of a set reach. A `Waker` must be `Send`, hence the locks;
-/// there is one thread, so nobody ever waits for them.
-#[derive(Default)]
-struct Shared {
-    inner: Mutex<Inner>,
-}
-
-#[derive(Default)]
-struct Inner {
-    woken: Vec<u32>,
-    task: Option<Waker>,
-}
-
-struct PlaceWaker {
-    place: u32,
-    shared: Arc<Shared>,
-}
-
-impl Wake for PlaceWaker {
-    fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        let task = self.shared.with(|inner| {
-            inner.woken.push(self.place);
-            inner.task.take()
-        });
-        if let Some(task) = task {
-            task.wake();
-        }
-    }
-}
-
-impl Shared {
-    fn with<R>(&self, work: impl FnOnce(&mut Inner) -> R) -> R {
-        // A poisoned lock means a panic is under way; its data is still whole.
-        let mut inner = self.inner.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        work(&mut inner)
-    }
-}
-
 impl Flights {
     pub fn new(depth: u32) -> Self {
-        let shared = Arc::new(Shared::default());
-        let place =
-            |place| Place { waker: Waker::from(Arc::new(PlaceWaker { place, shared: shared.clone() })), flight: None };
+        let wakers = Wakers::default();
+        let place = |place| Place { waker: wakers.of(place), flight: None };
         Self {
             places: (0..depth).map(place).collect(),
             free: (0..depth).rev().collect(),
             done: VecDeque::with_capacity(depth as usize),
-            shared: shared.clone(),
+            wakers,
             in_flight: 0,
-            woken: Vec::new(),
         }
     }
 
@@ -152,12 +107,11 @@ impl Flights {
 
     /// Moves what completed to `done`.
     fn collect(&mut self) {
-        let mut woken = std::mem::take(&mut self.woken);
-        self.shared.with(|inner| std::mem::swap(&mut inner.woken, &mut woken));
-        for index in woken.drain(..) {
-            self.poll_place(index);
+        let woken = self.wakers.woken();
+        for index in &woken {
+            self.poll_place(*index);
         }
-        self.woken = woken;
+        self.wakers.reuse(woken);
     }
 
     fn poll_place(&mut self, index: u32) {
@@ -186,10 +140,7 @@ impl Flights {
                 return Poll::Ready(());
             }
             // Nothing completes between the look and this: there is one thread.
-            self.shared.with(|inner| match &mut inner.task {
-                Some(task) => task.clone_from(context.waker()),
-                none => *none = Some(context.waker().clone()),
-            });
+            self.wakers.wake(context.waker());
             Poll::Pending
         })
     }

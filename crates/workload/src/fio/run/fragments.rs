@@ -7,7 +7,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use block::{Bio, BioFuture, BioResult, Sector};
 use nvme::Status;
@@ -15,6 +15,7 @@ use sim::cpu::Cpus;
 use trace::RequestId;
 use units::Nanos;
 
+use super::wakers::Wakers;
 use crate::fio::generate::Region;
 use crate::fio::parse::Options;
 
@@ -62,18 +63,18 @@ impl Fragments {
 
     /// How many bios a read, write or trim becomes.
     pub fn count(self, offset: u64, bytes: u64) -> u64 {
-        self.pieces(offset, bytes).count() as u64
+        let number = |at: u64| (at - self.start) / self.size;
+        if bytes == 0 { 0 } else { number(offset + bytes - 1) - number(offset) + 1 }
     }
 
     /// A bio on the file as bios on the device, in the file's order.
     pub fn split(self, bio: Bio) -> Vec<Bio> {
         let Bio { nsid, op, sector, bytes, flags, data, request } = bio;
-        let mut rest = data.map(Vec::from);
+        let mut rest = data.as_deref();
         let mut place = |region: Region| {
-            let data = rest.as_mut().map(|rest| {
-                let later = rest.split_off((region.bytes as usize).min(rest.len()));
-                std::mem::replace(rest, later).into_boxed_slice()
-            });
+            let part = rest.map(|rest| rest.split_at((region.bytes as usize).min(rest.len())));
+            rest = part.map(|(_, later)| later);
+            let data = part.map(|(part, _)| part.into());
             Bio { nsid, op, sector: Sector(region.start / Sector::BYTES), bytes: region.bytes, flags, data, request }
         };
         self.pieces(sector.0 * Sector::BYTES, bytes).map(&mut place).collect()
@@ -82,11 +83,20 @@ impl Fragments {
 
 /// The bios of one I/O on its way: done when the last of them is.
 pub(super) struct Parts {
-    /// In the file's order; `Err` once it is done.
-    parts: Vec<Result<BioFuture, BioResult>>,
+    /// In the file's order.
+    parts: Vec<Part>,
     left: usize,
+    wakers: Wakers,
+    /// Whether every part was looked at, so that only those woken need be.
+    looked: bool,
     sector: Sector,
     handler: Option<Handler>,
+}
+
+/// One bio: on its way with the waker of its place, or done.
+enum Part {
+    OnItsWay(BioFuture, Waker),
+    Done(BioResult),
 }
 
 /// The completion interrupts of a request's earlier parts. That of the last is
@@ -102,8 +112,9 @@ impl Parts {
     /// Of the I/O that begins at `sector` of the file; `handler` where completions
     /// interrupt.
     pub fn new(parts: Vec<BioFuture>, sector: Sector, handler: Option<Handler>) -> Self {
-        let left = parts.len();
-        Self { parts: parts.into_iter().map(Ok).collect(), left, sector, handler }
+        let wakers = Wakers::default();
+        let parts: Vec<Part> = (0..).zip(parts).map(|(number, part)| Part::OnItsWay(part, wakers.of(number))).collect();
+        Self { left: parts.len(), parts, wakers, looked: false, sector, handler }
     }
 
     /// The first failure in the file's order, or everything that was read.
@@ -112,7 +123,7 @@ impl Parts {
             BioResult { status: Status::SUCCESS, sector: self.sector, data: None, completed_at: Nanos::ZERO };
         let mut bytes: Option<Vec<u8>> = Some(Vec::new());
         for part in self.parts.drain(..) {
-            let Err(part) = part else { continue };
+            let Part::Done(part) = part else { continue };
             if whole.status.is_success() {
                 whole.status = part.status;
             }
@@ -127,21 +138,40 @@ impl Parts {
     }
 }
 
+impl Parts {
+    fn poll_part(&mut self, number: u32) {
+        let part = &mut self.parts[number as usize];
+        let Part::OnItsWay(future, waker) = part else { return };
+        let Poll::Ready(result) = Pin::new(future).poll(&mut Context::from_waker(waker)) else { return };
+        *part = Part::Done(result);
+        self.left -= 1;
+        if let Some(Handler { cpus, core, cost, request }) = self.handler.as_ref().filter(|_| self.left > 0) {
+            cpus.interrupt_for(*request, *core, *cost);
+        }
+    }
+}
+
 impl Future for Parts {
     type Output = BioResult;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<BioResult> {
         let this = &mut *self;
-        for part in &mut this.parts {
-            let Ok(future) = part else { continue };
-            let Poll::Ready(result) = Pin::new(future).poll(context) else { continue };
-            *part = Err(result);
-            this.left -= 1;
-            if let Some(Handler { cpus, core, cost, request }) = this.handler.as_ref().filter(|_| this.left > 0) {
-                cpus.interrupt_for(*request, *core, *cost);
+        if std::mem::replace(&mut this.looked, true) {
+            let woken = this.wakers.woken();
+            for number in &woken {
+                this.poll_part(*number);
+            }
+            this.wakers.reuse(woken);
+        } else {
+            for number in 0..this.parts.len() as u32 {
+                this.poll_part(number);
             }
         }
-        if this.left == 0 { Poll::Ready(this.result()) } else { Poll::Pending }
+        if this.left == 0 {
+            return Poll::Ready(this.result());
+        }
+        this.wakers.wake(context.waker());
+        Poll::Pending
     }
 }
 
@@ -181,6 +211,7 @@ mod tests {
             // No more pieces than boundaries ask for.
             let size = layout.size / 512;
             prop_assert_eq!(pieces.len() as u64, (first + sectors - 1) / size - first / size + 1);
+            prop_assert_eq!(layout.count(layout.start + first * 512, sectors * 512), pieces.len() as u64);
         }
 
         #[test]

@@ -3,6 +3,7 @@
 //! [`start`] spawns one task for each thread; once the executor has run, or while
 //! it runs, [`Run`] tells how far they are and, at the end, what they measured.
 
+mod account;
 mod contents;
 mod flights;
 mod fragments;
@@ -14,9 +15,11 @@ mod plan;
 mod start_error;
 mod thread;
 mod transport;
+mod wakers;
 mod zones;
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use sim::Handle;
@@ -136,24 +139,40 @@ pub fn start(host: &Host, file: &JobFile) -> Result<Run, StartError> {
 
 /// Lets jobs behind a stonewall through once every thread before it is done.
 struct Gate {
-    finished: Vec<Cell<bool>>,
-    changed: Notify,
+    finished: RefCell<Finished>,
+    /// Who waits at each wall.
+    walls: RefCell<BTreeMap<usize, Notify>>,
+}
+
+struct Finished {
+    each: Vec<bool>,
+    /// All before this one are.
+    before: usize,
 }
 
 impl Gate {
     fn new(threads: usize) -> Self {
-        Self { finished: vec![Cell::new(false); threads], changed: Notify::default() }
+        Self { finished: RefCell::new(Finished { each: vec![false; threads], before: 0 }), walls: RefCell::default() }
     }
 
     async fn wait_for(&self, wall: usize) {
-        while !self.finished[..wall].iter().all(Cell::get) {
-            self.changed.notified().await;
+        if self.finished.borrow().before >= wall {
+            return;
         }
+        let opened = self.walls.borrow_mut().entry(wall).or_default().notified();
+        opened.await;
     }
 
     fn finish(&self, index: usize) {
-        self.finished[index].set(true);
-        self.changed.notify_all();
+        let before = {
+            let finished = &mut *self.finished.borrow_mut();
+            finished.each[index] = true;
+            finished.before += finished.each[finished.before..].iter().take_while(|done| **done).count();
+            finished.before
+        };
+        let closed = self.walls.borrow_mut().split_off(&(before + 1));
+        let opened = self.walls.replace(closed);
+        opened.values().for_each(|wall| wall.notify_all());
     }
 }
 
@@ -162,21 +181,14 @@ impl Run {
     /// runs, from another task or between two of its steps.
     pub fn progress(&self) -> Vec<Progress> {
         let now = self.sim.now();
-        let progress = |started: &Started| {
-            let measured = started.measured.borrow();
-            let by_bytes = started.plan.target_bytes.map_or(0.0, |target| measured.moved_bytes as f64 / target as f64);
-            let by_time = started.plan.runtime.map_or(0.0, |runtime| {
-                let whole = started.job.options.ramp_time + runtime;
-                now.since(measured.started_at).0 as f64 / whole.0.max(1) as f64
-            });
-            let fraction = match measured.state {
-                State::Waiting => 0.0,
-                State::Running => by_bytes.max(by_time).min(1.0),
-                State::Finished => 1.0,
-            };
-            Progress { name: started.job.name.clone(), state: measured.state, bytes: measured.moved_bytes, fraction }
-        };
-        self.threads.iter().map(progress).collect()
+        self.threads.iter().map(|started| started.progress(now)).collect()
+    }
+
+    /// The part of all work done, from 0 to 1, every thread counting alike.
+    pub fn fraction(&self) -> f64 {
+        let now = self.sim.now();
+        let done = |started: &Started| started.fraction(now, &started.measured.borrow());
+        self.threads.iter().map(done).sum::<f64>() / self.threads.len().max(1) as f64
     }
 
     /// What a reader should know about how the jobs were understood on this host:
@@ -193,6 +205,29 @@ impl Run {
 }
 
 impl Started {
+    fn progress(&self, now: Nanos) -> Progress {
+        let measured = self.measured.borrow();
+        Progress {
+            name: self.job.name.clone(),
+            state: measured.state,
+            bytes: measured.moved_bytes,
+            fraction: self.fraction(now, &measured),
+        }
+    }
+
+    fn fraction(&self, now: Nanos, measured: &Measured) -> f64 {
+        let by_bytes = self.plan.target_bytes.map_or(0.0, |target| measured.moved_bytes as f64 / target as f64);
+        let by_time = self.plan.runtime.map_or(0.0, |runtime| {
+            let whole = self.job.options.ramp_time + runtime;
+            now.since(measured.started_at).0 as f64 / whole.0.max(1) as f64
+        });
+        match measured.state {
+            State::Waiting => 0.0,
+            State::Running => by_bytes.max(by_time).min(1.0),
+            State::Finished => 1.0,
+        }
+    }
+
     fn report(&self, index: u32, global: &[(String, String)]) -> JobReport {
         let mut measured = self.measured.borrow_mut();
         let now_empty = Measured::new(self.job.options.log_interval);

@@ -1,6 +1,6 @@
 //! The namespaces that jobs name, and the zones they share.
 
-use std::ops::Range;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use block::Limits;
@@ -17,14 +17,22 @@ pub(super) struct Namespaces<'a> {
     host: &'a Host,
     /// Real and imagined zones, one of each namespace.
     zones: Vec<Rc<Zones>>,
-    /// Threads that write to zones: the namespace, the stonewall they stand
-    /// behind, and their zones.
-    writers: Vec<(NamespaceId, usize, Range<u32>)>,
+    /// Threads that write to zones, by namespace and the stonewall they stand behind.
+    writers: BTreeMap<(NamespaceId, usize), Writers>,
+}
+
+/// Threads that write to zones at a time.
+#[derive(Default)]
+struct Writers {
+    /// Their zones: (end, start), so that the first to end comes first.
+    ranges: BTreeSet<(u32, u32)>,
+    /// No more of the ranges than these lie apart.
+    apart_max: u32,
 }
 
 impl<'a> Namespaces<'a> {
     pub fn new(host: &'a Host) -> Self {
-        Self { host, zones: Vec::new(), writers: Vec::new() }
+        Self { host, zones: Vec::new(), writers: BTreeMap::new() }
     }
 
     /// The namespace that a job names, with its limits and, under `zonemode=zbd`,
@@ -89,28 +97,33 @@ impl<'a> Namespaces<'a> {
         if options.reset_frequency > 0.0 && !zones.watch(&zone_plan.range, options.reset_frequency) {
             return Err(StartFault::ResetRegionsDiffer { job: job.name.clone() });
         }
-        self.writers.push((zones.nsid(), wall, zone_plan.range.clone()));
-        let at_a_time = self.writers.iter().filter(|(nsid, behind, _)| *nsid == zones.nsid() && *behind == wall);
-        let writers = disjoint(at_a_time.map(|(_, _, range)| range.clone()).collect());
         let limit = zones.targets_max();
-        if limit > 0 && writers > limit {
-            return Err(StartFault::TooManyWriters { job: job.name.clone(), writers, limit });
+        let writers = self.writers.entry((zones.nsid(), wall)).or_default();
+        if writers.ranges.insert((zone_plan.range.end, zone_plan.range.start)) {
+            writers.apart_max += 1;
+        }
+        if limit > 0 && writers.apart_max > limit {
+            writers.apart_max = writers.apart();
+            if writers.apart_max > limit {
+                return Err(StartFault::TooManyWriters { job: job.name.clone(), writers: writers.apart_max, limit });
+            }
         }
         Ok(())
     }
 }
 
-/// The most ranges of which no two overlap: each needs a zone of its own.
-fn disjoint(mut ranges: Vec<Range<u32>>) -> u32 {
-    ranges.sort_unstable_by_key(|range| range.end);
-    let (mut count, mut free_from) = (0, 0);
-    for range in ranges {
-        if range.start >= free_from {
-            count += 1;
-            free_from = range.end;
+impl Writers {
+    /// The most ranges of which no two overlap: each needs a zone of its own.
+    fn apart(&self) -> u32 {
+        let (mut count, mut free_from) = (0, 0);
+        for (end, start) in &self.ranges {
+            if *start >= free_from {
+                count += 1;
+                free_from = *end;
+            }
         }
+        count
     }
-    count
 }
 
 /// Zones that may be written to at a time; 0 is no limit (fio zbd.c,

@@ -10,13 +10,13 @@ use std::rc::Rc;
 use std::task::Poll;
 
 use block::BioResult;
-use trace::{RequestId, Span, Step, Track};
+use trace::RequestId;
 use units::Nanos;
 
-use super::contents::{self, Filler};
+use super::contents::Filler;
 use super::flights::{Flight, Flights, Kind};
 use super::ledger::Ledger;
-use super::measure::{Measured, State, Times};
+use super::measure::{Measured, State};
 use super::pace::Pace;
 use super::plan::Plan;
 use super::transport::{Path, Polls, Queued};
@@ -24,7 +24,7 @@ use super::zones::Placed;
 use crate::Host;
 use crate::fio::generate::{Generator, Io};
 use crate::fio::parse::{EngineKind, Job, Options, SubmitMode, Verify};
-use crate::fio::report::{IoError, Operation, ShortfallReason};
+use crate::fio::report::ShortfallReason;
 use crate::fio::{Direction, PerDirection};
 
 pub(super) struct Thread {
@@ -303,86 +303,6 @@ impl Thread {
         }
         self.count.writes += u64::from(io.direction == Direction::Write);
         self.enqueue(Queued { kind: Kind::Io(io, sequence), request, decided_at, zone }).await;
-    }
-
-    /// Notes how an I/O ended.
-    pub(super) fn account(&mut self, flight: Flight, result: BioResult, synchronous: bool) {
-        let now = self.now();
-        let success = result.status.is_success();
-        let (operation, offset, bytes) = match flight.kind {
-            Kind::Io(io, _) | Kind::Verify(io, _) => (io.direction.into(), io.offset, io.bytes),
-            Kind::Sync => (Operation::Sync, 0, 0),
-        };
-        let shown = if operation == Operation::Trim && flight.zone.is_some() { Operation::Reset } else { operation };
-        self.record_span(shown, flight.request, flight.decided_at, offset, bytes);
-        if success {
-            self.account_success(flight, result, synchronous);
-        } else {
-            let error = IoError { operation, offset, bytes, status: result.status, at: now };
-            self.measured.borrow_mut().failed(error);
-        }
-        if let (Kind::Io(io, _), Some(zone)) = (flight.kind, flight.zone) {
-            self.leave_zone(&io, zone, success);
-        }
-    }
-
-    fn account_success(&mut self, flight: Flight, result: BioResult, synchronous: bool) {
-        let now = self.now();
-        let appended = self.appends_to(flight.zone).is_some();
-        let mut measured = self.measured.borrow_mut();
-        let io = match flight.kind {
-            Kind::Io(io, _) | Kind::Verify(io, _) => io,
-            Kind::Sync => {
-                measured.synced(flight.decided_at, now);
-                return;
-            }
-        };
-        // A trim or write of a synchronous call has no submission latency, neither
-        // has a trim with an asynchronous engine, nor anything under sqthread_poll
-        // (fio engines/io_uring.c sets disable_slat).
-        let synchronous = synchronous || matches!(self.path, Path::SubmissionThread { .. });
-        let times = Times { decided_at: flight.decided_at, issued_at: flight.issued_at, reaped_at: now, synchronous };
-        measured.completed(io.direction, io.bytes, times);
-        let options = &self.job.options;
-        let judge = |stamp| {
-            let data = result.data.as_deref();
-            contents::check(options.verify, &options.verify_pattern, &io, stamp, data)
-        };
-        match (flight.kind, io.direction) {
-            (Kind::Verify(_, stamp), _) => measured.verified(judge(Some(stamp)), options.verify_fatal),
-            // Reads of a mixed phase race with its writes and are not judged.
-            (_, Direction::Read) if options.verify != Verify::None && !options.pattern.writes => {
-                measured.verified(judge(None), options.verify_fatal);
-            }
-            (Kind::Io(_, Some(sequence)), Direction::Write) => {
-                if let Some(ledger) = &mut self.ledger {
-                    if appended {
-                        ledger.complete_append(&io, result.sector.0 * block::Sector::BYTES, sequence);
-                    } else {
-                        ledger.complete(&io, sequence);
-                    }
-                }
-            }
-            _ => {}
-        }
-    }
-
-    /// Records an operation from its decision to now.
-    pub(super) fn record_span(&self, operation: Operation, request: RequestId, start: Nanos, offset: u64, bytes: u64) {
-        if !self.host.recorder.is_on() {
-            return;
-        }
-        let step = match operation {
-            Operation::Read => Step::Read,
-            Operation::Write => Step::Write,
-            Operation::Trim => Step::Discard,
-            Operation::Reset => Step::ZoneReset,
-            Operation::Finish => Step::ZoneFinish,
-            Operation::Sync => Step::Flush,
-        };
-        let track = Track::Job(u16::try_from(self.index).unwrap_or(u16::MAX));
-        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
-        self.host.recorder.record(Span { start, end: self.now(), track, step, request, offset, bytes });
     }
 
     /// Reaps while the queue is full, or looks for completions where the job polls.

@@ -70,7 +70,7 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     flag(
         "refill_buffers",
         &[],
-        "New random bytes for every write, instead of one buffer stamped anew.",
+        "New random bytes for every write, instead of one buffer with a new stamp.",
         |o, v| {
             o.contents.refill = v.boolean()?;
             Ok(())

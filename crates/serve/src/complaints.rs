@@ -1,12 +1,12 @@
-//! Log lines about hosts, a bounded number a second.
+//! Log lines about clients, a bounded number a second.
 
 use units::Nanos;
 
 /// Lines of one second; more are counted only.
 const LINES_PER_SECOND: u32 = 20;
 
-/// Thousands of hosts that are turned away shall not fill a disk with the news.
-pub(super) struct Complaints<'a> {
+/// Thousands of clients that are turned away shall not fill a disk with the news.
+pub(crate) struct Complaints<'a> {
     log: &'a dyn Fn(&str),
     second: u64,
     lines: u32,
@@ -14,12 +14,12 @@ pub(super) struct Complaints<'a> {
 }
 
 impl<'a> Complaints<'a> {
-    pub(super) fn new(log: &'a dyn Fn(&str)) -> Self {
+    pub(crate) fn new(log: &'a dyn Fn(&str)) -> Self {
         Self { log, second: 0, lines: 0, unsaid: 0 }
     }
 
     /// Logs a line at `now`, or counts it.
-    pub(super) fn line(&mut self, now: Nanos, text: impl FnOnce() -> String) {
+    pub(crate) fn line(&mut self, now: Nanos, text: impl FnOnce() -> String) {
         let second = now.0 / 1_000_000_000;
         if second != self.second {
             self.flush();
@@ -35,7 +35,7 @@ impl<'a> Complaints<'a> {
     }
 
     /// Says how many lines were left out.
-    pub(super) fn flush(&mut self) {
+    pub(crate) fn flush(&mut self) {
         if self.unsaid > 0 {
             (self.log)(&format!("{} more lines about clients within a second", self.unsaid));
             self.unsaid = 0;

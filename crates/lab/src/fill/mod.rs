@@ -1,26 +1,32 @@
 //! From finished runs to what a report shows.
 
+mod plots;
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::sync::Arc;
+
 use crate::metric::{Metric, sentence};
 use crate::outputs::Finished;
 use crate::quantity::{Effect, Place, Quantity, Values};
 use crate::report::{
     ChannelUtilisation, Comparison, Counter, CounterGroup, DeviceData, DirectionData, EffectTable, Estimate,
-    HeatMapData, PointData, ReportData, Severity, Story, SweepLine, SweepPlot, ThroughputSample, Unit, Utilisation,
-    Warning,
+    HeatMapData, PointData, ReportData, Severity, Story, ThroughputSample, Unit, Utilisation, Warning,
 };
 use crate::results::{DirectionResult, Latency, RunResult};
 use crate::run::{Inputs, LabError};
-use crate::spec::{Experiment, HeatMap, HostKind, Plot, Point, Spec, short_key};
+use crate::spec::{Experiment, HeatMap, HostKind, Point, Spec, short_key};
 use crate::summary::{self, PointSummary};
 
 const PERCENTILES: [f64; 6] = [50.0, 90.0, 95.0, 99.0, 99.9, 99.99];
 
-/// Everything a report needs.
+/// Everything a report needs; curves and counters of the `pictured` points.
 pub fn report_data(
     experiment: &Experiment,
-    points: &[Point],
+    points: &[Arc<Point>],
     runs: &[RunResult],
     finished: &Finished,
+    pictured: Range<usize>,
 ) -> Result<ReportData, LabError> {
     let spec = &experiment.spec;
     let values = Values::new(experiment, points, runs);
@@ -39,19 +45,20 @@ pub fn report_data(
         spec_text: toml::to_string(&experiment.document).unwrap_or_default(),
         overrides: Vec::new(),
         seeds,
+        points_before: 0,
         devices: devices(experiment, points)?,
-        warnings: warnings(runs),
-        points: points.iter().filter_map(|point| point_data(point, runs)).collect(),
-        plots: spec.plot.iter().map(|plot| sweep_plot(plot, experiment, values)).collect::<Result<_, _>>()?,
+        warnings: warnings(runs, finished),
+        points: points.iter().filter_map(|point| point_data(point, runs, &pictured)).collect(),
+        plots: plots::plots(experiment, values)?,
         heat_maps: spec.heat_map.iter().map(|map| heat_map(map, experiment, values)).collect::<Result<_, _>>()?,
         effects: effects(finished),
-        derived: finished.derived.iter().map(derived_value).collect(),
+        derived: finished.derived.iter().map(|row| derived_value(row, spec)).collect::<Result<_, _>>()?,
         comparisons: finished.shown_comparisons.clone(),
         stories: stories(runs),
     })
 }
 
-fn devices(experiment: &Experiment, points: &[Point]) -> Result<Vec<DeviceData>, LabError> {
+fn devices(experiment: &Experiment, points: &[Arc<Point>]) -> Result<Vec<DeviceData>, LabError> {
     let mut devices: Vec<DeviceData> = Vec::new();
     // Under the kernel of this machine there is no profile to describe.
     for point in points.iter().filter(|point| point.spec.stack.host != HostKind::Live) {
@@ -67,18 +74,29 @@ fn devices(experiment: &Experiment, points: &[Point]) -> Result<Vec<DeviceData>,
     Ok(devices)
 }
 
-fn warnings(runs: &[RunResult]) -> Vec<Warning> {
-    let mut warnings: Vec<Warning> = Vec::new();
-    let mut add = |severity, text: String| {
-        if warnings.iter().all(|warning| warning.text != text) {
-            warnings.push(Warning { severity, text });
+/// Failures that a page lists one by one; and notes.
+const FAILURES_LISTED: usize = 30;
+const NOTES_LISTED: usize = 20;
+
+fn warnings(runs: &[RunResult], finished: &Finished) -> Vec<Warning> {
+    let mut seen = BTreeSet::new();
+    let mut listed = |severity: Severity, most: usize, texts: &mut dyn Iterator<Item = String>| {
+        let mut new: Vec<String> = texts.filter(|text| seen.insert(text.clone())).collect();
+        if new.len() > most {
+            let more = new.len() - most;
+            new.truncate(most);
+            new.push(format!("And {more} more of this kind."));
         }
+        new.into_iter().map(|text| Warning { severity, text }).collect::<Vec<_>>()
     };
-    for run in runs {
-        let at = if run.parameters.is_empty() { String::new() } else { format!(" (point {})", run.point) };
-        run.failures.iter().for_each(|text| add(Severity::Shortfall, format!("{text}{at}")));
-        run.notes.iter().for_each(|text| add(Severity::Note, text.clone()));
-    }
+    let swept = runs.iter().any(|run| !run.parameters.is_empty());
+    let mut failures = finished.failures.iter().map(|failure| {
+        let at = if swept { format!(" (point {})", failure.point + 1) } else { String::new() };
+        format!("{}{at}", failure.text)
+    });
+    let mut warnings = listed(Severity::Shortfall, FAILURES_LISTED, &mut failures);
+    warnings.extend(listed(Severity::Caution, NOTES_LISTED, &mut finished.remarks.iter().cloned()));
+    warnings.extend(listed(Severity::Note, NOTES_LISTED, &mut runs.iter().flat_map(|run| &run.notes).cloned()));
     warnings
 }
 
@@ -87,21 +105,22 @@ fn stories(runs: &[RunResult]) -> Vec<Story> {
     first.iter().map(|story| Story { title: story.title.clone(), path: story.path.clone() }).collect()
 }
 
-fn point_data(point: &Point, runs: &[RunResult]) -> Option<PointData> {
-    let repeats: Vec<&RunResult> = runs.iter().filter(|run| run.point == point.index).collect();
+fn point_data(point: &Point, runs: &[RunResult], pictured: &Range<usize>) -> Option<PointData> {
+    let repeats: Vec<&RunResult> = summary::repeats_of(runs, point.index).iter().collect();
     let first = *repeats.first()?;
     let directions = ["read", "write", "trim", "reset", "finish", "sync"];
+    let pictured = pictured.contains(&point.index);
     Some(PointData {
         parameters: first.parameters.iter().map(|(key, value)| (short_key(key).to_owned(), value.clone())).collect(),
         repeats: repeats.len() as u32,
         duration_ns: first.elapsed_ns as f64,
-        directions: directions.iter().filter_map(|direction| direction_data(direction, &repeats)).collect(),
-        utilisation: utilisation(first),
-        counters: counters(first),
+        directions: directions.iter().filter_map(|direction| direction_data(direction, &repeats, pictured)).collect(),
+        utilisation: if pictured { utilisation(first) } else { Utilisation::default() },
+        counters: if pictured { counters(first) } else { Vec::new() },
     })
 }
 
-fn direction_data(direction: &str, repeats: &[&RunResult]) -> Option<DirectionData> {
+fn direction_data(direction: &str, repeats: &[&RunResult], pictured: bool) -> Option<DirectionData> {
     let parts: Vec<DirectionResult> =
         repeats.iter().filter_map(|run| run.direction(direction)).filter(|part| part.ios > 0).collect();
     let first = parts.first()?;
@@ -117,8 +136,8 @@ fn direction_data(direction: &str, repeats: &[&RunResult]) -> Option<DirectionDa
             .iter()
             .filter_map(|percent| Some((*percent, over(&|part| part.lat.percentile_ns(*percent) as f64)?)))
             .collect(),
-        latency_cdf: cdf(&pooled),
-        throughput: throughput(first),
+        latency_cdf: if pictured { cdf(&pooled) } else { Vec::new() },
+        throughput: if pictured { throughput(first) } else { Vec::new() },
     })
 }
 
@@ -129,7 +148,7 @@ fn cdf(latency: &Latency) -> Vec<(f64, f64)> {
         .iter()
         .map(|(value_ns, count)| {
             seen += count;
-            (*value_ns as f64, seen as f64 / latency.count as f64)
+            (value_ns as f64, seen as f64 / latency.count as f64)
         })
         .collect()
 }
@@ -140,12 +159,17 @@ fn throughput(part: &DirectionResult) -> Vec<ThroughputSample> {
     // The job starts and ends inside the first and the last interval; what is
     // left of those is no rate. A run of one interval keeps it.
     let (skip, keep) = if series.bytes.len() > 4 { (1, series.bytes.len() - 2) } else { (0, series.bytes.len()) };
-    let samples = series.bytes.iter().zip(&series.ios).enumerate().skip(skip).take(keep);
-    samples
-        .map(|(index, (bytes, ios))| ThroughputSample {
+    series
+        .intervals()
+        .enumerate()
+        .skip(skip)
+        .take(keep)
+        .map(|(index, interval)| ThroughputSample {
             at_ns: (index as f64 + 0.5) * series.interval_ns as f64,
-            bytes_per_s: *bytes as f64 / interval_s,
-            iops: *ios as f64 / interval_s,
+            bytes_per_s: interval.bytes as f64 / interval_s,
+            iops: interval.ios as f64 / interval_s,
+            latency_mean_ns: interval.lat_mean_ns,
+            latency_max_ns: interval.lat_max_ns.map(|ns| ns as f64),
         })
         .collect()
 }
@@ -198,8 +222,18 @@ fn counters(run: &RunResult) -> Vec<CounterGroup> {
         }
     }
     let amplification = "device.write_amplification".parse::<Metric>().ok().and_then(|metric| metric.value(run));
+    // What the device writes of its own accord besides data has a line of its own.
+    let with_map = || {
+        let written = run.counter("device.flash_written_bytes")? + run.counter("device.journal_written_bytes")?;
+        Some(written as f64 / run.counter("device.host_written_bytes")? as f64)
+    };
     if let (Some(device), Some(value)) = (groups.first_mut(), amplification) {
-        device.counters.insert(0, Counter { name: "Write amplification".to_owned(), value, unit: Unit::Factor });
+        let factor = |name: &str, value| Counter { name: name.to_owned(), value, unit: Unit::Factor };
+        let with_map = with_map().filter(|with_map| *with_map > value);
+        if let Some(with_map) = with_map {
+            device.counters.insert(0, factor("Write amplification, the map journal included", with_map));
+        }
+        device.counters.insert(0, factor("Write amplification (data written and moved)", value));
     }
     groups
 }
@@ -250,20 +284,19 @@ fn effects(finished: &Finished) -> Option<EffectTable> {
     })
 }
 
-fn derived_value((quantity, estimate): &(Quantity, Option<Estimate>)) -> (String, Unit, Option<Estimate>) {
+fn derived_value(
+    (name, estimate): &(String, Option<Estimate>),
+    spec: &Spec,
+) -> Result<(String, Unit, Option<Estimate>), LabError> {
+    let quantity = Quantity::parse(name, spec)?;
     let (unit, base) = quantity.unit();
-    (quantity.label(), unit, estimate.map(|estimate| scaled(estimate, base)))
+    Ok((quantity.label(), unit, estimate.map(|estimate| scaled(estimate, base))))
 }
 
 /// Every value of `names` once, in order.
 fn once<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
-    let mut known: Vec<String> = Vec::new();
-    for name in names {
-        if known.iter().all(|known| known != name) {
-            known.push(name.to_owned());
-        }
-    }
-    known
+    let mut seen = BTreeSet::new();
+    names.filter(|name| seen.insert(*name)).map(str::to_owned).collect()
 }
 
 fn heat_map(map: &HeatMap, experiment: &Experiment, values: Values<'_>) -> Result<HeatMapData, LabError> {
@@ -293,51 +326,4 @@ fn heat_map(map: &HeatMap, experiment: &Experiment, values: Values<'_>) -> Resul
         x_names,
         y_names,
     })
-}
-
-fn sweep_plot(plot: &Plot, experiment: &Experiment, values: Values<'_>) -> Result<SweepPlot, LabError> {
-    let quantity = Quantity::parse(&plot.y, &experiment.spec)?;
-    let (unit, base) = quantity.unit();
-    let places = values.of(&quantity);
-    let series_of = |place: &Place| plot.series.as_ref().map_or("", |key| place.parameter(key)).to_owned();
-    let names = once(places.iter().map(|place| place.parameter(&plot.x)));
-    let series: Vec<String> = places.iter().map(series_of).collect();
-    let series = once(series.iter().map(String::as_str));
-    let sizes = names.iter().any(|name| name.parse::<f64>().is_err());
-    let numbers: Option<Vec<f64>> = names.iter().map(|name| number(name)).collect();
-    let x_of = |place: &Place| {
-        let index = names.iter().position(|known| known == place.parameter(&plot.x)).unwrap_or(0);
-        numbers.as_ref().map_or(index as f64, |numbers| numbers[index])
-    };
-    let line = |name: &String| {
-        let here: Vec<&Place> = places.iter().filter(|place| series_of(place) == *name).collect();
-        let published = experiment.spec.published.iter().filter(|row| row.metric == plot.y).filter_map(|row| {
-            let place = here.iter().find(|place| place.is_at(&row.at))?;
-            Some((x_of(place), row.value * base, row.to.unwrap_or(row.value) * base))
-        });
-        SweepLine {
-            name: name.clone(),
-            published: published.collect(),
-            points: here.iter().filter_map(|place| Some((x_of(place), scaled(place.estimate?, base)))).collect(),
-        }
-    };
-    Ok(SweepPlot {
-        title: if plot.title.is_empty() {
-            format!("{} by {}", quantity.label(), short_key(&plot.x))
-        } else {
-            plot.title.clone()
-        },
-        x_label: short_key(&plot.x).to_owned(),
-        x_unit: if sizes && numbers.is_some() { Unit::Bytes } else { Unit::Plain },
-        log_x: plot.log_x,
-        lines: series.iter().map(line).collect(),
-        x_names: if numbers.is_some() { Vec::new() } else { names },
-        y_label: quantity.label(),
-        y_unit: unit,
-    })
-}
-
-/// A swept value as a number: itself, or bytes for a size such as `4k`.
-fn number(text: &str) -> Option<f64> {
-    text.parse().ok().or_else(|| text.parse::<units::ByteSize>().ok().map(|size| size.0 as f64))
 }

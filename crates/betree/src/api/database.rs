@@ -1,0 +1,172 @@
+//! A store.
+
+use std::sync::Arc;
+
+use storage::Storage;
+
+use crate::api::{Snapshot, Stats, Tree};
+use crate::batch::Batch;
+use crate::engine::{Engine, Findings, SharedEngine};
+use crate::error::{Error, Result};
+use crate::options::{Durability, Options};
+
+/// A store of named trees. A clone is another handle of the same store.
+#[derive(Clone)]
+pub struct Database {
+    pub(crate) engine: SharedEngine,
+}
+
+impl Database {
+    /// Makes a store on a storage that has none. `store_id` should differ between stores, so that nothing left over
+    /// from one can be taken for the other's: use a random number.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::AlreadyAStore`], [`Error::TooSmall`], and what the storage met.
+    pub fn create(storage: impl Storage + 'static, options: Options, store_id: u128) -> Result<Self> {
+        Ok(Self { engine: Arc::new(Engine::create(Box::new(storage), options, store_id)?) })
+    }
+
+    /// Opens a store, and recovers every batch that was acknowledged as durable.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotAStore`], [`Error::Unsupported`], [`Error::UnknownOperator`], [`Error::Corrupt`], and what the
+    /// storage met.
+    pub fn open(storage: impl Storage + 'static, options: Options) -> Result<Self> {
+        Ok(Self { engine: Arc::new(Engine::open(Box::new(storage), options)?) })
+    }
+
+    /// The tree with this name; makes it, durably, where there is none.
+    ///
+    /// # Errors
+    ///
+    /// What making it met.
+    pub fn tree(&self, name: &str) -> Result<Tree> {
+        let id = match self.engine.tree_id(name) {
+            Some(id) => id,
+            None => self.engine.create_tree(name)?,
+        };
+        Ok(Tree::new(Arc::clone(&self.engine), id))
+    }
+
+    /// Names of the trees, in order.
+    pub fn tree_names(&self) -> Vec<String> {
+        self.engine.tree_names()
+    }
+
+    /// Carries out a batch: whole, or not at all. When this returns, readers see it and it is as safe as `durability`
+    /// says.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Conflict`] when a condition does not hold, [`Error::Full`], [`Error::TooLarge`]: then nothing of the
+    /// batch happened. After any other error nothing more is written ([`Error::PreviousIo`]) and whether the batch
+    /// survived is known when the store is opened again.
+    pub fn commit(&self, batch: &Batch, durability: Durability) -> Result<()> {
+        self.engine.commit(batch, durability)
+    }
+
+    /// Makes everything that was committed durable.
+    ///
+    /// # Errors
+    ///
+    /// What the storage met.
+    pub fn sync(&self) -> Result<()> {
+        self.engine.write_log(u64::MAX, true)
+    }
+
+    /// All trees as they are now: reads from it never change, and it costs nothing until the trees change. It lasts as
+    /// long as the value; what it alone refers to keeps its space.
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot::new(Arc::clone(&self.engine), self.engine.view())
+    }
+
+    /// Keeps all trees as they are now under a name, across restarts.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NameTaken`], [`Error::Full`], and what the storage met.
+    pub fn save_snapshot(&self, name: &str) -> Result<()> {
+        self.engine.save_snapshot(name)
+    }
+
+    /// A kept snapshot.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoSuchName`].
+    pub fn open_snapshot(&self, name: &str) -> Result<Snapshot> {
+        Ok(Snapshot::new(Arc::clone(&self.engine), self.engine.snapshot(name)?))
+    }
+
+    /// Gives up a kept snapshot; its space returns with the next checkpoints.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoSuchName`], and what the storage met.
+    pub fn remove_snapshot(&self, name: &str) -> Result<()> {
+        self.engine.remove_snapshot(name)
+    }
+
+    /// Names of the kept snapshots, in order.
+    pub fn snapshot_names(&self) -> Vec<String> {
+        self.engine.snapshot_names()
+    }
+
+    /// Writes everything to its place in the trees, durably, and empties the log.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Full`], and what the storage met.
+    pub fn checkpoint(&self) -> Result<()> {
+        self.engine.checkpoint()
+    }
+
+    /// Moves every message to its leaf, and makes that durable: the state in which no work is owed.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Full`], and what the storage met.
+    pub fn quiesce(&self) -> Result<()> {
+        self.engine.quiesce()
+    }
+
+    /// Reads every block that the last checkpoint and the kept snapshots refer to, and checks every rule of the
+    /// format. The list is empty when nothing is wrong.
+    ///
+    /// # Errors
+    ///
+    /// What the storage met, other than damage.
+    pub fn verify(&self) -> Result<Vec<String>> {
+        let findings: Findings = self.engine.verify()?;
+        Ok(findings.list)
+    }
+
+    /// Counters.
+    pub fn stats(&self) -> Stats {
+        Stats::of(&self.engine)
+    }
+}
+
+impl std::fmt::Debug for Database {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Database").field("trees", &self.tree_names()).finish_non_exhaustive()
+    }
+}
+
+/// An error that leaves the store as it was.
+impl Error {
+    /// Whether the store goes on as if the call had not been made.
+    pub fn is_harmless(&self) -> bool {
+        matches!(
+            self,
+            Self::Full
+                | Self::Conflict
+                | Self::TooLarge { .. }
+                | Self::NameTaken { .. }
+                | Self::NoSuchName { .. }
+                | Self::UnknownOperator { .. }
+        )
+    }
+}

@@ -1,0 +1,161 @@
+//! Entries of a range, from both ends.
+
+use crate::api::Entry;
+use crate::catalog::TreeId;
+use crate::engine::{SharedEngine, View};
+use crate::error::{Error, Result};
+use crate::memtable::MemoryCursor;
+use crate::merge::{Direction, Layer, LayerCursor, Merge};
+use crate::message::Message;
+use crate::range::{KeyRange, successor};
+
+/// The entries of a range at one moment, in key order; from the back in reverse. After an error it ends.
+pub struct Iter {
+    engine: SharedEngine,
+    view: View,
+    tree: TreeId,
+    /// Keys that neither end has reached.
+    rest: KeyRange,
+    front: Option<Window>,
+    back: Option<Window>,
+}
+
+/// The part of the range that one leaf answers for.
+struct Window {
+    /// Keys of it and of everything behind it, seen from the end it serves.
+    bounds: KeyRange,
+    merge: Merge,
+}
+
+impl Iter {
+    pub(crate) fn new(engine: SharedEngine, view: View, tree: TreeId, range: KeyRange) -> Self {
+        Self { engine, view, tree, rest: range, front: None, back: None }
+    }
+
+    /// Nothing is left.
+    fn end(&mut self) {
+        self.rest.end = Some(self.rest.start.clone());
+        (self.front, self.back) = (None, None);
+    }
+
+    /// The window at one end of what is left.
+    fn open(&self, direction: Direction) -> Result<Option<Window>> {
+        let Some(version) = self.view.version.trees.get(&self.tree) else { return Ok(None) };
+        let operators = &self.engine.options.operators;
+        let (bounds, below) = crate::tree::window(&self.engine.io, &version.root, &self.rest, direction)?;
+        let own = bounds.intersection(&self.rest);
+        let mut layers = Vec::new();
+        for table in version.tables() {
+            let cursor = MemoryCursor::new(table.clone(), own.clone(), direction, self.view.msn, operators)?;
+            let tombstones = table.tombstones(self.view.msn).clip(&own);
+            layers.push(Layer { tombstones, cursor: LayerCursor::Memory(cursor) });
+        }
+        layers.extend(below);
+        // A window must bring the end that it serves further, or reading would not end.
+        let stuck = match direction {
+            Direction::Forward => bounds.end.as_ref().is_some_and(|end| *end <= self.rest.start),
+            Direction::Backward => self.rest.end.as_ref().is_some_and(|end| *end <= bounds.start),
+        };
+        if stuck {
+            let what = "a leaf that does not have the keys it was found by".to_owned();
+            return Err(Error::Corrupt { what, offset_bytes: 0, stored_bytes: 0 });
+        }
+        Ok(Some(Window { bounds, merge: Merge::new(layers, direction) }))
+    }
+
+    /// The next entry of a window.
+    fn step(&self, window: &mut Window) -> Result<Option<Entry>> {
+        let operators = &self.engine.options.operators;
+        loop {
+            let mut found: Option<(Vec<u8>, Message<'static>)> = None;
+            let mut sink = |key: &[u8], message: Message<'_>| found = Some((key.to_vec(), message.into_owned()));
+            if !window.merge.step(&self.engine.io, operators, &mut sink)? {
+                return Ok(None);
+            }
+            if let Some((key, message)) = found
+                && let Some(value) = message.over_nothing(operators)?.into_value()
+            {
+                return Ok(Some((key, value)));
+            }
+        }
+    }
+
+    fn advance(&mut self, direction: Direction) -> Result<Option<Entry>> {
+        loop {
+            if self.rest.is_empty() {
+                return Ok(None);
+            }
+            let kept = match direction {
+                Direction::Forward => self.front.take(),
+                Direction::Backward => self.back.take(),
+            };
+            let mut window = match kept {
+                Some(window) => window,
+                None => match self.open(direction)? {
+                    Some(window) => window,
+                    None => return Ok(None),
+                },
+            };
+            let entry = self.step(&mut window)?.filter(|(key, _)| self.rest.contains(key));
+            match (entry, direction) {
+                (Some(entry), Direction::Forward) => {
+                    self.rest.start = successor(&entry.0);
+                    self.front = Some(window);
+                    return Ok(Some(entry));
+                }
+                (Some(entry), Direction::Backward) => {
+                    self.rest.end = Some(entry.0.clone().into());
+                    self.back = Some(window);
+                    return Ok(Some(entry));
+                }
+                // The window is at its end: on to the next leaf.
+                (None, Direction::Forward) => match window.bounds.end {
+                    Some(end) => self.rest.start = end.max(self.rest.start.clone()),
+                    None => return Ok(None),
+                },
+                (None, Direction::Backward) => {
+                    if window.bounds.start.is_empty() || window.bounds.start <= self.rest.start {
+                        return Ok(None);
+                    }
+                    self.rest.end = Some(window.bounds.start);
+                }
+            }
+        }
+    }
+
+    fn take(&mut self, direction: Direction) -> Option<Result<Entry>> {
+        match self.advance(direction) {
+            Ok(Some(entry)) => Some(Ok(entry)),
+            Ok(None) => {
+                self.end();
+                None
+            }
+            Err(error) => {
+                self.end();
+                Some(Err(error))
+            }
+        }
+    }
+}
+
+impl Iterator for Iter {
+    type Item = Result<Entry>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.take(Direction::Forward)
+    }
+}
+
+impl DoubleEndedIterator for Iter {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        self.take(Direction::Backward)
+    }
+}
+
+impl std::iter::FusedIterator for Iter {}
+
+impl std::fmt::Debug for Iter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Iter").field("rest", &self.rest).finish_non_exhaustive()
+    }
+}

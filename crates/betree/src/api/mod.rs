@@ -1,0 +1,18 @@
+//! What a user of the crate sees.
+
+mod database;
+mod iter;
+mod snapshot;
+mod stats;
+mod tree;
+
+pub use database::Database;
+pub use iter::Iter;
+pub use snapshot::Snapshot;
+pub use stats::Stats;
+pub use tree::Tree;
+
+/// A value.
+pub type Value = Vec<u8>;
+/// A key and its value.
+pub type Entry = (Vec<u8>, Value);

@@ -1,0 +1,95 @@
+//! One tree of a store.
+
+use std::ops::RangeBounds;
+use std::sync::Arc;
+
+use crate::api::{Iter, Snapshot, Value};
+use crate::batch::Batch;
+use crate::catalog::TreeId;
+use crate::engine::SharedEngine;
+use crate::error::Result;
+use crate::options::Durability;
+
+/// An ordered map from keys to values. A clone is another handle of the same tree.
+#[derive(Clone)]
+pub struct Tree {
+    engine: SharedEngine,
+    id: TreeId,
+}
+
+impl Tree {
+    pub(crate) fn new(engine: SharedEngine, id: TreeId) -> Self {
+        Self { engine, id }
+    }
+
+    pub(crate) fn id(&self) -> TreeId {
+        self.id
+    }
+
+    fn now(&self) -> Snapshot {
+        Snapshot::new(Arc::clone(&self.engine), self.engine.view())
+    }
+
+    fn alone(&self, change: impl FnOnce(&mut Batch), durability: Durability) -> Result<()> {
+        let mut batch = Batch::new();
+        change(&mut batch);
+        self.engine.commit(&batch, durability)
+    }
+
+    /// The value of a key.
+    ///
+    /// # Errors
+    ///
+    /// Damage, and what the storage met.
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
+        self.engine.get(&self.engine.view(), self.id, key.as_ref())
+    }
+
+    /// The entries of a range as they are now, in both directions.
+    pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Iter {
+        self.now().range(self, range)
+    }
+
+    /// The entries whose keys begin with `prefix`, as they are now.
+    pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Iter {
+        self.now().prefix(self, prefix)
+    }
+
+    /// All entries as they are now.
+    pub fn iter(&self) -> Iter {
+        self.range::<&[u8]>(..)
+    }
+
+    /// Gives a key a value: a batch of one.
+    ///
+    /// # Errors
+    ///
+    /// As [`Database::commit`](crate::Database::commit).
+    pub fn insert(&self, key: impl AsRef<[u8]>, value: impl Into<Vec<u8>>, durability: Durability) -> Result<()> {
+        self.alone(|batch| batch.insert(self, key, value), durability)
+    }
+
+    /// Takes a key's value away: a batch of one.
+    ///
+    /// # Errors
+    ///
+    /// As [`Database::commit`](crate::Database::commit).
+    pub fn remove(&self, key: impl AsRef<[u8]>, durability: Durability) -> Result<()> {
+        self.alone(|batch| batch.remove(self, key), durability)
+    }
+
+    /// Takes the values of a range of keys away: a batch of one.
+    ///
+    /// # Errors
+    ///
+    /// As [`Database::commit`](crate::Database::commit).
+    pub fn remove_range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>, durability: Durability) -> Result<()> {
+        self.alone(|batch| batch.remove_range(self, range), durability)
+    }
+}
+
+impl std::fmt::Debug for Tree {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Tree({})", self.id.0)
+    }
+}

@@ -1,0 +1,182 @@
+//! Several changes that happen together or not at all.
+
+use std::borrow::Cow;
+use std::ops::RangeBounds;
+
+use crate::api::Tree;
+use crate::catalog::{TreeId, decode_name};
+use crate::message::{Message, Upsert};
+use crate::range::{Key, KeyRange};
+use crate::wire::{Malformed, Reader, put_bytes, put_varint};
+
+const CREATE: u8 = 0;
+const POINT: u8 = 1;
+const RANGE: u8 = 2;
+
+/// One change.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Change {
+    CreateTree { tree: TreeId, name: String },
+    Point { tree: TreeId, key: Key, message: Message<'static> },
+    DeleteRange { tree: TreeId, range: KeyRange },
+}
+
+/// What must be true for a batch to happen.
+#[derive(Clone, Debug)]
+pub(crate) struct Condition {
+    pub tree: TreeId,
+    pub key: Key,
+    pub value: Option<Vec<u8>>,
+}
+
+/// Changes of one or several trees, in order. Nothing happens before [`Database::commit`](crate::Database::commit).
+#[derive(Clone, Debug, Default)]
+pub struct Batch {
+    pub(crate) changes: Vec<Change>,
+    pub(crate) conditions: Vec<Condition>,
+}
+
+impl Batch {
+    /// Without any change.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Number of changes.
+    pub fn len(&self) -> usize {
+        self.changes.len()
+    }
+
+    /// Whether there is no change.
+    pub fn is_empty(&self) -> bool {
+        self.changes.is_empty()
+    }
+
+    fn point(&mut self, tree: &Tree, key: &[u8], message: Message<'static>) {
+        self.changes.push(Change::Point { tree: tree.id(), key: key.into(), message });
+    }
+
+    /// Gives a key a value.
+    pub fn insert(&mut self, tree: &Tree, key: impl AsRef<[u8]>, value: impl Into<Vec<u8>>) {
+        self.point(tree, key.as_ref(), Message::Insert(Cow::Owned(value.into())));
+    }
+
+    /// Takes a key's value away, if it has one.
+    pub fn remove(&mut self, tree: &Tree, key: impl AsRef<[u8]>) {
+        self.point(tree, key.as_ref(), Message::Delete);
+    }
+
+    /// Changes a key's value by a registered operator, without reading it.
+    pub fn upsert(&mut self, tree: &Tree, key: impl AsRef<[u8]>, operator: u16, operand: impl Into<Vec<u8>>) {
+        let upsert = Upsert { operator, operand: Cow::Owned(operand.into()) };
+        self.point(tree, key.as_ref(), Message::Upserts(vec![upsert]));
+    }
+
+    /// Takes the values of all keys in a range away: one small message, however many keys there are.
+    pub fn remove_range<K: AsRef<[u8]>>(&mut self, tree: &Tree, range: impl RangeBounds<K>) {
+        let range = KeyRange::of(&range);
+        if !range.is_empty() {
+            self.changes.push(Change::DeleteRange { tree: tree.id(), range });
+        }
+    }
+
+    /// The batch happens only if the key has this value (`None`: no value) when it is committed.
+    pub fn require(&mut self, tree: &Tree, key: impl AsRef<[u8]>, value: Option<&[u8]>) {
+        let (key, value) = (key.as_ref().into(), value.map(<[u8]>::to_vec));
+        self.conditions.push(Condition { tree: tree.id(), key, value });
+    }
+}
+
+/// Puts a batch whose first change has sequence number `first_msn` into a log payload.
+pub(crate) fn encode(changes: &[Change], first_msn: u64, to: &mut Vec<u8>) {
+    put_varint(to, first_msn);
+    put_varint(to, changes.len() as u64);
+    for change in changes {
+        match change {
+            Change::CreateTree { tree, name } => {
+                to.push(CREATE);
+                put_varint(to, u64::from(tree.0));
+                put_bytes(to, name.as_bytes());
+            }
+            Change::Point { tree, key, message } => {
+                to.push(POINT);
+                put_varint(to, u64::from(tree.0));
+                put_bytes(to, key);
+                message.encode(to);
+            }
+            Change::DeleteRange { tree, range } => {
+                to.push(RANGE);
+                put_varint(to, u64::from(tree.0));
+                put_bytes(to, &range.start);
+                to.push(u8::from(range.end.is_some()));
+                if let Some(end) = &range.end {
+                    put_bytes(to, end);
+                }
+            }
+        }
+    }
+}
+
+/// The next batch of a log payload, with its first sequence number.
+pub(crate) fn decode(from: &mut Reader<'_>) -> Result<(u64, Vec<Change>), Malformed> {
+    let first_msn = from.varint()?;
+    let mut changes = Vec::new();
+    for _ in 0..from.count(3)? {
+        let kind = from.u8()?;
+        let tree = TreeId(u32::try_from(from.varint()?).map_err(|_| Malformed("a tree has no number"))?);
+        changes.push(match kind {
+            CREATE => Change::CreateTree { tree, name: decode_name(from)? },
+            POINT => {
+                let key = from.bytes()?.into();
+                Change::Point { tree, key, message: Message::decode(from)?.into_owned() }
+            }
+            RANGE => {
+                let start = from.bytes()?.into();
+                let end = if from.u8()? == 0 { None } else { Some(from.bytes()?.into()) };
+                Change::DeleteRange { tree, range: KeyRange::new(start, end) }
+            }
+            _ => return Err(Malformed("a change has no kind")),
+        });
+    }
+    Ok((first_msn, changes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn change() -> impl Strategy<Value = Change> {
+        let bytes = || prop::collection::vec(any::<u8>(), 0..9);
+        let tree = any::<u32>().prop_map(TreeId);
+        prop_oneof![
+            (tree.clone(), "[a-z]{0,9}").prop_map(|(tree, name)| Change::CreateTree { tree, name }),
+            (tree.clone(), bytes(), bytes()).prop_map(|(tree, key, value)| {
+                Change::Point { tree, key: key.into(), message: Message::Insert(Cow::Owned(value)) }
+            }),
+            (tree, bytes(), prop::option::of(bytes())).prop_map(|(tree, start, end)| {
+                Change::DeleteRange { tree, range: KeyRange::new(start.into(), end.map(Into::into)) }
+            }),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn batches_come_back(batches in prop::collection::vec((any::<u64>(), prop::collection::vec(change(), 0..5)), 0..4)) {
+            let mut bytes = Vec::new();
+            for (msn, changes) in &batches {
+                encode(changes, *msn, &mut bytes);
+            }
+            let mut reader = Reader::new(&bytes);
+            for batch in batches {
+                prop_assert_eq!(decode(&mut reader).unwrap(), batch);
+            }
+            prop_assert_eq!(reader.remaining(), 0);
+        }
+
+        #[test]
+        fn any_bytes_are_a_batch_or_an_error(bytes: Vec<u8>) {
+            let _ = decode(&mut Reader::new(&bytes));
+        }
+    }
+}

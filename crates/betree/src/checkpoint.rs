@@ -1,0 +1,143 @@
+//! Writing what is fresh: children before parents, so that each pointer can carry its checksum.
+
+use std::sync::Arc;
+
+use storage::{BLOCK_BYTES, Buffer};
+
+use crate::cache::Cached;
+use crate::error::{Error, Result};
+use crate::io::{BlockIo, Compression, Purpose, compress};
+use crate::node::{Child, Edge, Node};
+use crate::pointer::{BlockPointer, Codec, checksum};
+use crate::run::{Part, Run, RunBlock};
+use crate::space::Space;
+
+/// Bytes that are collected before they are written.
+const BATCH_BYTES: usize = 4 << 20;
+
+/// Writes fresh nodes and blocks to free places.
+pub(crate) struct Writer<'a> {
+    io: &'a BlockIo,
+    space: &'a mut Space,
+    generation: u64,
+    compression: Compression,
+    batch: Vec<(u64, Buffer)>,
+    batch_bytes: usize,
+}
+
+/// A block that is ready to be placed.
+struct Packed {
+    codec: Codec,
+    stored: Vec<u8>,
+    raw_bytes: u32,
+}
+
+impl<'a> Writer<'a> {
+    pub fn new(io: &'a BlockIo, space: &'a mut Space, generation: u64, compression: Compression) -> Self {
+        Self { io, space, generation, compression, batch: Vec::new(), batch_bytes: 0 }
+    }
+
+    fn allocate(&mut self, blocks: u64) -> Result<u64> {
+        self.space.allocate(blocks).ok_or(Error::Full)
+    }
+
+    fn place(&mut self, start: u64, packed: Packed) -> Result<BlockPointer> {
+        let pointer = BlockPointer {
+            start,
+            stored_bytes: packed.stored.len() as u32,
+            raw_bytes: packed.raw_bytes,
+            codec: packed.codec,
+            birth: self.generation,
+            checksum: checksum(&packed.stored),
+        };
+        let buffer = Buffer::padded(&packed.stored);
+        self.batch_bytes += buffer.len();
+        self.batch.push((start, buffer));
+        if self.batch_bytes >= BATCH_BYTES {
+            self.write_batch()?;
+        }
+        Ok(pointer)
+    }
+
+    fn pack(&self, raw: &[u8]) -> Packed {
+        let (codec, stored) = compress(raw, self.compression);
+        Packed { codec, stored, raw_bytes: raw.len() as u32 }
+    }
+
+    /// Writes one block by itself.
+    pub fn block(&mut self, raw: &[u8]) -> Result<BlockPointer> {
+        let packed = self.pack(raw);
+        let start = self.allocate((packed.stored.len() as u64).div_ceil(BLOCK_BYTES as u64))?;
+        self.place(start, packed)
+    }
+
+    /// Writes the fresh blocks of a run side by side, where there is room for that.
+    fn run(&mut self, run: &Run) -> Result<Run> {
+        let packed: Vec<Option<(Packed, Arc<_>)>> = run
+            .blocks
+            .iter()
+            .map(|block| match &block.part {
+                Part::Stored(_) => None,
+                Part::Fresh(content) => Some((self.pack(content.raw()), Arc::clone(content))),
+            })
+            .collect();
+        let lengths = packed.iter().flatten().map(|(one, _)| (one.stored.len() as u64).div_ceil(BLOCK_BYTES as u64));
+        let total: u64 = lengths.sum();
+        let mut next = if total == 0 { None } else { self.space.allocate(total) };
+        let mut blocks = Vec::with_capacity(run.blocks.len());
+        for (block, packed) in run.blocks.iter().zip(packed) {
+            let part = match packed {
+                None => block.part.clone(),
+                Some((packed, content)) => {
+                    let length = (packed.stored.len() as u64).div_ceil(BLOCK_BYTES as u64);
+                    let start = match &mut next {
+                        Some(next) => std::mem::replace(next, *next + length),
+                        None => self.allocate(length)?,
+                    };
+                    let pointer = self.place(start, packed)?;
+                    self.io.cache.put(&pointer, Cached::Block(content));
+                    Part::Stored(pointer)
+                }
+            };
+            blocks.push(RunBlock { first_key: block.first_key.clone(), part });
+        }
+        Ok(Run { blocks, ..run.clone() })
+    }
+
+    /// Writes a node and everything below it that is fresh.
+    pub fn edge(&mut self, edge: &Edge) -> Result<BlockPointer> {
+        let node = match edge {
+            Edge::Stored(pointer) => return Ok(*pointer),
+            Edge::Fresh(node) => node,
+        };
+        let stored = match &**node {
+            Node::Leaf(leaf) => Node::Leaf(self.run(leaf)?),
+            Node::Internal(internal) => {
+                let mut internal = internal.clone();
+                for child in &mut internal.children {
+                    let edge = Edge::Stored(self.edge(&child.edge)?);
+                    let mut runs = Vec::with_capacity(child.runs.len());
+                    for run in &child.runs {
+                        let fresh = run.blocks.iter().any(|block| matches!(block.part, Part::Fresh(_)));
+                        runs.push(if fresh { Arc::new(self.run(run)?) } else { Arc::clone(run) });
+                    }
+                    *child = Child { edge, runs };
+                }
+                Node::Internal(internal)
+            }
+        };
+        let pointer = self.block(&stored.encode())?;
+        self.io.cache.put(&pointer, Cached::Node(Arc::new(stored)));
+        Ok(pointer)
+    }
+
+    fn write_batch(&mut self) -> Result<()> {
+        self.batch_bytes = 0;
+        self.io.write(Purpose::Blocks, std::mem::take(&mut self.batch))
+    }
+
+    /// Waits until everything is written. Not durable before a flush.
+    pub fn finish(&mut self) -> Result<()> {
+        self.write_batch()
+    }
+}

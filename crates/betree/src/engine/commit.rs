@@ -1,0 +1,267 @@
+//! The ordered write path: batches get their numbers, go into the memtables and the log buffer, and from there, many at
+//! a time, into the log.
+
+use std::sync::atomic::Ordering;
+
+use storage::BLOCK_BYTES;
+
+use super::{Commit, Engine, TreeVersion, View, locked};
+use crate::batch::{self, Batch, Change};
+use crate::catalog::TreeId;
+use crate::error::{Error, Result};
+use crate::log::frame_blocks;
+use crate::message::Message;
+use crate::mutant::{Mutant, mutated};
+use crate::options::{Durability, KEY_BYTES_MAX, VALUE_BYTES_MAX, check_length};
+use crate::wire::Reader;
+
+/// The commit buffer goes into the log at this size even if nobody waits for it.
+const BUFFER_BYTES: usize = 256 << 10;
+
+/// Tries to make room before a batch is refused.
+const ATTEMPTS: usize = 3;
+
+impl Engine {
+    /// Carries out a batch. When it returns the batch is as safe as asked for, and visible.
+    pub fn commit(&self, batch: &Batch, durability: Durability) -> Result<()> {
+        self.check()?;
+        let bytes = self.validate(batch)?;
+        let grows = batch.changes.iter().any(|change| match change {
+            Change::Point { message, .. } => *message != Message::Delete,
+            Change::CreateTree { .. } => true,
+            Change::DeleteRange { .. } => false,
+        });
+        for attempt in 0.. {
+            let mut commit = locked(&self.commit);
+            let pending = commit.buffer.len();
+            if !self.log_has_room(pending + bytes) {
+                drop(commit);
+                if attempt >= ATTEMPTS {
+                    return Err(Error::Full);
+                }
+                self.checkpoint()?;
+                continue;
+            }
+            if !self.storage_has_room(bytes, grows) {
+                drop(commit);
+                if attempt >= ATTEMPTS {
+                    return Err(Error::Full);
+                }
+                self.make_room()?;
+                continue;
+            }
+            if !self.conditions_hold(batch)? {
+                return Err(Error::Conflict);
+            }
+            let last_msn = self.apply(&mut commit, &batch.changes);
+            drop(commit);
+            if durability > Durability::None || pending + bytes > BUFFER_BYTES {
+                self.write_log(last_msn, durability == Durability::Sync)?;
+            }
+            // The batch is done; a full storage is the next one's trouble.
+            return match self.guard(self.maintain()) {
+                Err(Error::Full) => Ok(()),
+                result => result,
+            };
+        }
+        Ok(())
+    }
+
+    /// Makes a tree, or finds the one with this name.
+    pub fn create_tree(&self, name: &str) -> Result<TreeId> {
+        self.check()?;
+        check_length("a name", name.len(), KEY_BYTES_MAX)?;
+        if !self.log_has_room(name.len() + 64 + BUFFER_BYTES) {
+            self.checkpoint()?;
+        }
+        let mut commit = locked(&self.commit);
+        if let Some(id) = commit.names.get(name) {
+            return Ok(*id);
+        }
+        let tree = TreeId(commit.next_tree);
+        let msn = self.apply(&mut commit, &[Change::CreateTree { tree, name: name.to_owned() }]);
+        drop(commit);
+        self.write_log(msn, true)?;
+        Ok(tree)
+    }
+
+    /// Bytes that a batch takes in the log, at most.
+    fn validate(&self, batch: &Batch) -> Result<usize> {
+        let mut bytes = 32;
+        for change in &batch.changes {
+            bytes += 32;
+            match change {
+                Change::CreateTree { name, .. } => bytes += name.len(),
+                Change::Point { key, message, .. } => {
+                    check_length("a key", key.len(), KEY_BYTES_MAX)?;
+                    check_length("a value", message.bytes(), VALUE_BYTES_MAX)?;
+                    if let Message::Upserts(list) = message {
+                        for one in list {
+                            let id = one.operator;
+                            self.options.operators.get(id).ok_or(Error::UnknownOperator { id })?;
+                        }
+                    }
+                    bytes += key.len() + message.bytes();
+                }
+                Change::DeleteRange { range, .. } => {
+                    check_length("a key", range.start.len(), KEY_BYTES_MAX + 1)?;
+                    let end = range.end.as_ref().map_or(0, |end| end.len());
+                    check_length("a key", end, KEY_BYTES_MAX + 1)?;
+                    bytes += range.start.len() + end;
+                }
+            }
+        }
+        let max_bytes = (self.log_blocks as usize * BLOCK_BYTES) / 4;
+        check_length("a batch", bytes, max_bytes)?;
+        Ok(bytes)
+    }
+
+    fn log_has_room(&self, buffered_bytes: usize) -> bool {
+        let used = self.log_used_blocks.load(Ordering::Acquire);
+        used + frame_blocks(buffered_bytes) <= self.log_blocks
+    }
+
+    fn conditions_hold(&self, batch: &Batch) -> Result<bool> {
+        if batch.conditions.is_empty() || mutated(Mutant::ConditionIgnored) {
+            return Ok(true);
+        }
+        let view = self.view();
+        for condition in &batch.conditions {
+            if self.get(&view, condition.tree, &condition.key)? != condition.value {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Numbers the changes and makes them visible, all at once; returns the last number.
+    fn apply(&self, commit: &mut Commit, changes: &[Change]) -> u64 {
+        let first_msn = commit.next_msn;
+        if changes.is_empty() {
+            return first_msn - 1;
+        }
+        let unlogged = mutated(Mutant::TreeNotLogged) && matches!(changes.first(), Some(Change::CreateTree { .. }));
+        if !unlogged {
+            batch::encode(changes, first_msn, &mut commit.buffer);
+        }
+        let last_msn = self.apply_to_memory(commit, changes, first_msn);
+        commit.next_msn = last_msn + 1;
+        commit.buffered_msn = last_msn;
+        self.versions.show(last_msn);
+        last_msn
+    }
+
+    fn apply_to_memory(&self, commit: &mut Commit, changes: &[Change], first_msn: u64) -> u64 {
+        let mut view = self.view();
+        let mut msn = first_msn;
+        for (number, change) in changes.iter().enumerate() {
+            msn = first_msn + number as u64;
+            match change {
+                Change::CreateTree { tree, name } => {
+                    commit.names.insert(name.clone(), *tree);
+                    commit.next_tree = commit.next_tree.max(tree.0 + 1);
+                    self.versions.publish(|trees| {
+                        trees.entry(*tree).or_insert_with(TreeVersion::empty);
+                    });
+                    view = self.view();
+                }
+                Change::Point { tree, key, message } => {
+                    if let Some(tree) = view.version.trees.get(tree) {
+                        tree.active.put(msn, key, message.clone());
+                    }
+                }
+                Change::DeleteRange { tree, range } => {
+                    if let Some(tree) = view.version.trees.get(tree) {
+                        tree.active.delete_range(msn, range.clone());
+                    }
+                }
+            }
+        }
+        msn
+    }
+
+    /// Carries out again what a frame of the log says and the trees do not have.
+    pub(super) fn replay(&self, payload: &[u8], after_msn: u64) -> Result<()> {
+        let mut commit = locked(&self.commit);
+        let mut from = Reader::new(payload);
+        while from.remaining() > 0 {
+            let (first_msn, changes) = batch::decode(&mut from).map_err(|error| Error::Corrupt {
+                what: format!("log: {error}"),
+                offset_bytes: 0,
+                stored_bytes: payload.len() as u64,
+            })?;
+            // A batch is in the trees whole or not at all.
+            let old = first_msn <= after_msn && !mutated(Mutant::ReplayTwice);
+            if old || changes.is_empty() {
+                continue;
+            }
+            let batch = Batch { changes, conditions: Vec::new() };
+            self.validate(&batch)?;
+            let last_msn = self.apply_to_memory(&mut commit, &batch.changes, first_msn);
+            if !mutated(Mutant::MsnForgotten) {
+                commit.next_msn = last_msn + 1;
+            }
+            self.versions.show(last_msn);
+        }
+        Ok(())
+    }
+
+    /// Makes sure that everything up to `msn` is in the log; with `sync` also that it is durable. Whoever comes first
+    /// writes for all who wait.
+    pub fn write_log(&self, msn: u64, sync: bool) -> Result<()> {
+        let mut state = locked(&self.log);
+        self.check()?;
+        if state.written_msn < msn {
+            let (payload, last_msn) = {
+                let mut commit = locked(&self.commit);
+                let payload = std::mem::take(&mut commit.buffer);
+                if !payload.is_empty() {
+                    self.log_used_blocks.fetch_add(frame_blocks(payload.len()), Ordering::AcqRel);
+                }
+                (payload, commit.buffered_msn)
+            };
+            if !payload.is_empty() {
+                let appended = state.log.append(&self.io, &payload);
+                self.guard(appended)?;
+                state.written_msn = last_msn;
+            }
+        }
+        if sync && state.synced_msn < msn.min(state.written_msn) {
+            let written = state.written_msn;
+            if !mutated(Mutant::SyncWithoutFlush) {
+                self.guard(self.io.flush())?;
+            }
+            state.synced_msn = written;
+        }
+        Ok(())
+    }
+
+    /// The value of a key in a view.
+    pub fn get(&self, view: &View, tree: TreeId, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let operators = &self.options.operators;
+        let Some(version) = view.version.trees.get(&tree) else { return Ok(None) };
+        let mut folded: Option<Message<'static>> = None;
+        for table in version.tables() {
+            let (message, covered) = table.find(key, view.msn, operators)?;
+            if let Some(message) = message {
+                folded = Some(match folded {
+                    None => message,
+                    Some(newer) => newer.over(message, operators)?,
+                });
+            }
+            if !folded.as_ref().is_some_and(Message::is_final) && covered {
+                folded = Some(folded.unwrap_or(Message::Delete).over_nothing(operators)?);
+            }
+            if folded.as_ref().is_some_and(Message::is_final) {
+                break;
+            }
+        }
+        if !folded.as_ref().is_some_and(Message::is_final) {
+            folded = crate::tree::find(&self.io, &version.root, key, folded, operators)?;
+        }
+        match folded {
+            Some(message) => Ok(message.over_nothing(operators)?.into_value()),
+            None => Ok(None),
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! The store as a whole: one ordered way for writes, any number of readers beside it.
+//!
+//! Locks, in the order in which they are taken: `trees` (changes and checkpoints), `log`, `commit`, `versions`. A
+//! reader takes only the last, to get a [`View`].
+
+mod checkpoint;
+mod commit;
+mod maintain;
+mod open;
+mod verify;
+mod version;
+
+pub(crate) use verify::Findings;
+pub(crate) use version::{TreeVersion, View};
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::catalog::{Catalog, TreeId};
+use crate::error::{Error, Result};
+use crate::io::BlockIo;
+use crate::log::Log;
+use crate::mutant::{Mutant, mutated};
+use crate::options::Options;
+use crate::space::Space;
+use crate::superblock::Superblock;
+use version::Versions;
+
+/// What the ordered write path knows.
+pub(crate) struct Commit {
+    next_msn: u64,
+    next_tree: u32,
+    names: BTreeMap<String, TreeId>,
+    /// Batches that are in no frame yet.
+    buffer: Vec<u8>,
+    /// The newest of them.
+    buffered_msn: u64,
+}
+
+/// The log, and how far it is written.
+pub(crate) struct LogState {
+    log: Log,
+    written_msn: u64,
+    synced_msn: u64,
+}
+
+/// What checkpoints know.
+pub(crate) struct TreeState {
+    space: Space,
+    catalog: Catalog,
+    /// The last one that is durable.
+    superblock: Superblock,
+    /// Generation that the next checkpoint has.
+    generation: u64,
+}
+
+/// A store.
+pub(crate) struct Engine {
+    pub io: BlockIo,
+    pub options: Options,
+    trees: Mutex<TreeState>,
+    log: Mutex<LogState>,
+    commit: Mutex<Commit>,
+    versions: Versions,
+    /// A write failed: what is on the storage is no longer known.
+    failed: AtomicBool,
+    log_blocks: u64,
+    /// Blocks of the log in use, with those that the commit buffer will take.
+    log_used_blocks: AtomicU64,
+    /// Blocks of the storage that are free now.
+    free_blocks: AtomicU64,
+    /// Bytes of changed nodes in memory.
+    fresh_bytes: AtomicI64,
+    pub checkpoints: AtomicU64,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Engine {
+    /// A consistent view of every tree as of now.
+    pub fn view(&self) -> View {
+        self.versions.view()
+    }
+
+    fn check(&self) -> Result<()> {
+        if self.failed.load(Ordering::Acquire) { Err(Error::PreviousIo) } else { Ok(()) }
+    }
+
+    /// After a failed write nothing more is written. Running out of space is no failure.
+    fn guard<T>(&self, result: Result<T>) -> Result<T> {
+        if !matches!(result, Ok(_) | Err(Error::Full | Error::Conflict | Error::PreviousIo)) {
+            self.failed.store(!mutated(Mutant::FailureForgotten), Ordering::Release);
+        }
+        result
+    }
+
+    /// The number of the tree with a name.
+    pub fn tree_id(&self, name: &str) -> Option<TreeId> {
+        locked(&self.commit).names.get(name).copied()
+    }
+
+    /// Names of the trees.
+    pub fn tree_names(&self) -> Vec<String> {
+        locked(&self.commit).names.keys().cloned().collect()
+    }
+
+    /// Names of the snapshots.
+    pub fn snapshot_names(&self) -> Vec<String> {
+        locked(&self.trees).catalog.snapshots.keys().cloned().collect()
+    }
+
+    /// A saved snapshot as a view.
+    pub fn snapshot(&self, name: &str) -> Result<View> {
+        let state = locked(&self.trees);
+        let Some(record) = state.catalog.snapshots.get(name) else {
+            return Err(Error::NoSuchName { what: "snapshot", name: name.to_owned() });
+        };
+        let trees = record.trees.iter().map(|(id, tree)| (*id, TreeVersion::stored(tree.root)));
+        Ok(self.versions.detached(trees.collect()))
+    }
+
+    /// Free bytes, bytes that wait to be free, bytes of the storage.
+    pub fn space_bytes(&self) -> (u64, u64, u64) {
+        let state = locked(&self.trees);
+        let block = storage::BLOCK_BYTES as u64;
+        (state.space.free_blocks() * block, state.space.waiting_blocks() * block, self.io.capacity_blocks() * block)
+    }
+
+    /// Bytes of changed nodes in memory.
+    pub fn fresh_bytes(&self) -> u64 {
+        self.fresh_bytes.load(Ordering::Acquire).max(0) as u64
+    }
+}
+
+impl Drop for Engine {
+    /// Hands over what is buffered; whoever needs it durable has synced.
+    fn drop(&mut self) {
+        if self.check().is_ok() {
+            let _ = self.write_log(u64::MAX, false);
+        }
+    }
+}
+
+/// Shared by everything that refers to a store.
+pub(crate) type SharedEngine = Arc<Engine>;

@@ -1,0 +1,143 @@
+//! Making a store, and coming back to one.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64};
+
+use storage::{BLOCK_BYTES, Buffer, Storage};
+
+use super::version::Versions;
+use super::{Commit, Engine, LogState, TreeState, TreeVersion, locked};
+use crate::catalog::Catalog;
+use crate::error::{Error, Result};
+use crate::io::{BlockIo, Purpose};
+use crate::log::Log;
+use crate::options::Options;
+use crate::pointer::{BlockPointer, Codec, checksum};
+use crate::space::{Extent, Space};
+use crate::superblock::{LOG_START, LogHead, Superblock};
+
+/// The least log: a few frames.
+const LOG_BLOCKS_MIN: u64 = 16;
+
+fn read_catalog(io: &BlockIo, superblock: &Superblock) -> Result<(Catalog, Space)> {
+    let pointer = &superblock.catalog;
+    let raw = io.read_raw(pointer)?;
+    let corrupt = |error: crate::wire::Malformed| Error::Corrupt {
+        what: format!("catalog: {error}"),
+        offset_bytes: pointer.offset_bytes(),
+        stored_bytes: u64::from(pointer.stored_bytes),
+    };
+    Catalog::decode(&raw, superblock.data()).map_err(corrupt)
+}
+
+impl Engine {
+    /// Makes an empty store. What is on the storage is lost.
+    pub fn create(storage: Box<dyn Storage>, options: Options, store_id: u128) -> Result<Self> {
+        let io = BlockIo::new(storage, options.cache_bytes);
+        let capacity_blocks = io.capacity_blocks();
+        let wanted = (options.log_bytes / BLOCK_BYTES as u64).max(LOG_BLOCKS_MIN);
+        let log_blocks = wanted.min(capacity_blocks / 4);
+        if log_blocks < LOG_BLOCKS_MIN {
+            return Err(Error::TooSmall {
+                capacity_bytes: capacity_blocks * BLOCK_BYTES as u64,
+                needed_bytes: 4 * LOG_BLOCKS_MIN * BLOCK_BYTES as u64,
+            });
+        }
+        if !matches!(Superblock::read(&io), Err(Error::NotAStore)) {
+            return Err(Error::AlreadyAStore);
+        }
+        let data_start = LOG_START + log_blocks;
+        let data = Extent { start: data_start, blocks: capacity_blocks - data_start };
+        let mut space = Space::new(data);
+        let start = space.allocate(1).ok_or(Error::Full)?;
+        let catalog = Catalog::default();
+        let raw = catalog.encode_padded(&space, 1);
+        let pointer = BlockPointer {
+            start,
+            stored_bytes: BLOCK_BYTES as u32,
+            raw_bytes: BLOCK_BYTES as u32,
+            codec: Codec::Plain,
+            birth: 0,
+            checksum: checksum(&raw),
+        };
+        let superblock = Superblock {
+            store_id,
+            generation: 0,
+            epoch: 1,
+            capacity_blocks,
+            log_blocks,
+            log: LogHead { position: 0, sequence: 0, chain: store_id },
+            last_msn: 0,
+            catalog: pointer,
+        };
+        io.write(Purpose::Catalog, [(start, Buffer::padded(&raw))])?;
+        io.flush()?;
+        superblock.write(&io)?;
+        io.flush()?;
+        Ok(Self::of(io, options, superblock, catalog, space))
+    }
+
+    /// Opens a store and recovers what was acknowledged.
+    pub fn open(storage: Box<dyn Storage>, options: Options) -> Result<Self> {
+        let io = BlockIo::new(storage, options.cache_bytes);
+        let (superblock, _) = Superblock::read(&io)?;
+        let (catalog, space) = read_catalog(&io, &superblock)?;
+        let engine = Self::of(io, options, superblock, catalog, space);
+        engine.recover()?;
+        Ok(engine)
+    }
+
+    fn of(io: BlockIo, options: Options, superblock: Superblock, catalog: Catalog, space: Space) -> Self {
+        let trees = catalog.trees.iter().map(|(id, tree)| (*id, TreeVersion::stored(tree.root))).collect();
+        let names: BTreeMap<String, _> = catalog.trees.iter().map(|(id, tree)| (tree.name.clone(), *id)).collect();
+        let last_msn = superblock.last_msn;
+        let commit = Commit {
+            next_msn: last_msn + 1,
+            next_tree: names.values().map(|id| id.0.saturating_add(1)).max().unwrap_or(0),
+            names,
+            buffer: Vec::new(),
+            buffered_msn: last_msn,
+        };
+        let log = Log::new(superblock.log_extent(), superblock.store_id, superblock.epoch, superblock.log);
+        Self {
+            io,
+            options,
+            log: Mutex::new(LogState { log, written_msn: last_msn, synced_msn: last_msn }),
+            commit: Mutex::new(commit),
+            versions: Versions::new(trees, last_msn),
+            failed: AtomicBool::new(false),
+            log_blocks: superblock.log_blocks,
+            log_used_blocks: AtomicU64::new(0),
+            free_blocks: AtomicU64::new(space.free_blocks()),
+            fresh_bytes: AtomicI64::new(0),
+            checkpoints: AtomicU64::new(0),
+            trees: Mutex::new(TreeState { space, catalog, generation: superblock.generation + 1, superblock }),
+        }
+    }
+
+    /// Replays the log, and makes a new epoch durable before anything is written to it.
+    fn recover(&self) -> Result<()> {
+        let mut trees = locked(&self.trees);
+        let mut state = locked(&self.log);
+        let after_msn = trees.superblock.last_msn;
+        state.log.replay(&self.io, |payload| self.replay(payload, after_msn))?;
+        let last_msn = {
+            let mut commit = locked(&self.commit);
+            commit.buffered_msn = commit.next_msn - 1;
+            commit.buffered_msn
+        };
+        // What was replayed is on the storage but perhaps only in its cache.
+        self.io.flush()?;
+        (state.written_msn, state.synced_msn) = (last_msn, last_msn);
+        self.log_used_blocks.store(state.log.used_blocks(), std::sync::atomic::Ordering::Release);
+        let epoch = trees.superblock.epoch + 1;
+        state.log.set_epoch(epoch);
+        let superblock = Superblock { epoch, generation: trees.generation, ..trees.superblock.clone() };
+        superblock.write(&self.io)?;
+        self.io.flush()?;
+        trees.superblock = superblock;
+        trees.generation += 1;
+        Ok(())
+    }
+}

@@ -1,0 +1,224 @@
+//! Every rule of the format, checked on what the last checkpoint left.
+
+use std::collections::BTreeMap;
+
+use super::{Engine, locked};
+use crate::block::Block;
+use crate::error::{Error, Result};
+use crate::io::BlockIo;
+use crate::message::Message;
+use crate::node::{Edge, Node};
+use crate::pointer::BlockPointer;
+use crate::range::KeyRange;
+use crate::run::{Part, Run};
+use crate::space::Extent;
+use crate::superblock::Superblock;
+
+/// A damaged store has many findings that are the same one.
+const FINDINGS_MAX: usize = 100;
+
+/// What is wrong.
+#[derive(Default)]
+pub(crate) struct Findings {
+    pub list: Vec<String>,
+}
+
+impl Findings {
+    fn add(&mut self, what: String) {
+        if self.list.len() < FINDINGS_MAX {
+            self.list.push(what);
+        }
+    }
+
+    /// Damage is a finding; anything else is an error.
+    fn damage<T>(&mut self, whose: &str, result: Result<T>) -> Result<Option<T>> {
+        match result {
+            Ok(value) => Ok(Some(value)),
+            Err(error @ Error::Corrupt { .. }) => {
+                self.add(format!("{whose}: {error}"));
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+struct Walk<'a> {
+    io: &'a BlockIo,
+    findings: Findings,
+    /// Blocks by start, each once however many trees share it.
+    used: BTreeMap<u64, BlockPointer>,
+}
+
+impl Walk<'_> {
+    /// Notes a block; whether it is seen for the first time.
+    fn visit(&mut self, pointer: &BlockPointer, whose: &str) -> bool {
+        match self.used.insert(pointer.start, *pointer) {
+            None => true,
+            Some(before) => {
+                if before != *pointer {
+                    self.findings.add(format!("{whose}: two blocks at storage block {}", pointer.start));
+                }
+                false
+            }
+        }
+    }
+
+    /// Checks a run; `leaf` runs have only values.
+    fn run(&mut self, run: &Run, bounds: &KeyRange, leaf: bool, whose: &str) -> Result<()> {
+        for range in run.tombstones.iter().filter(|range| !bounds.covers(range)) {
+            self.findings.add(format!("{whose}: a range {range:?} outside of {bounds:?}"));
+        }
+        for (index, entry) in run.blocks.iter().enumerate() {
+            let Part::Stored(pointer) = &entry.part else { continue };
+            if !self.visit(pointer, whose) {
+                continue;
+            }
+            let read = self.io.read_raw(pointer).and_then(|raw| {
+                Block::parse(raw).map_err(|error| Error::Corrupt {
+                    what: error.to_string(),
+                    offset_bytes: pointer.offset_bytes(),
+                    stored_bytes: u64::from(pointer.stored_bytes),
+                })
+            });
+            let Some(block) = self.findings.damage(whose, read)? else { continue };
+            let next = run.blocks.get(index + 1).map(|next| &next.first_key);
+            for at in 0..block.len() {
+                let key = block.key(at);
+                if !bounds.contains(key) || next.is_some_and(|next| **next <= *key) {
+                    self.findings.add(format!("{whose}: key {key:?} outside of its node or block"));
+                }
+                if leaf && !matches!(block.message(at), Message::Insert(_)) {
+                    self.findings.add(format!("{whose}: a leaf has a message for key {key:?}"));
+                }
+            }
+            if *block.key(0) != *entry.first_key {
+                self.findings.add(format!(
+                    "{whose}: a block begins with {:?}, not {:?}",
+                    block.key(0),
+                    entry.first_key
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks a tree; returns the newest message in it.
+    fn tree(&mut self, pointer: &BlockPointer, bounds: &KeyRange, height: Option<u8>, whose: &str) -> Result<u64> {
+        let first = self.visit(pointer, whose);
+        let read = self.io.read_raw(pointer).and_then(|raw| {
+            Node::decode(&raw).map_err(|error| Error::Corrupt {
+                what: error.to_string(),
+                offset_bytes: pointer.offset_bytes(),
+                stored_bytes: u64::from(pointer.stored_bytes),
+            })
+        });
+        let Some(node) = self.findings.damage(whose, read)? else { return Ok(0) };
+        if height.is_some_and(|height| height != node.height()) {
+            self.findings.add(format!("{whose}: a node of height {} where {height:?} belongs", node.height()));
+            return Ok(0);
+        }
+        let internal = match &node {
+            Node::Leaf(leaf) => {
+                if first {
+                    self.run(leaf, bounds, true, whose)?;
+                }
+                return Ok(leaf.last_msn);
+            }
+            Node::Internal(internal) => internal,
+        };
+        for pivot in internal.pivots.iter().filter(|pivot| !bounds.contains(pivot) || ***pivot == *bounds.start) {
+            self.findings.add(format!("{whose}: pivot {pivot:?} outside of {bounds:?}"));
+        }
+        let mut newest = 0;
+        for (index, child) in internal.children.iter().enumerate() {
+            let range = internal.range_of(index, bounds);
+            let Edge::Stored(below) = &child.edge else { continue };
+            let mut last_msn = self.tree(below, &range, Some(node.height() - 1), whose)?;
+            for run in child.runs.iter().rev() {
+                if run.first_msn <= last_msn {
+                    self.findings.add(format!(
+                        "{whose}: messages {} to {} wait above message {last_msn}",
+                        run.first_msn, run.last_msn
+                    ));
+                }
+                last_msn = last_msn.max(run.last_msn);
+                self.run(run, &range, false, whose)?;
+            }
+            newest = newest.max(last_msn);
+        }
+        Ok(newest)
+    }
+}
+
+impl Engine {
+    /// Checks everything that the last checkpoint refers to. Commits go on meanwhile; checkpoints wait.
+    pub fn verify(&self) -> Result<Findings> {
+        let state = locked(&self.trees);
+        let mut walk = Walk { io: &self.io, findings: Findings::default(), used: BTreeMap::new() };
+        let (read, damaged) = Superblock::read(&self.io)?;
+        if damaged > 0 {
+            walk.findings.add(format!("superblock: {damaged} of its 2 copies are damaged"));
+        }
+        if read != state.superblock {
+            walk.findings.add("superblock: another one than this program wrote".to_owned());
+        }
+        let all = KeyRange::all();
+        for tree in state.catalog.trees.values() {
+            if let Some(root) = &tree.root {
+                let newest = walk.tree(root, &all, None, &format!("tree {:?}", tree.name))?;
+                if newest > state.superblock.last_msn {
+                    walk.findings.add(format!("tree {:?}: message {newest} is newer than the checkpoint", tree.name));
+                }
+            }
+        }
+        for (name, snapshot) in &state.catalog.snapshots {
+            for tree in snapshot.trees.values() {
+                if let Some(root) = &tree.root {
+                    walk.tree(root, &all, None, &format!("snapshot {name:?}, tree {:?}", tree.name))?;
+                }
+            }
+        }
+        let catalog = state.superblock.catalog;
+        walk.visit(&catalog, "catalog");
+        let read = self.io.read_raw(&catalog);
+        walk.findings.damage("catalog", read)?;
+
+        // Every block of the storage is used by the checkpoint, free, about to be free, or held by a snapshot.
+        let mut places: Vec<(Extent, &str)> = walk.used.values().map(|pointer| (Extent::of(pointer), "used")).collect();
+        places.extend(state.space.free_extents().map(|extent| (extent, "free")));
+        let seen = |extent: &Extent| walk.used.contains_key(&extent.start);
+        places.extend(state.space.waiting_extents().filter(|one| !seen(one)).map(|extent| (extent, "waiting")));
+        let held = state.space.held().iter().map(|held| held.extent);
+        places.extend(held.filter(|one| !seen(one)).map(|extent| (extent, "held")));
+        places.sort();
+        let data = state.superblock.data();
+        let mut end = data.start;
+        for (extent, what) in places {
+            if extent.start < end {
+                walk.findings.add(format!("storage block {} is {what} and something else", extent.start));
+            } else if extent.start > end {
+                walk.findings.add(format!("storage blocks {end} to {} belong to nobody", extent.start - 1));
+            }
+            end = end.max(extent.end());
+        }
+        if end != data.end() {
+            walk.findings.add(format!("storage blocks {end} to {} belong to nobody", data.end() - 1));
+        }
+        Ok(walk.findings)
+    }
+}
+
+#[cfg(test)]
+impl Engine {
+    /// Start and stored bytes of every block that the last checkpoint refers to.
+    pub(crate) fn reachable_blocks(&self) -> Vec<(u64, u64)> {
+        let state = locked(&self.trees);
+        let mut walk = Walk { io: &self.io, findings: Findings::default(), used: BTreeMap::new() };
+        for root in state.catalog.trees.values().filter_map(|tree| tree.root) {
+            let _ = walk.tree(&root, &KeyRange::all(), None, "");
+        }
+        walk.visit(&state.superblock.catalog, "");
+        walk.used.values().map(|pointer| (pointer.start, u64::from(pointer.stored_bytes))).collect()
+    }
+}

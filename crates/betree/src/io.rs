@@ -1,0 +1,219 @@
+//! Blocks on the storage: checked on the way in, compressed on the way out.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use storage::{BLOCK_BYTES, Buffer, Completion, Queue, QueueExt, Request, Storage, StorageError, Tag};
+
+use crate::block::Block;
+use crate::cache::{Cache, Cached};
+use crate::error::{Error, Result};
+use crate::mutant::{Mutant, mutated};
+use crate::node::{Edge, Node};
+use crate::pointer::{BlockPointer, Codec, checksum};
+use crate::run::Part;
+use crate::wire::Malformed;
+
+/// How new blocks are compressed. A block that does not get smaller is stored as it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Compression {
+    /// Not at all.
+    None,
+    /// LZ4: fast.
+    #[default]
+    Lz4,
+    /// Zstandard at level 1: smaller.
+    Zstd,
+}
+
+/// What a write is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Purpose {
+    Log,
+    Blocks,
+    Catalog,
+    Superblock,
+}
+
+const PURPOSES: usize = 4;
+
+/// Bytes written and read so far.
+#[derive(Default)]
+pub(crate) struct IoCounters {
+    written: [AtomicU64; PURPOSES],
+    pub read: AtomicU64,
+    pub flushes: AtomicU64,
+}
+
+impl IoCounters {
+    pub fn written(&self, purpose: Purpose) -> u64 {
+        self.written[purpose as usize].load(Ordering::Relaxed)
+    }
+}
+
+/// Largest block that is believed: a larger length is damage.
+const RAW_BYTES_MAX: u32 = 1 << 30;
+
+/// Requests that are outstanding at once.
+const DEPTH_MAX: usize = 32;
+
+/// The storage with its cache.
+pub(crate) struct BlockIo {
+    storage: Box<dyn Storage>,
+    queues: Mutex<Vec<Box<dyn Queue>>>,
+    pub cache: Cache,
+    pub counters: IoCounters,
+}
+
+fn corrupt(pointer: &BlockPointer, what: impl Into<String>) -> Error {
+    Error::Corrupt {
+        what: what.into(),
+        offset_bytes: pointer.offset_bytes(),
+        stored_bytes: u64::from(pointer.stored_bytes),
+    }
+}
+
+/// The bytes to store for `raw`, with how.
+pub(crate) fn compress(raw: &[u8], compression: Compression) -> (Codec, Vec<u8>) {
+    let (codec, packed) = match compression {
+        Compression::None => return (Codec::Plain, raw.to_vec()),
+        Compression::Lz4 => (Codec::Lz4, lz4_flex::block::compress(raw)),
+        Compression::Zstd => match zstd::bulk::compress(raw, 1) {
+            Ok(packed) => (Codec::Zstd, packed),
+            Err(_) => return (Codec::Plain, raw.to_vec()),
+        },
+    };
+    // Only whole storage blocks count.
+    if packed.len().div_ceil(BLOCK_BYTES) < raw.len().div_ceil(BLOCK_BYTES) {
+        (codec, packed)
+    } else {
+        (Codec::Plain, raw.to_vec())
+    }
+}
+
+/// The bytes that were stored.
+fn decompress(stored: &[u8], pointer: &BlockPointer) -> Result<Box<[u8]>, Malformed> {
+    if pointer.raw_bytes > RAW_BYTES_MAX {
+        return Err(Malformed("a block is impossibly long"));
+    }
+    let len = pointer.raw_bytes as usize;
+    let raw = match pointer.codec {
+        Codec::Plain => stored.to_vec(),
+        Codec::Lz4 => lz4_flex::block::decompress(stored, len).map_err(|_| Malformed("LZ4 data is damaged"))?,
+        Codec::Zstd => zstd::bulk::decompress(stored, len).map_err(|_| Malformed("Zstandard data is damaged"))?,
+    };
+    if raw.len() == len { Ok(raw.into()) } else { Err(Malformed("a block has another length")) }
+}
+
+impl BlockIo {
+    pub fn new(storage: Box<dyn Storage>, cache_bytes: usize) -> Self {
+        Self { storage, queues: Mutex::default(), cache: Cache::new(cache_bytes), counters: IoCounters::default() }
+    }
+
+    pub fn capacity_blocks(&self) -> u64 {
+        self.storage.capacity_bytes() / BLOCK_BYTES as u64
+    }
+
+    /// Works with a queue that nobody else uses meanwhile. One that failed is not used again: something may be
+    /// outstanding on it.
+    pub fn with_queue<T>(&self, work: impl FnOnce(&mut dyn Queue) -> Result<T>) -> Result<T> {
+        let spare = self.queues.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let mut queue = match spare {
+            Some(queue) => queue,
+            None => self.storage.open_queue()?,
+        };
+        let result = work(&mut *queue)?;
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner).push(queue);
+        Ok(result)
+    }
+
+    /// The bytes of a block, checked.
+    pub fn read_raw(&self, pointer: &BlockPointer) -> Result<Box<[u8]>> {
+        if pointer.start + pointer.blocks() > self.capacity_blocks() {
+            return Err(corrupt(pointer, "a pointer leads behind the end of the storage"));
+        }
+        let len = pointer.stored_bytes as usize;
+        let buffer =
+            self.with_queue(|queue| Ok(queue.read(pointer.offset_bytes(), len.next_multiple_of(BLOCK_BYTES))?))?;
+        self.counters.read.fetch_add(buffer.len() as u64, Ordering::Relaxed);
+        let stored = &buffer[..len];
+        if checksum(stored) != pointer.checksum && !mutated(Mutant::BlockChecksumIgnored) {
+            return Err(corrupt(pointer, "the checksum differs"));
+        }
+        decompress(stored, pointer).map_err(|error| corrupt(pointer, error.to_string()))
+    }
+
+    /// The block behind a part.
+    pub fn block(&self, part: &Part) -> Result<Arc<Block>> {
+        let pointer = match part {
+            Part::Fresh(block) => return Ok(Arc::clone(block)),
+            Part::Stored(pointer) => pointer,
+        };
+        if let Some(Cached::Block(block)) = self.cache.get(pointer) {
+            return Ok(block);
+        }
+        let raw = self.read_raw(pointer)?;
+        let block = Arc::new(Block::parse(raw).map_err(|error| corrupt(pointer, error.to_string()))?);
+        self.cache.put(pointer, Cached::Block(Arc::clone(&block)));
+        Ok(block)
+    }
+
+    /// The node behind an edge.
+    pub fn node(&self, edge: &Edge) -> Result<Arc<Node>> {
+        let pointer = match edge {
+            Edge::Fresh(node) => return Ok(Arc::clone(node)),
+            Edge::Stored(pointer) => pointer,
+        };
+        if let Some(Cached::Node(node)) = self.cache.get(pointer) {
+            return Ok(node);
+        }
+        let raw = self.read_raw(pointer)?;
+        let node = Arc::new(Node::decode(&raw).map_err(|error| corrupt(pointer, error.to_string()))?);
+        self.cache.put(pointer, Cached::Node(Arc::clone(&node)));
+        Ok(node)
+    }
+
+    /// Writes, many at a time, and waits for all.
+    pub fn write(&self, purpose: Purpose, writes: impl IntoIterator<Item = (u64, Buffer)>) -> Result<()> {
+        self.with_queue(|queue| {
+            let mut outstanding = 0;
+            let mut completions: Vec<Completion> = Vec::new();
+            let mut failed = None;
+            let mut settle = |queue: &mut dyn Queue, outstanding: &mut usize, until: usize| {
+                while *outstanding > until {
+                    queue.complete(&mut completions);
+                    if completions.is_empty() {
+                        failed.get_or_insert(StorageError::Closed);
+                        *outstanding = 0;
+                    }
+                    *outstanding = outstanding.saturating_sub(completions.len());
+                    for completion in completions.drain(..) {
+                        if let Err(error) = completion.result {
+                            failed.get_or_insert(error);
+                        }
+                    }
+                }
+            };
+            for (number, (start, buffer)) in writes.into_iter().enumerate() {
+                self.counters.written[purpose as usize].fetch_add(buffer.len() as u64, Ordering::Relaxed);
+                let offset_bytes = start * BLOCK_BYTES as u64;
+                queue.submit(Tag(number as u64), Request::Write { offset_bytes, buffer });
+                outstanding += 1;
+                settle(queue, &mut outstanding, DEPTH_MAX - 1);
+            }
+            settle(queue, &mut outstanding, 0);
+            failed.map_or(Ok(()), |error| Err(error.into()))
+        })
+    }
+
+    /// Makes every write durable that has completed.
+    pub fn flush(&self) -> Result<()> {
+        self.counters.flushes.fetch_add(1, Ordering::Relaxed);
+        self.with_queue(|queue| Ok(queue.flush()?))
+    }
+
+    /// Reads storage blocks without a checksum of their own.
+    pub fn read_blocks(&self, start: u64, count: u64) -> Result<Buffer> {
+        self.with_queue(|queue| Ok(queue.read(start * BLOCK_BYTES as u64, count as usize * BLOCK_BYTES)?))
+    }
+}

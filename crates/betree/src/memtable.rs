@@ -1,0 +1,218 @@
+//! The newest messages, in memory: every version of a key until the table is drained into the tree.
+//!
+//! A reader gives the sequence number of its view and does not see what is newer.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Bound;
+use std::sync::{PoisonError, RwLock, RwLockReadGuard};
+
+use crate::error::Result;
+use crate::merge::Direction;
+use crate::message::Message;
+use crate::mutant::{Mutant, mutated};
+use crate::operator::Operators;
+use crate::range::{Key, KeyRange, RangeSet, successor};
+
+/// Bytes of a key or a range besides its own, in maps and allocations.
+const ENTRY_BYTES: u64 = 112;
+
+/// More ranges than this make lookups slow, since each looks at all of them.
+pub(crate) const RANGES_MAX: usize = 512;
+
+#[derive(Default)]
+struct State {
+    /// Versions of each key, oldest first.
+    keys: BTreeMap<Key, Vec<(u64, Message<'static>)>>,
+    /// Range deletes, oldest first.
+    ranges: Vec<(u64, KeyRange)>,
+    bytes: u64,
+    msns: Option<(u64, u64)>,
+}
+
+impl State {
+    fn note(&mut self, msn: u64, bytes: usize) {
+        self.bytes += bytes as u64 + ENTRY_BYTES;
+        self.msns = Some((self.msns.map_or(msn, |(first, _)| first), msn));
+    }
+
+    /// What a key's versions up to `msn` come to in this table; none where all are deleted by a range.
+    fn fold(
+        &self,
+        key: &[u8],
+        versions: &[(u64, Message<'static>)],
+        msn: u64,
+        operators: &Operators,
+    ) -> Result<Option<Message<'static>>> {
+        let deleted =
+            self.ranges.iter().rev().find(|(at, range)| *at <= msn && range.contains(key)).map_or(0, |(at, _)| *at);
+        let mut folded: Option<Message<'static>> = None;
+        for (_, message) in versions
+            .iter()
+            .rev()
+            .filter(|(at, _)| *at <= msn)
+            .take_while(|(at, _)| *at > deleted && (deleted == 0 || !mutated(Mutant::RangeHidesNewer)))
+        {
+            folded = Some(match folded {
+                None => message.clone(),
+                Some(newer) => newer.over(message.clone(), operators)?,
+            });
+            if folded.as_ref().is_some_and(Message::is_final) {
+                break;
+            }
+        }
+        match folded {
+            Some(message) if deleted > 0 => Ok(Some(message.over_nothing(operators)?)),
+            folded => Ok(folded),
+        }
+    }
+}
+
+/// One table.
+#[derive(Default)]
+pub(crate) struct Memtable {
+    state: RwLock<State>,
+}
+
+impl Memtable {
+    fn read(&self) -> RwLockReadGuard<'_, State> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a message; sequence numbers ascend.
+    pub fn put(&self, msn: u64, key: &[u8], message: Message<'static>) {
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        assert!(state.msns.is_none_or(|(_, last)| last < msn), "sequence numbers ascend");
+        state.note(msn, key.len() + message.bytes());
+        match state.keys.get_mut(key) {
+            Some(versions) => versions.push((msn, message)),
+            None => {
+                state.keys.insert(key.into(), vec![(msn, message)]);
+            }
+        }
+    }
+
+    /// Deletes what is in a range; sequence numbers ascend.
+    pub fn delete_range(&self, msn: u64, range: KeyRange) {
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        assert!(state.msns.is_none_or(|(_, last)| last < msn), "sequence numbers ascend");
+        state.note(msn, range.start.len() + range.end.as_ref().map_or(0, |end| end.len()));
+        state.ranges.push((msn, range));
+    }
+
+    pub fn bytes(&self) -> u64 {
+        self.read().bytes
+    }
+
+    pub fn ranges(&self) -> usize {
+        self.read().ranges.len()
+    }
+
+    /// Sequence numbers of its oldest and newest message.
+    pub fn msns(&self) -> Option<(u64, u64)> {
+        self.read().msns
+    }
+
+    /// What a view at `msn` has for a key, and whether a range delete hides everything older.
+    pub fn find(&self, key: &[u8], msn: u64, operators: &Operators) -> Result<(Option<Message<'static>>, bool)> {
+        let state = self.read();
+        let covered = state.ranges.iter().any(|(at, range)| *at <= msn && range.contains(key));
+        match state.keys.get(key) {
+            Some(versions) => Ok((state.fold(key, versions, msn, operators)?, covered)),
+            None => Ok((None, covered)),
+        }
+    }
+
+    /// The range deletes of a view at `msn`.
+    pub fn tombstones(&self, msn: u64) -> RangeSet {
+        let mut set = RangeSet::default();
+        for (_, range) in self.read().ranges.iter().take_while(|(at, _)| *at <= msn) {
+            set.insert(range.clone());
+        }
+        set
+    }
+
+    /// Up to `limit` keys of `range` in a direction, for a view at `msn`, and the range that is left behind them.
+    fn fetch(
+        &self,
+        range: &KeyRange,
+        direction: Direction,
+        msn: u64,
+        limit: usize,
+        operators: &Operators,
+    ) -> Result<(Fetched, Option<KeyRange>)> {
+        if range.is_empty() {
+            return Ok((VecDeque::new(), None));
+        }
+        let state = self.read();
+        let end = range.end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+        let mut keys = state.keys.range::<[u8], _>((Bound::Included(&*range.start), end));
+        let mut found = VecDeque::new();
+        for _ in 0..limit {
+            let next = match direction {
+                Direction::Forward => keys.next(),
+                Direction::Backward => keys.next_back(),
+            };
+            let Some((key, versions)) = next else { return Ok((found, None)) };
+            if let Some(message) = state.fold(key, versions, msn, operators)? {
+                found.push_back((key.clone(), message));
+            }
+            if found.len() == limit {
+                break;
+            }
+        }
+        let next = match direction {
+            Direction::Forward => keys.next().map(|(key, _)| KeyRange::new(key.clone(), range.end.clone())),
+            Direction::Backward => {
+                keys.next_back().map(|(key, _)| KeyRange::new(range.start.clone(), Some(successor(key))))
+            }
+        };
+        Ok((found, next))
+    }
+}
+
+/// Keys with what they come to.
+type Fetched = VecDeque<(Key, Message<'static>)>;
+
+/// Goes through a table in batches, so that no lock is held in between.
+pub(crate) struct MemoryCursor {
+    table: std::sync::Arc<Memtable>,
+    direction: Direction,
+    msn: u64,
+    fetched: Fetched,
+    rest: Option<KeyRange>,
+}
+
+/// Keys fetched at once.
+const FETCH: usize = 64;
+
+impl MemoryCursor {
+    pub fn new(
+        table: std::sync::Arc<Memtable>,
+        range: KeyRange,
+        direction: Direction,
+        msn: u64,
+        operators: &Operators,
+    ) -> Result<Self> {
+        let mut cursor = Self { table, direction, msn, fetched: VecDeque::new(), rest: Some(range) };
+        cursor.fill(operators)?;
+        Ok(cursor)
+    }
+
+    fn fill(&mut self, operators: &Operators) -> Result<()> {
+        while self.fetched.is_empty()
+            && let Some(range) = self.rest.take()
+        {
+            (self.fetched, self.rest) = self.table.fetch(&range, self.direction, self.msn, FETCH, operators)?;
+        }
+        Ok(())
+    }
+
+    pub fn peek(&self) -> Option<(&[u8], &Message<'static>)> {
+        self.fetched.front().map(|(key, message)| (&**key, message))
+    }
+
+    pub fn advance(&mut self, operators: &Operators) -> Result<()> {
+        self.fetched.pop_front();
+        self.fill(operators)
+    }
+}

@@ -1,0 +1,223 @@
+//! What waits for a key.
+//!
+//! A key's messages compose: [`Message::over`] makes of a newer and an older one the message that does both. So a
+//! buffer needs to keep one message a key, and a value is found by composing what lies on the way down.
+
+use std::borrow::Cow;
+
+use crate::error::{Error, Result};
+use crate::mutant::{Mutant, mutated};
+use crate::operator::Operators;
+use crate::wire::{Malformed, Reader, put_bytes, put_varint};
+
+const INSERT: u8 = 0;
+const DELETE: u8 = 1;
+const UPSERTS: u8 = 2;
+
+/// One operand on its way to a value.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Upsert<'a> {
+    pub operator: u16,
+    pub operand: Cow<'a, [u8]>,
+}
+
+/// What happens to one key.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Message<'a> {
+    /// The key has this value.
+    Insert(Cow<'a, [u8]>),
+    /// The key has no value.
+    Delete,
+    /// These change whatever is there, oldest first.
+    Upserts(Vec<Upsert<'a>>),
+}
+
+impl<'a> Message<'a> {
+    /// Whether nothing older matters.
+    pub fn is_final(&self) -> bool {
+        !matches!(self, Self::Upserts(_))
+    }
+
+    pub fn into_owned(self) -> Message<'static> {
+        let own = |bytes: Cow<'_, [u8]>| Cow::Owned(bytes.into_owned());
+        match self {
+            Self::Insert(value) => Message::Insert(own(value)),
+            Self::Delete => Message::Delete,
+            Self::Upserts(list) => Message::Upserts(
+                list.into_iter().map(|one| Upsert { operator: one.operator, operand: own(one.operand) }).collect(),
+            ),
+        }
+    }
+
+    /// The message that does `older` and then this one.
+    ///
+    /// # Errors
+    ///
+    /// When an operator is not registered.
+    pub fn over(self, older: Self, operators: &Operators) -> Result<Self> {
+        match (self, older) {
+            (Self::Upserts(newer), Self::Upserts(list)) => {
+                let (mut list, newer) = if mutated(Mutant::UpsertsReversed) { (newer, list) } else { (list, newer) };
+                for upsert in newer {
+                    let joined = match list.last() {
+                        Some(last) if last.operator == upsert.operator => {
+                            known(operators, upsert.operator)?.join(&last.operand, &upsert.operand)
+                        }
+                        _ => None,
+                    };
+                    match (joined, list.last_mut()) {
+                        (Some(operand), Some(last)) => last.operand = Cow::Owned(operand),
+                        _ => list.push(upsert),
+                    }
+                }
+                Ok(Self::Upserts(list))
+            }
+            (Self::Upserts(newer), Self::Insert(value)) => apply(Some(value), newer, operators),
+            (Self::Upserts(newer), Self::Delete) => apply(None, newer, operators),
+            (newer, _) => Ok(newer),
+        }
+    }
+
+    /// The message over a key that has no value: always final.
+    ///
+    /// # Errors
+    ///
+    /// When an operator is not registered.
+    pub fn over_nothing(self, operators: &Operators) -> Result<Self> {
+        self.over(Self::Delete, operators)
+    }
+
+    /// The value, where the message is final and has one.
+    pub fn into_value(self) -> Option<Vec<u8>> {
+        match self {
+            Self::Insert(value) => Some(value.into_owned()),
+            Self::Delete | Self::Upserts(_) => None,
+        }
+    }
+
+    /// Bytes of what it carries.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Insert(value) => value.len(),
+            Self::Delete => 0,
+            Self::Upserts(list) => list.iter().map(|one| one.operand.len() + 32).sum(),
+        }
+    }
+
+    pub fn encode(&self, to: &mut Vec<u8>) {
+        match self {
+            Self::Insert(value) => {
+                to.push(INSERT);
+                put_bytes(to, value);
+            }
+            Self::Delete => to.push(DELETE),
+            Self::Upserts(list) => {
+                to.push(UPSERTS);
+                put_varint(to, list.len() as u64);
+                for one in list {
+                    put_varint(to, u64::from(one.operator));
+                    put_bytes(to, &one.operand);
+                }
+            }
+        }
+    }
+
+    pub fn decode(from: &mut Reader<'a>) -> Result<Self, Malformed> {
+        match from.u8()? {
+            INSERT => Ok(Self::Insert(Cow::Borrowed(from.bytes()?))),
+            DELETE => Ok(Self::Delete),
+            UPSERTS => {
+                let mut list = Vec::new();
+                for _ in 0..from.count(2)? {
+                    let operator = u16::try_from(from.varint()?).map_err(|_| Malformed("an operator has no number"))?;
+                    list.push(Upsert { operator, operand: Cow::Borrowed(from.bytes()?) });
+                }
+                if list.is_empty() { Err(Malformed("upserts without one")) } else { Ok(Self::Upserts(list)) }
+            }
+            _ => Err(Malformed("a message has no kind")),
+        }
+    }
+}
+
+fn known(operators: &Operators, id: u16) -> Result<&dyn crate::operator::Operator> {
+    operators.get(id).ok_or(Error::UnknownOperator { id })
+}
+
+fn apply<'a>(value: Option<Cow<'a, [u8]>>, upserts: Vec<Upsert<'a>>, operators: &Operators) -> Result<Message<'a>> {
+    let mut value = value;
+    for one in upserts {
+        value = known(operators, one.operator)?.apply(value.as_deref(), &one.operand).map(Cow::Owned);
+    }
+    Ok(value.map_or(Message::Delete, Message::Insert))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::operator::{Add, Append};
+    use proptest::prelude::*;
+    use std::sync::Arc;
+
+    fn operators() -> Operators {
+        let mut operators = Operators::default();
+        operators.register(1, Arc::new(Add));
+        operators.register(2, Arc::new(Append));
+        operators
+    }
+
+    fn message() -> impl Strategy<Value = Message<'static>> {
+        let bytes = prop::collection::vec(any::<u8>(), 0..10);
+        let upsert =
+            (1u16..3, bytes.clone()).prop_map(|(operator, operand)| Upsert { operator, operand: Cow::Owned(operand) });
+        prop_oneof![
+            bytes.prop_map(|value| Message::Insert(Cow::Owned(value))),
+            Just(Message::Delete),
+            prop::collection::vec(upsert, 1..4).prop_map(Message::Upserts),
+        ]
+    }
+
+    proptest! {
+        /// However the messages of a key are put together, the value is the same.
+        #[test]
+        fn composition_is_associative(messages in prop::collection::vec(message(), 1..8), cut in 0usize..8) {
+            let operators = operators();
+            let fold = |list: &[Message<'static>]| {
+                list.iter().cloned().reduce(|older, newer| newer.over(older, &operators).unwrap())
+            };
+            let whole = fold(&messages).unwrap().over_nothing(&operators).unwrap().into_value();
+            let (older, newer) = messages.split_at(cut.min(messages.len()));
+            let halves = match (fold(older), fold(newer)) {
+                (Some(older), Some(newer)) => newer.over(older, &operators).unwrap(),
+                (one, other) => one.or(other).unwrap(),
+            };
+            prop_assert_eq!(halves.over_nothing(&operators).unwrap().into_value(), whole.clone());
+            // And as a caller would do it, one after the other.
+            let mut value: Option<Vec<u8>> = None;
+            for message in &messages {
+                let below = value.map_or(Message::Delete, |value| Message::Insert(Cow::Owned(value)));
+                value = message.clone().over(below, &operators).unwrap().into_value();
+            }
+            prop_assert_eq!(value, whole);
+        }
+
+        #[test]
+        fn encoded_messages_come_back(message in message()) {
+            let mut bytes = Vec::new();
+            message.encode(&mut bytes);
+            let mut reader = Reader::new(&bytes);
+            prop_assert_eq!(Message::decode(&mut reader).unwrap(), message);
+            prop_assert!(reader.end().is_ok());
+        }
+
+        #[test]
+        fn any_bytes_are_a_message_or_an_error(bytes: Vec<u8>) {
+            let _ = Message::decode(&mut Reader::new(&bytes));
+        }
+    }
+
+    #[test]
+    fn an_unknown_operator_is_an_error() {
+        let upsert = Message::Upserts(vec![Upsert { operator: 9, operand: Cow::Borrowed(b"") }]);
+        assert!(matches!(upsert.over_nothing(&operators()), Err(Error::UnknownOperator { id: 9 })));
+    }
+}

@@ -1,0 +1,129 @@
+//! Deliberate defects, so that tests can show that they would be noticed. Outside of the tests there are none.
+
+/// One defect.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(not(test), allow(dead_code))]
+pub(crate) enum Mutant {
+    /// The superblock is written while what it refers to may be in the device's cache.
+    NoFlushBeforeSuperblock,
+    /// A checkpoint counts as durable while its superblock may be in the device's cache.
+    NoFlushAfterSuperblock,
+    /// Blocks are free as soon as the tree in memory has no use for them.
+    SpaceReusedEarly,
+    /// Each checkpoint writes over the superblock of the last.
+    OneSlot,
+    /// A synced batch is not flushed.
+    SyncWithoutFlush,
+    /// Frames of earlier rounds and lost ends count.
+    ChainIgnored,
+    /// A frame counts whatever its checksum.
+    FrameChecksumIgnored,
+    /// A frame of an older epoch counts behind one of a newer.
+    EpochIgnored,
+    /// A checkpoint leaves the log's beginning where it was, and batches that are in the trees are replayed.
+    ReplayTwice,
+    /// A block counts whatever its checksum.
+    BlockChecksumIgnored,
+    /// A superblock counts whatever its checksum.
+    SuperblockChecksumIgnored,
+    /// What was flushed into a child stays in its buffer.
+    BufferAppliedTwice,
+    /// A range delete takes its end with it.
+    RangeEndInclusive,
+    /// The newer of two upserts comes first.
+    UpsertsReversed,
+    /// Merged runs take the oldest for the newest.
+    RunsReversed,
+    /// Deletes vanish on their way down.
+    DeletesDropped,
+    /// Range deletes stay above the leaves' parents.
+    RangesStay,
+    /// In memory a range delete hides what came after it, too.
+    RangeHidesNewer,
+    /// A pivot belongs to the left child.
+    PivotOffByOne,
+    /// Blocks of snapshots are free like others.
+    SnapshotNotHeld,
+    /// Blocks that a reader may look at are free like others.
+    ReadersIgnored,
+    /// A reader sees what was committed after its view.
+    ViewNotBounded,
+    /// Sequence numbers start again after recovery.
+    MsnForgotten,
+    /// A batch is refused only when nothing is free.
+    ReserveIgnored,
+    /// After a failed write the store goes on.
+    FailureForgotten,
+    /// A condition of a batch is not asked.
+    ConditionIgnored,
+    /// A dropped child keeps its blocks.
+    DroppedChildLeaks,
+    /// A split node's pivot goes to the wrong side.
+    SplitKeepsPivot,
+    /// A tree made since the last checkpoint is not in the log.
+    TreeNotLogged,
+}
+
+#[cfg(test)]
+pub(crate) use switch::{mutated, set};
+
+/// No defect.
+#[cfg(not(test))]
+pub(crate) const fn mutated(_mutant: Mutant) -> bool {
+    false
+}
+
+#[cfg(test)]
+impl Mutant {
+    pub const ALL: [Self; 29] = [
+        Self::NoFlushBeforeSuperblock,
+        Self::NoFlushAfterSuperblock,
+        Self::SpaceReusedEarly,
+        Self::OneSlot,
+        Self::SyncWithoutFlush,
+        Self::ChainIgnored,
+        Self::FrameChecksumIgnored,
+        Self::EpochIgnored,
+        Self::ReplayTwice,
+        Self::BlockChecksumIgnored,
+        Self::SuperblockChecksumIgnored,
+        Self::BufferAppliedTwice,
+        Self::RangeEndInclusive,
+        Self::UpsertsReversed,
+        Self::RunsReversed,
+        Self::DeletesDropped,
+        Self::RangesStay,
+        Self::RangeHidesNewer,
+        Self::PivotOffByOne,
+        Self::SnapshotNotHeld,
+        Self::ReadersIgnored,
+        Self::ViewNotBounded,
+        Self::MsnForgotten,
+        Self::ReserveIgnored,
+        Self::FailureForgotten,
+        Self::ConditionIgnored,
+        Self::DroppedChildLeaks,
+        Self::SplitKeepsPivot,
+        Self::TreeNotLogged,
+    ];
+}
+
+#[cfg(test)]
+mod switch {
+    use super::Mutant;
+    use std::cell::Cell;
+
+    thread_local! {
+        static CURRENT: Cell<Option<Mutant>> = const { Cell::new(None) };
+    }
+
+    /// Whether this thread has the defect.
+    pub(crate) fn mutated(mutant: Mutant) -> bool {
+        CURRENT.get() == Some(mutant)
+    }
+
+    /// Gives this thread a defect, or none.
+    pub(crate) fn set(mutant: Option<Mutant>) {
+        CURRENT.set(mutant);
+    }
+}

@@ -1,0 +1,171 @@
+//! Nodes: a leaf is one run; an internal node has children and, for each, the runs that wait for it.
+//!
+//! A node is a value. Changing one that somebody else can see makes a copy first (`Arc::make_mut`), so a reader who
+//! holds a root has the whole tree as it was.
+
+use std::sync::Arc;
+
+use crate::mutant::{Mutant, mutated};
+use crate::pointer::BlockPointer;
+use crate::range::{Key, KeyRange};
+use crate::run::Run;
+use crate::wire::{Malformed, Reader, put_bytes, put_varint};
+
+/// No sane tree is higher: with two children a node it would have 2^32 leaves.
+pub(crate) const HEIGHT_MAX: u8 = 32;
+
+/// A node's place.
+#[derive(Clone, Debug)]
+pub(crate) enum Edge {
+    /// On the storage.
+    Stored(BlockPointer),
+    /// Not yet on the storage, or something below it is not.
+    Fresh(Arc<Node>),
+}
+
+/// A child of an internal node, and what waits for it.
+#[derive(Clone, Debug)]
+pub(crate) struct Child {
+    pub edge: Edge,
+    /// Newest first.
+    pub runs: Vec<Arc<Run>>,
+}
+
+impl Child {
+    /// Bytes that wait.
+    pub fn buffered_bytes(&self) -> u64 {
+        self.runs.iter().map(|run| run.bytes()).sum()
+    }
+}
+
+/// A node above the leaves.
+#[derive(Clone, Debug)]
+pub(crate) struct Internal {
+    /// Leaves have height 0.
+    pub height: u8,
+    /// `pivots[i]` is the least key that child `i + 1` may have; one fewer than children.
+    pub pivots: Vec<Key>,
+    pub children: Vec<Child>,
+}
+
+impl Internal {
+    pub fn child_of(&self, key: &[u8]) -> usize {
+        self.pivots.partition_point(|pivot| **pivot < *key || (**pivot == *key && !mutated(Mutant::PivotOffByOne)))
+    }
+
+    /// The keys of child `index`, where the node has those of `own`.
+    pub fn range_of(&self, index: usize, own: &KeyRange) -> KeyRange {
+        let start = match index.checked_sub(1).and_then(|before| self.pivots.get(before)) {
+            Some(pivot) => pivot.clone(),
+            None => own.start.clone(),
+        };
+        KeyRange { start, end: self.pivots.get(index).cloned().or_else(|| own.end.clone()) }
+    }
+
+    /// Bytes that wait for any child.
+    pub fn buffered_bytes(&self) -> u64 {
+        self.children.iter().map(Child::buffered_bytes).sum()
+    }
+}
+
+/// A node.
+#[derive(Clone, Debug)]
+pub(crate) enum Node {
+    Leaf(Run),
+    Internal(Internal),
+}
+
+impl Node {
+    pub fn height(&self) -> u8 {
+        match self {
+            Self::Leaf(_) => 0,
+            Self::Internal(node) => node.height,
+        }
+    }
+
+    /// Bytes it takes in memory besides the blocks, roughly.
+    pub fn memory_bytes(&self) -> usize {
+        let run = |run: &Run| {
+            128 + run.tombstones.bytes() + run.blocks.iter().map(|block| 96 + block.first_key.len()).sum::<usize>()
+        };
+        match self {
+            Self::Leaf(leaf) => run(leaf),
+            Self::Internal(node) => {
+                node.pivots.iter().map(|pivot| 32 + pivot.len()).sum::<usize>()
+                    + node
+                        .children
+                        .iter()
+                        .map(|child| 96 + child.runs.iter().map(|one| run(one)).sum::<usize>())
+                        .sum::<usize>()
+            }
+        }
+    }
+
+    /// The header that goes to the storage. All blocks and children must be there already.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut to = vec![self.height()];
+        match self {
+            Self::Leaf(run) => run.encode(&mut to),
+            Self::Internal(node) => {
+                put_varint(&mut to, node.children.len() as u64);
+                for pivot in &node.pivots {
+                    put_bytes(&mut to, pivot);
+                }
+                for child in &node.children {
+                    let Edge::Stored(pointer) = &child.edge else {
+                        unreachable!("a node is encoded when its children are on the storage")
+                    };
+                    pointer.encode(&mut to);
+                    put_varint(&mut to, child.runs.len() as u64);
+                    for run in &child.runs {
+                        run.encode(&mut to);
+                    }
+                }
+            }
+        }
+        to
+    }
+
+    /// # Errors
+    ///
+    /// What is wrong first.
+    pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+        let mut from = Reader::new(bytes);
+        let height = from.u8()?;
+        let node = if height == 0 {
+            let run = Run::decode(&mut from)?;
+            if !run.tombstones.is_empty() {
+                return Err(Malformed("a leaf has ranges to delete"));
+            }
+            Self::Leaf(run)
+        } else {
+            if height > HEIGHT_MAX {
+                return Err(Malformed("a node is too high"));
+            }
+            let count = from.count(BlockPointer::ENCODED_BYTES)?;
+            if count == 0 {
+                return Err(Malformed("a node without children"));
+            }
+            let mut pivots: Vec<Key> = Vec::new();
+            for _ in 1..count {
+                let pivot: Key = from.bytes()?.into();
+                if pivots.last().is_some_and(|last| *last >= pivot) {
+                    return Err(Malformed("pivots are out of order"));
+                }
+                pivots.push(pivot);
+            }
+            let mut children = Vec::with_capacity(count);
+            for _ in 0..count {
+                let edge = Edge::Stored(BlockPointer::decode(&mut from)?);
+                let mut runs = Vec::new();
+                for _ in 0..from.count(4)? {
+                    runs.push(Arc::new(Run::decode(&mut from)?));
+                }
+                children.push(Child { edge, runs });
+            }
+            Self::Internal(Internal { height, pivots, children })
+        };
+        from.end()?;
+        Ok(node)
+    }
+}

@@ -1,0 +1,97 @@
+//! How a store is made and used.
+
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::flush::FlushPolicy;
+use crate::io::Compression;
+use crate::operator::{Operator, Operators};
+use crate::tree::Shape;
+
+/// Longest key.
+pub const KEY_BYTES_MAX: usize = 4096;
+/// Longest value.
+pub const VALUE_BYTES_MAX: usize = 1 << 20;
+
+/// When a batch is safe.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub enum Durability {
+    /// In memory, until a later batch or a checkpoint takes it along.
+    None,
+    /// Handed to the storage: it outlives this process, and a power cut once a later batch is synced.
+    Batch,
+    /// On the storage, flushed.
+    #[default]
+    Sync,
+}
+
+/// Sizes, policies and operators. What is not said here is part of the format and read from the store.
+#[derive(Clone)]
+pub struct Options {
+    /// Bytes of a leaf, decompressed, at which it is split.
+    pub leaf_bytes: u64,
+    /// Bytes of a basement and of a run's block: what one read fetches.
+    pub basement_bytes: usize,
+    /// Children of a node, at most.
+    pub fanout: usize,
+    /// Bytes that may wait in a node.
+    pub buffer_bytes: u64,
+    /// Bytes of new messages in memory before they go into the trees.
+    pub memtable_bytes: u64,
+    /// Bytes of changed nodes in memory before a checkpoint writes them.
+    pub fresh_bytes: u64,
+    /// Bytes of clean blocks and nodes in memory.
+    pub cache_bytes: usize,
+    /// Bytes of the log, when a store is made.
+    pub log_bytes: u64,
+    /// How blocks are compressed.
+    pub compression: Compression,
+    /// Which messages move down.
+    pub flush_policy: FlushPolicy,
+    /// What upserts do, by number.
+    pub operators: Operators,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            leaf_bytes: 1 << 20,
+            basement_bytes: 32 << 10,
+            fanout: 32,
+            buffer_bytes: 8 << 20,
+            memtable_bytes: 32 << 20,
+            fresh_bytes: 64 << 20,
+            cache_bytes: 256 << 20,
+            log_bytes: 64 << 20,
+            compression: Compression::default(),
+            flush_policy: FlushPolicy::default(),
+            operators: Operators::default(),
+        }
+    }
+}
+
+impl Options {
+    /// Registers an upsert operator under a number. A store that has its upserts cannot be read without it.
+    #[must_use]
+    pub fn operator(mut self, id: u16, operator: impl Operator + 'static) -> Self {
+        self.operators.register(id, Arc::new(operator));
+        self
+    }
+
+    /// The sizes, brought into the bounds in which a tree works.
+    pub(crate) fn shape(&self) -> Shape {
+        let basement_bytes = self.basement_bytes.clamp(256, 1 << 20);
+        Shape {
+            leaf_bytes: self.leaf_bytes.max(basement_bytes as u64),
+            basement_bytes,
+            fanout: self.fanout.clamp(4, 1024),
+            buffer_bytes: self.buffer_bytes,
+            policy: self.flush_policy,
+        }
+    }
+}
+
+/// Refuses what is too long.
+pub(crate) fn check_length(what: &'static str, bytes: usize, max_bytes: usize) -> Result<()> {
+    if bytes > max_bytes { Err(Error::TooLarge { what, bytes, max_bytes }) } else { Ok(()) }
+}

@@ -1,0 +1,93 @@
+//! Where a block is, and what it must be.
+
+use storage::BLOCK_BYTES;
+use twox_hash::XxHash3_128;
+
+use crate::wire::{Malformed, Reader};
+
+/// The 128-bit checksum of stored bytes (XXH3).
+pub(crate) fn checksum(bytes: &[u8]) -> u128 {
+    XxHash3_128::oneshot(bytes)
+}
+
+/// How a block's bytes are stored.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Codec {
+    /// As they are: what does not compress.
+    Plain,
+    Lz4,
+    Zstd,
+}
+
+impl Codec {
+    fn number(self) -> u8 {
+        match self {
+            Self::Plain => 0,
+            Self::Lz4 => 1,
+            Self::Zstd => 2,
+        }
+    }
+
+    fn of(number: u8) -> Result<Self, Malformed> {
+        match number {
+            0 => Ok(Self::Plain),
+            1 => Ok(Self::Lz4),
+            2 => Ok(Self::Zstd),
+            _ => Err(Malformed("a codec is unknown")),
+        }
+    }
+}
+
+/// Names a block on the storage. Whoever holds the pointer can tell whether what is read there is the block.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct BlockPointer {
+    /// First storage block.
+    pub start: u64,
+    /// Bytes on the storage, without padding.
+    pub stored_bytes: u32,
+    /// Bytes when decompressed.
+    pub raw_bytes: u32,
+    /// How they are stored.
+    pub codec: Codec,
+    /// Generation that wrote it.
+    pub birth: u64,
+    /// Of the stored bytes.
+    pub checksum: u128,
+}
+
+impl BlockPointer {
+    /// Length of the encoded form.
+    pub const ENCODED_BYTES: usize = 41;
+
+    /// Storage blocks it takes.
+    pub fn blocks(&self) -> u64 {
+        u64::from(self.stored_bytes).div_ceil(BLOCK_BYTES as u64)
+    }
+
+    pub fn offset_bytes(&self) -> u64 {
+        self.start * BLOCK_BYTES as u64
+    }
+
+    pub fn encode(&self, to: &mut Vec<u8>) {
+        to.extend_from_slice(&self.start.to_le_bytes());
+        to.extend_from_slice(&self.stored_bytes.to_le_bytes());
+        to.extend_from_slice(&self.raw_bytes.to_le_bytes());
+        to.push(self.codec.number());
+        to.extend_from_slice(&self.birth.to_le_bytes());
+        to.extend_from_slice(&self.checksum.to_le_bytes());
+    }
+
+    pub fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let start = from.u64()?;
+        let (stored_bytes, raw_bytes) = (from.u32()?, from.u32()?);
+        let codec = Codec::of(from.u8()?)?;
+        let (birth, checksum) = (from.u64()?, from.u128()?);
+        if stored_bytes == 0 || start > u64::MAX / BLOCK_BYTES as u64 - u64::from(stored_bytes) {
+            return Err(Malformed("a block pointer has no place"));
+        }
+        if codec == Codec::Plain && stored_bytes != raw_bytes {
+            return Err(Malformed("a plain block has two lengths"));
+        }
+        Ok(Self { start, stored_bytes, raw_bytes, codec, birth, checksum })
+    }
+}

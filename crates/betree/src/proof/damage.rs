@@ -1,0 +1,117 @@
+//! Damage: no flipped bit goes unnoticed where it matters, and none makes the store return what was never written.
+
+use rand::RngExt;
+use storage::{Image, Memory};
+
+use super::workload::{Map, batch, content, random, tiny};
+use crate::{Database, Durability};
+
+/// A store at rest, and what is in it; the last `logged` batches are in the log alone.
+fn at_rest(seed: u64, logged: u64) -> Result<(Image, Map), String> {
+    let memory = Memory::new(1 << 20);
+    let failed = |error: crate::Error| error.to_string();
+    let database = Database::create(memory.clone(), tiny(seed), 5).map_err(failed)?;
+    let tree = database.tree("t").map_err(failed)?;
+    let (mut random, mut map) = (random(seed), Map::new());
+    for number in 1..60 {
+        let batch = batch(&tree, number, &mut random, &mut map);
+        database.commit(&batch, Durability::Sync).map_err(failed)?;
+    }
+    database.checkpoint().map_err(failed)?;
+    for number in 60..60 + logged {
+        let batch = batch(&tree, number, &mut random, &mut map);
+        database.commit(&batch, Durability::Sync).map_err(failed)?;
+    }
+    drop((tree, database));
+    Ok((memory.image(), map))
+}
+
+/// Flips bits of a store at rest: either `verify` finds it and no read returns anything wrong, or nothing refers to it.
+pub(super) fn flips(seed: u64, count: usize) -> Result<usize, String> {
+    let (image, map) = at_rest(seed, 0)?;
+    let mut random = random(seed);
+    let mut noticed = 0;
+    // Only places that are in use are of interest: those that are not zero, and the superblocks.
+    let used: Vec<u64> = (0..image.capacity_bytes() / 4096)
+        .filter(|block| {
+            let mut bytes = [0; 4096];
+            image.read(block * 4096, &mut bytes);
+            bytes.iter().any(|byte| *byte != 0)
+        })
+        .collect();
+    for _ in 0..count {
+        let block = used[random.random_range(0..used.len())];
+        let (at, bit) = (block * 4096 + random.random_range(0..4096), random.random_range(0..8));
+        let mut damaged = image.clone();
+        damaged.flip(at, bit);
+        let database = match Database::open(Memory::from_image(damaged), tiny(seed)) {
+            Ok(database) => database,
+            Err(_) => {
+                noticed += 1;
+                continue;
+            }
+        };
+        let findings = database.verify().map_err(|error| error.to_string())?;
+        let tree = database.tree("t").map_err(|error| error.to_string())?;
+        match content(&tree) {
+            Ok(found) if found != map => return Err(format!("bit {bit} of byte {at}: wrong content")),
+            Ok(_) => noticed += usize::from(!findings.is_empty()),
+            Err(_) if findings.is_empty() => {
+                return Err(format!("bit {bit} of byte {at}: read fails, verify does not"));
+            }
+            Err(_) => noticed += 1,
+        }
+    }
+    Ok(noticed)
+}
+
+/// Any bit of one copy of a superblock: its twin serves.
+pub(super) fn superblocks(seed: u64) -> Result<(), String> {
+    let (image, map) = at_rest(seed, 4)?;
+    for bit in 0..4 * 200 * 8u64 {
+        let (copy, bit) = (bit / 1600, bit % 1600);
+        let mut damaged = image.clone();
+        damaged.flip(copy * 4096 + bit / 8, (bit % 8) as u8);
+        let failed = |error: crate::Error| format!("bit {bit} of copy {copy}: {error}");
+        let database = Database::open(Memory::from_image(damaged), tiny(seed)).map_err(failed)?;
+        if content(&database.tree("t").map_err(failed)?).map_err(failed)? != map {
+            return Err(format!("bit {bit} of copy {copy}: wrong content"));
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn one_copy_of_a_superblock_is_enough() {
+    superblocks(1).unwrap_or_else(|what| panic!("{what}"));
+}
+
+#[test]
+fn flipped_bits_are_noticed() {
+    let mut noticed = 0;
+    for seed in 0..3 {
+        noticed += flips(seed, 400).unwrap_or_else(|what| panic!("seed {seed}: {what}"));
+    }
+    assert!(noticed > 20, "{noticed} of 1200: most places belong to nothing any more");
+}
+
+/// Every bit of every block that the newest checkpoint refers to.
+#[test]
+fn every_reachable_block_is_covered_by_a_checksum() {
+    let (image, _) = at_rest(9, 0).unwrap();
+    let sound = Database::open(Memory::from_image(image.clone()), tiny(9)).unwrap();
+    let places = sound.engine.reachable_blocks();
+    assert!(places.len() > 5);
+    for (start, stored_bytes) in places {
+        // The first and last byte, and some between.
+        let step = (stored_bytes / 40).max(1);
+        for at in (0..stored_bytes).step_by(step as usize).chain([stored_bytes - 1]) {
+            let mut damaged = image.clone();
+            damaged.flip(start * 4096 + at, (at % 8) as u8);
+            match Database::open(Memory::from_image(damaged), tiny(9)) {
+                Err(_) => {}
+                Ok(database) => assert!(!database.verify().unwrap().is_empty(), "byte {at} of block {start}"),
+            }
+        }
+    }
+}

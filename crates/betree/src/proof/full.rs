@@ -1,0 +1,82 @@
+//! A storage that is full: inserts are refused with nothing done, deletes succeed and give the space back.
+
+use storage::Memory;
+
+use super::workload::{Map, content, tiny, unsound};
+use crate::{Compression, Database, Durability, Error, Options};
+
+pub(super) fn fill_and_empty(rounds: usize) -> Result<(), String> {
+    let memory = Memory::new(1000 * 4096);
+    // Nodes whose headers are small beside their blocks, as they are in use.
+    let options = Options {
+        leaf_bytes: 32 << 10,
+        basement_bytes: 4096,
+        fanout: 8,
+        buffer_bytes: 32 << 10,
+        memtable_bytes: 16 << 10,
+        fresh_bytes: 64 << 10,
+        log_bytes: 64 * 4096,
+        compression: Compression::None,
+        ..tiny(0)
+    };
+    let failed = |what: &'static str| move |error: Error| format!("{what}: {error}");
+    let database = Database::create(memory.clone(), options.clone(), 3).map_err(failed("create"))?;
+    let tree = database.tree("t").map_err(failed("tree"))?;
+    let mut map = Map::new();
+    let mut entries = Vec::new();
+    for round in 0..rounds {
+        let mut refused = false;
+        for number in 0..20_000u32 {
+            let key = [&(number * 7919 % 20_011).to_be_bytes()[..], &[round as u8]].concat();
+            let value = vec![number as u8; 200];
+            match tree.insert(&key, value.clone(), Durability::Batch) {
+                Ok(()) => {
+                    map.insert(key, value);
+                }
+                Err(Error::Full) => {
+                    refused = true;
+                    break;
+                }
+                Err(error) => return Err(format!("insert: {error}")),
+            }
+        }
+        if !refused {
+            return Err("the storage never got full".to_owned());
+        }
+        entries.push(map.len());
+        if content(&tree).map_err(failed("read"))? != map {
+            return Err("a refused insert did something".to_owned());
+        }
+        // Half of the keys one by one, the rest as a range.
+        let keys: Vec<Vec<u8>> = map.keys().step_by(2).cloned().collect();
+        for key in keys {
+            tree.remove(&key, Durability::Batch).map_err(failed("remove on a full store"))?;
+            map.remove(&key);
+        }
+        if content(&tree).map_err(failed("read"))? != map {
+            return Err("removed and still there".to_owned());
+        }
+        tree.remove_range::<&[u8]>(.., Durability::Sync).map_err(failed("remove_range on a full store"))?;
+        map.clear();
+        database.quiesce().map_err(failed("quiesce"))?;
+        if let Some(what) = unsound(&database) {
+            return Err(what);
+        }
+    }
+    // Every round has room for as much as the first.
+    let (first, last) = (entries[0], entries[entries.len() - 1]);
+    if last * 10 < first * 9 {
+        return Err(format!("{first} entries fit at first and {last} at last"));
+    }
+    drop((tree, database));
+    let database = Database::open(memory, options).map_err(failed("open"))?;
+    match unsound(&database) {
+        Some(what) => Err(what),
+        None => Ok(()),
+    }
+}
+
+#[test]
+fn deletes_succeed_on_a_full_store_and_give_the_space_back() {
+    fill_and_empty(4).unwrap_or_else(|what| panic!("{what}"));
+}

@@ -1,0 +1,10 @@
+//! Proof by enumeration: what a store leaves at every cut of the power, at every failed request, with every bit turned
+//! over, on a full storage; and that each deliberate defect is noticed.
+
+mod crash;
+mod damage;
+mod faults;
+mod full;
+mod live;
+mod mutants;
+mod workload;

@@ -1,0 +1,47 @@
+//! Each deliberate defect is noticed by one of the proofs.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use super::{crash, damage, faults, full, live};
+use crate::mutant::{Mutant, set};
+
+type Proof = Box<dyn Fn() -> Result<(), String>>;
+
+/// The proofs, quick ones first.
+fn proofs() -> Vec<(&'static str, Proof)> {
+    vec![
+        ("log", Box::new(crate::log::behind_a_lost_frame)),
+        ("live", Box::new(|| (0..2).try_for_each(|seed| live::live(seed, 120)))),
+        ("full", Box::new(|| full::fill_and_empty(2))),
+        ("crash", Box::new(|| (0..4).try_for_each(|seed| crash::story(seed, 50, 1).map(drop)))),
+        ("flips", Box::new(|| damage::flips(1, 300).map(drop))),
+        ("superblocks", Box::new(|| damage::superblocks(1))),
+        ("faults", Box::new(|| faults::every_request(1, 13))),
+    ]
+}
+
+/// The proof that notices a defect.
+fn noticed_by(mutant: Option<Mutant>) -> Option<&'static str> {
+    for (name, proof) in proofs() {
+        set(mutant);
+        let result = catch_unwind(AssertUnwindSafe(proof));
+        set(None);
+        if !matches!(result, Ok(Ok(()))) {
+            return Some(name);
+        }
+    }
+    None
+}
+
+#[test]
+fn every_defect_is_noticed() {
+    assert_eq!(noticed_by(None), None, "without a defect there is nothing to notice");
+    let mut unnoticed = Vec::new();
+    for mutant in Mutant::ALL {
+        match noticed_by(Some(mutant)) {
+            Some(proof) => println!("{mutant:?}: {proof}"),
+            None => unnoticed.push(mutant),
+        }
+    }
+    assert!(unnoticed.is_empty(), "nobody noticed {unnoticed:?}");
+}

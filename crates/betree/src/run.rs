@@ -1,0 +1,161 @@
+//! A sorted run: what a flush moves, and what a leaf is.
+//!
+//! A run *first deletes its ranges and then carries out its entries*. So whatever order the messages came in, one
+//! run has at most one entry a key and ranges that do not overlap. A leaf is a run without ranges whose entries are
+//! all inserts.
+
+use std::sync::Arc;
+
+use storage::BLOCK_BYTES;
+
+use crate::block::{Block, BlockBuilder};
+use crate::message::Message;
+use crate::pointer::BlockPointer;
+use crate::range::{Key, KeyRange, RangeSet};
+use crate::wire::{Malformed, Reader, put_bytes, put_varint};
+
+/// A block, here or there.
+#[derive(Clone, Debug)]
+pub(crate) enum Part {
+    /// On the storage.
+    Stored(BlockPointer),
+    /// Not yet on the storage.
+    Fresh(Arc<Block>),
+}
+
+impl Part {
+    /// Bytes when decompressed.
+    pub fn raw_bytes(&self) -> u64 {
+        match self {
+            Self::Stored(pointer) => u64::from(pointer.raw_bytes),
+            Self::Fresh(block) => block.raw().len() as u64,
+        }
+    }
+
+    /// Bytes that wait to be written, in whole storage blocks.
+    pub fn fresh_bytes(&self) -> u64 {
+        match self {
+            Self::Stored(_) => 0,
+            Self::Fresh(block) => block.raw().len().next_multiple_of(BLOCK_BYTES) as u64,
+        }
+    }
+}
+
+/// A block of a run.
+#[derive(Clone, Debug)]
+pub(crate) struct RunBlock {
+    pub first_key: Key,
+    pub part: Part,
+}
+
+/// Sorted blocks, and ranges to delete before.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Run {
+    pub tombstones: RangeSet,
+    pub blocks: Vec<RunBlock>,
+    /// Sequence numbers of its oldest and newest message. In a leaf: 0, and that of the newest message applied.
+    pub first_msn: u64,
+    pub last_msn: u64,
+}
+
+impl Run {
+    pub fn is_empty(&self) -> bool {
+        self.blocks.is_empty() && self.tombstones.is_empty()
+    }
+
+    /// Bytes of entries and ranges, decompressed.
+    pub fn bytes(&self) -> u64 {
+        self.blocks.iter().map(|block| block.part.raw_bytes()).sum::<u64>() + self.tombstones.bytes() as u64
+    }
+
+    /// The block that has `key`, if any has it.
+    pub fn block_of(&self, key: &[u8]) -> Option<usize> {
+        self.blocks.partition_point(|block| *block.first_key <= *key).checked_sub(1)
+    }
+
+    /// The keys that block `index` alone can have: up to the next block.
+    pub fn range_of(&self, index: usize) -> KeyRange {
+        let start = if index == 0 { Key::default() } else { self.blocks[index].first_key.clone() };
+        KeyRange { start, end: self.blocks.get(index + 1).map(|next| next.first_key.clone()) }
+    }
+
+    pub fn encode(&self, to: &mut Vec<u8>) {
+        put_varint(to, self.first_msn);
+        put_varint(to, self.last_msn);
+        self.tombstones.encode(to);
+        put_varint(to, self.blocks.len() as u64);
+        for block in &self.blocks {
+            let Part::Stored(pointer) = &block.part else {
+                unreachable!("a node is encoded when its blocks are on the storage")
+            };
+            put_bytes(to, &block.first_key);
+            pointer.encode(to);
+        }
+    }
+
+    pub fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let (first_msn, last_msn) = (from.varint()?, from.varint()?);
+        if first_msn > last_msn {
+            return Err(Malformed("a run's sequence numbers are out of order"));
+        }
+        let tombstones = RangeSet::decode(from)?;
+        let mut blocks: Vec<RunBlock> = Vec::new();
+        for _ in 0..from.count(1 + BlockPointer::ENCODED_BYTES)? {
+            let first_key: Key = from.bytes()?.into();
+            if blocks.last().is_some_and(|last| last.first_key >= first_key) {
+                return Err(Malformed("blocks are out of order"));
+            }
+            blocks.push(RunBlock { first_key, part: Part::Stored(BlockPointer::decode(from)?) });
+        }
+        Ok(Self { tombstones, blocks, first_msn, last_msn })
+    }
+}
+
+/// Cuts entries in ascending order into blocks.
+pub(crate) struct RunBuilder {
+    block_bytes: usize,
+    current: BlockBuilder,
+    first_key: Key,
+    blocks: Vec<RunBlock>,
+}
+
+impl RunBuilder {
+    /// Blocks of about `block_bytes`; an entry that is larger gets one of its own.
+    pub fn new(block_bytes: usize) -> Self {
+        Self { block_bytes, current: BlockBuilder::default(), first_key: Key::default(), blocks: Vec::new() }
+    }
+
+    pub fn push(&mut self, key: &[u8], message: &Message<'_>) {
+        if !self.current.is_empty() && self.current.bytes() + key.len() + message.bytes() > self.block_bytes {
+            self.cut();
+        }
+        if self.current.is_empty() {
+            self.first_key = key.into();
+        }
+        self.current.push(key, message);
+    }
+
+    /// Takes a block as it is; its keys are behind all so far.
+    pub fn keep(&mut self, block: RunBlock) {
+        self.cut();
+        self.blocks.push(block);
+    }
+
+    /// Bytes of the block that is being filled; 0 where there is none.
+    pub fn open_bytes(&self) -> usize {
+        if self.current.is_empty() { 0 } else { self.current.bytes() }
+    }
+
+    fn cut(&mut self) {
+        if !self.current.is_empty() {
+            let part = Part::Fresh(Arc::new(self.current.finish()));
+            self.blocks.push(RunBlock { first_key: std::mem::take(&mut self.first_key), part });
+        }
+    }
+
+    /// The blocks, and an empty builder again.
+    pub fn finish(&mut self) -> Vec<RunBlock> {
+        self.cut();
+        std::mem::take(&mut self.blocks)
+    }
+}

@@ -1,0 +1,89 @@
+//! Moving what waits for a child into the child.
+
+use super::{Change, layers_of, span};
+use crate::error::Result;
+use crate::flush::{ChildLoad, FlushPlan, NodeLoad};
+use crate::mutant::{Mutant, mutated};
+use crate::node::{Child, Internal, Node};
+use crate::range::KeyRange;
+
+impl Change<'_> {
+    /// Flushes children until the policy lets the node rest.
+    pub(super) fn settle(&mut self, node: &mut Internal, bounds: &KeyRange) -> Result<()> {
+        loop {
+            let child = |child: &Child| ChildLoad { buffered_bytes: child.buffered_bytes(), runs: child.runs.len() };
+            let load = NodeLoad {
+                buffer_bytes: self.shape.buffer_bytes,
+                leaf_bytes: self.shape.leaf_bytes,
+                above_leaves: node.height == 1,
+                children: node.children.iter().map(child).collect(),
+            };
+            match self.shape.policy.plan(&load) {
+                FlushPlan::Rest => return Ok(()),
+                FlushPlan::Flush { .. } if !self.affordable() => return Ok(()),
+                FlushPlan::Flush { child } => {
+                    let before = node.buffered_bytes();
+                    self.flush_child(node, child, bounds, false)?;
+                    assert!(node.buffered_bytes() < before, "a flush moves something");
+                }
+            }
+        }
+    }
+
+    /// Flushes every child, and theirs, until nothing waits anywhere.
+    pub(super) fn empty(&mut self, node: &mut Internal, bounds: &KeyRange) -> Result<()> {
+        // From the right, since a child may become several.
+        for index in (0..node.children.len()).rev() {
+            if index < node.children.len() && self.affordable() {
+                self.flush_child(node, index, bounds, true)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves everything that waits for child `index` into it; with `deep` also everything below. The child may become
+    /// several, or join a neighbour.
+    pub(super) fn flush_child(
+        &mut self,
+        node: &mut Internal,
+        index: usize,
+        bounds: &KeyRange,
+        deep: bool,
+    ) -> Result<()> {
+        let range = node.range_of(index, bounds);
+        let Some(child) = node.children.get(index).cloned() else { return Ok(()) };
+        let target = self.io.node(&child.edge)?;
+        if child.runs.is_empty() && !(deep && self.is_pending(&child.edge)?) {
+            return Ok(());
+        }
+        self.moved = true;
+        self.free_header(&child.edge);
+        let runs = child.runs;
+        let msns = span(&runs);
+        let (io, mut moving) = (self.io, runs.clone());
+        if mutated(Mutant::BufferAppliedTwice) {
+            moving.extend(runs.clone());
+        }
+        let source = move |range: &KeyRange| layers_of(io, &moving, range);
+        let parts: Vec<Node> = match &*target {
+            Node::Leaf(_) => self.merge_into_leaf(&target, &range, &source, msns.1)?,
+            Node::Internal(inner) => {
+                let mut inner = inner.clone();
+                if !runs.is_empty() {
+                    self.push(&mut inner, &range, &source, msns)?;
+                }
+                if deep {
+                    self.empty(&mut inner, &range)?;
+                } else {
+                    self.settle(&mut inner, &range)?;
+                }
+                self.split_internal(inner)
+            }
+        };
+        for run in &runs {
+            self.free_run(run);
+        }
+        self.replace_child(node, index, parts);
+        self.join_small(node, index)
+    }
+}

@@ -1,0 +1,109 @@
+//! The way down: every run that waits along it may have something to say.
+
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::io::BlockIo;
+use crate::merge::{Direction, Layer, RunHandle};
+use crate::message::Message;
+use crate::node::{Edge, Node};
+use crate::operator::Operators;
+use crate::range::KeyRange;
+use crate::run::Run;
+
+/// What a run has for a key, over `newer`: final once nothing below matters.
+fn ask<'a>(
+    io: &BlockIo,
+    run: &Run,
+    key: &[u8],
+    newer: Option<Message<'static>>,
+    operators: &Operators,
+) -> Result<Option<Message<'a>>> {
+    let mut folded = newer;
+    if let Some(index) = run.block_of(key)
+        && let Some(message) = io.block(&run.blocks[index].part)?.find(key)
+    {
+        let message = message.into_owned();
+        folded = Some(match folded {
+            None => message,
+            Some(newer) => newer.over(message, operators)?,
+        });
+    }
+    if run.tombstones.contains(key) && !folded.as_ref().is_some_and(Message::is_final) {
+        folded = Some(folded.unwrap_or(Message::Delete).over_nothing(operators)?);
+    }
+    Ok(folded)
+}
+
+/// The message that `newer` and the tree have for a key.
+pub(crate) fn find(
+    io: &BlockIo,
+    root: &Edge,
+    key: &[u8],
+    newer: Option<Message<'static>>,
+    operators: &Operators,
+) -> Result<Option<Message<'static>>> {
+    let mut folded = newer;
+    let mut node = io.node(root)?;
+    loop {
+        let next = match &*node {
+            Node::Leaf(leaf) => return ask(io, leaf, key, folded, operators),
+            Node::Internal(internal) => {
+                let child = &internal.children[internal.child_of(key)];
+                for run in &child.runs {
+                    folded = ask(io, run, key, folded, operators)?;
+                    if folded.as_ref().is_some_and(Message::is_final) {
+                        return Ok(folded);
+                    }
+                }
+                io.node(&child.edge)?
+            }
+        };
+        expect_lower(&node, &next)?;
+        node = next;
+    }
+}
+
+fn expect_lower(parent: &Node, child: &Node) -> Result<()> {
+    if child.height() + 1 == parent.height() {
+        return Ok(());
+    }
+    let what = format!("a node of height {} below one of height {}", child.height(), parent.height());
+    Err(Error::Corrupt { what, offset_bytes: 0, stored_bytes: 0 })
+}
+
+/// The leaf at one end of `range`, the keys for which it and its ancestors answer, and their layers, newest first.
+pub(crate) fn window(
+    io: &BlockIo,
+    root: &Edge,
+    range: &KeyRange,
+    direction: Direction,
+) -> Result<(KeyRange, Vec<Layer>)> {
+    let mut bounds = KeyRange::all();
+    let mut runs: Vec<RunHandle> = Vec::new();
+    let mut node = io.node(root)?;
+    loop {
+        let next = match &*node {
+            Node::Leaf(_) => {
+                runs.push(RunHandle::Leaf(Arc::clone(&node)));
+                break;
+            }
+            Node::Internal(internal) => {
+                let index = match (direction, &range.end) {
+                    (Direction::Forward, _) => internal.child_of(&range.start),
+                    (Direction::Backward, Some(end)) => internal.pivots.partition_point(|pivot| *pivot < *end),
+                    (Direction::Backward, None) => internal.children.len() - 1,
+                };
+                let child = &internal.children[index];
+                bounds = internal.range_of(index, &bounds);
+                runs.extend(child.runs.iter().map(|run| RunHandle::Run(Arc::clone(run))));
+                io.node(&child.edge)?
+            }
+        };
+        expect_lower(&node, &next)?;
+        node = next;
+    }
+    let own = bounds.intersection(range);
+    let layers = runs.into_iter().map(|run| Layer::of_run(io, run, &own, direction));
+    Ok((bounds, layers.collect::<Result<_>>()?))
+}

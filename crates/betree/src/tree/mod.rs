@@ -1,0 +1,259 @@
+//! One tree: looking into it, and changing it.
+//!
+//! Nothing here writes to the storage. A change makes fresh nodes and blocks in memory beside the old tree and notes
+//! which blocks the new one has no use for; a checkpoint writes what is fresh ([`crate::checkpoint`]).
+
+mod flush;
+mod leaf;
+mod lookup;
+mod shape;
+
+pub(crate) use lookup::{find, window};
+
+use std::sync::Arc;
+
+use crate::error::Result;
+use crate::flush::FlushPolicy;
+use crate::io::BlockIo;
+use crate::memtable::{MemoryCursor, Memtable};
+use crate::merge::{Direction, Layer, LayerCursor, Merge, RunHandle};
+use crate::message::Message;
+use crate::mutant::{Mutant, mutated};
+use crate::node::{Edge, Internal, Node};
+use crate::operator::Operators;
+use crate::pointer::BlockPointer;
+use crate::range::KeyRange;
+use crate::run::{Part, Run, RunBuilder};
+
+/// Sizes of a tree's nodes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shape {
+    pub leaf_bytes: u64,
+    pub basement_bytes: usize,
+    pub fanout: usize,
+    pub buffer_bytes: u64,
+    pub policy: FlushPolicy,
+}
+
+/// A block of the storage.
+const BLOCK: u64 = storage::BLOCK_BYTES as u64;
+
+impl Shape {
+    /// Bytes that a leaf takes on the storage, at most.
+    pub fn leaf_storage_bytes(&self) -> u64 {
+        let basements = self.leaf_bytes.div_ceil(self.basement_bytes as u64) + 1;
+        basements * (self.basement_bytes as u64).next_multiple_of(BLOCK) + BLOCK
+    }
+
+    /// Bytes that messages take on the storage, with blocks half full and not compressed.
+    pub fn storage_bytes(&self, message_bytes: u64) -> u64 {
+        let basement = self.basement_bytes as u64;
+        message_bytes.div_ceil((basement / 2).max(1)) * basement.next_multiple_of(BLOCK)
+    }
+
+    /// Bytes that draining a memtable and a checkpoint take besides the messages: a last block for every child, the
+    /// headers of a path, the catalog.
+    pub fn overhead_bytes(&self) -> u64 {
+        (self.fanout as u64 + 8) * BLOCK
+    }
+}
+
+/// Runs that one child's buffer may have; more are merged, so that a lookup asks few.
+const RUNS_MAX: usize = 4;
+
+/// Gives the layers that move down, cut to a range of keys.
+type Source<'a> = dyn Fn(&KeyRange) -> Result<Vec<Layer>> + 'a;
+
+/// A change of a tree.
+pub(crate) struct Change<'a> {
+    pub io: &'a BlockIo,
+    pub operators: &'a Operators,
+    pub shape: Shape,
+    /// Blocks that the new tree does not use.
+    pub freed: Vec<BlockPointer>,
+    /// Bytes to be written that it has more than the old one.
+    pub fresh_bytes: i64,
+    /// How large `fresh_bytes` may get: with more, messages wait.
+    pub budget_bytes: i64,
+    /// Whether messages wait for that reason.
+    pub stopped: bool,
+    /// Whether any child was flushed.
+    pub moved: bool,
+}
+
+impl<'a> Change<'a> {
+    pub fn new(io: &'a BlockIo, operators: &'a Operators, shape: Shape, budget_bytes: i64) -> Self {
+        let freed = Vec::new();
+        Self { io, operators, shape, freed, fresh_bytes: 0, budget_bytes, stopped: false, moved: false }
+    }
+
+    /// Whether another leaf may be rewritten.
+    fn affordable(&mut self) -> bool {
+        let affordable = self.fresh_bytes + self.shape.leaf_storage_bytes() as i64 <= self.budget_bytes;
+        self.stopped |= !affordable;
+        affordable
+    }
+
+    /// Whether anything waits in a tree.
+    pub fn is_pending(&self, root: &Edge) -> Result<bool> {
+        match &*self.io.node(root)? {
+            Node::Leaf(_) => Ok(false),
+            Node::Internal(node) => {
+                for child in &node.children {
+                    if !child.runs.is_empty() || (node.height > 1 && self.is_pending(&child.edge)?) {
+                        return Ok(true);
+                    }
+                }
+                Ok(false)
+            }
+        }
+    }
+
+    /// The tree with everything that is in a memtable.
+    pub fn drain(&mut self, root: &Edge, table: &Arc<Memtable>) -> Result<Edge> {
+        let Some(msns) = table.msns() else { return Ok(root.clone()) };
+        let tombstones = table.tombstones(msns.1);
+        let (io, operators) = (self.io, self.operators);
+        let source = move |range: &KeyRange| {
+            let cursor = MemoryCursor::new(Arc::clone(table), range.clone(), Direction::Forward, msns.1, operators)?;
+            Ok(vec![Layer { tombstones: tombstones.clip(range), cursor: LayerCursor::Memory(cursor) }])
+        };
+        let all = KeyRange::all();
+        let node = io.node(root)?;
+        self.free_header(root);
+        let parts = match &*node {
+            Node::Leaf(_) => self.merge_into_leaf(&node, &all, &source, msns.1)?,
+            Node::Internal(internal) => {
+                let mut internal = internal.clone();
+                self.push(&mut internal, &all, &source, msns)?;
+                self.settle(&mut internal, &all)?;
+                self.split_internal(internal)
+            }
+        };
+        Ok(self.grow(parts))
+    }
+
+    /// The tree with every buffer empty, as far as the budget goes.
+    pub fn drain_buffers(&mut self, root: &Edge) -> Result<Edge> {
+        if !self.is_pending(root)? {
+            return Ok(root.clone());
+        }
+        let node = self.io.node(root)?;
+        let Node::Internal(internal) = &*node else { return Ok(root.clone()) };
+        self.free_header(root);
+        let mut internal = internal.clone();
+        self.empty(&mut internal, &KeyRange::all())?;
+        let parts = self.split_internal(internal);
+        Ok(self.grow(parts))
+    }
+
+    /// Lets the layers of `source` wait in a node, each for its child.
+    fn push(&mut self, node: &mut Internal, bounds: &KeyRange, source: &Source<'_>, msns: (u64, u64)) -> Result<()> {
+        let mut index = 0;
+        while index < node.children.len() {
+            let range = node.range_of(index, bounds);
+            let mut run = self.merge_run(source(&range)?, msns)?;
+            if run.tombstones.covers(&range) && !range.is_empty() {
+                self.drop_child(node, index)?;
+                run.tombstones = crate::range::RangeSet::default();
+                if run.is_empty() && node.children.len() > 1 {
+                    // Its range goes to a neighbour; nothing of it is left to look for there.
+                    node.children.remove(index);
+                    node.pivots.remove(index.saturating_sub(1).min(node.pivots.len().saturating_sub(1)));
+                    continue;
+                }
+            }
+            if !run.is_empty()
+                && let Some(child) = node.children.get_mut(index)
+            {
+                child.runs.insert(0, Arc::new(run));
+                if child.runs.len() > RUNS_MAX && self.fresh_bytes + (child.buffered_bytes() as i64) < self.budget_bytes
+                {
+                    let runs = std::mem::take(&mut child.runs);
+                    let runs = self.compact(runs, &range)?;
+                    if let Some(child) = node.children.get_mut(index) {
+                        child.runs = runs;
+                    }
+                }
+            }
+            index += 1;
+        }
+        Ok(())
+    }
+
+    /// One run that does what the layers do.
+    fn merge_run(&mut self, layers: Vec<Layer>, msns: (u64, u64)) -> Result<Run> {
+        let mut merge = Merge::new(layers, Direction::Forward);
+        let tombstones = merge.tombstones();
+        let mut builder = RunBuilder::new(self.shape.basement_bytes);
+        let mut sink = |key: &[u8], message: Message<'_>| {
+            // Of a key in a deleted range, a delete says nothing more.
+            let needless = tombstones.contains(key) || mutated(Mutant::DeletesDropped);
+            if message != Message::Delete || !needless {
+                builder.push(key, &message);
+            }
+        };
+        while merge.step(self.io, self.operators, &mut sink)? {}
+        let blocks = builder.finish();
+        self.fresh_bytes += blocks.iter().map(|block| block.part.fresh_bytes() as i64).sum::<i64>();
+        let tombstones = if mutated(Mutant::RangesStay) { Default::default() } else { tombstones };
+        Ok(Run { tombstones, blocks, first_msn: msns.0, last_msn: msns.1 })
+    }
+
+    /// Merges the newest runs of a buffer, and older ones as long as they are not larger than what was merged so far:
+    /// each message is copied a number of times that grows with the logarithm of the buffer.
+    fn compact(&mut self, mut runs: Vec<Arc<Run>>, range: &KeyRange) -> Result<Vec<Arc<Run>>> {
+        let mut count = 0;
+        let mut bytes = 0;
+        for run in &runs {
+            if count >= 2 && run.bytes() > bytes {
+                break;
+            }
+            bytes += run.bytes();
+            count += 1;
+        }
+        let older = runs.split_off(count);
+        if mutated(Mutant::RunsReversed) {
+            runs.reverse();
+        }
+        let merged = self.merge_run(layers_of(self.io, &runs, range)?, span(&runs))?;
+        for run in &runs {
+            self.free_run(run);
+        }
+        Ok(std::iter::once(Arc::new(merged)).chain(older).collect())
+    }
+
+    fn free_part(&mut self, part: &Part) {
+        match part {
+            Part::Stored(pointer) => self.freed.push(*pointer),
+            Part::Fresh(_) => self.fresh_bytes -= part.fresh_bytes() as i64,
+        }
+    }
+
+    fn free_run(&mut self, run: &Run) {
+        for block in &run.blocks {
+            self.free_part(&block.part);
+        }
+    }
+
+    /// The header of a node that is going to change.
+    fn free_header(&mut self, edge: &Edge) {
+        match edge {
+            Edge::Stored(pointer) => self.freed.push(*pointer),
+            Edge::Fresh(_) => self.fresh_bytes -= BLOCK as i64,
+        }
+    }
+}
+
+/// The layers of runs, newest first, in a range.
+fn layers_of(io: &BlockIo, runs: &[Arc<Run>], range: &KeyRange) -> Result<Vec<Layer>> {
+    let layer = |run: &Arc<Run>| Layer::of_run(io, RunHandle::Run(Arc::clone(run)), range, Direction::Forward);
+    runs.iter().map(layer).collect()
+}
+
+/// Sequence numbers of the oldest and the newest message of runs, newest first.
+fn span(runs: &[Arc<Run>]) -> (u64, u64) {
+    let first = runs.iter().map(|run| run.first_msn).min().unwrap_or(0);
+    let last = runs.iter().map(|run| run.last_msn).max().unwrap_or(0);
+    (first, last)
+}

@@ -1,0 +1,180 @@
+//! Splitting, joining and dropping nodes.
+
+use std::sync::Arc;
+
+use super::Change;
+use crate::error::Result;
+use crate::mutant::{Mutant, mutated};
+use crate::node::{Child, Edge, Internal, Node};
+use crate::range::Key;
+use crate::run::Run;
+
+/// The least key of a node that was cut off to the right of another: its pivot.
+fn first_key(node: &Node) -> Key {
+    match node {
+        Node::Leaf(leaf) => leaf.blocks.first().map(|block| block.first_key.clone()).unwrap_or_default(),
+        Node::Internal(_) => Key::default(),
+    }
+}
+
+/// A child without anything waiting for it.
+fn fresh(node: Node) -> Child {
+    Child { edge: Edge::Fresh(Arc::new(node)), runs: Vec::new() }
+}
+
+/// A tree of a height with nothing in it.
+fn empty_tree(height: u8) -> Node {
+    match height {
+        0 => Node::Leaf(Run::default()),
+        _ => {
+            let children = vec![fresh(empty_tree(height - 1))];
+            Node::Internal(Internal { height, pivots: Vec::new(), children })
+        }
+    }
+}
+
+impl Change<'_> {
+    /// A node as one or, where it has too many children, several. The pivots between them are their parent's to be:
+    /// see [`Change::replace_child`].
+    pub(super) fn split_internal(&self, node: Internal) -> Vec<Node> {
+        let fanout = self.shape.fanout;
+        let count = node.children.len();
+        if count <= fanout {
+            return vec![Node::Internal(node)];
+        }
+        // Two thirds full, so that neither splits again at once.
+        let parts = count.div_ceil((fanout * 2 / 3).max(2));
+        let height = node.height;
+        let mut children = node.children.into_iter();
+        // Each part's first pivot is kept in it for now: it becomes the parent's.
+        let mut pivots = std::iter::once(Key::default()).chain(node.pivots);
+        let part = |part: usize| {
+            let len = count * (part + 1) / parts - count * part / parts;
+            let pivots = pivots.by_ref().take(len).collect();
+            Node::Internal(Internal { height, pivots, children: children.by_ref().take(len).collect() })
+        };
+        let mut split: Vec<Node> = (0..parts).map(part).collect();
+        // The first has no left neighbour.
+        if let Some(Node::Internal(first)) = split.first_mut() {
+            first.pivots.remove(0);
+        }
+        split
+    }
+
+    /// Takes from a node cut off to the right the pivot that divides it from its left neighbour.
+    fn take_pivot(node: &mut Node) -> Key {
+        match node {
+            Node::Leaf(_) => first_key(node),
+            Node::Internal(internal) => internal.pivots.remove(0),
+        }
+    }
+
+    /// Puts what became of child `index` in its place; nothing waits for it.
+    pub(super) fn replace_child(&mut self, node: &mut Internal, index: usize, parts: Vec<Node>) {
+        let mut pivots = Vec::new();
+        let mut children = Vec::new();
+        for (number, mut part) in parts.into_iter().enumerate() {
+            if number > 0 {
+                pivots.push(Self::take_pivot(&mut part));
+            }
+            children.push(fresh(part));
+            self.fresh_bytes += super::BLOCK as i64;
+        }
+        node.children.splice(index..=index, children);
+        let at = if mutated(Mutant::SplitKeepsPivot) { index.saturating_sub(1) } else { index };
+        node.pivots.splice(at..at, pivots);
+        debug_assert_eq!(node.pivots.len() + 1, node.children.len());
+    }
+
+    /// The tree over nodes that stand beside each other.
+    pub(super) fn grow(&mut self, parts: Vec<Node>) -> Edge {
+        let mut parts = parts;
+        while parts.len() > 1 {
+            let height = parts[0].height() + 1;
+            let mut node = Internal { height, pivots: Vec::new(), children: vec![fresh(empty_tree(height - 1))] };
+            self.replace_child(&mut node, 0, parts);
+            parts = self.split_internal(node);
+        }
+        self.fresh_bytes += super::BLOCK as i64;
+        let mut root = parts.pop().unwrap_or_else(|| empty_tree(0));
+        // A root with one child and nothing waiting is one level too many.
+        loop {
+            match root {
+                Node::Internal(mut node) if node.children.len() == 1 && node.children[0].runs.is_empty() => {
+                    match node.children.remove(0).edge {
+                        Edge::Fresh(child) => root = Arc::unwrap_or_clone(child),
+                        stored @ Edge::Stored(_) => return stored,
+                    }
+                }
+                root => return Edge::Fresh(Arc::new(root)),
+            }
+        }
+    }
+
+    /// Joins child `index` with a neighbour, where both together are small.
+    pub(super) fn join_small(&mut self, node: &mut Internal, index: usize) -> Result<()> {
+        let Some(child) = node.children.get(index) else { return Ok(()) };
+        let (Edge::Fresh(own), true) = (&child.edge, child.runs.is_empty()) else { return Ok(()) };
+        let small = match &**own {
+            Node::Leaf(leaf) => leaf.bytes() < self.shape.leaf_bytes / 4,
+            Node::Internal(inner) => inner.children.len() < self.shape.fanout / 4,
+        };
+        if !small || node.children.len() < 2 {
+            return Ok(());
+        }
+        let own = Arc::clone(own);
+        // Only a neighbour for which nothing waits: so all that comes later is newer than all in the joined node.
+        let candidates = [Some(index + 1), index.checked_sub(1)].into_iter().flatten();
+        let idle = |at: &usize| node.children.get(*at).is_some_and(|child| child.runs.is_empty());
+        let Some(neighbour) = candidates.into_iter().find(idle) else { return Ok(()) };
+        let left = index.min(neighbour);
+        let Some(beside) = node.children.get(neighbour).cloned() else { return Ok(()) };
+        let other = self.io.node(&beside.edge)?;
+        let pivot = node.pivots[left].clone();
+        let (first, second) = if neighbour < index { (other, own) } else { (own, other) };
+        let joined = match (&*first, &*second) {
+            (Node::Leaf(a), Node::Leaf(b)) if a.bytes() + b.bytes() <= self.shape.leaf_bytes * 3 / 4 => {
+                let blocks = a.blocks.iter().chain(&b.blocks).cloned().collect();
+                Node::Leaf(Run { blocks, last_msn: a.last_msn.max(b.last_msn), ..Run::default() })
+            }
+            (Node::Internal(a), Node::Internal(b)) if a.children.len() + b.children.len() <= self.shape.fanout => {
+                let pivots = a.pivots.iter().chain([&pivot]).chain(&b.pivots).cloned().collect();
+                let children = a.children.iter().chain(&b.children).cloned().collect();
+                Node::Internal(Internal { height: a.height, pivots, children })
+            }
+            _ => return Ok(()),
+        };
+        self.free_header(&beside.edge);
+        node.children.splice(left..=left + 1, [fresh(joined)]);
+        node.pivots.remove(left);
+        Ok(())
+    }
+
+    /// Empties child `index`: its whole tree and what waits for it, with no basement read.
+    pub(super) fn drop_child(&mut self, node: &mut Internal, index: usize) -> Result<()> {
+        let height = node.height - 1;
+        let Some(child) = node.children.get_mut(index) else { return Ok(()) };
+        let dropped = std::mem::replace(child, fresh(empty_tree(height)));
+        if mutated(Mutant::DroppedChildLeaks) {
+            return Ok(());
+        }
+        self.drop_tree(&dropped)
+    }
+
+    fn drop_tree(&mut self, child: &Child) -> Result<()> {
+        for run in &child.runs {
+            self.free_run(run);
+        }
+        let node = self.io.node(&child.edge)?;
+        self.free_header(&child.edge);
+        match &*node {
+            Node::Leaf(leaf) => self.free_run(leaf),
+            Node::Internal(inner) => {
+                for child in &inner.children {
+                    self.drop_tree(child)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,122 @@
+//! Files that are moved on slow devices: who opens one waits for a call and a commit, not for all of it, and no lease is
+//! broken by force.
+#![allow(clippy::unwrap_used)]
+
+mod disk;
+
+use std::fs::{self, OpenOptions};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use disk::crash::{Crash, found_out, skipped};
+use disk::guest::inside;
+use disk::logged::LoggedDevice;
+use disk::loop_device::mount_loop;
+use disk::mutant::LONG_EXT4;
+use disk::scene::{Beside, Scene};
+use disk::writers::update_by_mapping;
+use disk::{Dice, System, scatter_bytes, scratch, trial, unmount};
+use plumb_defrag::ByteRange;
+use plumb_defrag::migrate::{FileMover, Migrate, MoveOptions, Unlimited};
+
+const LENGTH: u64 = 4 << 20;
+const PIECE: u64 = 4096;
+const BLOCK: u64 = 4096;
+/// Slow enough that an open usually meets a call, and quick enough for a test.
+const LATENCY: Duration = Duration::from_millis(2);
+
+/// States that are looked at beside those in which an update was just synchronised.
+const STATES: usize = 64;
+
+/// Requests that the device served while others waited for the file: the most of any open.
+fn most_requests_within_an_open(way: Option<&'static dyn Migrate>) -> u64 {
+    let trial = trial::EXT4;
+    let folder = scratch::in_memory();
+    let (image, place) = (folder.path().join("image"), folder.path().join("mnt"));
+    trial.make_small(&image);
+    fs::create_dir(&place).unwrap();
+    let device = LoggedDevice::new(&image);
+    mount_loop(&device.device, &place, trial.system.name(), trial.mount).unwrap();
+    let path = place.join("file");
+    let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path).unwrap();
+    scatter_bytes(&file, trial.system, &Dice(1).bytes(LENGTH as usize), 0, PIECE);
+    drop(file);
+    disk::drop_caches();
+    let options = MoveOptions::default();
+    let mover = match way {
+        Some(way) => FileMover::open_with(&path, way, &options),
+        None => FileMover::open(&path, None, &options),
+    };
+    let mut mover = mover.unwrap();
+    device.set_latency(LATENCY);
+    let over = AtomicBool::new(false);
+    let most = thread::scope(|scope| {
+        let opener = scope.spawn(|| {
+            let mut most = 0;
+            while !over.load(Ordering::Relaxed) {
+                let begun = device.requests();
+                drop(OpenOptions::new().write(true).open(&path).unwrap());
+                most = most.max(device.requests() - begun);
+                // Long enough for the lease to be had once more.
+                thread::sleep(Duration::from_millis(20));
+            }
+            most
+        });
+        let mut left = u64::MAX;
+        for _ in 0..20 {
+            let moved = mover.migrate(ByteRange { start: 0, end: LENGTH }, &mut Unlimited).unwrap();
+            left = moved.pieces_after;
+            if left == 1 {
+                break;
+            }
+        }
+        over.store(true, Ordering::Relaxed);
+        assert_eq!(left, 1, "it was not moved");
+        opener.join().unwrap()
+    });
+    drop(mover);
+    device.set_latency(Duration::ZERO);
+    unmount(&place);
+    most
+}
+
+#[test]
+fn an_open_waits_for_one_call() {
+    if skipped(System::Ext4) {
+        return;
+    }
+    let (ours, mutant) = (most_requests_within_an_open(None), most_requests_within_an_open(Some(&LONG_EXT4)));
+    println!("requests within an open, at most: {ours}, in one call {mutant}");
+    // 64 pages, each of which may have to be read for itself, their data and a commit.
+    assert!(ours <= 256, "{ours} requests");
+    assert!(mutant >= LENGTH / BLOCK / 2, "{mutant} requests in one call");
+}
+
+/// The kernel lets another program in by force when it has waited for as long as `fs.lease-break-time` says, 45 seconds: what that
+/// stores and synchronises before the next commit is at a place that a crash takes back. A single call for the file lasts longer, at a
+/// tenth of a second a request. In virtual time: whoever synchronises a machine's file systems waits for the slow one, too.
+#[test]
+fn no_lease_is_broken_on_a_slow_device() {
+    inside("no_lease_is_broken_on_a_slow_device", || {
+        if skipped(System::Ext4) {
+            return;
+        }
+        let record = |way: Option<&'static dyn Migrate>, seed: u64| {
+            let latency = Some(Duration::from_millis(100));
+            Crash::record(Scene { latency, ..Scene::new(trial::EXT4, way, Beside::Mapper) }, seed)
+        };
+        found_out("ext4 in one call", |seed| record(Some(&LONG_EXT4), seed).look_at_updates(5));
+        let ours = record(None, 1);
+        let mut faults = ours.look_at_updates(5);
+        faults.extend(ours.look_after_updates(STATES, 5));
+        println!("{} entries, {} states are bad", ours.log.len(), faults.len());
+        assert_eq!(faults, [""; 0]);
+    });
+}
+
+/// The process that stores by a mapping (`disk/writers.rs`).
+#[test]
+fn mapper() {
+    update_by_mapping();
+}

@@ -1,0 +1,140 @@
+//! A file or a block device.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
+use std::path::Path;
+use std::sync::Arc;
+
+use rustix::fs::{FallocateFlags, FlockOperation, OFlags};
+
+use crate::{BLOCK_BYTES, Completion, Queue, Request, Storage, StorageError, Tag};
+
+/// How to open a [`File`].
+#[derive(Clone, Debug, Default)]
+pub struct FileOptions {
+    /// Make the file, or lengthen it, to this many bytes. A block device must have them.
+    pub capacity_bytes: Option<u64>,
+    /// Go through the page cache even where direct I/O is possible.
+    pub page_cache: bool,
+}
+
+/// A file or a block device, locked against other processes while it is open. Direct I/O (`O_DIRECT`) is used where
+/// the file system has it. Requests are carried out in order, one at a time for each queue.
+#[derive(Debug)]
+pub struct File {
+    file: Arc<fs::File>,
+    capacity_bytes: u64,
+    direct: bool,
+}
+
+impl File {
+    /// Opens `path`.
+    ///
+    /// # Errors
+    ///
+    /// [`StorageError::Locked`] when another process has it open, [`StorageError::Open`] for everything else.
+    pub fn open(path: &Path, options: &FileOptions) -> Result<Self, StorageError> {
+        let refused = |what: &str, source: io::Error| StorageError::Open {
+            path: path.to_owned(),
+            what: format!("{what}: {source}"),
+            source: Some(source),
+        };
+        let mut how = fs::OpenOptions::new();
+        how.read(true).write(true).create(options.capacity_bytes.is_some()).truncate(false);
+        let mut direct = !options.page_cache;
+        let opened = if direct {
+            match how.clone().custom_flags(OFlags::DIRECT.bits() as i32).open(path) {
+                // The file system has no direct I/O (tmpfs before Linux 6.6).
+                Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+                    direct = false;
+                    how.open(path)
+                }
+                result => result,
+            }
+        } else {
+            how.open(path)
+        };
+        let file = opened.map_err(|error| refused("cannot be opened", error))?;
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(rustix::io::Errno::WOULDBLOCK) => return Err(StorageError::Locked { path: path.to_owned() }),
+            Err(error) => return Err(refused("cannot be locked", error.into())),
+        }
+        let metadata = file.metadata().map_err(|error| refused("has no size", error))?;
+        let block_device = metadata.file_type().is_block_device();
+        let mut len = if block_device {
+            rustix::fs::seek(&file, rustix::fs::SeekFrom::End(0))
+                .map_err(|error| refused("has no size", error.into()))?
+        } else {
+            metadata.len()
+        };
+        if let Some(wanted) = options.capacity_bytes
+            && wanted > len
+        {
+            if block_device {
+                let what = format!("the device has {len} bytes and {wanted} are wanted");
+                return Err(StorageError::Open { path: path.to_owned(), what, source: None });
+            }
+            file.set_len(wanted).map_err(|error| refused("cannot be lengthened", error))?;
+            len = wanted;
+        }
+        let capacity_bytes = len / BLOCK_BYTES as u64 * BLOCK_BYTES as u64;
+        Ok(Self { file: Arc::new(file), capacity_bytes, direct })
+    }
+
+    /// Whether it goes past the page cache.
+    pub fn is_direct(&self) -> bool {
+        self.direct
+    }
+}
+
+impl Storage for File {
+    fn capacity_bytes(&self) -> u64 {
+        self.capacity_bytes
+    }
+
+    fn open_queue(&self) -> Result<Box<dyn Queue>, StorageError> {
+        let queue =
+            FileQueue { file: Arc::clone(&self.file), capacity_bytes: self.capacity_bytes, finished: Vec::new() };
+        Ok(Box::new(queue))
+    }
+}
+
+struct FileQueue {
+    file: Arc<fs::File>,
+    capacity_bytes: u64,
+    finished: Vec<Completion>,
+}
+
+impl FileQueue {
+    fn carry_out(&self, request: &mut Request) -> Result<(), StorageError> {
+        request.check(self.capacity_bytes)?;
+        let done = match request {
+            Request::Read { offset_bytes, buffer } => self.file.read_exact_at(buffer, *offset_bytes),
+            Request::Write { offset_bytes, buffer } => self.file.write_all_at(buffer, *offset_bytes),
+            Request::Flush => self.file.sync_data(),
+            // A hole in a file; since Linux 4.9 a discard with zeroes of a block device. Only a hint, so a file
+            // system without it is no failure.
+            Request::Discard { offset_bytes, len_bytes } => {
+                let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+                match rustix::fs::fallocate(&self.file, hole, *offset_bytes, *len_bytes) {
+                    Ok(()) | Err(rustix::io::Errno::OPNOTSUPP) => Ok(()),
+                    Err(error) => Err(error.into()),
+                }
+            }
+        };
+        done.map_err(|source| request.failed(source))
+    }
+}
+
+impl Queue for FileQueue {
+    fn submit(&mut self, tag: Tag, mut request: Request) {
+        let result = self.carry_out(&mut request);
+        self.finished.push(Completion { tag, buffer: request.into_buffer(), result });
+    }
+
+    fn complete(&mut self, completions: &mut Vec<Completion>) {
+        completions.append(&mut self.finished);
+    }
+}
