@@ -65,8 +65,8 @@ impl FromStr for KeepFree {
 pub struct FreeSpace {
     /// All of it.
     pub size_bytes: u64,
-    /// What programs without privileges can still write: without the blocks that ext4 reserves for root, and within the quota of
-    /// the file's project, where it has one.
+    /// What programs without privileges can still write: without the blocks that ext4 reserves for root. Of a folder that hands a
+    /// project down, within that project's quota; of a file no quota counts.
     pub free_bytes: u64,
 }
 

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{Advice, FallocateFlags, Mode, OFlags};
 
@@ -102,24 +102,30 @@ impl Donor {
         }
     }
 
-    /// Makes it, if it is not there yet.
-    fn make(&mut self) -> Result<(), MigrateError> {
+    /// Makes it, if it is not there yet; what is missing for that, if so.
+    fn make(&mut self) -> Result<Option<Left>, MigrateError> {
         if self.file.is_some() {
-            return Ok(());
+            return Ok(None);
         }
         let refused = |why: String| MigrateError::refused(&self.path, Refusal::Donor(why));
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
         let opened = rustix::fs::open(&self.folder, flags, Mode::RUSR | Mode::WUSR);
+        if let Some(lack) = lack(opened.as_ref().map(|_| ()).map_err(|errno| *errno)) {
+            return Ok(Some(lack));
+        }
         let file = File::from(opened.map_err(|errno| refused(io::Error::from(errno).to_string()))?);
         let status = file.metadata().map_err(|error| refused(error.to_string()))?;
         if status.dev() != self.device {
             return Err(refused("its folder is on another file system".to_owned()));
         }
-        if let Some(on) = self.no_cow {
-            set_no_cow(&file, on).map_err(|error| refused(format!("its copy-on-write cannot be set: {error}")))?;
+        if let Some(on) = self.no_cow
+            && let Err(error) = set_no_cow(&file, on)
+        {
+            let other = || refused(format!("its copy-on-write cannot be set: {error}"));
+            return lack_of_space(&error).map(Some).ok_or_else(other);
         }
         self.file = Some(file);
-        Ok(())
+        Ok(None)
     }
 
     /// The open file; it is there once room was asked for.
@@ -136,7 +142,9 @@ impl Donor {
     /// With `sized` the donor's size covers it at once; without, the size follows what is written, as is needed for
     /// a donor that must end where the file ends.
     pub fn offer(&mut self, segment: &Segment, sized: bool) -> Result<Offer, MigrateError> {
-        self.make()?;
+        if let Some(lack) = self.make()? {
+            return Ok(Offer::Refused(lack));
+        }
         // It may be emptied for the new room.
         self.held = None;
         if self.end >= self.keep_bytes {
@@ -198,7 +206,10 @@ impl Donor {
     /// then, as a crash would need it.
     pub(super) fn commit_stale(&mut self) -> Result<(), MigrateError> {
         self.stale_bytes = 0;
-        self.make()?;
+        if self.make()?.is_some() {
+            // There will be no move that could use it.
+            return Ok(());
+        }
         let file = self.file().map_err(MigrateError::system(&self.path, "open its temporary file"))?;
         rustix::fs::syncfs(file)
             .map_err(|errno| MigrateError::system(&self.path, "synchronise its file system")(errno.into()))
@@ -267,7 +278,8 @@ impl Donor {
             done = allocate(offset);
         }
         if let Some(lack) = lack(done) {
-            self.lack = lack;
+            let project = lack == Left::NoSpace && is_full_for_project(file, &self.folder, length);
+            self.lack = if project { Left::Quota } else { lack };
             return Ok(None);
         }
         done.map_err(|errno| system("allocate room for a copy")(errno.into()))?;
@@ -317,6 +329,17 @@ fn leaves_enough(file: &File, keep_free: KeepFree, bytes: u64) -> io::Result<boo
     }
     let space = FreeSpace::of(file)?;
     Ok(space.free_bytes >= keep_free.bytes(space.size_bytes).saturating_add(bytes))
+}
+
+/// Whether the quota of the folder's project is what is missing for `bytes`: XFS says of it that the disk is full
+/// (`xfs_trans_dqresv`, fs/xfs/xfs_trans_dquot.c). Of a folder that hands its project down the file system tells the quota as
+/// its own size (`xfs_fill_statvfs_from_dquot`), of a file it does not.
+fn is_full_for_project(file: &File, folder: &Path, bytes: u64) -> bool {
+    let folder = File::open(folder).and_then(|folder| FreeSpace::of(&folder));
+    match (FreeSpace::of(file), folder) {
+        (Ok(all), Ok(project)) => project.size_bytes < all.size_bytes && all.free_bytes >= bytes,
+        _ => false,
+    }
 }
 
 fn lack(done: rustix::io::Result<()>) -> Option<Left> {

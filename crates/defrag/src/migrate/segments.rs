@@ -83,6 +83,13 @@ pub enum Left {
     Stopped(Stop),
 }
 
+impl Left {
+    /// Whether it may be otherwise next time although the file lies where it lay and no more space is free.
+    pub fn may_pass(&self) -> bool {
+        matches!(self, Self::Quota | Self::Busy | Self::Open | Self::Changed | Self::Stopped(_))
+    }
+}
+
 impl fmt::Display for Left {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = match self {

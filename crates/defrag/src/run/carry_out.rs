@@ -240,7 +240,8 @@ impl OneFile<'_> {
             });
             self.add(&moved, to_move.saved());
             progress(&Event::Range { range, moved: &moved });
-            if stop.is_none() && (!moved.left.is_empty() || moved.pieces_after > 1) {
+            let is_lasting = !moved.left.iter().any(|left| left.why.may_pass());
+            if is_lasting && (!moved.left.is_empty() || moved.pieces_after > 1) {
                 self.attempts.extend(attempted(mover, &self.plan.file.id, range));
             }
             if stop.is_some() {

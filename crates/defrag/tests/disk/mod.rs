@@ -277,13 +277,25 @@ impl Disk {
         Self::inside(tempfile::tempdir().unwrap(), system, bytes, make, mount)
     }
 
+    /// The same, or why the kernel does not mount it.
+    pub fn try_with(system: System, bytes: u64, make: &[&str], mount: &str) -> Result<Self, String> {
+        let mut disk = Self::made(tempfile::tempdir().unwrap(), system, bytes, make);
+        disk.try_mount(mount)?;
+        Ok(disk)
+    }
+
     fn inside(folder: tempfile::TempDir, system: System, bytes: u64, make: &[&str], mount: &str) -> Self {
+        let mut disk = Self::made(folder, system, bytes, make);
+        disk.mount(mount);
+        disk
+    }
+
+    /// The file system, not mounted yet.
+    fn made(folder: tempfile::TempDir, system: System, bytes: u64, make: &[&str]) -> Self {
         let image = folder.path().join("image");
         File::create(&image).unwrap().set_len(bytes).unwrap();
         system.make(&image, make);
-        let mut disk = Self { folder, system, device: None, mounted: false };
-        disk.mount(mount);
-        disk
+        Self { folder, system, device: None, mounted: false }
     }
 
     pub fn image(&self) -> PathBuf {
@@ -305,7 +317,13 @@ impl Disk {
         self.device.as_deref().unwrap()
     }
 
+    #[track_caller]
     pub fn mount(&mut self, options: &str) {
+        self.try_mount(options).unwrap();
+    }
+
+    /// Mounts it, or says why the kernel does not.
+    fn try_mount(&mut self, options: &str) -> Result<(), String> {
         fs::create_dir_all(self.place()).unwrap();
         let shown = ran(Command::new("losetup").args(["--find", "--show", "--direct-io=on"]).arg(self.image()));
         self.device = Some(PathBuf::from(shown.trim()));
@@ -314,8 +332,10 @@ impl Disk {
         if !options.is_empty() {
             command.args(["-o", options]);
         }
-        ran(command.arg(self.device.as_ref().unwrap()).arg(self.place()));
-        self.mounted = true;
+        let output = output_of(command.arg(self.device.as_ref().unwrap()).arg(self.place()));
+        self.mounted = output.status.success();
+        let said = || format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+        if self.mounted { Ok(()) } else { Err(said()) }
     }
 
     /// Unmounts it and lets go of the device.
