@@ -12,6 +12,7 @@ use super::copy::{copy, lack_of_space, unsupported};
 use super::donor::Offer;
 use super::error::MigrateError;
 use super::ioctl::{Deduplicated, deduplicate};
+use super::resident::Resident;
 use super::segments::{Left, Segment, Slice};
 use super::{Files, Pace, Progress};
 use crate::ByteRange;
@@ -87,7 +88,13 @@ pub(super) fn share_from(
             progress.left = Some(Left::Stopped(stop));
             break;
         }
+        // On Btrfs, which copies first, the pages stay.
+        let resident = match copying {
+            Copying::Slices => Resident::of(files.target.file(), slice),
+            Copying::First => Resident::default(),
+        };
         let left = share(files, slice, offset + place, copying, &mut progress.written_bytes)?;
+        resident.read_again(files.target.file());
         if left.is_some() {
             // Why the copy ended early, if it did, is told first.
             progress.left = progress.left.or(left);

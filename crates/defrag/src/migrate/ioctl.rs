@@ -2,7 +2,7 @@
 //!
 //! Sources: `fs/ext4/ext4.h` (`struct move_extent`), `include/uapi/linux/fs.h` (`struct file_dedupe_range`,
 //! `struct fsxattr`), `include/uapi/linux/btrfs.h` (`struct btrfs_ioctl_defrag_range_args`),
-//! `fs/xfs/libxfs/xfs_fs.h` (`struct xfs_commit_range`, `struct xfs_fsop_geom`, `struct xfs_fsop_handlereq`), and
+//! `include/uapi/linux/mman.h` (`struct cachestat`), `fs/xfs/libxfs/xfs_fs.h` (`struct xfs_commit_range`, `struct xfs_fsop_geom`, `struct xfs_fsop_handlereq`), and
 //! `include/uapi/linux/f2fs.h` (`struct f2fs_defragment`). Leases: fcntl(2).
 //! Where a manual page differs from the kernel, as in the six words of freshness of `xfs_commit_range`, the
 //! kernel is followed.
@@ -112,6 +112,9 @@ const BTRFS_DEFRAG_RANGE_START_IO: u64 = 2;
 const FILE_DEDUPE_RANGE_DIFFERS: i32 = 1;
 /// `include/uapi/asm-generic/fcntl.h`.
 const F_SETSIG: libc::c_int = 10;
+
+/// `__NR_cachestat` of `include/uapi/asm-generic/unistd.h`, which libc does not have everywhere.
+const CACHESTAT: libc::c_long = 451;
 
 /// `FS_*_FL` of `include/uapi/linux/fs.h`.
 pub(super) mod flag {
@@ -358,6 +361,21 @@ pub(super) fn xfs_open_invisibly(file: &File, folder: &File) -> io::Result<File>
     }
     // SAFETY: the call returned a new descriptor, which nobody else has.
     Ok(unsafe { File::from_raw_fd(fd) })
+}
+
+/// `cachestat(2)`, Linux 6.5: pages of the range that are in the page cache, whether they are read yet or not. Newer kernels tell it
+/// only to those who own the file or may write to it.
+pub(super) fn cached_pages(file: &File, start: u64, length: u64) -> io::Result<u64> {
+    // No length would be everything up to the end.
+    if length == 0 {
+        return Ok(0);
+    }
+    let range = [start, length];
+    let mut counts = [0_u64; 5];
+    // SAFETY: the kernel reads the two numbers of `struct cachestat_range` and writes the five of `struct cachestat`, which outlive
+    // the call; the file is open while it is borrowed.
+    let done = unsafe { libc::syscall(CACHESTAT, file.as_raw_fd(), range.as_ptr(), counts.as_mut_ptr(), 0) };
+    if done < 0 { Err(io::Error::last_os_error()) } else { Ok(counts[0]) }
 }
 
 /// `FS_IOC_GETFLAGS`, as [`flag`] names them.

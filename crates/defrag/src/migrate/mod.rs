@@ -30,6 +30,7 @@ mod modes;
 mod mover;
 mod pace;
 mod refusals;
+mod resident;
 mod segments;
 mod stride;
 mod target;

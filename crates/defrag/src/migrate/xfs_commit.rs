@@ -20,6 +20,7 @@ use super::facts::{Facts, FileSystem};
 use super::ioctl::{commit_range, start_commit};
 use super::lease::Lease;
 use super::refusals::{self, Refusal};
+use super::resident::Resident;
 use super::segments::{Left, Segment, Slice};
 use super::target::{Opening, Target};
 use super::{Files, Migrate, Pace, Progress};
@@ -61,6 +62,7 @@ impl Migrate for XfsCommitRange {
         for Slice { range: slice, place } in segment.slices(SLICE_BYTES) {
             let donor_at = offset + place;
             let mut attempts = 0;
+            let resident = Resident::of(files.target.file(), slice);
             loop {
                 if let ControlFlow::Break(stop) = pace.before(slice.len()) {
                     progress.left = Some(Left::Stopped(stop));
@@ -121,6 +123,7 @@ impl Migrate for XfsCommitRange {
                     },
                 }
             }
+            resident.read_again(files.target.file());
         }
         Ok(progress)
     }
