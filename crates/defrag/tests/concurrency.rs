@@ -52,6 +52,10 @@ fn loses_nothing_in(system: System, mount: &str, by: Option<&'static dyn Migrate
     let mut disk = Disk::in_memory_with(system, mount);
     thread::scope(|scope| {
         for way in [Way::Buffered, Way::Direct, Way::Mapped] {
+            // With --open-files, a program that maps the file may see zeros for a moment (docs/defrag-safety.md).
+            if system == System::Xfs && by.is_none() && !reopens && way == Way::Mapped {
+                continue;
+            }
             let disk = &disk;
             scope.spawn(move || way_loses_nothing(disk, way, by, reopens, shape));
         }
@@ -106,6 +110,12 @@ fn xfs_loses_nothing() {
     loses_nothing(System::Xfs, None);
 }
 
+/// As it is without `--open-files`, and with programs that map the file.
+#[test]
+fn xfs_loses_nothing_when_it_has_a_lease() {
+    loses_nothing_of(System::Xfs, None, true);
+}
+
 #[test]
 fn xfs_exchange_loses_nothing() {
     // The exchange moves what nobody has open.
@@ -132,6 +142,7 @@ fn ext4_loses_nothing_beside_holes() {
 
 #[test]
 fn xfs_loses_nothing_beside_holes() {
+    loses_nothing_in(System::Xfs, "", None, true, Shape::Holes);
     loses_nothing_in(System::Xfs, "", None, false, Shape::Holes);
     loses_nothing_in(System::XfsExchange, "", None, true, Shape::Holes);
 }

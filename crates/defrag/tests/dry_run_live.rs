@@ -188,7 +188,7 @@ fn btrfs_tries_in_vain_once() {
 /// A file that another program has open is not promised where it is left alone for that.
 #[test]
 fn open_files_are_not_promised() {
-    for system in [System::Ext4, System::XfsExchange] {
+    for system in [System::Ext4, System::Xfs, System::XfsExchange] {
         if skipped(system) {
             continue;
         }

@@ -5,6 +5,12 @@
 //! `xfs_file_remap_range`, fs/xfs/xfs_file.c; `btrfs_remap_file_range`, fs/btrfs/reflink.c). A program that wrote in
 //! between makes them differ, and nothing is changed. Times are left alone. When the donor lets go, the file is the
 //! blocks' only owner.
+//!
+//! XFS empties the page cache where it maps the new blocks (`xfs_flush_unmap_range`, fs/xfs/xfs_bmap_util.c), and where a
+//! large folio reaches beyond, `truncate_inode_partial_folio` (mm/truncate.c) fills that part of it with zeros first. A
+//! fault on a folio that is up to date takes no lock that keeps it out (`filemap_fault`, mm/filemap.c): a program
+//! that reads by a mapping may see the zeros, and the data again a moment later. So there nobody else has the file open
+//! during the call.
 
 use std::ops::ControlFlow;
 
@@ -12,6 +18,7 @@ use super::copy::{copy, lack_of_space, unsupported};
 use super::donor::Offer;
 use super::error::MigrateError;
 use super::ioctl::{Deduplicated, deduplicate};
+use super::lease::Lease;
 use super::resident::Resident;
 use super::segments::{Left, Segment, Slice};
 use super::{Files, Pace, Progress};
@@ -25,7 +32,8 @@ const SLICE_BYTES: u64 = 4 << 20;
 /// When the copy is made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Copying {
-    /// Each slice just before it is shared, so that few programs write to it in between.
+    /// Each slice just before it is shared, so that few programs write to it in between; for XFS, with the file to
+    /// ourselves meanwhile.
     Slices,
     /// All of it before any is shared, for Btrfs: what is written to an extent of which a part is shared already goes
     /// elsewhere (`can_nocow_file_extent`, fs/btrfs/inode.c), and not into the room that was found.
@@ -149,6 +157,15 @@ fn share(
         let mut differs = false;
         while at < slice.end && !differs {
             let (from, length) = (offset + (at - slice.start), slice.end - at);
+            // Only for the call: what is copied before it is compared by it.
+            let lease = match copying == Copying::Slices && !files.open {
+                true => Some(Lease::take_or_leave(files.target.file())),
+                false => None,
+            };
+            let _alone = match lease.transpose() {
+                Ok(lease) => lease,
+                Err(why) => return Ok(Some(why)),
+            };
             let shared = files.donor.file().and_then(|donor| deduplicate(donor, from, files.target.file(), at, length));
             match shared {
                 Ok(Deduplicated::Bytes(bytes)) if bytes > 0 => at += bytes,

@@ -26,8 +26,9 @@ const JUDGE_EACH: Duration = Duration::from_secs(1);
 pub struct MoveOptions {
     /// Move blocks that reflinks or snapshots share, too. The file gets its own copy, which takes up room.
     pub shared: bool,
-    /// ext4: move what other programs have open, too. What these synchronise while a range is moved, some milliseconds,
-    /// a crash at that moment may take back.
+    /// ext4, and XFS with reflinks: move what other programs have open, too. On ext4, what these synchronise while a range is
+    /// moved, some milliseconds, a crash at that moment may take back; on XFS, what they read by a mapping meanwhile may be
+    /// zeros.
     pub open: bool,
     /// Free space that is left to others: nothing is begun that would need some of it.
     pub keep_free: KeepFree,

@@ -118,7 +118,7 @@ impl fmt::Display for Refusal {
                 return write!(f, "on {name}; only ext4, XFS, Btrfs and F2FS have a safe way of moving");
             }
             Self::OpenElsewhere => {
-                "open in another program; run again when none has it open (ext4: or with --open-files)"
+                "open in another program; run again when none has it open (ext4, XFS: or with --open-files)"
             }
             Self::NotPermitted(why) => return write!(f, "not permitted: {why}"),
             Self::Open(why) => return write!(f, "cannot be opened: {why}"),

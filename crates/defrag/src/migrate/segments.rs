@@ -103,7 +103,7 @@ impl fmt::Display for Left {
             Self::NoSpace => "no room for a copy; free some space",
             Self::Quota => "a quota leaves no room for a copy; raise it, or free some space within it",
             Self::Busy => "programs write to it all the time; run again later",
-            Self::Open => "open in another program; run again when none has it open (ext4: or with --open-files)",
+            Self::Open => "open in another program; run again when none has it open (ext4, XFS: or with --open-files)",
             Self::Changed => "its size changed meanwhile; run again",
             Self::Unsupported(why) => return write!(f, "the kernel does not move it: {why}"),
             Self::Stopped(stop) => return stop.fmt(f),

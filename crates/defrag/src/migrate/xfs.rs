@@ -1,10 +1,12 @@
 //! XFS: `FIDEDUPERANGE` from a donor.
 //!
-//! See `dedupe.rs`. It needs the feature `reflink`.
+//! See `dedupe.rs`, also for why it leaves files alone that other programs have open. It needs the feature `reflink`.
 
 use super::dedupe::{Copying, share_segment};
 use super::error::MigrateError;
+use super::exclusive::can_be_had_alone;
 use super::facts::{Facts, FileSystem};
+use super::lease::Lease;
 use super::refusals::{self, Refusal};
 use super::segments::Segment;
 use super::target::{Opening, Target};
@@ -27,12 +29,13 @@ impl Migrate for XfsDeduplicate {
         Opening::Read
     }
 
-    fn promise(&self, target: &Target, _open: bool) -> Result<(), Refusal> {
+    fn promise(&self, target: &Target, open: bool) -> Result<(), Refusal> {
         // `may_dedupe_file`, fs/remap_range.c.
-        if target.is_own() || target.is_writable() {
-            return Ok(());
+        if !target.is_own() && !target.is_writable() {
+            let why = "XFS shares blocks with those who own the file or may write to it".to_owned();
+            return Err(Refusal::NotPermitted(why));
         }
-        Err(Refusal::NotPermitted("XFS shares blocks with those who own the file or may write to it".to_owned()))
+        if open { Ok(()) } else { can_be_had_alone(target) }
     }
 
     /// As long as the donor holds the blocks, a program that writes to the file makes new ones.
@@ -41,6 +44,12 @@ impl Migrate for XfsDeduplicate {
     }
 
     fn migrate(&self, files: &mut Files<'_>, segment: &Segment, pace: &mut dyn Pace) -> Result<Progress, MigrateError> {
+        // Before anything is written for a file that stays where it is.
+        if !files.open
+            && let Err(why) = Lease::take_or_leave(files.target.file())
+        {
+            return Ok(Progress { written_bytes: 0, left: Some(why) });
+        }
         share_segment(files, segment, Copying::Slices, pace)
     }
 }

@@ -105,7 +105,8 @@ impl Scene {
 
     /// Moves a file; how many ranges were moved.
     pub fn moved(&self, path: &Path) -> u64 {
-        let options = MoveOptions::default();
+        let open = self.beside == Beside::Writer { reopens: false };
+        let options = MoveOptions { open, ..MoveOptions::default() };
         let mover = match self.way {
             Some(way) => FileMover::open_with(path, way, &options),
             None => FileMover::open(path, None, &options),

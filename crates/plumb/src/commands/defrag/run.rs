@@ -59,8 +59,9 @@ pub struct RunArguments {
     /// The class of its requests
     #[arg(long, value_name = "CLASS")]
     io_class: Option<IoClass>,
-    /// ext4: move files, too, that other programs have open. What these synchronise while a range is moved, some
-    /// milliseconds, is lost if the machine crashes at that moment
+    /// Move files, too, that other programs have open, on ext4 and on XFS with reflinks. While a range is moved, some
+    /// milliseconds, what these synchronise on ext4 is lost if the machine crashes, and what they read by mmap(2) on XFS
+    /// may be zeros
     #[arg(long)]
     open_files: bool,
     /// Print what would be done, and do nothing
