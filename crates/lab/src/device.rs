@@ -63,7 +63,7 @@ impl Described {
 }
 
 /// A value without TOML's quotes and brackets.
-fn text_of(value: &Value) -> String {
+pub(crate) fn text_of(value: &Value) -> String {
     match value {
         Value::Array(items) => items.iter().map(text_of).collect::<Vec<_>>().join(", "),
         single => value_text(single),

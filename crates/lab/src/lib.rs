@@ -3,6 +3,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod adhoc;
+pub mod calibrate;
 pub mod commands;
 pub mod device;
 mod fill;

@@ -48,6 +48,8 @@ enum Command {
     Merge(commands::merge::MergeArguments),
     /// Hold device profiles against their public figures
     Validate(commands::validate::ValidateArguments),
+    /// Fit a device profile to a drive's own measurements
+    Calibrate(commands::calibrate::CalibrateArguments),
     /// Ask questions of zoned devices
     Zns(commands::zns::ZnsArguments),
     /// Serve a modelled device on the wall clock
@@ -83,6 +85,7 @@ fn main() -> ExitCode {
         Command::Report(arguments) => commands::report::report(&arguments),
         Command::Merge(arguments) => commands::merge::merge(&arguments),
         Command::Validate(arguments) => commands::validate::validate(&arguments),
+        Command::Calibrate(arguments) => commands::calibrate::calibrate(&arguments),
         Command::Zns(arguments) => commands::zns::zns(&arguments),
         Command::Serve(arguments) => commands::serve::serve(arguments),
         Command::Control(arguments) => commands::control::control(&arguments),

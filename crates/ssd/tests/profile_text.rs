@@ -192,6 +192,27 @@ fn set(table: &mut toml::Table, path: &[String], value: toml::Value) {
     }
 }
 
+/// A count that no device has is an error, and no table of that many things.
+#[test]
+fn the_greatest_count_at_any_key_is_a_device_or_a_clear_error() {
+    for name in builtin_names() {
+        let mut whole = Profile::builtin(name).unwrap().document().unwrap();
+        whole.remove("sources");
+        whole.remove("expect");
+        let mut all = Vec::new();
+        keys(&whole, &mut Vec::new(), &mut all);
+        for key in all {
+            let mut table = whole.clone();
+            set(&mut table, &key, i64::from(u32::MAX).into());
+            if let Ok(profile) = Profile::from_table("x.toml", &table)
+                && capacity(&profile) <= 1 << 41
+            {
+                let _ = profile.build(&BuildOptions::default());
+            }
+        }
+    }
+}
+
 /// Cases of the property tests.
 fn cases(quick: u32) -> ProptestConfig {
     let long = std::env::var_os("PLUMB_LONG").is_some();

@@ -1,14 +1,14 @@
 //! A device's profile held against tables of measurements.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::Serialize;
 
 use super::case::{Case, Contest, Rate, ResetMode, Stream};
 use super::figure::{Figure, Figures};
 use super::hosts::Host;
+use super::parallel::parallel;
 use super::simulate::{Simulator, Unfit};
 use super::table::{Kind, Row, Table};
 use crate::Observer;
@@ -136,8 +136,14 @@ pub fn judge(device: &Described, tables: &[Table], options: &JudgeOptions<'_>) -
     let halted = || options.stop.load(Ordering::Relaxed);
     let simulator = Simulator { device, host: options.host, halted: &halted };
     let no_peaks = |_: &Contest| None;
-    let alone: Vec<Result<Figures, Unfit>> = parallel(wanted.len(), 0, options, |index| {
-        (format!("{} alone", wanted[index].victim), simulator.run(&Case::Contest(wanted[index]), &no_peaks))
+    let simulated = |index: usize, label: String, result: Result<Figures, Unfit>| {
+        options.observer.progress(index, &label, 1.0);
+        options.observer.end(index);
+        result
+    };
+    let alone: Vec<Result<Figures, Unfit>> = parallel(wanted.len(), options.threads, options.stop, |index| {
+        let result = simulator.run(&Case::Contest(wanted[index]), &no_peaks);
+        simulated(index, format!("{} alone", wanted[index].victim), result)
     })?;
     let peaks = |contest: &Contest| {
         let stream = contest.interferer?;
@@ -149,8 +155,8 @@ pub fn judge(device: &Described, tables: &[Table], options: &JudgeOptions<'_>) -
         let published = || measured.get(&stream.operation).copied().filter(|_| is_published(&stream));
         published().or_else(|| limit_reached(&limits, contest)).or_else(modelled)
     };
-    let outcomes: Vec<Result<Figures, Unfit>> = parallel(cases.len(), wanted.len(), options, |index| {
-        (label(cases[index]), simulator.run(cases[index], &peaks))
+    let outcomes: Vec<Result<Figures, Unfit>> = parallel(cases.len(), options.threads, options.stop, |index| {
+        simulated(wanted.len() + index, label(cases[index]), simulator.run(cases[index], &peaks))
     })?;
     let outcome = |case: &Case| cases.iter().position(|known| *known == case).map(|index| &outcomes[index]);
     let tables = tables
@@ -172,36 +178,6 @@ fn label(case: &Case) -> String {
         Case::Contest(contest) => contest.to_string(),
         Case::Drive(drive) => drive.to_string(),
     }
-}
-
-/// Does `work` for each index below `count` on the worker threads; `None` when
-/// it was stopped. The results stand in order, whoever did them.
-fn parallel<T: Send>(
-    count: usize,
-    first: usize,
-    options: &JudgeOptions<'_>,
-    work: impl Fn(usize) -> (String, T) + Sync,
-) -> Option<Vec<T>> {
-    let next = AtomicUsize::new(0);
-    let done: Mutex<Vec<Option<T>>> = Mutex::new((0..count).map(|_| None).collect());
-    std::thread::scope(|scope| {
-        for _ in 0..options.threads.clamp(1, count.max(1)) {
-            scope.spawn(|| {
-                while !options.stop.load(Ordering::Relaxed) {
-                    // The last rows are the longest: from the back.
-                    let Some(index) = count.checked_sub(1 + next.fetch_add(1, Ordering::Relaxed)) else { return };
-                    let (label, result) = work(index);
-                    options.observer.progress(first + index, &label, 1.0);
-                    options.observer.end(first + index);
-                    done.lock().unwrap_or_else(std::sync::PoisonError::into_inner)[index] = Some(result);
-                }
-            });
-        }
-    });
-    if options.stop.load(Ordering::Relaxed) {
-        return None;
-    }
-    done.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner).into_iter().collect()
 }
 
 /// Rates of interferers alone as measured, in operations a second.

@@ -147,6 +147,9 @@ impl Layout {
 
 /// Blocks of a die being filled: one with host data, one with moved data.
 const OPEN_BLOCKS_PER_DIE: u64 = 2;
+
+/// No controller has more cores; each is a clock of its own in the model.
+const PROCESSORS_MAX: u32 = 1 << 16;
 /// Namespaces are small where they are not so many times the collector's reserve.
 const SMALL_RESERVES: u64 = 10;
 
@@ -325,6 +328,10 @@ impl SsdConfig {
         }
         if self.max_transfer.0 > 1 << 30 {
             return out_of_range("max_transfer", self.max_transfer, "at most 1GiB");
+        }
+        if self.controller.processors > PROCESSORS_MAX {
+            let allowed = format!("1 to {PROCESSORS_MAX}");
+            return out_of_range("controller.processors", self.controller.processors, allowed);
         }
         if !(1..=4).contains(&self.cell.bits) {
             return out_of_range("cell.bits", self.cell.bits, "1 (SLC) to 4 (QLC)");

@@ -102,6 +102,7 @@ pub fn row(sheet: &Sheet, row: &SheetRow) -> Result<Row, TableError> {
             span_bytes: None,
             completion,
             rate,
+            ran: None,
         }))
     };
     let size = block.as_ref().map_or_else(|_| "?".to_owned(), |bytes| ByteSize(*bytes).to_string());

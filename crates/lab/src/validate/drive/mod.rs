@@ -94,6 +94,17 @@ pub struct Drive {
     pub completion: bool,
     /// The measured rate, I/Os a second, where there is one: it says how long to simulate.
     pub rate: Option<f64>,
+    /// How long the measured load ran, where that is known.
+    pub ran: Option<Ran>,
+}
+
+/// How long a load ran.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Ran {
+    /// Seconds before those that count.
+    pub ramp_s: f64,
+    /// Seconds that count.
+    pub run_s: f64,
 }
 
 impl fmt::Display for Drive {

@@ -31,6 +31,15 @@ const SLOWER_MAX: usize = 4;
 /// Longest load that is simulated, and the shortest.
 const WINDOW_S: (f64, f64) = (0.002, 60.0);
 
+/// So many times a buffer's size is written before what counts, ...
+const FULL: f64 = 1.25;
+
+/// ... or so many times, ...
+const FULL_SURELY: f64 = 8.0;
+
+/// ... where that is no more I/Os than these.
+const FULL_IOS: f64 = 20_000.0;
+
 /// How much is simulated.
 #[derive(Clone, Copy, Debug)]
 pub struct Bed {
@@ -38,15 +47,18 @@ pub struct Bed {
     pub ios: u64,
     /// ... but so many for each one in flight, if that is more.
     pub rounds: u64,
+    /// A load of writes that did no more I/Os than these is simulated as it ran, from an
+    /// idle drive on: how much of it a write cache took depends on its length.
+    pub whole_writes: u64,
     /// Whether the host takes no time.
     pub free_host: bool,
 }
 
 impl Bed {
     /// Enough for percentiles.
-    pub const THOROUGH: Self = Self { ios: 20_000, rounds: 24, free_host: false };
+    pub const THOROUGH: Self = Self { ios: 20_000, rounds: 24, whole_writes: 50_000, free_host: false };
     /// Enough for rates and means, many times over.
-    pub const QUICK: Self = Self { ios: 400, rounds: 10, free_host: false };
+    pub const QUICK: Self = Self { ios: 1_500, rounds: 16, whole_writes: 10_000, free_host: false };
 }
 
 /// The modelled figures of a load.
@@ -59,7 +71,7 @@ pub fn simulate(profile: &Profile, drive: &Drive, bed: Bed, halted: &dyn Fn() ->
         match attempt(profile, &drive, bed, halted)? {
             Some(figures) => return Ok(figures),
             // The device is slower than what was measured: longer.
-            None => drive.rate = Some(drive.rate.unwrap_or(RATE_UNKNOWN) / 16.0),
+            None => (drive.rate, drive.ran) = (Some(drive.rate.unwrap_or(RATE_UNKNOWN) / 16.0), None),
         }
     }
     Err(Unfit("not one I/O was done in the simulated time".to_owned()))
@@ -131,17 +143,22 @@ fn buffered_bytes(profile: &Profile) -> u64 {
     }
 }
 
-/// The load as a job file: long enough for the I/Os that count, after the buffers
-/// are full.
+/// The load as a job file: as it ran, where that is short; else long enough for the I/Os
+/// that count, after the buffers are full.
 fn job(profile: &Profile, drive: &Drive, bed: Bed) -> String {
     let in_flight = u64::from(drive.jobs) * u64::from(drive.queue_depth);
     let rate = drive.rate.filter(|rate| rate.is_finite() && *rate > 0.0).unwrap_or(RATE_UNKNOWN);
-    let counted = bed.ios.max(in_flight * bed.rounds) as f64;
-    let filling = if drive.op.reads() { 0 } else { buffered_bytes(profile) * 5 / 4 };
-    let first = (in_flight * 4) as f64 + filling as f64 / drive.block_bytes as f64;
+    let buffered = if drive.op.reads() { 0.0 } else { buffered_bytes(profile) as f64 / drive.block_bytes as f64 };
+    // What comes in while the buffer fills also goes out: where that is little work, many times over.
+    let filling = (buffered * FULL).max((buffered * FULL_SURELY).min(FULL_IOS));
+    let first = (in_flight * 4) as f64 + filling;
+    // A full buffer empties in waves: as long again, so that they even out.
+    let counted = (bed.ios.max(in_flight * bed.rounds) as f64).max(filling);
     let clamp = |s: f64| s.clamp(WINDOW_S.0, WINDOW_S.1);
     let us = |s: f64| format!("{}us", (s * 1e6).round() as u64);
-    let (ramp, window) = (us(clamp(first / rate)), us(clamp(counted / rate)));
+    let whole = drive.ran.filter(|ran| !drive.op.reads() && rate * (ran.ramp_s + ran.run_s) <= bed.whole_writes as f64);
+    let (ramp_s, window_s) = whole.map_or((clamp(first / rate), clamp(counted / rate)), |ran| (ran.ramp_s, ran.run_s));
+    let (ramp, window) = (us(ramp_s), us(window_s));
     let span = drive.span_bytes.map(|bytes| format!("size={bytes}\n")).unwrap_or_default();
     let offset = if drive.offset_bytes > 0 { format!("offset={}\n", drive.offset_bytes) } else { String::new() };
     let depth = if drive.engine == DriveEngine::Synchronous { 1 } else { drive.queue_depth };

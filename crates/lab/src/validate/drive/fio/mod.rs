@@ -3,6 +3,8 @@
 //! The file is read as a stream: what stays in memory is a row for each job. Of
 //! several results in one file (`--status-interval`) the last one holds.
 
+mod job;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::File;
@@ -11,12 +13,10 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use units::{ByteSize, Nanos};
 
 use super::super::case::Case;
 use super::super::figure::{Figure, Figures};
 use super::super::table::{Kind, Row, Table};
-use super::{Drive, DriveEngine, DriveOp};
 
 /// Why a file is no result of fio's.
 #[derive(Debug, thiserror::Error)]
@@ -171,6 +171,8 @@ struct Job {
 #[serde(default)]
 struct Section {
     total_ios: u64,
+    /// Milliseconds.
+    runtime: f64,
     iops: f64,
     /// Bytes a second; fio 2 has KiB a second under `bw` alone.
     bw_bytes: Option<f64>,
@@ -223,6 +225,8 @@ struct Group {
 #[derive(Clone, Debug, Default)]
 struct Done {
     ios: u64,
+    /// Of the longest job, seconds.
+    run_s: f64,
     iops: f64,
     bytes_per_s: f64,
     /// Sum over I/Os, so that means weigh right.
@@ -278,7 +282,7 @@ impl Group {
 
 impl Done {
     fn of(section: Section) -> Self {
-        let Section { total_ios: ios, iops, bw_bytes, bw, lat_ns, clat_ns, lat, clat } = section;
+        let Section { total_ios: ios, runtime, iops, bw_bytes, bw, lat_ns, clat_ns, lat, clat } = section;
         let whole = [(&lat_ns, 1.0), (&lat, 1e3), (&clat_ns, 1.0), (&clat, 1e3)];
         let mean_ns = whole.iter().find(|(times, _)| times.mean > 0.0).map_or(0.0, |(times, unit)| times.mean * unit);
         let spread = [(&lat_ns, 1.0, false), (&lat, 1e3, false), (&clat_ns, 1.0, true), (&clat, 1e3, true)];
@@ -287,6 +291,7 @@ impl Done {
             spread.into_iter().find(|(times, _, _)| has(times)).unwrap_or((&lat_ns, 1.0, false));
         Self {
             ios,
+            run_s: runtime / 1e3,
             iops,
             bytes_per_s: bw_bytes.unwrap_or(bw * 1024.0),
             latency_ns: mean_ns * ios as f64,
@@ -299,6 +304,7 @@ impl Done {
     fn add(&mut self, other: &Self) {
         let had_bins = !self.bins.is_empty() || self.ios == 0;
         self.ios += other.ios;
+        self.run_s = self.run_s.max(other.run_s);
         self.iops += other.iops;
         self.bytes_per_s += other.bytes_per_s;
         self.latency_ns += other.latency_ns;
@@ -340,43 +346,6 @@ impl Done {
     }
 }
 
-/// Options that change a load in a way that is not simulated here, with what they do.
-const OTHER_LOADS: [(&str, &str); 22] = [
-    ("rate", "limits the rate, so that it tells the limit and not the drive"),
-    ("rate_iops", "limits the rate, so that it tells the limit and not the drive"),
-    ("rate_process", "paces its I/Os"),
-    ("rate_min", "ends when a rate is missed"),
-    ("thinktime", "pauses between I/Os"),
-    ("latency_target", "searches a depth by itself"),
-    ("flow", "waits for other jobs"),
-    ("bssplit", "has several block sizes"),
-    ("bsrange", "has several block sizes"),
-    ("blocksize_range", "has several block sizes"),
-    ("random_distribution", "does not go to all places alike"),
-    ("percentage_random", "is partly random"),
-    ("rw_sequencer", "repeats offsets"),
-    ("zonemode", "goes by zones"),
-    ("read_iolog", "repeats a trace"),
-    ("verify", "reads back what it wrote"),
-    ("fsync", "flushes between writes"),
-    ("fdatasync", "flushes between writes"),
-    ("sync", "waits for each write to be on the media"),
-    ("iodepth_batch", "submits in batches"),
-    ("iodepth_batch_submit", "submits in batches"),
-    ("iodepth_batch_complete_min", "waits for several completions"),
-];
-
-/// Values with which those change nothing.
-fn is_plain(option: &str, value: &str) -> bool {
-    match option {
-        "random_distribution" => value == "random",
-        "percentage_random" => value == "100",
-        "zonemode" | "sync" => matches!(value, "none" | "0"),
-        "iodepth_batch" | "iodepth_batch_submit" | "iodepth_batch_complete_min" => value == "1",
-        _ => value == "0" || value.is_empty(),
-    }
-}
-
 /// fio's other names of options.
 const ALIASES: [(&str, &str); 2] = [("readwrite", "rw"), ("blocksize", "bs")];
 
@@ -394,7 +363,7 @@ fn rows(global: &BTreeMap<String, String>, groups: &[Group]) -> Vec<Row> {
                 .iter()
                 .enumerate()
                 .find(|(other, job)| *other != index && job.group == group.group && job.read.ios + job.write.ios > 0);
-            let case = drive(group, &options, beside.map(|(_, job)| job.name.as_str()));
+            let case = job::drive(group, &options, beside.map(|(_, job)| job.name.as_str()));
             let done = if group.read.ios >= group.write.ios { &group.read } else { &group.write };
             let label = match &case {
                 Ok(drive) => format!("{drive} ({})", group.name),
@@ -403,89 +372,4 @@ fn rows(global: &BTreeMap<String, String>, groups: &[Group]) -> Vec<Row> {
             Row::new(index + 1, label, case.map(Case::Drive), done.figures())
         })
         .collect()
-}
-
-/// The load that a job was, or why it is none to compare.
-fn drive(group: &Group, options: &BTreeMap<&str, &str>, beside: Option<&str>) -> Result<Drive, String> {
-    let option = |name: &str| options.get(name).copied();
-    if group.error != 0 {
-        return Err(format!("not comparable: fio ended it with error {}", group.error));
-    }
-    let rw = option("rw").unwrap_or("read");
-    let op = DriveOp::named(rw.split(':').next().unwrap_or(rw));
-    if group.trimmed || (group.read.ios > 0 && group.write.ios > 0) {
-        return Err(format!("not comparable: rw={rw} mixes kinds of I/O; give each a job of its own"));
-    }
-    let op = op.ok_or_else(|| format!("not comparable: rw={rw}; known are read, randread, write and randwrite"))?;
-    if rw.contains(':') {
-        return Err(format!("not comparable: rw={rw} skips or repeats places"));
-    }
-    let done = if op.reads() { &group.read } else { &group.write };
-    if done.ios < IOS_MIN {
-        return Err(format!("not comparable: {} I/Os say little; let it run longer", done.ios));
-    }
-    for (name, does) in OTHER_LOADS {
-        if let Some(value) = option(name).filter(|value| !is_plain(name, value)) {
-            return Err(format!("not comparable: {name}={value} {does}"));
-        }
-    }
-    if let Some(other) = beside {
-        return Err(format!("not comparable: `{other}` ran beside it; put stonewall=1 into each job"));
-    }
-    let engine_name = option("ioengine").unwrap_or("psync");
-    let past_the_cache = ["nbd", "spdk", "io_uring_cmd", "libblkio", "xnvme", "sg"];
-    let direct = matches!(option("direct"), Some("1" | "true" | "")) || option("buffered") == Some("0");
-    if !direct && !past_the_cache.iter().any(|engine| engine_name.starts_with(engine)) {
-        return Err("not comparable: without direct=1 it measures the page cache".to_owned());
-    }
-    let engine = match engine_name {
-        "mmap" | "null" | "cpuio" | "filecreate" | "filestat" | "filedelete" | "ftruncate" => {
-            return Err(format!("not comparable: ioengine={engine_name} does no I/O of this kind"));
-        }
-        "sync" | "psync" | "vsync" | "pvsync" | "pvsync2" => DriveEngine::Synchronous,
-        "io_uring" => DriveEngine::Uring,
-        _ => DriveEngine::Asynchronous,
-    };
-    let size = |name: &str, text: &str| {
-        text.parse::<ByteSize>().map(|size| size.0).map_err(|_| format!("not comparable: {name}={text} is no size"))
-    };
-    // Reads, writes and trims may each have a size: `4k,8k`.
-    let blocks: Vec<&str> = option("bs").unwrap_or("4k").split(',').collect();
-    let own = blocks.get(usize::from(!op.reads())).filter(|text| !text.is_empty()).or(blocks.first());
-    let block_bytes = size("bs", own.copied().unwrap_or("4k"))?;
-    if !(512..=1 << 30).contains(&block_bytes) {
-        return Err(format!("not comparable: blocks of {block_bytes} bytes"));
-    }
-    let whole = |name: &str, usual: u32| match option(name) {
-        None => Ok(usual),
-        Some(text) => {
-            let count = text.parse::<u32>().ok().filter(|count| (1..=1 << 20).contains(count));
-            count.ok_or_else(|| format!("not comparable: {name}={text}"))
-        }
-    };
-    let depth = if engine == DriveEngine::Synchronous { 1 } else { whole("iodepth", 1)? };
-    let given_offset = option("offset").unwrap_or("0");
-    let offset_bytes = size("offset", given_offset.trim_end_matches('%')).ok().filter(|_| !given_offset.ends_with('%'));
-    let offset_bytes =
-        offset_bytes.ok_or_else(|| format!("not comparable: offset={given_offset}; give it in bytes"))?;
-    let span_bytes = option("size").filter(|text| !text.ends_with('%')).map(|text| size("size", text)).transpose()?;
-    if option("time_based").is_none() && option("runtime").is_none() && option("size").is_none() {
-        return Err("not comparable: nothing says how long it ran; give runtime and time_based=1".to_owned());
-    }
-    if let Some(runtime) = option("runtime").and_then(|text| text.parse::<Nanos>().ok())
-        && runtime == Nanos::ZERO
-    {
-        return Err("not comparable: it ran for no time".to_owned());
-    }
-    Ok(Drive {
-        op,
-        block_bytes,
-        queue_depth: depth,
-        jobs: whole("numjobs", 1)?.max(group.entries),
-        engine,
-        offset_bytes,
-        span_bytes: span_bytes.filter(|bytes| *bytes > 0),
-        completion: done.completion,
-        rate: Some(done.iops).filter(|rate| *rate > 0.0),
-    })
 }
