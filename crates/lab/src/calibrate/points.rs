@@ -54,6 +54,9 @@ impl Point {
     }
 }
 
+/// A point, and the logarithms of the factors that matter to it, bit by bit.
+type Trial = (usize, Vec<u64>);
+
 /// Simulations of all points with values scaled.
 pub struct Trials<'a> {
     base: &'a Table,
@@ -62,8 +65,7 @@ pub struct Trials<'a> {
     bed: Bed,
     threads: usize,
     stop: &'a AtomicBool,
-    /// By the point, and the factors that matter to it.
-    known: Mutex<BTreeMap<(usize, Vec<u64>), Option<Figures>>>,
+    known: Mutex<BTreeMap<Trial, Option<Figures>>>,
 }
 
 impl<'a> Trials<'a> {
@@ -100,13 +102,13 @@ impl<'a> Trials<'a> {
     /// when it was stopped.
     pub fn residuals(&self, places: &[Vec<f64>]) -> Option<Vec<Vec<f64>>> {
         let profiles: Vec<Option<Profile>> = places.iter().map(|at| self.profile(at)).collect();
-        let key = |place: usize, point: usize| {
+        let key = |place: usize, point: usize| -> Trial {
             let told = |parameter: &&Parameter| parameter.tells.by(self.points[point].drive.op.reads());
             let factors = self.parameters.iter().zip(&places[place]).filter(|(parameter, _)| told(parameter));
             (point, factors.map(|(_, factor)| factor.to_bits()).collect::<Vec<u64>>())
         };
         let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut wanted: BTreeMap<(usize, Vec<u64>), usize> = BTreeMap::new();
+        let mut wanted: BTreeMap<Trial, usize> = BTreeMap::new();
         for place in (0..places.len()).filter(|place| profiles[*place].is_some()) {
             for point in 0..self.points.len() {
                 let key = key(place, point);
@@ -115,7 +117,7 @@ impl<'a> Trials<'a> {
                 }
             }
         }
-        let wanted: Vec<((usize, Vec<u64>), usize)> = wanted.into_iter().collect();
+        let wanted: Vec<(Trial, usize)> = wanted.into_iter().collect();
         let halted = || self.stop.load(Ordering::Relaxed);
         parallel(wanted.len(), self.threads, self.stop, |index| {
             let (key, place) = &wanted[index];
