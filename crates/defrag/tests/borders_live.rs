@@ -66,11 +66,15 @@ fn borders_are_told() {
         ran(Command::new("btrfs").arg("subvolume").args(arguments).args(paths));
     };
     fs::create_dir_all(disk.path("folder/deep")).unwrap();
+    fs::create_dir(disk.path("folder/bound from")).unwrap();
     subvolume(&["create"], &["folder/subvolume"]);
     // Of it empty: what a snapshot shares is left alone.
     subvolume(&["snapshot", "-r"], &["folder/subvolume", "folder/snapshot"]);
     subvolume(&["create"], &["mounted"]);
     let inside = disk.fragmented("folder/inside", 1, LENGTH, PIECE);
+    let bound = disk.fragmented("folder/bound from/file", 4, LENGTH, PIECE);
+    // After the mount in any order of names.
+    let behind = disk.fragmented("folder/zz", 5, LENGTH, PIECE);
     let in_subvolume = disk.fragmented("folder/subvolume/file", 2, LENGTH, PIECE);
     let on_second = second.fragmented("file", 3, LENGTH, PIECE);
 
@@ -81,6 +85,8 @@ fn borders_are_told() {
         Below::mount("tmpfs", "size=1m", Path::new("memory"), disk.path("folder/memory")),
         // Hides the other disk's file.
         Below::mount("ext4", "rw", second.device(), disk.path("folder/again")),
+        // Of the same device as the folder around it.
+        Below::mount("none", "bind", &disk.path("folder/bound from"), disk.path("folder/bound")),
     ];
     fs::write(disk.path("folder/memory/file"), [1; 9000]).unwrap();
 
@@ -88,7 +94,8 @@ fn borders_are_told() {
     let (plan, refused) = planned(&[&root]);
     let text = dry_run_text(&plan, usize::MAX);
     println!("{text}");
-    assert_eq!(to_move(&plan), sorted(vec![beside(&inside, 0), inside]));
+    let once = [&inside, &bound, &behind].map(|path| [beside(path, 0), path.clone()]);
+    assert_eq!(to_move(&plan), sorted(once.concat()));
     assert_eq!(refused, 0, "nothing of it could not be looked at");
     let mut told: Vec<(PathBuf, SkipReason)> = plan
         .skipped
@@ -100,6 +107,7 @@ fn borders_are_told() {
     let other = |kind: &str| SkipReason::OtherMount(kind.to_owned());
     let expected = [
         ("again", other("ext4")),
+        ("bound", other("btrfs")),
         ("deep/other disk", other("ext4")),
         ("memory", SkipReason::NoDisk("tmpfs".to_owned())),
         ("mount of a subvolume", other("btrfs")),
@@ -108,7 +116,7 @@ fn borders_are_told() {
     ];
     assert_eq!(told, expected.map(|(name, reason)| (PathBuf::from(name), reason)));
     let counted = |name: &str| plan.skipped_by_reason.get(name).copied();
-    assert_eq!((counted("subvolume"), counted("other-mount"), counted("no-disk")), (Some(2), Some(3), Some(1)));
+    assert_eq!((counted("subvolume"), counted("other-mount"), counted("no-disk")), (Some(2), Some(4), Some(1)));
 
     // The person who only reads the short text sees each of those that another run could look into.
     let short = dry_run_text(&plan, 20);
@@ -127,7 +135,7 @@ fn borders_are_told() {
     let mut report = carry_out(&plan.files, &options, None, &Cancel::default(), &mut |_| ()).unwrap();
     (report.skipped, report.skipped_by_reason) = (plan.skipped.clone(), plan.skipped_by_reason.clone());
     let said = report.to_string();
-    for words in ["2 subvolume", "3 other-mount", "folder/subvolume: a subvolume", "other disk: a mount of ext4"] {
+    for words in ["2 subvolume", "4 other-mount", "folder/subvolume: a subvolume", "other disk: a mount of ext4"] {
         assert!(said.contains(words), "{words}: {said}");
     }
 

@@ -1,6 +1,6 @@
 //! Looks at one file after the other and puts the plan together.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::ops::ControlFlow;
 use std::os::unix::fs::MetadataExt;
@@ -124,16 +124,15 @@ impl Scanner {
         let root = if is_link { root.canonicalize().map_err(fail)? } else { root.to_owned() };
         let mut linked = std::mem::take(&mut self.linked);
         let mut flow = ControlFlow::Continue(());
-        let mut mounts = None;
-        for met in walk(&root, &mut linked) {
+        let mounts = Mounts::now().unwrap_or_default();
+        for met in walk(&root, points_below(&mounts, &root), &mut linked) {
             let path = match met {
                 Met::Folder(path) => {
                     self.counts.folders += 1;
                     path
                 }
                 Met::Border(path) => {
-                    let mounts = mounts.get_or_insert_with(|| Mounts::now().unwrap_or_default());
-                    self.skip(&path, beyond(mounts, &path));
+                    self.skip(&path, beyond(&mounts, &path));
                     path
                 }
                 Met::Refused(path, why) => {
@@ -284,7 +283,14 @@ impl Scanner {
     }
 }
 
-/// Why a folder that is on another device than the one above it is not entered.
+/// Where something is mounted below `root`, in the words of a walk from there.
+fn points_below(mounts: &Mounts, root: &Path) -> BTreeSet<PathBuf> {
+    let Ok(real) = root.canonicalize() else { return BTreeSet::new() };
+    let below = mounts.iter().filter_map(|mount| mount.point.strip_prefix(&real).ok());
+    below.filter(|below| !below.as_os_str().is_empty()).map(|below| root.join(below)).collect()
+}
+
+/// Why something is not entered: it is on another device than the folder above it, or mounted there.
 fn beyond(mounts: &Mounts, path: &Path) -> SkipReason {
     let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     match mounts.of(&real) {

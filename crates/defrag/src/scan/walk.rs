@@ -28,24 +28,42 @@ pub(super) enum Met {
     Refused(PathBuf, String),
 }
 
-/// Everything under `root` on its file system, without following links below it.
-pub(super) fn walk<'a>(root: &Path, linked: &'a mut Linked) -> impl Iterator<Item = Met> + 'a {
-    let entries = WalkDir::new(root).same_file_system(true).max_open(MAX_OPEN);
+/// Everything under `root` on its file system, without following links below it. What is mounted at one of `points`, which
+/// begin with `root`, is not entered: of a bind mount, the device is the same.
+pub(super) fn walk<'a>(
+    root: &Path,
+    points: BTreeSet<PathBuf>,
+    linked: &'a mut Linked,
+) -> impl Iterator<Item = Met> + 'a {
+    let mut entries = WalkDir::new(root).same_file_system(true).max_open(MAX_OPEN).into_iter();
     let root = root.to_owned();
     let device = root.metadata().map(|metadata| metadata.dev()).ok();
-    entries.into_iter().filter_map(move |entry| match entry {
-        Ok(entry) if entry.file_type().is_dir() => match entry.metadata() {
-            Ok(metadata) if device.is_some_and(|device| device != metadata.dev()) => {
-                Some(Met::Border(entry.into_path()))
+    std::iter::from_fn(move || {
+        loop {
+            let met = match entries.next()? {
+                Ok(entry) if entry.file_type().is_dir() => match entry.metadata() {
+                    Ok(metadata) if device.is_some_and(|device| device != metadata.dev()) => {
+                        Some(Met::Border(entry.into_path()))
+                    }
+                    // Of another device it would not have been entered, and what is skipped would be the folder around it.
+                    _ if entry.depth() > 0 && points.contains(entry.path()) => {
+                        entries.skip_current_dir();
+                        Some(Met::Border(entry.into_path()))
+                    }
+                    _ => Some(Met::Folder(entry.into_path())),
+                },
+                Ok(entry) if points.contains(entry.path()) && entry.depth() > 0 => Some(Met::Border(entry.into_path())),
+                Ok(entry) if entry.file_type().is_file() => match entry.metadata() {
+                    Ok(metadata) => linked.is_new(&metadata).then(|| Met::File(entry.into_path(), metadata)),
+                    Err(error) => Some(Met::Refused(entry.into_path(), reason(&error))),
+                },
+                Ok(_) => None,
+                Err(error) => Some(Met::Refused(error.path().unwrap_or(&root).to_owned(), reason(&error))),
+            };
+            if met.is_some() {
+                return met;
             }
-            _ => Some(Met::Folder(entry.into_path())),
-        },
-        Ok(entry) if entry.file_type().is_file() => match entry.metadata() {
-            Ok(metadata) => linked.is_new(&metadata).then(|| Met::File(entry.into_path(), metadata)),
-            Err(error) => Some(Met::Refused(entry.into_path(), reason(&error))),
-        },
-        Ok(_) => None,
-        Err(error) => Some(Met::Refused(error.path().unwrap_or(&root).to_owned(), reason(&error))),
+        }
     })
 }
 
