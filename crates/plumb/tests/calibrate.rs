@@ -59,6 +59,7 @@ fn what_cannot_be_fitted_is_bad_input() {
         ("--from fio.json --base wd-zn540", &["has zones", "--base"]),
         ("--from fio.json --base microsd-evo", &["did you mean `microsd-evo-128gb`"]),
         ("--from fio.json --set lba=512", &["--base"]),
+        ("--from fio.json --host spdk", &["--host spdk is for zoned devices"]),
     ] {
         let arguments: Vec<&str> = ["calibrate", "device", "-q"].into_iter().chain(arguments.split(' ')).collect();
         scratch.plumb(&arguments).fails(2, parts);

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use lab::calibrate::{CalibrateOptions, Calibration, Told, calibrate as fit, nearest};
 use lab::spec::Override;
-use lab::validate::{Figure, FigureVerdict, RowVerdict, Verdict, read_tables};
+use lab::validate::{Figure, FigureVerdict, Host, RowVerdict, Verdict, read_tables};
 use serde_json::json;
 
 use super::run::stop_on_signals;
@@ -36,10 +36,10 @@ enum What {
   plumb calibrate device --from reads.json writes.json --base samsung-980pro-1tb --out my-drive.toml
   plumb calibrate device --from fio.json --base hdd-7200-1tb --set capacity='\"4TB\"' --json
 
-Measurements are fio's JSON (--output-format=json+) of jobs with direct=1 and stonewall, or tables as
-`plumb validate --data` reads them. Each law needs a load that it limits: random reads and writes of 4 KiB
-at depths 1 and 32, and sequential ones of 128 KiB or more, tell most. What no load tells keeps the base
-profile's value, and is said to. docs/validate.md has a job file to begin with.")]
+Measurements are fio's JSON (--output-format=json+) of jobs with direct=1 and stonewall, or
+tables as `plumb validate --data` reads them. Each law needs a load that it limits: those of
+experiments/calibrate.fio tell most. What no load tells keeps the base profile's value, and the
+result says so. docs/calibrate.md says more.")]
 struct DeviceArguments {
     /// fio's results (.json), tables of measurements (.csv), or folders of them
     #[arg(long, required = true, num_args = 1.., value_name = "FIO.json|FILE.csv|FOLDER")]
@@ -53,9 +53,9 @@ struct DeviceArguments {
     /// Write the profile here; its name is the file's
     #[arg(long, value_name = "FILE.toml")]
     out: Option<PathBuf>,
-    /// The measurements hold no time of the host: fit without Plumb's model of it
+    /// `none`: the measurements hold no time of the host [default: Plumb's model of a Linux host]
     #[arg(long)]
-    free_host: bool,
+    host: Option<Host>,
     /// Fail when a rate is further off, in percent
     #[arg(long, value_name = "PERCENT")]
     within: Option<f64>,
@@ -82,6 +82,13 @@ fn device(arguments: &DeviceArguments) -> Done {
         None => "calibrated".to_owned(),
         Some(path) => name_of(path)?,
     };
+    let free_host = match arguments.host {
+        None => false,
+        Some(Host::None) => true,
+        Some(other) => {
+            return Err(Failure::input(format!("--host {other} is for zoned devices; write --host none or nothing")));
+        }
+    };
     let base = match &arguments.base {
         Some(base) => Some(lab::device::describe(base, Path::new(""), &arguments.set)?),
         None => None,
@@ -92,7 +99,7 @@ fn device(arguments: &DeviceArguments) -> Done {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let options = CalibrateOptions {
         name: &name,
-        free_host: arguments.free_host,
+        free_host,
         threads: arguments.threads.unwrap_or(cores),
         observer: &progress,
         stop: &stop,
