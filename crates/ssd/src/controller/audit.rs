@@ -13,8 +13,8 @@ impl Ssd {
         let mut valid = vec![0_u32; layout.blocks() as usize];
         let mut held = vec![false; layout.blocks() as usize * layout.units_per_block() as usize];
         for unit in 0..layout.logical_units() {
-            let base = self.base(unit);
-            let ppn = self.map.locate(unit, base);
+            let (base, ppn) = self.flash_entry(unit, self.map.entry(unit));
+            assert_eq!(ppn, self.map.locate(unit, base), "the place of unit {unit}");
             if ppn == NONE {
                 continue;
             }

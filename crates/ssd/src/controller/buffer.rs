@@ -30,6 +30,8 @@ pub(super) struct Slot {
     pub unit: u32,
     /// Where the unit is on flash; kept in the newest version only.
     pub base: Entry,
+    /// The physical unit that `base` means, or `NONE`; kept in the newest version only.
+    pub place: u32,
     pub state: SlotState,
     /// A newer version is already on flash, or the unit was deallocated.
     pub stale: bool,

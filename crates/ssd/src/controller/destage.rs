@@ -10,6 +10,7 @@ use crate::ftl::map::Entry;
 use crate::slab::NONE;
 
 use super::Ssd;
+use super::buffer::Slot;
 use super::dies::{HOST_ROWS_PER_DIE, Row, RowUnit};
 use super::journal::Waiter;
 
@@ -173,11 +174,12 @@ impl Ssd {
     /// A row of host data is programmed.
     pub(super) fn host_row_done(&mut self, now: Nanos, id: u32) {
         let Row { die, block, first, count } = self.rows.slab[id];
+        // Ahead of the first change, so that the cache misses of all of them overlap.
         for index in 0..count {
             if let RowUnit::Slot(slot) = self.rows.unit(id, index) {
                 let slot = &self.buffer.slots[slot];
                 self.map.prefetch(slot.unit);
-                self.map.prefetch_valid(slot.base);
+                self.map.prefetch_valid(slot.place);
             }
         }
         for index in 0..count {
@@ -208,11 +210,11 @@ impl Ssd {
             while self.buffer.slots[newest].newer != NONE {
                 newest = self.buffer.slots[newest].newer;
             }
-            let base = self.buffer.slots[newest].base;
+            let Slot { base, place, .. } = self.buffer.slots[newest];
             if newest == id {
                 self.map.set(unit, base);
             }
-            self.remap(unit, base, Entry::flash(ppn));
+            self.remap(unit, (base, place), (Entry::flash(ppn), ppn));
             self.journal.entries += 1;
             let mut older = self.buffer.slots[id].older;
             while older != NONE {
@@ -225,13 +227,13 @@ impl Ssd {
         self.buffer.release(id);
     }
 
-    /// Changes a unit's flash entry because its content changed; until the
-    /// journal says so, a power cut takes it back.
-    pub(super) fn remap(&mut self, unit: u32, from: Entry, to: Entry) {
+    /// Changes a unit's flash entry, given with the place that it means, because
+    /// the unit's content changed; until the journal says so, a power cut takes it back.
+    pub(super) fn remap(&mut self, unit: u32, (from, old): (Entry, u32), (to, new): (Entry, u32)) {
         if !self.power_loss_protected() {
             self.journal.undo.push((unit, from));
         }
-        self.replace(unit, from, to);
+        self.relocate(unit, old, to, new);
     }
 
     /// Changes a unit's flash entry, as the newest buffered version or the map has it.
@@ -255,7 +257,13 @@ impl Ssd {
                 self.map.set_owner(new, unit);
             }
         }
-        self.set_base(unit, to);
+        match self.map.entry(unit).as_slot() {
+            Some(slot) => {
+                let slot = &mut self.buffer.slots[slot];
+                (slot.base, slot.place) = (to, new);
+            }
+            None => self.map.set(unit, to),
+        }
     }
 
     /// Where the unit is on flash, whatever the buffer has.
@@ -264,10 +272,11 @@ impl Ssd {
         entry.as_slot().map_or(entry, |slot| self.buffer.slots[slot].base)
     }
 
-    pub(super) fn set_base(&mut self, unit: u32, to: Entry) {
-        match self.map.entry(unit).as_slot() {
-            Some(slot) => self.buffer.slots[slot].base = to,
-            None => self.map.set(unit, to),
+    /// As `base`, for a unit whose map entry is `entry`, with the physical unit that it means.
+    pub(super) fn flash_entry(&self, unit: u32, entry: Entry) -> (Entry, u32) {
+        match entry.as_slot() {
+            Some(slot) => (self.buffer.slots[slot].base, self.buffer.slots[slot].place),
+            None => (entry, self.map.locate(unit, entry)),
         }
     }
 

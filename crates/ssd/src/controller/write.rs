@@ -141,10 +141,11 @@ impl Ssd {
                 return;
             }
         }
-        let base = older.map_or(entry, |id| self.buffer.slots[id].base);
+        let (base, place) = self.flash_entry(unit, entry);
         let id = self.buffer.insert(Slot {
             unit,
             base,
+            place,
             state: SlotState::Reading,
             stale: false,
             settled: false,
@@ -167,12 +168,11 @@ impl Ssd {
         }
         self.map.set(unit, Entry::slot(id));
         // The rest of a unit comes from flash, unless the buffer has it.
-        let rest = if whole || older.is_some() { NONE } else { self.map.locate(unit, base) };
-        if rest == NONE {
+        if whole || older.is_some() || place == NONE {
             self.buffer.enqueue(id);
         } else {
             self.counters.read_modify_writes += 1;
-            self.flash_read(now, rest / self.layout.units_per_superpage, 1, Reader::Slot(id));
+            self.flash_read(now, place / self.layout.units_per_superpage, 1, Reader::Slot(id));
         }
     }
 
@@ -203,30 +203,24 @@ impl Ssd {
     /// The unit reads as zeroes from now on.
     pub(super) fn unmap(&mut self, now: Nanos, unit: u32) {
         let entry = self.map.entry(unit);
-        let base = match entry.as_slot() {
-            None => entry,
-            Some(newest) => {
-                let base = self.buffer.slots[newest].base;
-                let mut at = newest;
-                while at != NONE {
-                    let slot = &mut self.buffer.slots[at];
-                    let (state, older) = (slot.state, slot.older);
-                    slot.stale = true;
-                    // Versions being programmed settle when that ends.
-                    if state != SlotState::Programming {
-                        self.buffer.unlink(at);
-                        if state == SlotState::Dirty {
-                            self.buffer.kill(at);
-                        }
-                        self.settle(now, at);
-                    }
-                    at = older;
+        let (base, place) = self.flash_entry(unit, entry);
+        let mut at = entry.as_slot().unwrap_or(NONE);
+        while at != NONE {
+            let slot = &mut self.buffer.slots[at];
+            let (state, older) = (slot.state, slot.older);
+            slot.stale = true;
+            // Versions being programmed settle when that ends.
+            if state != SlotState::Programming {
+                self.buffer.unlink(at);
+                if state == SlotState::Dirty {
+                    self.buffer.kill(at);
                 }
-                base
+                self.settle(now, at);
             }
-        };
-        if self.map.is_mapped(unit, base) {
-            self.remap(unit, base, Entry::UNMAPPED);
+            at = older;
+        }
+        if place != NONE {
+            self.remap(unit, (base, place), (Entry::UNMAPPED, NONE));
         }
         if entry.as_slot().is_some() {
             self.map.set(unit, Entry::UNMAPPED);

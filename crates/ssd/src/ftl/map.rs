@@ -160,10 +160,10 @@ impl Map {
         prefetch(self.l2p.place(unit as usize));
     }
 
-    /// Brings the validity of the place that a flash entry names into the cache.
+    /// Brings the validity of a physical unit into the cache; of `NONE`, nothing.
     #[inline]
-    pub fn prefetch_valid(&self, entry: Entry) {
-        prefetch(self.valid.place(entry.0.wrapping_sub(1) as usize / 64));
+    pub fn prefetch_valid(&self, ppn: u32) {
+        prefetch(self.valid.place(ppn as usize / 64));
     }
 
     /// The logical unit last written to `ppn`, or `NONE`.
