@@ -19,7 +19,7 @@ use toml::Value;
 
 use crate::Observer;
 use crate::device::Described;
-use crate::validate::{Bed, JudgeOptions, Table, Verdict, judge};
+use crate::validate::{JudgeOptions, Table, Verdict, judge};
 use parameters::value;
 use points::{Point, Trials};
 use search::search;
@@ -143,7 +143,7 @@ pub fn nearest(tables: &[Table], options: &CalibrateOptions<'_>) -> Result<Optio
         if parameters::of(&base.profile, &document).is_err() {
             continue;
         }
-        let trials = Trials::new(&document, &[], &points, bed(options), options.threads, options.stop);
+        let trials = Trials::new(&document, &[], &points, options);
         let Some(residuals) = trials.residuals(&[Vec::new()]) else { return Ok(None) };
         let sum: f64 = residuals.iter().flatten().map(|residual| residual * residual).sum();
         if best.as_ref().is_none_or(|(least, _)| sum < *least) {
@@ -166,7 +166,7 @@ pub fn calibrate(
     let document = base.profile.document().map_err(|error| unfit(error.to_string()))?;
     let parameters = parameters::of(&base.profile, &document)?;
     let points = usable(tables)?;
-    let trials = Trials::new(&document, &parameters, &points, bed(options), options.threads, options.stop);
+    let trials = Trials::new(&document, &parameters, &points, options);
     let Some(found) = search(&document, &parameters, &trials, options) else { return Ok(None) };
     let Some(mut found) = found else { return Err(unfit("it does none of the loads".to_owned())) };
     let told: Vec<Told> = found.at.iter().zip(&found.deviations).map(|(at, deviation)| tell(*at, *deviation)).collect();
@@ -195,10 +195,6 @@ pub fn calibrate(
     let origins: Vec<&str> = tables.iter().map(|table| table.origin.as_str()).collect();
     let profile = profile::text(&fitted, base, options.name, &fits, &origins, &verdict).map_err(unfit)?;
     Ok(Some(Calibration { base: base.profile.name.clone(), fits, before, after: verdict, profile }))
-}
-
-fn bed(options: &CalibrateOptions<'_>) -> Bed {
-    Bed { free_host: options.free_host, ..Bed::QUICK }
 }
 
 /// The measurements that are loads on a drive without zones.

@@ -1,12 +1,13 @@
 //! What was measured, and the same simulated on a profile with changed values.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
 
 use ssd::profile::Profile;
 use toml::Table;
 
+use super::CalibrateOptions;
 use super::parameters::{Parameter, scale};
 use crate::validate::{Bed, Case, Drive, Figure, Figures, parallel, simulate_drive};
 
@@ -62,9 +63,7 @@ pub struct Trials<'a> {
     base: &'a Table,
     parameters: &'a [&'static Parameter],
     points: &'a [Point],
-    bed: Bed,
-    threads: usize,
-    stop: &'a AtomicBool,
+    options: &'a CalibrateOptions<'a>,
     known: Mutex<BTreeMap<Trial, Option<Figures>>>,
 }
 
@@ -73,11 +72,9 @@ impl<'a> Trials<'a> {
         base: &'a Table,
         parameters: &'a [&'static Parameter],
         points: &'a [Point],
-        bed: Bed,
-        threads: usize,
-        stop: &'a AtomicBool,
+        options: &'a CalibrateOptions<'a>,
     ) -> Self {
-        Self { base, parameters, points, bed, threads, stop, known: Mutex::default() }
+        Self { base, parameters, points, options, known: Mutex::default() }
     }
 
     /// The profile whose parameters are scaled by e to the power of `at`; `None` where
@@ -118,12 +115,14 @@ impl<'a> Trials<'a> {
             }
         }
         let wanted: Vec<(Trial, usize)> = wanted.into_iter().collect();
-        let halted = || self.stop.load(Ordering::Relaxed);
-        parallel(wanted.len(), self.threads, self.stop, |index| {
+        let CalibrateOptions { threads, stop, free_host, .. } = *self.options;
+        let bed = Bed { free_host, ..Bed::QUICK };
+        let halted = || stop.load(Ordering::Relaxed);
+        parallel(wanted.len(), threads, stop, |index| {
             let (key, place) = &wanted[index];
             let drive = &self.points[key.0].drive;
             let profile = profiles[*place].as_ref();
-            let figures = profile.and_then(|profile| simulate_drive(profile, drive, self.bed, &halted).ok());
+            let figures = profile.and_then(|profile| simulate_drive(profile, drive, bed, &halted).ok());
             known().insert(key.clone(), figures);
         })?;
         let all = |place: usize| -> Vec<f64> {

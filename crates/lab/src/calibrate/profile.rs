@@ -46,15 +46,8 @@ fn description(base: &str, origins: &[&str], verdict: &Verdict) -> String {
 
 fn sources(base: &Profile, parameters: &[String], fits: &[Fit], origins: &[&str]) -> BTreeMap<String, String> {
     // One for each value: a source of a whole table cannot stand beside that of one value in it.
-    let mut sources = BTreeMap::new();
-    for parameter in parameters {
-        let mut covering = base.sources.iter().filter(|(key, _)| {
-            parameter.strip_prefix(key.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-        });
-        if let Some((_, source)) = covering.next_back() {
-            sources.insert(parameter.clone(), source.clone());
-        }
-    }
+    let kept = parameters.iter().filter_map(|parameter| Some((parameter.clone(), base.source(parameter)?.to_owned())));
+    let mut sources: BTreeMap<String, String> = kept.collect();
     let files = origins.join(", ");
     for fit in fits {
         for (index, key) in fit.keys.iter().enumerate() {

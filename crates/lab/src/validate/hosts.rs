@@ -80,6 +80,18 @@ impl Host {
         ("vm", Self::VirtualMachine),
     ];
 
+    /// Whether the host of a load on a drive without zones takes no time; without a choice it is Plumb's model of one.
+    ///
+    /// # Errors
+    /// For the hosts of zoned devices.
+    pub fn is_free_for_drives(choice: Option<Self>) -> Result<bool, String> {
+        match choice {
+            None => Ok(false),
+            Some(Self::None) => Ok(true),
+            Some(other) => Err(format!("--host {other} is for zoned devices; write --host none or nothing")),
+        }
+    }
+
     /// Its times.
     pub const fn path(self) -> HostPath {
         let free = HostPath {

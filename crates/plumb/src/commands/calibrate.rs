@@ -82,13 +82,7 @@ fn device(arguments: &DeviceArguments) -> Done {
         None => "calibrated".to_owned(),
         Some(path) => name_of(path)?,
     };
-    let free_host = match arguments.host {
-        None => false,
-        Some(Host::None) => true,
-        Some(other) => {
-            return Err(Failure::input(format!("--host {other} is for zoned devices; write --host none or nothing")));
-        }
-    };
+    let free_host = Host::is_free_for_drives(arguments.host).map_err(Failure::input)?;
     let base = match &arguments.base {
         Some(base) => Some(lab::device::describe(base, Path::new(""), &arguments.set)?),
         None => None,

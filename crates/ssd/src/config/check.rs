@@ -147,7 +147,6 @@ impl Layout {
 
 /// Blocks of a die being filled: one with host data, one with moved data.
 const OPEN_BLOCKS_PER_DIE: u64 = 2;
-
 /// No controller has more cores; each is a clock of its own in the model.
 const PROCESSORS_MAX: u32 = 1 << 16;
 /// Namespaces are small where they are not so many times the collector's reserve.

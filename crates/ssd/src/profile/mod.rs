@@ -297,12 +297,17 @@ impl Profile {
         &self.parameters
     }
 
+    /// The source of a parameter: its own, or that of the nearest table around it.
+    pub fn source(&self, parameter: &str) -> Option<&str> {
+        // Of keys that cover it the longest is the last.
+        let mut covering = self.sources.iter().filter(|(key, _)| covers(key, parameter));
+        covering.next_back().map(|(_, source)| source.as_str())
+    }
+
     /// Parameters given without a source. `model` is a name and needs none.
     pub fn unsourced(&self) -> impl Iterator<Item = &str> {
-        self.parameters
-            .iter()
-            .map(String::as_str)
-            .filter(|parameter| *parameter != "model" && !self.sources.keys().any(|key| covers(key, parameter)))
+        let parameters = self.parameters.iter().map(String::as_str);
+        parameters.filter(|parameter| *parameter != "model" && self.source(parameter).is_none())
     }
 
     /// The device, in its initial state at time zero.

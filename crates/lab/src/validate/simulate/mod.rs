@@ -58,15 +58,7 @@ impl Simulator<'_> {
             Case::Load(load) => load::run(self, load),
             Case::Contest(contest) => contest::run(self, contest, peaks),
             Case::Drive(drive) => {
-                let free_host = match self.host {
-                    None => false,
-                    Some(Host::None) => true,
-                    Some(other) => {
-                        return Err(Unfit(format!(
-                            "--host {other} is for zoned devices; write --host none or nothing"
-                        )));
-                    }
-                };
+                let free_host = Host::is_free_for_drives(self.host)?;
                 simulate_drive(&self.device.profile, drive, Bed { free_host, ..Bed::THOROUGH }, self.halted)
             }
         }
