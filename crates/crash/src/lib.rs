@@ -1,0 +1,55 @@
+//! What a power cut may leave behind.
+//!
+//! Everybody who can be asked about power cuts (a modelled host, a program under a real kernel, a served device, a storage engine,
+//! a mover of files) writes the same thing down: a [`Log`] of writes with their bytes, flushes and discards, as the device saw
+//! them. Everything else is a question to that log:
+//!
+//! 1. A [`Rule`] says what is *durable* at each moment and what is *undecided*: with [`VolatileCache`] everything that a completed
+//!    flush or FUA write covers is durable, and any part of the rest may be there or not.
+//! 2. [`Moments`] walks from one moment to the next at which a cut could leave something new.
+//! 3. A [`Plan`] names distinct states: a moment, and the units of undecided writes that survived. All of them up to a bound, or a
+//!    seeded sample that covers every moment. Two states with the same bytes are one state.
+//! 4. [`shrink()`] finds the fewest lost writes with which a state is still bad.
+//!
+//! ```text
+//! log      W1   W2   done1  done2  flush  W3   flushed   W4
+//!                                                 │
+//! durable at a cut here:  W1 W2                   │ undecided: W3
+//! states: {}, {W3}, and each part of W3 in units of the device's atomic write
+//! ```
+//!
+//! A unit is the device's atomic write: of a write that is not whole, any units may be there (NVM command set 2.1.4, AWUPF).
+//!
+//! ```
+//! use crash::{Amount, Event, Log, Plan, VolatileCache};
+//! use units::Nanos;
+//!
+//! let mut log = Log::new(1 << 20, 512)?;
+//! let write = log.next_write();
+//! log.push(Nanos(0), Event::write(write, 4096, &[7; 1024]))?;
+//! log.push(Nanos(5), Event::Completed(write))?;
+//! // Neither sector, either sector, or both.
+//! let plan = Plan::new(&log, &VolatileCache::default(), 0, Amount::Exhaustive { parts_max: 16 });
+//! assert_eq!(plan.states.len(), 4);
+//! # Ok::<(), crash::LogError>(())
+//! ```
+
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod cuts;
+mod image;
+mod log;
+mod moments;
+mod rules;
+mod shrink;
+mod states;
+mod write;
+
+pub use cuts::{Cut, Cuts};
+pub use image::{BLOCK_BYTES, Image};
+pub use log::{Content, Entry, Event, FlushId, Log, LogError, LogReader, LogWriter, WriteId};
+pub use moments::Moments;
+pub use rules::{ProtectedCache, Rule, VolatileCache};
+pub use shrink::{Shrunk, shrink};
+pub use states::{Amount, EXHAUSTIVE_PARTS_MAX, Plan, State, Survivors};
+pub use write::{LoggedWrite, Piece};

@@ -1,0 +1,204 @@
+//! Which states are looked at.
+
+mod choice;
+mod hash;
+mod survivors;
+
+use std::collections::BTreeMap;
+
+use rand::SeedableRng;
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use crate::log::Log;
+use crate::moments::Moments;
+use crate::rules::Rule;
+use crate::write::LoggedWrite;
+
+use choice::Choices;
+use hash::ImageHash;
+pub use survivors::Survivors;
+
+/// How many states are looked at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Amount {
+    /// Every subset of parts at each moment that has at most so many undecided; of a moment with more, nothing, everything, and
+    /// so many others by lot as it may have parts.
+    Exhaustive {
+        /// At most [`EXHAUSTIVE_PARTS_MAX`].
+        parts_max: u32,
+    },
+    /// A sample that covers every moment: at each, nothing and everything of the undecided writes, then all but one write, one
+    /// write alone, the oldest ones, any writes, and any parts.
+    Sampled {
+        /// How many distinct ones, if there are so many.
+        states: usize,
+        /// The same log, number and seed give the same states.
+        seed: u64,
+    },
+}
+
+/// Most parts whose subsets are all looked at: a million states a moment.
+pub const EXHAUSTIVE_PARTS_MAX: u32 = 20;
+
+/// A state that a cut may leave: everything durable at a moment, and some parts of undecided writes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct State {
+    /// Its moment, as [`Moments`] counts them from 0.
+    pub moment: usize,
+    /// How many entries of the log had happened.
+    pub entries: usize,
+    /// The same bytes may be left by a cut as late as this: before the entry of this number nothing more becomes durable. What
+    /// was promised until then must be there.
+    pub until: usize,
+    /// Which parts of the undecided writes are there.
+    pub survivors: Survivors,
+    /// Of all bytes that can be read: states with the same hash are the same.
+    pub hash: u64,
+}
+
+/// Distinct states, in the order of the log.
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    /// They.
+    pub states: Vec<State>,
+    /// States that were generated, before those with the same bytes were made one.
+    pub generated: u64,
+    /// Moments at which a cut could leave something new.
+    pub moments: usize,
+    /// Of these, moments with too many undecided parts to look at each subset.
+    pub sampled_moments: usize,
+}
+
+/// States that are generated for each that a moment still is to give, at most: it may have fewer distinct ones.
+const TRIES: usize = 4;
+
+impl Plan {
+    /// States of `log` under `rule` at moments after its first `from` entries.
+    ///
+    /// Of equal states the last one is kept, since by then the most was promised.
+    pub fn new<R: Rule>(log: &Log, rule: &R, from: usize, amount: Amount) -> Self {
+        let moments = Timeline::of(log, rule.clone(), from);
+        let mut plan = Self { moments: moments.at.len(), ..Self::default() };
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(match amount {
+            Amount::Sampled { seed, .. } => seed,
+            Amount::Exhaustive { .. } => 0,
+        });
+        let mut hash = ImageHash::new(log.unit_bytes());
+        let mut known: BTreeMap<u64, usize> = BTreeMap::new();
+        let mut drafts: Vec<Option<State>> = Vec::new();
+        let mut walk = Moments::new(log, rule.clone());
+        let mut moment = 0;
+        while walk.advance() {
+            for write in walk.settled() {
+                hash.settle(write);
+            }
+            if let Some((at, until)) = moments.of_moment(moment) {
+                let undecided = walk.undecided();
+                // What earlier moments could not give is for the later ones.
+                let given =
+                    |states: usize| (states * (at + 1) / moments.at.len()).saturating_sub(known.len().min(states));
+                let wanted = if let Amount::Sampled { states, .. } = amount { given(states) } else { 0 };
+                let mut add = |survivors: Survivors| {
+                    plan.generated += 1;
+                    let hash = hash.with(&survivors.pieces(&undecided, log.unit_bytes()));
+                    let state = State { moment, entries: walk.entries(), until, survivors, hash };
+                    let older = known.insert(hash, drafts.len());
+                    drafts.push(Some(state));
+                    if let Some(slot) = older.and_then(|older| drafts.get_mut(older)) {
+                        *slot = None;
+                    }
+                    older.is_none()
+                };
+                match amount {
+                    Amount::Exhaustive { parts_max } => {
+                        let parts_max = parts_max.min(EXHAUSTIVE_PARTS_MAX);
+                        plan.sampled_moments +=
+                            usize::from(every_subset(&undecided, log, parts_max, &mut random, &mut add));
+                    }
+                    Amount::Sampled { .. } => sample(&undecided, log, wanted, &mut random, &mut add),
+                }
+            }
+            moment += 1;
+        }
+        plan.states = drafts.into_iter().flatten().collect();
+        plan
+    }
+}
+
+/// All subsets, or, of too many, some; whether it is some.
+fn every_subset(
+    undecided: &[&LoggedWrite],
+    log: &Log,
+    parts_max: u32,
+    random: &mut Xoshiro256PlusPlus,
+    add: &mut impl FnMut(Survivors) -> bool,
+) -> bool {
+    let parts = survivors::parts_of(undecided, log.unit_bytes());
+    if parts <= parts_max as usize {
+        for mask in 0..1_u64 << parts {
+            add(Survivors::choose(parts, |part| mask >> part & 1 == 1));
+        }
+        return false;
+    }
+    sample(undecided, log, 1 << parts_max, random, add);
+    true
+}
+
+/// Nothing, everything, and more until `wanted` new ones were found or tried for long enough.
+fn sample(
+    undecided: &[&LoggedWrite],
+    log: &Log,
+    wanted: usize,
+    random: &mut Xoshiro256PlusPlus,
+    add: &mut impl FnMut(Survivors) -> bool,
+) {
+    let mut choices = Choices::new(undecided, log.unit_bytes());
+    let tries = if undecided.is_empty() { 1 } else { (wanted * TRIES).max(2) };
+    let mut found = 0;
+    for number in 0..tries {
+        // Nothing and everything are looked at in any case: the one is what was promised, the other what came too early.
+        if found >= wanted && number >= 2 {
+            break;
+        }
+        found += usize::from(add(choices.next(random)));
+    }
+}
+
+/// Where the moments are.
+struct Timeline {
+    /// The first of them that counts.
+    first: usize,
+    /// Of each that counts, until which entry what it leaves stays possible.
+    at: Vec<usize>,
+}
+
+impl Timeline {
+    fn of<R: Rule>(log: &Log, rule: R, from: usize) -> Self {
+        let mut walk = Moments::new(log, rule);
+        let (mut first, mut number) = (0, 0);
+        let mut at: Vec<usize> = Vec::new();
+        let mut open = 0;
+        while walk.advance() {
+            if !walk.settled().is_empty() {
+                let before = walk.entries() - 1;
+                for until in &mut at[open..] {
+                    *until = before;
+                }
+                open = at.len();
+            }
+            if walk.entries() < from {
+                first = number + 1;
+            } else {
+                at.push(log.entries().len());
+            }
+            number += 1;
+        }
+        Self { first, at }
+    }
+
+    /// Which of those that count it is, and until when its states stay possible.
+    fn of_moment(&self, moment: usize) -> Option<(usize, usize)> {
+        let at = moment.checked_sub(self.first)?;
+        self.at.get(at).map(|until| (at, *until))
+    }
+}

@@ -1,0 +1,56 @@
+//! Which parts of undecided writes are there.
+
+use crate::write::{LoggedWrite, Piece};
+
+/// A set of parts of the undecided writes of a moment, numbered through all of them in order of submission.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Survivors {
+    words: Vec<u64>,
+    parts: usize,
+}
+
+impl Survivors {
+    /// The parts below `parts` that `survives` chooses; it is asked in order.
+    pub fn choose(parts: usize, mut survives: impl FnMut(usize) -> bool) -> Self {
+        let mut words = vec![0; parts.div_ceil(64)];
+        for part in 0..parts {
+            if survives(part)
+                && let Some(word) = words.get_mut(part / 64)
+            {
+                *word |= 1 << (part % 64);
+            }
+        }
+        Self { words, parts }
+    }
+
+    /// Whether a part is there.
+    pub fn has(&self, part: usize) -> bool {
+        self.words.get(part / 64).is_some_and(|word| word >> (part % 64) & 1 == 1)
+    }
+
+    /// How many parts there are to be kept or lost.
+    pub fn parts(&self) -> usize {
+        self.parts
+    }
+
+    /// How many are lost.
+    pub fn lost(&self) -> usize {
+        self.parts - self.words.iter().map(|word| word.count_ones() as usize).sum::<usize>()
+    }
+
+    /// What they put over the durable bytes, in the order in which it is to be applied.
+    pub fn pieces<'a>(&self, undecided: &[&'a LoggedWrite], unit_bytes: u32) -> Vec<Piece<'a>> {
+        let mut first = 0;
+        let mut pieces = Vec::new();
+        for write in undecided {
+            pieces.extend(write.pieces(unit_bytes, |part| self.has(first + part)));
+            first += write.parts(unit_bytes);
+        }
+        pieces
+    }
+}
+
+/// How many parts all of them have.
+pub(super) fn parts_of(undecided: &[&LoggedWrite], unit_bytes: u32) -> usize {
+    undecided.iter().map(|write| write.parts(unit_bytes)).sum()
+}

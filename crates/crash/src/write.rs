@@ -1,0 +1,172 @@
+//! A write of a log, and the pieces of it that can be there.
+
+use std::ops::Range;
+
+use crate::log::{Content, WriteId};
+
+/// A discard is there in so many parts at most: it may cover a whole device, and nobody relies on where it was torn.
+const DISCARD_PARTS_MAX: u64 = 64;
+
+/// A write of a log.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LoggedWrite {
+    /// Its name.
+    pub id: WriteId,
+    /// Which entry of the log it is.
+    pub entry: usize,
+    /// Where.
+    pub offset_bytes: u64,
+    /// What.
+    pub content: Content,
+    /// Ranges of the device, in order, where it cannot come back, since something newer is durable there.
+    pub(crate) overtaken: Vec<Range<u64>>,
+}
+
+/// A range of a device and what is there: bytes, or zeroes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Piece<'a> {
+    /// Where.
+    pub offset_bytes: u64,
+    /// How long.
+    pub len_bytes: u64,
+    /// What; `None` for zeroes.
+    pub bytes: Option<&'a [u8]>,
+}
+
+impl LoggedWrite {
+    pub(crate) fn new(entry: usize, id: WriteId, offset_bytes: u64, content: &Content) -> Self {
+        Self { id, entry, offset_bytes, content: content.clone(), overtaken: Vec::new() }
+    }
+
+    /// What it covers.
+    pub fn range(&self) -> Range<u64> {
+        self.offset_bytes..self.offset_bytes + self.content.len_bytes()
+    }
+
+    /// How long the parts are that survive a cut or do not: the device's atomic unit, or more for a long discard.
+    fn part_bytes(&self, unit_bytes: u32) -> u64 {
+        let unit = u64::from(unit_bytes);
+        match self.content {
+            Content::Bytes(_) => unit,
+            Content::Zeroes(len_bytes) => len_bytes.div_ceil(DISCARD_PARTS_MAX).next_multiple_of(unit).max(unit),
+        }
+    }
+
+    /// How many parts it has.
+    pub fn parts(&self, unit_bytes: u32) -> usize {
+        self.content.len_bytes().div_ceil(self.part_bytes(unit_bytes)) as usize
+    }
+
+    /// What is there of it when the parts are that `chosen` names; runs of parts are one piece.
+    pub fn pieces(&self, unit_bytes: u32, mut chosen: impl FnMut(usize) -> bool) -> Vec<Piece<'_>> {
+        let part = self.part_bytes(unit_bytes);
+        let Range { start, end } = self.range();
+        let mut runs: Vec<Range<u64>> = Vec::new();
+        for number in (0..self.parts(unit_bytes)).filter(|number| chosen(*number)) {
+            let from = start + number as u64 * part;
+            let run = from..(from + part).min(end);
+            match runs.last_mut() {
+                Some(last) if last.end == run.start => last.end = run.end,
+                _ => runs.push(run),
+            }
+        }
+        let free = runs.into_iter().flat_map(|run| without(run, &self.overtaken));
+        free.map(|range| self.piece(range)).collect()
+    }
+
+    fn piece(&self, range: Range<u64>) -> Piece<'_> {
+        let within = range.start - self.offset_bytes..range.end - self.offset_bytes;
+        Piece { offset_bytes: range.start, len_bytes: range.end - range.start, bytes: self.content.part(within) }
+    }
+
+    /// All that can be there of it.
+    pub fn whole(&self) -> Vec<Piece<'_>> {
+        without(self.range(), &self.overtaken).into_iter().map(|range| self.piece(range)).collect()
+    }
+
+    /// Something newer is durable in `newer`.
+    pub(crate) fn overtake(&mut self, newer: &Range<u64>) {
+        let range = self.range();
+        let (start, end) = (range.start.max(newer.start), range.end.min(newer.end));
+        if start >= end {
+            return;
+        }
+        self.overtaken.push(start..end);
+        self.overtaken.sort_unstable_by_key(|range| range.start);
+        let mut joined: Vec<Range<u64>> = Vec::with_capacity(self.overtaken.len());
+        for range in self.overtaken.drain(..) {
+            match joined.last_mut() {
+                Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+                _ => joined.push(range),
+            }
+        }
+        self.overtaken = joined;
+    }
+}
+
+/// `range` without `holes`, which are in order and apart.
+fn without(range: Range<u64>, holes: &[Range<u64>]) -> Vec<Range<u64>> {
+    let mut left = Vec::new();
+    let mut at = range.start;
+    for hole in holes.iter().filter(|hole| hole.end > range.start && hole.start < range.end) {
+        if hole.start > at {
+            left.push(at..hole.start);
+        }
+        at = hole.end.max(at);
+    }
+    if at < range.end {
+        left.push(at..range.end);
+    }
+    left
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn pieces_are_the_chosen_units_that_nothing_overtook(
+            start in 0..8_u64,
+            units in 1..20_u64,
+            newer in proptest::collection::vec((0..30_u64, 1..8_u64), 0..6),
+            chosen in proptest::collection::vec(any::<bool>(), 20),
+        ) {
+            let bytes: Vec<u8> = (0..units).flat_map(|unit| [unit as u8 + 1; 512]).collect();
+            let mut write = LoggedWrite::new(0, WriteId(0), start * 512, &Content::Bytes(bytes.into()));
+            let mut expected: Vec<u8> = vec![0; 40];
+            for unit in 0..units {
+                let place = start + unit;
+                let overtaken = newer.iter().any(|(from, len)| (*from..from + len).contains(&place));
+                if chosen[unit as usize] && !overtaken {
+                    expected[place as usize] = unit as u8 + 1;
+                }
+            }
+            for (from, len) in newer {
+                write.overtake(&(from * 512..(from + len) * 512));
+            }
+            let mut found = vec![0; 40];
+            for piece in write.pieces(512, |unit| chosen[unit]) {
+                let bytes = piece.bytes.unwrap();
+                prop_assert_eq!(bytes.len() as u64, piece.len_bytes);
+                for (number, unit) in bytes.chunks(512).enumerate() {
+                    let place = piece.offset_bytes as usize / 512 + number;
+                    prop_assert_eq!(found[place], 0);
+                    found[place] = unit[0];
+                }
+            }
+            prop_assert_eq!(found, expected);
+        }
+    }
+
+    #[test]
+    fn a_long_discard_has_few_parts() {
+        let discard = LoggedWrite::new(0, WriteId(0), 0, &Content::Zeroes(1 << 40));
+        assert_eq!(discard.parts(512), 64);
+        assert_eq!(discard.pieces(512, |_| true), discard.whole());
+        let short = LoggedWrite::new(0, WriteId(0), 0, &Content::Zeroes(1536));
+        assert_eq!(short.parts(512), 3);
+    }
+}
