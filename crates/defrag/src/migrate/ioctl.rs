@@ -363,19 +363,28 @@ pub(super) fn xfs_open_invisibly(file: &File, folder: &File) -> io::Result<File>
     Ok(unsafe { File::from_raw_fd(fd) })
 }
 
-/// `cachestat(2)`, Linux 6.5: pages of the range that are in the page cache, whether they are read yet or not. Newer kernels tell it
-/// only to those who own the file or may write to it.
-pub(super) fn cached_pages(file: &File, start: u64, length: u64) -> io::Result<u64> {
+/// Pages of a range that are in the page cache, whether they are read yet or not.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct CachedPages {
+    pub all: u64,
+    /// Neither dirty nor being written.
+    pub clean: u64,
+}
+
+/// `cachestat(2)`, Linux 6.5. Newer kernels tell it only to those who own the file or may write to it.
+pub(super) fn cached_pages(file: &File, start: u64, length: u64) -> io::Result<CachedPages> {
     // No length would be everything up to the end.
     if length == 0 {
-        return Ok(0);
+        return Ok(CachedPages::default());
     }
     let range = [start, length];
     let mut counts = [0_u64; 5];
     // SAFETY: the kernel reads the two numbers of `struct cachestat_range` and writes the five of `struct cachestat`, which outlive
     // the call; the file is open while it is borrowed.
     let done = unsafe { libc::syscall(CACHESTAT, file.as_raw_fd(), range.as_ptr(), counts.as_mut_ptr(), 0) };
-    if done < 0 { Err(io::Error::last_os_error()) } else { Ok(counts[0]) }
+    let [all, dirty, being_written, ..] = counts;
+    let cached = CachedPages { all, clean: all.saturating_sub(dirty.saturating_add(being_written)) };
+    if done < 0 { Err(io::Error::last_os_error()) } else { Ok(cached) }
 }
 
 /// `FS_IOC_GETFLAGS`, as [`flag`] names them.

@@ -28,7 +28,7 @@ impl Resident {
         let page_bytes = rustix::param::page_size() as u64;
         let is_resident = |chunk: &ByteRange| {
             let pages = chunk.end.div_ceil(page_bytes) - chunk.start / page_bytes;
-            cached_pages(file, chunk.start, chunk.len()).is_ok_and(|cached| cached > 0 && cached * 2 >= pages)
+            cached_pages(file, chunk.start, chunk.len()).is_ok_and(|cached| cached.all > 0 && cached.all * 2 >= pages)
         };
         Self(slices(range, CHUNK_BYTES).filter(is_resident).collect())
     }

@@ -16,6 +16,10 @@ use crate::FileId;
 use crate::extents::{ExtentMap, WriteBack, read_map_range};
 use crate::{ByteRange, extents::FiemapError};
 
+/// What folios may hold: one page, what readahead reads at once by default, and the most of any file system
+/// (`PREFERRED_MAX_PAGECACHE_ORDER`, include/linux/pagemap.h).
+const FOLIO_BYTES: [u64; 3] = [4 << 10, 128 << 10, 2 << 20];
+
 /// How a way of moving has to have the file open.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Opening {
@@ -164,9 +168,20 @@ impl Target {
     }
 
     /// Lets the page cache drop what it has of `range`, other than what is dirty or mapped.
+    ///
+    /// The kernel drops no folio in part (`find_lock_entries`, mm/filemap.c), and folios lie at multiples of their size: where some of
+    /// `range` stays, as much around it is dropped as its folios may hold.
     pub(super) fn forget(&self, range: ByteRange) {
-        if let Some(length) = std::num::NonZeroU64::new(range.len()) {
-            let _ = rustix::fs::fadvise(&self.file, range.start, Some(length), Advice::DontNeed);
+        for folio_bytes in FOLIO_BYTES {
+            let start = range.start - range.start % folio_bytes;
+            let end = range.end.checked_next_multiple_of(folio_bytes).unwrap_or(range.end);
+            let length = std::num::NonZeroU64::new(end.saturating_sub(start));
+            let _ = rustix::fs::fadvise(&self.file, start, length, Advice::DontNeed);
+            // Kernels that do not tell (before Linux 6.5) have single pages on ext4.
+            if ioctl::cached_pages(&self.file, range.start, range.len()).is_ok_and(|cached| cached.clean > 0) {
+                continue;
+            }
+            break;
         }
     }
 
