@@ -3,7 +3,8 @@
 //! A tree is written leaf by leaf: whatever changes in a leaf, the leaf is written anew elsewhere, in as many copies as the profile of
 //! the metadata has (`btrfs_cow_block`, fs/btrfs/ctree.c), once a commit. A leaf that loses all its items is not written. So
 //! what matters is how many leaves the moved pieces lie in, and which of these they leave empty: the pieces of a whole file
-//! leave nearly all empty, and ranges chosen out of it few.
+//! leave nearly all empty, and ranges chosen out of it few. A small file's pieces lie in leaves with those of others, and leave
+//! none empty.
 //!
 //! Four trees have something for each piece (`Documentation/filesystems/btrfs`, include/uapi/linux/btrfs_tree.h):
 //!
@@ -105,6 +106,8 @@ fn leaves(items: &[(u64, Fate)], leaf_bytes: u64) -> u64 {
         any_kept |= *fate != Fate::Removed;
         any_changed |= *fate != Fate::Kept;
         held += bytes;
+        // What these items do not fill has others' items in it, which stay.
+        any_kept |= number + 1 == items.len() && held < leaf_bytes;
         if held >= leaf_bytes || number + 1 == items.len() {
             written += u64::from(any_kept && any_changed) * held.div_ceil(leaf_bytes.max(1)).max(1);
             (held, any_kept, any_changed) = (0, false, false);
@@ -144,8 +147,12 @@ mod tests {
         // Every third stretch of 32 pieces: all leaves of the file's and the extents' trees are touched.
         let parts = of(&moves(96, 32));
         assert!(parts >= 4000 * FILE_EXTENT_BYTES / leaf + 8000 * EXTENT_BYTES / leaf, "{parts}");
-        // All of them: no leaf of the file is left.
-        assert_eq!(leaves(&vec![(FILE_EXTENT_BYTES, Fate::Removed); 4000], leaf), 0);
+        // All of them: the last leaf of the file stays, as another file's items are in it.
+        assert_eq!(leaves(&vec![(FILE_EXTENT_BYTES, Fate::Removed); 4000], leaf), 1);
+        let filling = leaf.div_ceil(FILE_EXTENT_BYTES) as usize;
+        assert_eq!(leaves(&vec![(FILE_EXTENT_BYTES, Fate::Removed); 3 * filling], leaf), 0);
+        // A small file's items fill none.
+        assert_eq!(leaves(&[(FILE_EXTENT_BYTES, Fate::Removed); 17], leaf), 1);
         let twice = MetadataLayout { copies: 2, ..layout };
         assert_eq!(metadata_bytes(&scattered(), &moves(96, 32), &twice), 2 * parts * layout.node_bytes);
         assert_eq!(of(&[]), 0);
