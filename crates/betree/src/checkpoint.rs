@@ -1,5 +1,6 @@
 //! Writing what is fresh: children before parents, so that each pointer can carry its checksum.
 
+use std::pin::Pin;
 use std::sync::Arc;
 
 use storage::{BLOCK_BYTES, Buffer};
@@ -11,13 +12,15 @@ use crate::node::{Child, Edge, Node};
 use crate::pointer::{BlockPointer, Codec, checksum};
 use crate::run::{Part, Run, RunBlock};
 use crate::space::Space;
+use crate::step::Quota;
 
 /// Bytes that are collected before they are written.
-const BATCH_BYTES: usize = 4 << 20;
+const BATCH_BYTES: usize = 256 << 10;
 
-/// Writes fresh nodes and blocks to free places.
+/// Writes fresh nodes and blocks to free places, in steps.
 pub(crate) struct Writer<'a> {
     io: &'a BlockIo,
+    quota: &'a Quota,
     space: &'a mut Space,
     generation: u64,
     compression: Compression,
@@ -33,8 +36,14 @@ struct Packed {
 }
 
 impl<'a> Writer<'a> {
-    pub fn new(io: &'a BlockIo, space: &'a mut Space, generation: u64, compression: Compression) -> Self {
-        Self { io, space, generation, compression, batch: Vec::new(), batch_bytes: 0 }
+    pub fn new(
+        io: &'a BlockIo,
+        quota: &'a Quota,
+        space: &'a mut Space,
+        generation: u64,
+        compression: Compression,
+    ) -> Self {
+        Self { io, quota, space, generation, compression, batch: Vec::new(), batch_bytes: 0 }
     }
 
     fn allocate(&mut self, blocks: u64) -> Result<u64> {
@@ -72,15 +81,15 @@ impl<'a> Writer<'a> {
     }
 
     /// Writes the fresh blocks of a run side by side, where there is room for that.
-    fn run(&mut self, run: &Run) -> Result<Run> {
-        let packed: Vec<Option<(Packed, Arc<_>)>> = run
-            .blocks
-            .iter()
-            .map(|block| match &block.part {
+    async fn run(&mut self, run: &Run) -> Result<Run> {
+        let mut packed: Vec<Option<(Packed, Arc<_>)>> = Vec::with_capacity(run.blocks.len());
+        for block in &run.blocks {
+            packed.push(match &block.part {
                 Part::Stored(_) => None,
                 Part::Fresh(content) => Some((self.pack(content.raw()), Arc::clone(content))),
-            })
-            .collect();
+            });
+            self.quota.spend(block.part.fresh_bytes()).await;
+        }
         let lengths = packed.iter().flatten().map(|(one, _)| (one.stored.len() as u64).div_ceil(BLOCK_BYTES as u64));
         let total: u64 = lengths.sum();
         let mut next = if total == 0 { None } else { self.space.allocate(total) };
@@ -104,22 +113,26 @@ impl<'a> Writer<'a> {
         Ok(Run { blocks, ..run.clone() })
     }
 
-    /// Writes a node and everything below it that is fresh.
-    pub fn edge(&mut self, edge: &Edge) -> Result<BlockPointer> {
+    /// Writes a node and everything below it that is fresh. It calls itself for what is below, so the future is boxed.
+    pub fn edge<'b>(&'b mut self, edge: &'b Edge) -> Pin<Box<dyn Future<Output = Result<BlockPointer>> + Send + 'b>> {
+        Box::pin(self.edge_now(edge))
+    }
+
+    async fn edge_now(&mut self, edge: &Edge) -> Result<BlockPointer> {
         let node = match edge {
             Edge::Stored(pointer) => return Ok(*pointer),
             Edge::Fresh(node) => node,
         };
         let stored = match &**node {
-            Node::Leaf(leaf) => Node::Leaf(self.run(leaf)?),
+            Node::Leaf(leaf) => Node::Leaf(self.run(leaf).await?),
             Node::Internal(internal) => {
                 let mut internal = internal.clone();
                 for child in &mut internal.children {
-                    let edge = Edge::Stored(self.edge(&child.edge)?);
+                    let edge = Edge::Stored(self.edge(&child.edge).await?);
                     let mut runs = Vec::with_capacity(child.runs.len());
                     for run in &child.runs {
                         let fresh = run.blocks.iter().any(|block| matches!(block.part, Part::Fresh(_)));
-                        runs.push(if fresh { Arc::new(self.run(run)?) } else { Arc::clone(run) });
+                        runs.push(if fresh { Arc::new(self.run(run).await?) } else { Arc::clone(run) });
                     }
                     *child = Child { edge, runs };
                 }
@@ -128,6 +141,7 @@ impl<'a> Writer<'a> {
         };
         let pointer = self.block(&stored.encode())?;
         self.io.cache.put(&pointer, Cached::Node(Arc::new(stored)));
+        self.quota.spend(u64::from(pointer.stored_bytes)).await;
         Ok(pointer)
     }
 

@@ -58,20 +58,23 @@ mod mutant;
 mod node;
 mod operator;
 mod options;
+mod pacing;
 mod pointer;
 #[cfg(test)]
 mod proof;
 mod range;
 mod run;
 mod space;
+mod step;
 mod superblock;
 mod tree;
 mod wire;
 
-pub use api::{Database, Entry, Iter, Snapshot, Stats, Tree, Value};
+pub use api::{Database, Entry, Iter, Latency, Snapshot, Stats, Tree, Value};
 pub use batch::Batch;
 pub use error::{Error, Result};
 pub use flush::{ChildLoad, FlushPlan, FlushPolicy, NodeLoad};
 pub use io::Compression;
 pub use operator::{Add, Append, Operator, Operators};
 pub use options::{Durability, KEY_BYTES_MAX, Options, VALUE_BYTES_MAX};
+pub use pacing::{Pacing, PacingLoad};

@@ -12,6 +12,7 @@ use crate::message::Message;
 use crate::mutant::{Mutant, mutated};
 use crate::operator::Operators;
 use crate::range::{Key, KeyRange, RangeSet, successor};
+use crate::step::Quota;
 
 /// Bytes of a key or a range besides its own, in maps and allocations.
 const ENTRY_BYTES: u64 = 112;
@@ -129,6 +130,14 @@ impl Memtable {
             set.insert(range.clone());
         }
         set
+    }
+
+    /// Gives the memory back piece by piece: all at once takes as long as filling it.
+    pub async fn clear(self, quota: &Quota) {
+        let mut state = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
+        while state.keys.pop_first().is_some() {
+            quota.spend(ENTRY_BYTES).await;
+        }
     }
 
     /// Up to `limit` keys of `range` in a direction, for a view at `msn`, and the range that is left behind them.

@@ -62,6 +62,16 @@ pub(crate) enum Mutant {
     SplitKeepsPivot,
     /// A tree made since the last checkpoint is not in the log.
     TreeNotLogged,
+    /// A checkpoint is begun before what was sealed is in the trees.
+    CheckpointBeforeDrain,
+    /// A checkpoint counts what was committed while it was written.
+    SealTooLate,
+    /// After a checkpoint for which there was no room the next one goes to the other slot.
+    FailureChangesSlot,
+    /// A step goes on when its quota is used up.
+    StepUnbounded,
+    /// Commits go on however much is owed.
+    DebtUnbounded,
 }
 
 #[cfg(test)]
@@ -75,7 +85,7 @@ pub(crate) const fn mutated(_mutant: Mutant) -> bool {
 
 #[cfg(test)]
 impl Mutant {
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 34] = [
         Self::NoFlushBeforeSuperblock,
         Self::NoFlushAfterSuperblock,
         Self::SpaceReusedEarly,
@@ -105,6 +115,11 @@ impl Mutant {
         Self::DroppedChildLeaks,
         Self::SplitKeepsPivot,
         Self::TreeNotLogged,
+        Self::CheckpointBeforeDrain,
+        Self::SealTooLate,
+        Self::FailureChangesSlot,
+        Self::StepUnbounded,
+        Self::DebtUnbounded,
     ];
 }
 

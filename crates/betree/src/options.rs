@@ -2,10 +2,13 @@
 
 use std::sync::Arc;
 
+use units::Nanos;
+
 use crate::error::{Error, Result};
 use crate::flush::FlushPolicy;
 use crate::io::Compression;
 use crate::operator::{Operator, Operators};
+use crate::pacing::Pacing;
 use crate::tree::Shape;
 
 /// Longest key.
@@ -36,7 +39,7 @@ pub struct Options {
     pub fanout: usize,
     /// Bytes that may wait in a node.
     pub buffer_bytes: u64,
-    /// Bytes of new messages in memory before they go into the trees.
+    /// Bytes of new messages in memory before they go into the trees. While they do, up to twice as many more.
     pub memtable_bytes: u64,
     /// Bytes of changed nodes in memory before a checkpoint writes them.
     pub fresh_bytes: u64,
@@ -48,6 +51,11 @@ pub struct Options {
     pub compression: Compression,
     /// Which messages move down.
     pub flush_policy: FlushPolicy,
+    /// Who does the work that is owed, and when.
+    pub pacing: Pacing,
+    /// A clock that never goes back, for [`Stats::commit_latency`](crate::Stats::commit_latency). The engine does
+    /// nothing else with it.
+    pub clock: Option<Arc<dyn Fn() -> Nanos + Send + Sync>>,
     /// What upserts do, by number.
     pub operators: Operators,
 }
@@ -65,6 +73,8 @@ impl Default for Options {
             log_bytes: 64 << 20,
             compression: Compression::default(),
             flush_policy: FlushPolicy::default(),
+            pacing: Pacing::default(),
+            clock: None,
             operators: Operators::default(),
         }
     }
@@ -75,6 +85,13 @@ impl Options {
     #[must_use]
     pub fn operator(mut self, id: u16, operator: impl Operator + 'static) -> Self {
         self.operators.register(id, Arc::new(operator));
+        self
+    }
+
+    /// Measures the times that commits take.
+    #[must_use]
+    pub fn clock(mut self, now: impl Fn() -> Nanos + Send + Sync + 'static) -> Self {
+        self.clock = Some(Arc::new(now));
         self
     }
 

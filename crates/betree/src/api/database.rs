@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use storage::Storage;
 
+use crate::api::stats::timed_commit;
 use crate::api::{Snapshot, Stats, Tree};
 use crate::batch::Batch;
 use crate::engine::{Engine, Findings, SharedEngine};
@@ -64,7 +65,7 @@ impl Database {
     /// batch happened. After any other error nothing more is written ([`Error::PreviousIo`]) and whether the batch
     /// survived is known when the store is opened again.
     pub fn commit(&self, batch: &Batch, durability: Durability) -> Result<()> {
-        self.engine.commit(batch, durability)
+        timed_commit(&self.engine, batch, durability)
     }
 
     /// Makes everything that was committed durable.
@@ -121,6 +122,16 @@ impl Database {
     /// [`Error::Full`], and what the storage met.
     pub fn checkpoint(&self) -> Result<()> {
         self.engine.checkpoint()
+    }
+
+    /// Does up to `bytes` of the work that commits would do otherwise, for those who have time: a thread of its own, or
+    /// the pause between requests. Whether more is owed.
+    ///
+    /// # Errors
+    ///
+    /// What the storage met.
+    pub fn work(&self, bytes: u64) -> Result<bool> {
+        self.engine.work(bytes)
     }
 
     /// Moves every message to its leaf, and makes that durable: the state in which no work is owed.

@@ -9,7 +9,7 @@ mod tree;
 pub use database::Database;
 pub use iter::Iter;
 pub use snapshot::Snapshot;
-pub use stats::Stats;
+pub use stats::{Latency, Stats};
 pub use tree::Tree;
 
 /// A value.

@@ -3,6 +3,7 @@
 use std::ops::RangeBounds;
 use std::sync::Arc;
 
+use crate::api::stats::timed_commit;
 use crate::api::{Iter, Snapshot, Value};
 use crate::batch::Batch;
 use crate::catalog::TreeId;
@@ -33,7 +34,7 @@ impl Tree {
     fn alone(&self, change: impl FnOnce(&mut Batch), durability: Durability) -> Result<()> {
         let mut batch = Batch::new();
         change(&mut batch);
-        self.engine.commit(&batch, durability)
+        timed_commit(&self.engine, &batch, durability)
     }
 
     /// The value of a key.

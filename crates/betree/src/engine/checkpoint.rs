@@ -1,7 +1,8 @@
 //! Checkpoints: everything that is in memory goes to free places, then the superblock says where.
 //!
 //! The order is the proof: (1) blocks and catalog, (2) flush, (3) superblock, (4) flush, (5) what the old checkpoint
-//! needed may be written over. A cut before (4) leaves the old checkpoint whole, with the log from its head on.
+//! needed may be written over. A cut before (4) leaves the old checkpoint whole, with the log from its head on. Batches
+//! go on meanwhile, into memtables and behind the log's place that the checkpoint is about.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,8 +10,9 @@ use std::sync::atomic::Ordering;
 
 use storage::{BLOCK_BYTES, Buffer};
 
-use super::{Engine, TreeState, TreeVersion, locked};
-use crate::catalog::{SnapshotRecord, TreeId, TreeRecord};
+use super::work::{Outcome, Work};
+use super::{Engine, TreeState, locked};
+use crate::catalog::{Catalog, SnapshotRecord, TreeId, TreeRecord};
 use crate::checkpoint::Writer;
 use crate::error::{Error, Result};
 use crate::io::Purpose;
@@ -18,32 +20,37 @@ use crate::log::frame_blocks;
 use crate::mutant::{Mutant, mutated};
 use crate::node::Edge;
 use crate::pointer::{BlockPointer, Codec, checksum};
+use crate::space::Space;
+use crate::step::Steps;
 use crate::superblock::{LogHead, Superblock};
-use crate::tree::Change;
 
 /// A change of the saved snapshots that a checkpoint makes.
-pub(super) enum SnapshotChange<'a> {
+pub(super) enum SnapshotChange {
     None,
-    Save(&'a str),
-    Remove(&'a str),
+    Save(String),
+    Remove(String),
 }
 
-/// How far a change of a tree went before the free space was used up.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Progress {
-    /// All the way.
-    Done,
-    /// A checkpoint first, then on.
-    More,
-    /// There is no room for a single step.
-    Stuck,
+/// Where the sealed memtables end: the last message in them, and where the log goes on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Seal {
+    last_msn: u64,
+    log: LogHead,
+}
+
+/// A checkpoint that lacks its superblock.
+pub(super) struct Written {
+    superblock: Superblock,
+    log: LogHead,
+    space: Space,
+    catalog: Catalog,
 }
 
 impl Engine {
     /// Makes everything committed so far durable in the trees, and the log empty.
     pub fn checkpoint(&self) -> Result<()> {
         let mut state = locked(&self.trees);
-        self.checkpoint_with(&mut state, &SnapshotChange::None)
+        self.checkpoint_with(&mut state, SnapshotChange::None)
     }
 
     /// Saves a snapshot of all trees under a name.
@@ -52,7 +59,7 @@ impl Engine {
         if state.catalog.snapshots.contains_key(name) {
             return Err(Error::NameTaken { what: "snapshot", name: name.to_owned() });
         }
-        self.checkpoint_with(&mut state, &SnapshotChange::Save(name))
+        self.checkpoint_with(&mut state, SnapshotChange::Save(name.to_owned()))
     }
 
     /// Removes a saved snapshot.
@@ -61,11 +68,11 @@ impl Engine {
         if !state.catalog.snapshots.contains_key(name) {
             return Err(Error::NoSuchName { what: "snapshot", name: name.to_owned() });
         }
-        self.checkpoint_with(&mut state, &SnapshotChange::Remove(name))
+        self.checkpoint_with(&mut state, SnapshotChange::Remove(name.to_owned()))
     }
 
-    /// Seals every memtable that has something; returns the last message in them and where the log goes on.
-    pub(super) fn seal(&self) -> Result<(u64, LogHead)> {
+    /// Seals every memtable that has something.
+    pub(super) fn seal(&self, state: &mut TreeState) -> Result<Seal> {
         let mut log = locked(&self.log);
         let mut commit = locked(&self.commit);
         self.check()?;
@@ -77,6 +84,7 @@ impl Engine {
             self.guard(appended)?;
             log.written_msn = commit.buffered_msn;
         }
+        self.log_unsealed_blocks.store(0, Ordering::Release);
         if self.view().version.trees.values().any(|tree| tree.active.msns().is_some()) {
             self.versions.publish(|trees| {
                 for tree in trees.values_mut().filter(|tree| tree.active.msns().is_some()) {
@@ -85,115 +93,100 @@ impl Engine {
                 }
             });
         }
-        Ok((commit.next_msn - 1, log.log.tail))
+        let seal = Seal { last_msn: commit.next_msn - 1, log: log.log.tail };
+        state.sealed_at = Some(seal);
+        Ok(seal)
     }
 
-    /// Changes one tree and publishes the result. `done` are memtables that are in it then.
-    pub(super) fn change_tree(
-        &self,
-        state: &mut TreeState,
-        tree: TreeId,
-        done: usize,
-        work: impl FnOnce(&mut Change<'_>, &TreeVersion) -> Result<Edge>,
-    ) -> Result<Progress> {
-        let view = self.view();
-        let Some(version) = view.version.trees.get(&tree) else { return Ok(Progress::Done) };
-        let shape = self.options.shape();
-        // What a checkpoint may write now, less what it will write anyway.
-        let free = state.space.free_blocks() * BLOCK_BYTES as u64;
-        let budget = free as i64 - self.fresh_bytes() as i64 - shape.overhead_bytes() as i64;
-        let mut change = Change::new(&self.io, &self.options.operators, shape, budget);
-        let root = work(&mut change, version)?;
-        drop(view);
-        let number = self.versions.publish(|trees| {
-            if let Some(tree) = trees.get_mut(&tree) {
-                tree.root = root;
-                tree.sealed.truncate(tree.sealed.len() - done);
-            }
-        });
-        let newest = state.catalog.newest_snapshot();
-        let newest = newest.filter(|_| !mutated(Mutant::SnapshotNotHeld));
-        for pointer in &change.freed {
-            state.space.retire(pointer, number, state.generation, newest);
-        }
-        if mutated(Mutant::SpaceReusedEarly) {
-            state.space.settle(usize::MAX, u64::MAX);
-        }
-        self.fresh_bytes.fetch_add(change.fresh_bytes, Ordering::AcqRel);
-        Ok(match (change.stopped, change.moved) {
-            (false, _) => Progress::Done,
-            (true, true) => Progress::More,
-            (true, false) => Progress::Stuck,
-        })
+    /// Where memtables sealed at this moment would end.
+    pub(super) fn seal_now(&self) -> Seal {
+        let (log, commit) = (locked(&self.log), locked(&self.commit));
+        Seal { last_msn: commit.next_msn - 1, log: log.log.tail }
     }
 
-    /// Moves sealed memtables into the trees.
-    pub(super) fn drain(&self, state: &mut TreeState) -> Result<()> {
-        let trees: Vec<TreeId> = self.view().version.trees.keys().copied().collect();
-        for tree in trees {
-            loop {
-                let view = self.view();
-                let oldest = view.version.trees.get(&tree).and_then(|tree| tree.sealed.last()).map(Arc::clone);
-                drop(view);
-                let Some(table) = oldest else { break };
-                self.change_tree(state, tree, 1, |change, version| change.drain(&version.root, &table))?;
-            }
-        }
-        Ok(())
-    }
-
-    /// One checkpoint. When the storage is full the old one stays and nothing is lost.
-    pub(super) fn checkpoint_with(&self, state: &mut TreeState, snapshot: &SnapshotChange<'_>) -> Result<()> {
+    /// One checkpoint, from beginning to end. When the storage is full the old one stays and nothing is lost.
+    pub(super) fn checkpoint_with(&self, state: &mut TreeState, snapshot: SnapshotChange) -> Result<()> {
         self.check()?;
-        let (last_msn, log) = self.seal()?;
         self.drain(state)?;
-        let result = self.write_checkpoint(state, last_msn, log, snapshot);
-        self.free_blocks.store(state.space.free_blocks(), Ordering::Release);
-        self.guard(result)
+        let seal = self.seal(state)?;
+        self.drain(state)?;
+        let work = self.checkpoint_work(state, seal, snapshot);
+        self.run(state, work).map(drop)
     }
 
-    fn write_checkpoint(
-        &self,
-        state: &mut TreeState,
-        last_msn: u64,
-        log: LogHead,
-        snapshot: &SnapshotChange<'_>,
-    ) -> Result<()> {
+    /// Writes what is fresh. No tree may change before it is done.
+    pub(super) fn checkpoint_work(&self, state: &TreeState, seal: Seal, snapshot: SnapshotChange) -> Work {
         let view = self.view();
         let number = view.version.number;
-        let generation = state.generation;
-        let (old_space, old_catalog) = (state.space.clone(), state.catalog.clone());
-        let written = self.write_trees(state, &view.version.trees, snapshot, number);
-        let catalog = match written {
-            Ok(catalog) => catalog,
-            Err(error) => {
-                // Everything is as before, but for the generation: no place has two contents under one name. The next
-                // one goes to the same slot.
-                state.space = old_space;
-                state.catalog = old_catalog;
-                state.generation += 2;
-                return Err(error);
-            }
-        };
+        let names: BTreeMap<TreeId, String> =
+            locked(&self.commit).names.iter().map(|(name, id)| (*id, name.clone())).collect();
+        let trees: Vec<(TreeId, String, Edge)> = view
+            .version
+            .trees
+            .iter()
+            .map(|(id, tree)| (*id, names.get(id).cloned().unwrap_or_default(), tree.root.clone()))
+            .collect();
         drop(view);
-        if !mutated(Mutant::NoFlushBeforeSuperblock) {
-            self.io.flush()?;
-        }
-        let from = if mutated(Mutant::ReplayTwice) { state.superblock.log } else { log };
-        let superblock = Superblock { generation, log: from, last_msn, catalog, ..state.superblock.clone() };
-        superblock.write(&self.io)?;
-        if !mutated(Mutant::NoFlushAfterSuperblock) {
-            self.io.flush()?;
-        }
+        let (generation, old) = (state.generation, state.superblock.clone());
+        let (mut space, mut catalog) = (state.space.clone(), state.catalog.clone());
+        let (io, compression) = (Arc::clone(&self.io), self.options.compression);
+        let steps = Steps::new(|quota| async move {
+            let mut writer = Writer::new(&io, &quota, &mut space, generation, compression);
+            let mut records = BTreeMap::new();
+            for (id, name, root) in trees {
+                let root = Some(writer.edge(&root).await?);
+                records.insert(id, TreeRecord { name, root });
+            }
+            writer.finish()?;
+            catalog.trees = records;
+            change_snapshots(snapshot, &mut catalog, &mut space, generation, number);
+            quota.pause().await;
+            // The old catalog is unreachable from here on; no reader and no snapshot refers to a catalog.
+            space.retire(&old.catalog, number, generation, None);
+            // The catalog lists the free space without its own place, whose size the list bounds: taking a place can
+            // add one extent to the list at most.
+            let bound = catalog.encode(&space).len() + 64;
+            let blocks = (bound as u64).div_ceil(BLOCK_BYTES as u64);
+            let start = space.allocate(blocks).ok_or(Error::Full)?;
+            let raw = catalog.encode_padded(&space, blocks);
+            let pointer = BlockPointer {
+                start,
+                stored_bytes: raw.len() as u32,
+                raw_bytes: raw.len() as u32,
+                codec: Codec::Plain,
+                birth: generation,
+                checksum: checksum(&raw),
+            };
+            io.write(Purpose::Catalog, [(start, Buffer::padded(&raw))])?;
+            quota.pause().await;
+            if !mutated(Mutant::NoFlushBeforeSuperblock) {
+                io.flush()?;
+            }
+            quota.pause().await;
+            let from = if mutated(Mutant::ReplayTwice) { old.log } else { seal.log };
+            let superblock = Superblock { generation, log: from, last_msn: seal.last_msn, catalog: pointer, ..old };
+            superblock.write(&io)?;
+            if !mutated(Mutant::NoFlushAfterSuperblock) {
+                io.flush()?;
+            }
+            Ok(Outcome::Written(Box::new(Written { superblock, log: seal.log, space, catalog })))
+        });
+        Work::new(steps, true)
+    }
+
+    /// From here on the new checkpoint is the one.
+    pub(super) fn complete_checkpoint(&self, state: &mut TreeState, written: Written) -> Result<()> {
+        let last_msn = written.superblock.last_msn;
+        state.generation = written.superblock.generation + 1;
+        (state.superblock, state.catalog, state.space) = (written.superblock, written.catalog, written.space);
+        (state.sealed_at, state.checkpoint_due) = (None, false);
         let waiting = state.space.waiting();
-        state.superblock = superblock;
-        state.generation = generation + 1;
         self.checkpoints.fetch_add(1, Ordering::AcqRel);
         {
-            let mut state = locked(&self.log);
-            state.log.head = log;
-            state.synced_msn = state.synced_msn.max(last_msn);
-            self.log_used_blocks.store(state.log.used_blocks(), Ordering::Release);
+            let mut log = locked(&self.log);
+            log.log.head = written.log;
+            log.synced_msn = log.synced_msn.max(last_msn);
+            self.log_used_blocks.store(log.log.used_blocks(), Ordering::Release);
         }
         let roots: Vec<(TreeId, Option<_>)> = state.catalog.trees.iter().map(|(id, tree)| (*id, tree.root)).collect();
         self.versions.publish(|trees| {
@@ -208,56 +201,20 @@ impl Engine {
         state.space.settle(waiting, oldest);
         Ok(())
     }
+}
 
-    /// Writes the trees and the catalog; returns where the catalog is.
-    fn write_trees(
-        &self,
-        state: &mut TreeState,
-        trees: &BTreeMap<TreeId, TreeVersion>,
-        snapshot: &SnapshotChange<'_>,
-        number: u64,
-    ) -> Result<BlockPointer> {
-        let generation = state.generation;
-        let names: BTreeMap<TreeId, String> =
-            locked(&self.commit).names.iter().map(|(name, id)| (*id, name.clone())).collect();
-        let mut writer = Writer::new(&self.io, &mut state.space, generation, self.options.compression);
-        let mut records = BTreeMap::new();
-        for (id, tree) in trees {
-            let root = Some(writer.edge(&tree.root)?);
-            records.insert(*id, TreeRecord { name: names.get(id).cloned().unwrap_or_default(), root });
+/// `catalog` has the trees of this checkpoint already.
+fn change_snapshots(change: SnapshotChange, catalog: &mut Catalog, space: &mut Space, generation: u64, version: u64) {
+    match change {
+        SnapshotChange::None => {}
+        SnapshotChange::Save(name) => {
+            let record = SnapshotRecord { generation, trees: catalog.trees.clone() };
+            catalog.snapshots.insert(name, record);
         }
-        writer.finish()?;
-        state.catalog.trees = records;
-        match snapshot {
-            SnapshotChange::None => {}
-            SnapshotChange::Save(name) => {
-                let record = SnapshotRecord { generation, trees: state.catalog.trees.clone() };
-                state.catalog.snapshots.insert((*name).to_owned(), record);
-            }
-            SnapshotChange::Remove(name) => {
-                state.catalog.snapshots.remove(*name);
-                let left: Vec<u64> = state.catalog.snapshots.values().map(|snapshot| snapshot.generation).collect();
-                state.space.unhold(number, &left);
-            }
+        SnapshotChange::Remove(name) => {
+            catalog.snapshots.remove(&name);
+            let left: Vec<u64> = catalog.snapshots.values().map(|snapshot| snapshot.generation).collect();
+            space.unhold(version, &left);
         }
-        // The old catalog is unreachable from here on; no reader and no snapshot refers to a catalog.
-        let old = state.superblock.catalog;
-        state.space.retire(&old, number, generation, None);
-        // The catalog lists the free space without its own place, whose size the list bounds: taking a place can add
-        // one extent to the list at most.
-        let bound = state.catalog.encode(&state.space).len() + 64;
-        let blocks = (bound as u64).div_ceil(BLOCK_BYTES as u64);
-        let start = state.space.allocate(blocks).ok_or(Error::Full)?;
-        let raw = state.catalog.encode_padded(&state.space, blocks);
-        let pointer = BlockPointer {
-            start,
-            stored_bytes: raw.len() as u32,
-            raw_bytes: raw.len() as u32,
-            codec: Codec::Plain,
-            birth: generation,
-            checksum: checksum(&raw),
-        };
-        self.io.write(Purpose::Catalog, [(start, Buffer::padded(&raw))])?;
-        Ok(pointer)
     }
 }

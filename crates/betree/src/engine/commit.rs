@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use storage::BLOCK_BYTES;
 
+use super::maintain::Added;
 use super::{Commit, Engine, TreeVersion, View, locked};
 use crate::batch::{self, Batch, Change};
 use crate::catalog::TreeId;
@@ -39,7 +40,7 @@ impl Engine {
                 if attempt >= ATTEMPTS {
                     return Err(Error::Full);
                 }
-                self.checkpoint()?;
+                self.guard(self.checkpoint())?;
                 continue;
             }
             if !self.storage_has_room(bytes, grows) {
@@ -47,7 +48,7 @@ impl Engine {
                 if attempt >= ATTEMPTS {
                     return Err(Error::Full);
                 }
-                self.make_room()?;
+                self.guard(self.make_room())?;
                 continue;
             }
             if !self.conditions_hold(batch)? {
@@ -55,11 +56,16 @@ impl Engine {
             }
             let last_msn = self.apply(&mut commit, &batch.changes);
             drop(commit);
+            let mut added = Added::by(batch, bytes);
             if durability > Durability::None || pending + bytes > BUFFER_BYTES {
                 self.write_log(last_msn, durability == Durability::Sync)?;
+                // A frame that many batches fill costs each of them its bytes.
+                if durability > Durability::None {
+                    added.log_blocks = frame_blocks(bytes);
+                }
             }
             // The batch is done; a full storage is the next one's trouble.
-            return match self.guard(self.maintain()) {
+            return match self.guard(self.maintain(added)) {
                 Err(Error::Full) => Ok(()),
                 result => result,
             };
@@ -216,7 +222,9 @@ impl Engine {
                 let mut commit = locked(&self.commit);
                 let payload = std::mem::take(&mut commit.buffer);
                 if !payload.is_empty() {
-                    self.log_used_blocks.fetch_add(frame_blocks(payload.len()), Ordering::AcqRel);
+                    let blocks = frame_blocks(payload.len());
+                    self.log_used_blocks.fetch_add(blocks, Ordering::AcqRel);
+                    self.log_unsealed_blocks.fetch_add(blocks, Ordering::AcqRel);
                 }
                 (payload, commit.buffered_msn)
             };

@@ -1,23 +1,41 @@
-//! Work that keeps memory, log and storage within their bounds, done by whoever commits.
+//! Keeps memory, log and storage within their bounds. Whoever commits does the work, as much as the pacing says.
 
+use std::sync::TryLockError;
 use std::sync::atomic::Ordering;
 
 use storage::BLOCK_BYTES;
 
-use super::checkpoint::{Progress, SnapshotChange};
-use super::{Engine, TreeVersion, locked};
+use super::checkpoint::SnapshotChange;
+use super::work::Progress;
+use super::{Engine, TreeState, locked};
+use crate::batch::{Batch, Change};
 use crate::catalog::TreeId;
 use crate::error::{Error, Result};
 use crate::memtable::RANGES_MAX;
 use crate::mutant::{Mutant, mutated};
-use crate::tree::Change;
+use crate::pacing::PacingLoad;
+use crate::step::UNBOUNDED;
+
+/// What a commit added.
+#[derive(Clone, Copy)]
+pub(super) struct Added {
+    pub bytes: usize,
+    pub ranges: usize,
+    /// Blocks of the log that its own frame took, where it has one.
+    pub log_blocks: u64,
+}
+
+impl Added {
+    pub fn by(batch: &Batch, bytes: usize) -> Self {
+        let ranges = batch.changes.iter().filter(|change| matches!(change, Change::DeleteRange { .. })).count();
+        Self { bytes, ranges, log_blocks: 0 }
+    }
+}
 
 impl Engine {
-    /// Bytes and range deletes in all memtables.
-    fn memory(&self) -> (u64, usize) {
-        let view = self.view();
-        let tables = view.version.trees.values().flat_map(|tree| tree.tables());
-        tables.fold((0, 0), |sum, table| (sum.0 + table.bytes(), sum.1 + table.ranges()))
+    /// Bytes in all memtables.
+    pub fn memory_bytes(&self) -> u64 {
+        self.view().version.trees.values().flat_map(|tree| tree.tables()).map(|table| table.bytes()).sum()
     }
 
     /// Bytes that are kept back so that deletes and checkpoints succeed on a full store: half of it for deletes on
@@ -35,28 +53,86 @@ impl Engine {
         let reserve = if grows { self.reserve_bytes() } else { self.reserve_bytes() / 2 };
         let free = self.free_blocks.load(Ordering::Acquire) * BLOCK_BYTES as u64;
         let shape = self.options.shape();
-        let needed = shape.storage_bytes(self.memory().0 + bytes as u64) + self.fresh_bytes() + shape.overhead_bytes();
+        let needed =
+            shape.storage_bytes(self.memory_bytes() + bytes as u64) + self.fresh_bytes() + shape.overhead_bytes();
         free > reserve.saturating_add(needed) || (mutated(Mutant::ReserveIgnored) && free > 0)
     }
 
-    /// What a commit leaves to do, if anything.
-    pub(super) fn maintain(&self) -> Result<()> {
-        let (bytes, ranges) = self.memory();
-        let full = bytes > self.options.memtable_bytes || ranges > RANGES_MAX;
-        let log_half = self.log_used_blocks.load(Ordering::Acquire) > self.log_blocks / 2;
-        if !full && !log_half {
+    /// How far the room for new messages is used up, and what a commit took of it. The log counts as used up at a
+    /// quarter: a checkpoint leaves what came since its seal, and the next one begins a quarter later.
+    fn load(&self, added: Added) -> PacingLoad {
+        let view = self.view();
+        let active = view.version.trees.values().map(|tree| (tree.active.bytes(), tree.active.ranges()));
+        let (bytes, ranges) = active.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+        let log = self.log_unsealed_blocks.load(Ordering::Acquire);
+        let memtable_bytes = self.options.memtable_bytes.max(1);
+        let of = |bytes: u64, ranges: usize, log_blocks: f64| {
+            let log = log_blocks * 4.0 / self.log_blocks as f64;
+            (bytes as f64 / memtable_bytes as f64).max(ranges as f64 / RANGES_MAX as f64).max(log)
+        };
+        let frame = (added.log_blocks as f64).max(added.bytes as f64 / BLOCK_BYTES as f64);
+        let taken = of(added.bytes as u64, added.ranges, frame);
+        PacingLoad { memtable_bytes, filled: of(bytes, ranges, log as f64), taken }
+    }
+
+    /// Does a commit's part of what is owed.
+    pub(super) fn maintain(&self, added: Added) -> Result<()> {
+        let load = self.load(added);
+        let due = load.filled >= 1.0;
+        if !due && !self.owing.load(Ordering::Acquire) {
             return Ok(());
         }
-        let mut state = locked(&self.trees);
-        if log_half {
-            return self.checkpoint_with(&mut state, &SnapshotChange::None);
+        // None: without bound.
+        let quota = self.options.pacing.quota_bytes(&load).map(|bytes| (bytes as i64).min(UNBOUNDED / 4));
+        let credit = self.credit_bytes.fetch_add(quota.unwrap_or(0), Ordering::AcqRel);
+        if quota == Some(0) {
+            return Ok(());
         }
-        self.seal()?;
-        self.drain(&mut state)?;
-        if self.fresh_bytes() > self.options.fresh_bytes {
-            self.checkpoint_with(&mut state, &SnapshotChange::None)?;
+        // Small parts are put together, so that most commits do not even look.
+        if !due && credit < (load.memtable_bytes / 512) as i64 {
+            return Ok(());
+        }
+        let mut state = match self.trees.try_lock() {
+            Ok(state) => state,
+            // Somebody is at it. There is room to go on meanwhile.
+            Err(TryLockError::WouldBlock) if !due => return Ok(()),
+            Err(_) => locked(&self.trees),
+        };
+        let credit = self.credit_bytes.swap(0, Ordering::AcqRel);
+        let mut credit = if quota.is_some() { credit } else { UNBOUNDED };
+        if !self.pay(&mut state, &mut credit)? {
+            return Ok(());
+        }
+        if quota.is_some() {
+            self.credit_bytes.fetch_add(credit, Ordering::AcqRel);
         }
         Ok(())
+    }
+
+    /// Does up to `bytes` of the owed work, and of what is due now; whether more is owed.
+    fn pay(&self, state: &mut TreeState, bytes: &mut i64) -> Result<bool> {
+        if self.advance(state, bytes)? {
+            return Ok(true);
+        }
+        if self.load(Added { bytes: 0, ranges: 0, log_blocks: 0 }).filled < 1.0 {
+            return Ok(false);
+        }
+        self.seal(state)?;
+        let used = self.log_used_blocks.load(Ordering::Acquire);
+        state.checkpoint_due |= used * 8 > self.log_blocks * 3;
+        self.advance(state, bytes)
+    }
+
+    /// Does up to `bytes` of the owed work; whether more is owed.
+    pub fn work(&self, bytes: u64) -> Result<bool> {
+        self.check()?;
+        let mut state = locked(&self.trees);
+        let mut bytes = i64::try_from(bytes).unwrap_or(UNBOUNDED).min(UNBOUNDED);
+        match self.pay(&mut state, &mut bytes) {
+            // Whoever commits makes room.
+            Err(Error::Full) => Ok(false),
+            result => self.guard(result),
+        }
     }
 
     /// Frees what a checkpoint can free, and what deletes in buffers can.
@@ -71,15 +147,14 @@ impl Engine {
     /// after leaf.
     pub fn quiesce(&self) -> Result<()> {
         let mut state = locked(&self.trees);
-        self.checkpoint_with(&mut state, &SnapshotChange::None)?;
+        self.checkpoint_with(&mut state, SnapshotChange::None)?;
         let trees: Vec<TreeId> = self.view().version.trees.keys().copied().collect();
         for tree in trees {
             loop {
-                let work = |change: &mut Change<'_>, version: &TreeVersion| change.drain_buffers(&version.root);
-                let progress = self.change_tree(&mut state, tree, 0, work)?;
+                let progress = self.empty_buffers(&mut state, tree)?;
                 // The second frees what the first no longer needed.
-                self.checkpoint_with(&mut state, &SnapshotChange::None)?;
-                self.checkpoint_with(&mut state, &SnapshotChange::None)?;
+                self.checkpoint_with(&mut state, SnapshotChange::None)?;
+                self.checkpoint_with(&mut state, SnapshotChange::None)?;
                 match progress {
                     Progress::Done => break,
                     Progress::More => {}

@@ -9,6 +9,7 @@ mod maintain;
 mod open;
 mod verify;
 mod version;
+mod work;
 
 pub(crate) use verify::Findings;
 pub(crate) use version::{TreeVersion, View};
@@ -17,15 +18,20 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use stats::Histogram;
+
 use crate::catalog::{Catalog, TreeId};
 use crate::error::{Error, Result};
 use crate::io::BlockIo;
 use crate::log::Log;
+use crate::memtable::Memtable;
 use crate::mutant::{Mutant, mutated};
 use crate::options::Options;
 use crate::space::Space;
 use crate::superblock::Superblock;
+use checkpoint::Seal;
 use version::Versions;
+use work::Work;
 
 /// What the ordered write path knows.
 pub(crate) struct Commit {
@@ -53,11 +59,19 @@ pub(crate) struct TreeState {
     superblock: Superblock,
     /// Generation that the next checkpoint has.
     generation: u64,
+    /// What is in flight.
+    work: Option<Work>,
+    /// Where the sealed memtables end, if any were sealed since the last checkpoint.
+    sealed_at: Option<Seal>,
+    /// A checkpoint is to follow when no sealed memtable is left.
+    checkpoint_due: bool,
+    /// Memtables that are in the trees, to be given back piece by piece.
+    drained: Vec<Arc<Memtable>>,
 }
 
 /// A store.
 pub(crate) struct Engine {
-    pub io: BlockIo,
+    pub io: Arc<BlockIo>,
     pub options: Options,
     trees: Mutex<TreeState>,
     log: Mutex<LogState>,
@@ -68,11 +82,21 @@ pub(crate) struct Engine {
     log_blocks: u64,
     /// Blocks of the log in use, with those that the commit buffer will take.
     log_used_blocks: AtomicU64,
+    /// Those that were written since memtables were last sealed.
+    log_unsealed_blocks: AtomicU64,
     /// Blocks of the storage that are free now.
     free_blocks: AtomicU64,
     /// Bytes of changed nodes in memory.
     fresh_bytes: AtomicI64,
+    /// Whether anything is owed.
+    owing: AtomicBool,
+    /// Work that commits have yet to do for what they added.
+    credit_bytes: AtomicI64,
+    /// Work that was done.
+    pub worked_bytes: AtomicU64,
     pub checkpoints: AtomicU64,
+    /// Times that commits took, where there is a clock.
+    pub commit_times: Mutex<Histogram>,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -132,6 +156,29 @@ impl Engine {
     /// Bytes of changed nodes in memory.
     pub fn fresh_bytes(&self) -> u64 {
         self.fresh_bytes.load(Ordering::Acquire).max(0) as u64
+    }
+}
+
+#[cfg(test)]
+impl Engine {
+    /// Takes the free space away, but for so many blocks.
+    pub(crate) fn take_free_space(&self, left_blocks: u64) -> Vec<crate::space::Extent> {
+        let mut state = locked(&self.trees);
+        let blocks = state.space.free_blocks().saturating_sub(left_blocks);
+        let mut taken = Vec::new();
+        for _ in 0..blocks {
+            taken.extend(state.space.allocate(1).map(|start| crate::space::Extent { start, blocks: 1 }));
+        }
+        taken
+    }
+
+    /// Gives back what was taken.
+    pub(crate) fn give_free_space(&self, taken: Vec<crate::space::Extent>) {
+        let mut state = locked(&self.trees);
+        for extent in taken {
+            state.space.release(extent);
+        }
+        self.free_blocks.store(state.space.free_blocks(), Ordering::Release);
     }
 }
 

@@ -1,8 +1,8 @@
 //! Making a store, and coming back to one.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use storage::{BLOCK_BYTES, Buffer, Storage};
 
@@ -101,7 +101,7 @@ impl Engine {
         };
         let log = Log::new(superblock.log_extent(), superblock.store_id, superblock.epoch, superblock.log);
         Self {
-            io,
+            io: Arc::new(io),
             options,
             log: Mutex::new(LogState { log, written_msn: last_msn, synced_msn: last_msn }),
             commit: Mutex::new(commit),
@@ -110,9 +110,23 @@ impl Engine {
             log_blocks: superblock.log_blocks,
             log_used_blocks: AtomicU64::new(0),
             free_blocks: AtomicU64::new(space.free_blocks()),
+            log_unsealed_blocks: AtomicU64::new(0),
             fresh_bytes: AtomicI64::new(0),
+            owing: AtomicBool::new(false),
+            credit_bytes: AtomicI64::new(0),
+            worked_bytes: AtomicU64::new(0),
             checkpoints: AtomicU64::new(0),
-            trees: Mutex::new(TreeState { space, catalog, generation: superblock.generation + 1, superblock }),
+            commit_times: Mutex::default(),
+            trees: Mutex::new(TreeState {
+                space,
+                catalog,
+                generation: superblock.generation + 1,
+                superblock,
+                work: None,
+                sealed_at: None,
+                checkpoint_due: false,
+                drained: Vec::new(),
+            }),
         }
     }
 
@@ -130,7 +144,9 @@ impl Engine {
         // What was replayed is on the storage but perhaps only in its cache.
         self.io.flush()?;
         (state.written_msn, state.synced_msn) = (last_msn, last_msn);
-        self.log_used_blocks.store(state.log.used_blocks(), std::sync::atomic::Ordering::Release);
+        // All of it is in the memtables now.
+        self.log_used_blocks.store(state.log.used_blocks(), Ordering::Release);
+        self.log_unsealed_blocks.store(state.log.used_blocks(), Ordering::Release);
         let epoch = trees.superblock.epoch + 1;
         state.log.set_epoch(epoch);
         let superblock = Superblock { epoch, generation: trees.generation, ..trees.superblock.clone() };

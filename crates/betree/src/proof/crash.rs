@@ -48,6 +48,9 @@ fn explore(story: Story, seed: u64, batches: usize, depth: usize, seen: &mut See
             if how == Durability::Sync {
                 recording.mark(next);
             }
+            // Often so little that many batches come while a flush or a checkpoint is on its way.
+            let bytes = random.random_range(0..3000);
+            database.work(bytes).map_err(|e| failed("work", e))?;
             let done = match random.random_range(0..30) {
                 0 => database.checkpoint(),
                 1 => database.quiesce(),
@@ -104,7 +107,7 @@ fn choices(cut: &Cut) -> usize {
 }
 
 /// Nothing, everything, whole writes by lot, or single sectors by lot survive.
-fn survivors(cut: &Cut, choice: usize, random: &mut impl Rng) -> Image {
+pub(super) fn survivors(cut: &Cut, choice: usize, random: &mut impl Rng) -> Image {
     match choice {
         0 => cut.image(4096, |_, _| false),
         1 => cut.image(4096, |_, _| true),

@@ -7,4 +7,6 @@ mod faults;
 mod full;
 mod live;
 mod mutants;
+mod paced;
+mod refused;
 mod workload;

@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use super::{crash, damage, faults, full, live};
+use super::{crash, damage, faults, full, live, paced, refused};
 use crate::mutant::{Mutant, set};
 
 type Proof = Box<dyn Fn() -> Result<(), String>>;
@@ -14,6 +14,9 @@ fn proofs() -> Vec<(&'static str, Proof)> {
         ("live", Box::new(|| (0..2).try_for_each(|seed| live::live(seed, 120)))),
         ("full", Box::new(|| full::fill_and_empty(2))),
         ("crash", Box::new(|| (0..4).try_for_each(|seed| crash::story(seed, 50, 1).map(drop)))),
+        ("paced", Box::new(|| paced::puts(0, 3000))),
+        ("refused", Box::new(|| refused::checkpoints(0))),
+        ("covered", Box::new(|| damage::covered(9, 10))),
         ("flips", Box::new(|| damage::flips(1, 300).map(drop))),
         ("superblocks", Box::new(|| damage::superblocks(1))),
         ("faults", Box::new(|| faults::every_request(1, 13))),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use rand::{Rng, RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use crate::{Add, Append, Batch, Compression, Database, Durability, Error, Options, Tree};
+use crate::{Add, Append, Batch, Compression, Database, Durability, Error, Options, Pacing, Tree};
 
 pub(super) type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -16,7 +16,8 @@ pub(super) fn random(seed: u64) -> Xoshiro256PlusPlus {
     Xoshiro256PlusPlus::seed_from_u64(seed)
 }
 
-/// Nodes so small that a few batches make a tree of several levels, and a log that goes round.
+/// Nodes so small that a few batches make a tree of several levels, and a log that goes round. Work is
+/// paced in each way.
 pub(super) fn tiny(seed: u64) -> Options {
     Options {
         leaf_bytes: 600,
@@ -27,7 +28,8 @@ pub(super) fn tiny(seed: u64) -> Options {
         fresh_bytes: 3000,
         cache_bytes: 1 << 18,
         log_bytes: 20 * 4096,
-        compression: [Compression::None, Compression::Lz4, Compression::Zstd][(seed % 3) as usize],
+        pacing: [Pacing::Rising, Pacing::Elsewhere, Pacing::AtOnce][(seed % 3) as usize],
+        compression: [Compression::None, Compression::Lz4, Compression::Zstd][(seed / 2 % 3) as usize],
         ..Options::default()
     }
     .operator(1, Add)

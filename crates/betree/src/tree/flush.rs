@@ -1,5 +1,7 @@
 //! Moving what waits for a child into the child.
 
+use std::pin::Pin;
+
 use super::{Change, layers_of, span};
 use crate::error::Result;
 use crate::flush::{ChildLoad, FlushPlan, NodeLoad};
@@ -9,7 +11,7 @@ use crate::range::KeyRange;
 
 impl Change<'_> {
     /// Flushes children until the policy lets the node rest.
-    pub(super) fn settle(&mut self, node: &mut Internal, bounds: &KeyRange) -> Result<()> {
+    pub(super) async fn settle(&mut self, node: &mut Internal, bounds: &KeyRange) -> Result<()> {
         loop {
             let child = |child: &Child| ChildLoad { buffered_bytes: child.buffered_bytes(), runs: child.runs.len() };
             let load = NodeLoad {
@@ -23,7 +25,7 @@ impl Change<'_> {
                 FlushPlan::Flush { .. } if !self.affordable() => return Ok(()),
                 FlushPlan::Flush { child } => {
                     let before = node.buffered_bytes();
-                    self.flush_child(node, child, bounds, false)?;
+                    self.flush_child(node, child, bounds, false).await?;
                     assert!(node.buffered_bytes() < before, "a flush moves something");
                 }
             }
@@ -31,11 +33,11 @@ impl Change<'_> {
     }
 
     /// Flushes every child, and theirs, until nothing waits anywhere.
-    pub(super) fn empty(&mut self, node: &mut Internal, bounds: &KeyRange) -> Result<()> {
+    pub(super) async fn empty(&mut self, node: &mut Internal, bounds: &KeyRange) -> Result<()> {
         // From the right, since a child may become several.
         for index in (0..node.children.len()).rev() {
             if index < node.children.len() && self.affordable() {
-                self.flush_child(node, index, bounds, true)?;
+                self.flush_child(node, index, bounds, true).await?;
             }
         }
         Ok(())
@@ -43,7 +45,19 @@ impl Change<'_> {
 
     /// Moves everything that waits for child `index` into it; with `deep` also everything below. The child may become
     /// several, or join a neighbour.
-    pub(super) fn flush_child(
+    ///
+    /// It calls itself for the levels below, so the future is boxed.
+    pub(super) fn flush_child<'b>(
+        &'b mut self,
+        node: &'b mut Internal,
+        index: usize,
+        bounds: &'b KeyRange,
+        deep: bool,
+    ) -> Pin<Box<dyn Future<Output = Result<()>> + Send + 'b>> {
+        Box::pin(self.flush_child_now(node, index, bounds, deep))
+    }
+
+    async fn flush_child_now(
         &mut self,
         node: &mut Internal,
         index: usize,
@@ -66,16 +80,16 @@ impl Change<'_> {
         }
         let source = move |range: &KeyRange| layers_of(io, &moving, range);
         let parts: Vec<Node> = match &*target {
-            Node::Leaf(_) => self.merge_into_leaf(&target, &range, &source, msns.1)?,
+            Node::Leaf(_) => self.merge_into_leaf(&target, &range, &source, msns.1).await?,
             Node::Internal(inner) => {
                 let mut inner = inner.clone();
                 if !runs.is_empty() {
-                    self.push(&mut inner, &range, &source, msns)?;
+                    self.push(&mut inner, &range, &source, msns).await?;
                 }
                 if deep {
-                    self.empty(&mut inner, &range)?;
+                    self.empty(&mut inner, &range).await?;
                 } else {
-                    self.settle(&mut inner, &range)?;
+                    self.settle(&mut inner, &range).await?;
                 }
                 self.split_internal(inner)
             }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Change, Source};
+use super::{Change, ENTRY_WORK_BYTES, PIECE_BYTES, Source};
 use crate::error::Result;
 use crate::merge::{Direction, Layer, Merge, RunHandle};
 use crate::message::Message;
@@ -13,7 +13,7 @@ use crate::run::{Run, RunBlock, RunBuilder};
 impl Change<'_> {
     /// The leaves that come of `leaf` and the layers of `source`: at least one. Basements without messages stay as
     /// they are, and those that a range covers are dropped unread.
-    pub(super) fn merge_into_leaf(
+    pub(super) async fn merge_into_leaf(
         &mut self,
         leaf: &Arc<Node>,
         bounds: &KeyRange,
@@ -55,7 +55,7 @@ impl Change<'_> {
                 }
                 self.free_part(&block.part);
             }
-            self.build(&mut merge, &mut builder)?;
+            self.build(&mut merge, &mut builder).await?;
         }
         let blocks = builder.finish();
         // Blocks that were kept may be fresh from before; they were counted then.
@@ -72,14 +72,21 @@ impl Change<'_> {
     }
 
     /// Entries with values go to the leaf; deletes have done their work.
-    fn build(&mut self, merge: &mut Merge, builder: &mut RunBuilder) -> Result<()> {
+    async fn build(&mut self, merge: &mut Merge, builder: &mut RunBuilder) -> Result<()> {
         let mut unfinished: Option<(Vec<u8>, Message<'static>)> = None;
+        let mut worked = 0;
         loop {
-            let more = merge.step(self.io, self.operators, &mut |key, message| match message {
-                Message::Insert(_) => builder.push(key, &message),
-                Message::Delete => {}
-                Message::Upserts(_) => unfinished = Some((key.to_vec(), message.into_owned())),
+            let more = merge.step(self.io, self.operators, &mut |key, message| {
+                worked += (key.len() + message.bytes()) as u64 + ENTRY_WORK_BYTES;
+                match message {
+                    Message::Insert(_) => builder.push(key, &message),
+                    Message::Delete => {}
+                    Message::Upserts(_) => unfinished = Some((key.to_vec(), message.into_owned())),
+                }
             })?;
+            if worked >= PIECE_BYTES || !more {
+                self.quota.spend(std::mem::take(&mut worked)).await;
+            }
             if let Some((key, message)) = unfinished.take() {
                 let message = message.over_nothing(self.operators)?;
                 if matches!(message, Message::Insert(_)) {

@@ -1,7 +1,8 @@
 //! One tree: looking into it, and changing it.
 //!
 //! Nothing here writes to the storage. A change makes fresh nodes and blocks in memory beside the old tree and notes
-//! which blocks the new one has no use for; a checkpoint writes what is fresh ([`crate::checkpoint`]).
+//! which blocks the new one has no use for; a checkpoint writes what is fresh ([`crate::checkpoint`]). A change is made
+//! in steps ([`crate::step`]); until its last one nobody sees anything of it.
 
 mod flush;
 mod leaf;
@@ -24,6 +25,7 @@ use crate::operator::Operators;
 use crate::pointer::BlockPointer;
 use crate::range::KeyRange;
 use crate::run::{Part, Run, RunBuilder};
+use crate::step::Quota;
 
 /// Sizes of a tree's nodes.
 #[derive(Clone, Copy, Debug)]
@@ -62,12 +64,19 @@ impl Shape {
 const RUNS_MAX: usize = 4;
 
 /// Gives the layers that move down, cut to a range of keys.
-type Source<'a> = dyn Fn(&KeyRange) -> Result<Vec<Layer>> + 'a;
+type Source<'a> = dyn Fn(&KeyRange) -> Result<Vec<Layer>> + Send + Sync + 'a;
+
+/// Bytes that a merged entry counts besides its key and message.
+const ENTRY_WORK_BYTES: u64 = 32;
+
+/// Work is reported in pieces of about this many bytes.
+const PIECE_BYTES: u64 = 2048;
 
 /// A change of a tree.
 pub(crate) struct Change<'a> {
     pub io: &'a BlockIo,
     pub operators: &'a Operators,
+    pub quota: &'a Quota,
     pub shape: Shape,
     /// Blocks that the new tree does not use.
     pub freed: Vec<BlockPointer>,
@@ -82,9 +91,9 @@ pub(crate) struct Change<'a> {
 }
 
 impl<'a> Change<'a> {
-    pub fn new(io: &'a BlockIo, operators: &'a Operators, shape: Shape, budget_bytes: i64) -> Self {
+    pub fn new(io: &'a BlockIo, operators: &'a Operators, quota: &'a Quota, shape: Shape, budget_bytes: i64) -> Self {
         let freed = Vec::new();
-        Self { io, operators, shape, freed, fresh_bytes: 0, budget_bytes, stopped: false, moved: false }
+        Self { io, operators, quota, shape, freed, fresh_bytes: 0, budget_bytes, stopped: false, moved: false }
     }
 
     /// Whether another leaf may be rewritten.
@@ -110,7 +119,7 @@ impl<'a> Change<'a> {
     }
 
     /// The tree with everything that is in a memtable.
-    pub fn drain(&mut self, root: &Edge, table: &Arc<Memtable>) -> Result<Edge> {
+    pub async fn drain(&mut self, root: &Edge, table: &Arc<Memtable>) -> Result<Edge> {
         let Some(msns) = table.msns() else { return Ok(root.clone()) };
         let tombstones = table.tombstones(msns.1);
         let (io, operators) = (self.io, self.operators);
@@ -122,11 +131,11 @@ impl<'a> Change<'a> {
         let node = io.node(root)?;
         self.free_header(root);
         let parts = match &*node {
-            Node::Leaf(_) => self.merge_into_leaf(&node, &all, &source, msns.1)?,
+            Node::Leaf(_) => self.merge_into_leaf(&node, &all, &source, msns.1).await?,
             Node::Internal(internal) => {
                 let mut internal = internal.clone();
-                self.push(&mut internal, &all, &source, msns)?;
-                self.settle(&mut internal, &all)?;
+                self.push(&mut internal, &all, &source, msns).await?;
+                self.settle(&mut internal, &all).await?;
                 self.split_internal(internal)
             }
         };
@@ -134,7 +143,7 @@ impl<'a> Change<'a> {
     }
 
     /// The tree with every buffer empty, as far as the budget goes.
-    pub fn drain_buffers(&mut self, root: &Edge) -> Result<Edge> {
+    pub async fn drain_buffers(&mut self, root: &Edge) -> Result<Edge> {
         if !self.is_pending(root)? {
             return Ok(root.clone());
         }
@@ -142,19 +151,25 @@ impl<'a> Change<'a> {
         let Node::Internal(internal) = &*node else { return Ok(root.clone()) };
         self.free_header(root);
         let mut internal = internal.clone();
-        self.empty(&mut internal, &KeyRange::all())?;
+        self.empty(&mut internal, &KeyRange::all()).await?;
         let parts = self.split_internal(internal);
         Ok(self.grow(parts))
     }
 
     /// Lets the layers of `source` wait in a node, each for its child.
-    fn push(&mut self, node: &mut Internal, bounds: &KeyRange, source: &Source<'_>, msns: (u64, u64)) -> Result<()> {
+    async fn push(
+        &mut self,
+        node: &mut Internal,
+        bounds: &KeyRange,
+        source: &Source<'_>,
+        msns: (u64, u64),
+    ) -> Result<()> {
         let mut index = 0;
         while index < node.children.len() {
             let range = node.range_of(index, bounds);
-            let mut run = self.merge_run(source(&range)?, msns)?;
+            let mut run = self.merge_run(source(&range)?, msns).await?;
             if run.tombstones.covers(&range) && !range.is_empty() {
-                self.drop_child(node, index)?;
+                self.drop_child(node, index).await?;
                 run.tombstones = crate::range::RangeSet::default();
                 if run.is_empty() && node.children.len() > 1 {
                     // Its range goes to a neighbour; nothing of it is left to look for there.
@@ -170,7 +185,7 @@ impl<'a> Change<'a> {
                 if child.runs.len() > RUNS_MAX && self.fresh_bytes + (child.buffered_bytes() as i64) < self.budget_bytes
                 {
                     let runs = std::mem::take(&mut child.runs);
-                    let runs = self.compact(runs, &range)?;
+                    let runs = self.compact(runs, &range).await?;
                     if let Some(child) = node.children.get_mut(index) {
                         child.runs = runs;
                     }
@@ -182,18 +197,27 @@ impl<'a> Change<'a> {
     }
 
     /// One run that does what the layers do.
-    fn merge_run(&mut self, layers: Vec<Layer>, msns: (u64, u64)) -> Result<Run> {
+    async fn merge_run(&mut self, layers: Vec<Layer>, msns: (u64, u64)) -> Result<Run> {
         let mut merge = Merge::new(layers, Direction::Forward);
         let tombstones = merge.tombstones();
         let mut builder = RunBuilder::new(self.shape.basement_bytes);
-        let mut sink = |key: &[u8], message: Message<'_>| {
-            // Of a key in a deleted range, a delete says nothing more.
-            let needless = tombstones.contains(key) || mutated(Mutant::DeletesDropped);
-            if message != Message::Delete || !needless {
-                builder.push(key, &message);
+        let mut worked = 0;
+        loop {
+            let more = merge.step(self.io, self.operators, &mut |key, message| {
+                worked += (key.len() + message.bytes()) as u64 + ENTRY_WORK_BYTES;
+                // Of a key in a deleted range, a delete says nothing more.
+                let needless = tombstones.contains(key) || mutated(Mutant::DeletesDropped);
+                if message != Message::Delete || !needless {
+                    builder.push(key, &message);
+                }
+            })?;
+            if worked >= PIECE_BYTES || !more {
+                self.quota.spend(std::mem::take(&mut worked)).await;
             }
-        };
-        while merge.step(self.io, self.operators, &mut sink)? {}
+            if !more {
+                break;
+            }
+        }
         let blocks = builder.finish();
         self.fresh_bytes += blocks.iter().map(|block| block.part.fresh_bytes() as i64).sum::<i64>();
         let tombstones = if mutated(Mutant::RangesStay) { Default::default() } else { tombstones };
@@ -202,7 +226,7 @@ impl<'a> Change<'a> {
 
     /// Merges the newest runs of a buffer, and older ones as long as they are not larger than what was merged so far:
     /// each message is copied a number of times that grows with the logarithm of the buffer.
-    fn compact(&mut self, mut runs: Vec<Arc<Run>>, range: &KeyRange) -> Result<Vec<Arc<Run>>> {
+    async fn compact(&mut self, mut runs: Vec<Arc<Run>>, range: &KeyRange) -> Result<Vec<Arc<Run>>> {
         let mut count = 0;
         let mut bytes = 0;
         for run in &runs {
@@ -216,7 +240,7 @@ impl<'a> Change<'a> {
         if mutated(Mutant::RunsReversed) {
             runs.reverse();
         }
-        let merged = self.merge_run(layers_of(self.io, &runs, range)?, span(&runs))?;
+        let merged = self.merge_run(layers_of(self.io, &runs, range)?, span(&runs)).await?;
         for run in &runs {
             self.free_run(run);
         }

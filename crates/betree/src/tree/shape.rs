@@ -151,29 +151,30 @@ impl Change<'_> {
     }
 
     /// Empties child `index`: its whole tree and what waits for it, with no basement read.
-    pub(super) fn drop_child(&mut self, node: &mut Internal, index: usize) -> Result<()> {
+    pub(super) async fn drop_child(&mut self, node: &mut Internal, index: usize) -> Result<()> {
         let height = node.height - 1;
         let Some(child) = node.children.get_mut(index) else { return Ok(()) };
         let dropped = std::mem::replace(child, fresh(empty_tree(height)));
         if mutated(Mutant::DroppedChildLeaks) {
             return Ok(());
         }
-        self.drop_tree(&dropped)
+        self.drop_tree(&dropped).await
     }
 
-    fn drop_tree(&mut self, child: &Child) -> Result<()> {
-        for run in &child.runs {
-            self.free_run(run);
-        }
-        let node = self.io.node(&child.edge)?;
-        self.free_header(&child.edge);
-        match &*node {
-            Node::Leaf(leaf) => self.free_run(leaf),
-            Node::Internal(inner) => {
-                for child in &inner.children {
-                    self.drop_tree(child)?;
-                }
+    /// Gives up the blocks of a tree and of what waits for it: only headers are read.
+    async fn drop_tree(&mut self, child: &Child) -> Result<()> {
+        let mut left = vec![child.clone()];
+        while let Some(child) = left.pop() {
+            for run in &child.runs {
+                self.free_run(run);
             }
+            let node = self.io.node(&child.edge)?;
+            self.free_header(&child.edge);
+            match &*node {
+                Node::Leaf(leaf) => self.free_run(leaf),
+                Node::Internal(inner) => left.extend(inner.children.iter().cloned()),
+            }
+            self.quota.spend(super::BLOCK).await;
         }
         Ok(())
     }

@@ -1,0 +1,217 @@
+//! Measures a store: what random inserts cost, put by put, what they write, and how fast they are read back.
+//!
+//! ```text
+//! cargo run --release -p plumb-betree --example measure -- [NAME=VALUE]...
+//! ```
+//!
+//! Names: `entries`, `gets`, `value` (bytes), `path` (a file to make; without one: memory), `cache_mib`, `leaf_kib`,
+//! `basement_kib`, `fanout`, `buffer_kib`, `memtable_kib`, `fresh_kib`, `log_mib`, `policy`, `pacing`, `compression`,
+//! `order` (`random` or `ascending`), `rounds`. Keys have 16 bytes; values do not compress.
+//!
+//! A put's time is given twice: on the wall, which counts what else runs on the machine, and on the thread's processor
+//! clock, which counts the put's own work without the waits for the storage.
+#![allow(clippy::unwrap_used)]
+
+use std::time::Instant;
+
+use plumb_betree::{Compression, Database, Durability, FlushPolicy, Options, Pacing, Tree};
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rustix::time::{ClockId, clock_gettime};
+use stats::Histogram;
+use storage::{File, FileOptions, Memory, Storage};
+use units::Nanos;
+
+/// What is measured.
+struct Plan {
+    entries: u64,
+    gets: u64,
+    value_bytes: usize,
+    path: Option<String>,
+    ascending: bool,
+    rounds: u64,
+    options: Options,
+}
+
+fn plan() -> Result<Plan, String> {
+    let mut plan = Plan {
+        entries: 1_000_000,
+        gets: 100_000,
+        value_bytes: 100,
+        path: None,
+        ascending: false,
+        rounds: 1,
+        options: Options { compression: Compression::None, ..Options::default() },
+    };
+    for argument in std::env::args().skip(1) {
+        let (name, value) = argument.split_once('=').ok_or(format!("{argument}: not NAME=VALUE"))?;
+        let number = || value.parse::<u64>().map_err(|error| format!("{argument}: {error}"));
+        let options = &mut plan.options;
+        match name {
+            "entries" => plan.entries = number()?,
+            "gets" => plan.gets = number()?,
+            "value" => plan.value_bytes = number()? as usize,
+            "path" => plan.path = Some(value.to_owned()),
+            "order" => plan.ascending = value == "ascending",
+            "rounds" => plan.rounds = number()?,
+            "cache_mib" => options.cache_bytes = (number()? as usize) << 20,
+            "leaf_kib" => options.leaf_bytes = number()? << 10,
+            "basement_kib" => options.basement_bytes = (number()? as usize) << 10,
+            "fanout" => options.fanout = number()? as usize,
+            "buffer_kib" => options.buffer_bytes = number()? << 10,
+            "memtable_kib" => options.memtable_bytes = number()? << 10,
+            "fresh_kib" => options.fresh_bytes = number()? << 10,
+            "log_mib" => options.log_bytes = number()? << 20,
+            "policy" => {
+                let found = FlushPolicy::ALL.iter().find(|(name, _)| *name == value);
+                options.flush_policy = found.ok_or(format!("{value}: no flush policy"))?.1;
+            }
+            "pacing" => {
+                let found = Pacing::ALL.iter().find(|(name, _)| *name == value);
+                options.pacing = found.ok_or(format!("{value}: no pacing"))?.1;
+            }
+            "compression" => {
+                options.compression = match value {
+                    "none" => Compression::None,
+                    "lz4" => Compression::Lz4,
+                    "zstd" => Compression::Zstd,
+                    _ => return Err(format!("{value}: no compression")),
+                };
+            }
+            _ => return Err(format!("{name}: unknown")),
+        }
+    }
+    Ok(plan)
+}
+
+/// Entry `number` of `entries`: every key once, in an order that jumps.
+fn key(number: u64, plan: &Plan) -> [u8; 16] {
+    // A bijection of 64 bits, so no key comes twice.
+    let at = if plan.ascending { number } else { number.wrapping_mul(0x9e37_79b9_7f4a_7c15).swap_bytes() };
+    let at = if plan.ascending { at } else { at.wrapping_mul(0xd6e8_feb8_6659_fd93) };
+    let mut key = [b'k'; 16];
+    key[..8].copy_from_slice(&at.to_be_bytes());
+    key
+}
+
+fn processor_time() -> Nanos {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+}
+
+fn line(name: &str, times: &Histogram) {
+    let at = |percent| times.percentile(percent).0 as f64 / 1000.0;
+    println!(
+        "  {name:<22} p50 {:>9.1}  p99 {:>9.1}  p99.9 {:>9.1}  p99.99 {:>9.1}  max {:>10.1} us",
+        at(50.0),
+        at(99.0),
+        at(99.9),
+        at(99.99),
+        times.max().0 as f64 / 1000.0
+    );
+}
+
+fn inserts(database: &Database, tree: &Tree, plan: &Plan) {
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
+    let (mut wall, mut own) = (Histogram::new(), Histogram::new());
+    let mut value = vec![0; plan.value_bytes];
+    let (began, began_own) = (Instant::now(), processor_time());
+    for number in 0..plan.entries {
+        random.fill(&mut value[..]);
+        let key = key(number, plan);
+        let value = value.clone();
+        let (at, at_own) = (Instant::now(), processor_time());
+        tree.insert(key, value, Durability::None).unwrap();
+        own.record(processor_time().since(at_own));
+        wall.record(Nanos(at.elapsed().as_nanos() as u64));
+    }
+    let (seconds, own_seconds) = (began.elapsed().as_secs_f64(), processor_time().since(began_own).0 as f64 / 1e9);
+    let rate = plan.entries as f64 / seconds;
+    println!("  inserts                {rate:.0}/s, {:.0} per processor second", plan.entries as f64 / own_seconds);
+    line("put, wall", &wall);
+    line("put, processor", &own);
+    let user = plan.entries * (16 + plan.value_bytes as u64);
+    let written = |name: &str| {
+        let stats = database.stats();
+        let of = |bytes: u64| bytes as f64 / user as f64;
+        println!(
+            "  written, {name:<13} {:.2} times the user's bytes: log {:.2}, blocks {:.2}, catalog {:.3}; {} checkpoints",
+            of(stats.written_bytes()),
+            of(stats.log_bytes),
+            of(stats.block_bytes),
+            of(stats.catalog_bytes),
+            stats.checkpoints
+        );
+        println!("  worked                 {:.1} times the user's bytes", of(stats.worked_bytes));
+    };
+    written("at the end");
+    let began = Instant::now();
+    database.quiesce().unwrap();
+    written("nothing owed");
+    println!("  quiesce                {:.2} s", began.elapsed().as_secs_f64());
+}
+
+fn reads(database: &Database, tree: &Tree, plan: &Plan) {
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(2);
+    let before = database.stats();
+    let mut times = Histogram::new();
+    let (began, began_own) = (Instant::now(), processor_time());
+    for _ in 0..plan.gets {
+        let key = key(random.random_range(0..plan.entries), plan);
+        let at = Instant::now();
+        let value = tree.get(key).unwrap();
+        times.record(Nanos(at.elapsed().as_nanos() as u64));
+        assert_eq!(value.map(|value| value.len()), Some(plan.value_bytes));
+    }
+    let (seconds, own_seconds) = (began.elapsed().as_secs_f64(), processor_time().since(began_own).0 as f64 / 1e9);
+    let after = database.stats();
+    let each = |after: u64, before: u64| (after - before) as f64 / plan.gets.max(1) as f64;
+    println!(
+        "  gets                   {:.0}/s, {:.0} per processor second; a get: {:.2} hits, {:.2} misses, {:.1} KiB read",
+        plan.gets as f64 / seconds,
+        plan.gets as f64 / own_seconds,
+        each(after.cache_hits, before.cache_hits),
+        each(after.cache_misses, before.cache_misses),
+        each(after.read_bytes, before.read_bytes) / 1024.0
+    );
+    line("get, wall", &times);
+    let scans = (plan.gets / 50).max(1);
+    let began = Instant::now();
+    for _ in 0..scans {
+        let start = key(random.random_range(0..plan.entries), plan);
+        for entry in tree.range(start.as_slice()..).take(100) {
+            entry.unwrap();
+        }
+    }
+    println!("  scans of 100           {:.0}/s", scans as f64 / began.elapsed().as_secs_f64());
+    let began = Instant::now();
+    let rows = tree.iter().inspect(|entry| assert!(entry.is_ok())).count();
+    assert_eq!(rows as u64, plan.entries);
+    println!("  rows in order          {:.0}/s", rows as f64 / began.elapsed().as_secs_f64());
+}
+
+fn main() {
+    let plan = plan().unwrap_or_else(|what| {
+        eprintln!("{what}");
+        std::process::exit(2);
+    });
+    let capacity_bytes = (plan.entries * (16 + plan.value_bytes as u64) * 4 + (512 << 20)).next_multiple_of(4096);
+    for round in 0..plan.rounds {
+        println!("round {round}: {} entries of 16 + {} bytes", plan.entries, plan.value_bytes);
+        let storage: Box<dyn Storage> = match &plan.path {
+            Some(path) => {
+                let options = FileOptions { capacity_bytes: Some(capacity_bytes), ..FileOptions::default() };
+                Box::new(File::open(path.as_ref(), &options).unwrap())
+            }
+            None => Box::new(Memory::new(capacity_bytes)),
+        };
+        let database = Database::create(std::sync::Arc::<dyn Storage>::from(storage), plan.options.clone(), 1).unwrap();
+        let tree = database.tree("t").unwrap();
+        inserts(&database, &tree, &plan);
+        reads(&database, &tree, &plan);
+        drop((tree, database));
+        if let Some(path) = &plan.path {
+            std::fs::remove_file(path).unwrap();
+        }
+    }
+}

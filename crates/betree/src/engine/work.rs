@@ -1,0 +1,226 @@
+//! What is owed, one piece after the other: memtables go into the trees, the trees go to the storage.
+//!
+//! One piece is in flight at a time, and what it does is seen when it is done: a tree changes when its table is in it
+//! whole, and a checkpoint counts when its superblock is durable. A piece that is dropped did nothing.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use storage::BLOCK_BYTES;
+
+use super::checkpoint::{SnapshotChange, Written};
+use super::{Engine, TreeState, TreeVersion};
+use crate::catalog::TreeId;
+use crate::error::{Error, Result};
+use crate::memtable::Memtable;
+use crate::mutant::{Mutant, mutated};
+use crate::node::Edge;
+use crate::pointer::BlockPointer;
+use crate::step::{Steps, UNBOUNDED};
+use crate::tree::Change;
+
+/// A piece of work in flight.
+pub(crate) struct Work {
+    steps: Steps<Result<Outcome>>,
+    /// Whether it writes; then a failure is the store's.
+    writes: bool,
+}
+
+impl Work {
+    pub(super) fn new(steps: Steps<Result<Outcome>>, writes: bool) -> Self {
+        Self { steps, writes }
+    }
+}
+
+/// What came of a piece of work.
+pub(super) enum Outcome {
+    Changed(Changed),
+    Written(Box<Written>),
+    /// A table's memory was given back.
+    Cleared,
+}
+
+/// A changed tree.
+pub(super) struct Changed {
+    tree: TreeId,
+    root: Edge,
+    /// The table that is in it now.
+    drained: Option<Arc<Memtable>>,
+    freed: Vec<BlockPointer>,
+    fresh_bytes: i64,
+    progress: Progress,
+}
+
+/// What is done to a tree.
+enum Task {
+    /// A sealed table goes into it.
+    Drain(Arc<Memtable>),
+    /// Every message goes to its leaf.
+    Empty,
+}
+
+/// How far a change of a tree went before the free space was used up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Progress {
+    /// All the way.
+    Done,
+    /// A checkpoint first, then on.
+    More,
+    /// There is no room for a single step.
+    Stuck,
+}
+
+impl Engine {
+    fn change_work(&self, state: &TreeState, tree: TreeId, version: &TreeVersion, task: Task) -> Work {
+        let shape = self.options.shape();
+        // What a checkpoint may write now, less what it will write anyway.
+        let free = state.space.free_blocks() * BLOCK_BYTES as u64;
+        let budget = free as i64 - self.fresh_bytes() as i64 - shape.overhead_bytes() as i64;
+        let (io, operators, root) = (Arc::clone(&self.io), self.options.operators.clone(), version.root.clone());
+        let steps = Steps::new(|quota| async move {
+            let mut change = Change::new(&io, &operators, &quota, shape, budget);
+            let (root, drained) = match task {
+                Task::Drain(table) => (change.drain(&root, &table).await?, Some(table)),
+                Task::Empty => (change.drain_buffers(&root).await?, None),
+            };
+            let progress = match (change.stopped, change.moved) {
+                (false, _) => Progress::Done,
+                (true, true) => Progress::More,
+                (true, false) => Progress::Stuck,
+            };
+            let (freed, fresh_bytes) = (change.freed, change.fresh_bytes);
+            Ok(Outcome::Changed(Changed { tree, root, drained, freed, fresh_bytes, progress }))
+        });
+        Work::new(steps, false)
+    }
+
+    /// Moves every message of a tree to its leaf, as far as there is room.
+    pub(super) fn empty_buffers(&self, state: &mut TreeState, tree: TreeId) -> Result<Progress> {
+        let view = self.view();
+        let Some(version) = view.version.trees.get(&tree) else { return Ok(Progress::Done) };
+        let work = self.change_work(state, tree, version, Task::Empty);
+        drop(view);
+        self.run(state, work)
+    }
+
+    /// The piece of work that comes next, if any is owed.
+    fn next_work(&self, state: &mut TreeState, checkpoints: bool) -> Option<Work> {
+        // Of a table that a reader still holds, the reader gives the memory back.
+        while let Some(table) = state.drained.pop() {
+            if let Some(table) = Arc::into_inner(table) {
+                let steps = Steps::new(|quota| async move {
+                    table.clear(&quota).await;
+                    Ok(Outcome::Cleared)
+                });
+                return Some(Work::new(steps, false));
+            }
+        }
+        let view = self.view();
+        let early = checkpoints && state.checkpoint_due && mutated(Mutant::CheckpointBeforeDrain);
+        for (tree, version) in view.version.trees.iter().filter(|_| !early) {
+            if let Some(oldest) = version.sealed.last() {
+                return Some(self.change_work(state, *tree, version, Task::Drain(Arc::clone(oldest))));
+            }
+        }
+        let due = state.checkpoint_due || self.fresh_bytes() > self.options.fresh_bytes;
+        let seal = if mutated(Mutant::SealTooLate) { Some(self.seal_now()) } else { state.sealed_at };
+        match seal {
+            Some(seal) if due && checkpoints => Some(self.checkpoint_work(state, seal, SnapshotChange::None)),
+            _ => None,
+        }
+    }
+
+    /// Works until `bytes` are spent, or nothing more is owed; whether more is.
+    pub(super) fn advance(&self, state: &mut TreeState, bytes: &mut i64) -> Result<bool> {
+        self.advance_with(state, bytes, true)
+    }
+
+    fn advance_with(&self, state: &mut TreeState, bytes: &mut i64, checkpoints: bool) -> Result<bool> {
+        loop {
+            let mut work = match state.work.take() {
+                Some(work) => work,
+                None => match self.next_work(state, checkpoints) {
+                    Some(work) => work,
+                    None => {
+                        self.owing.store(false, Ordering::Release);
+                        return Ok(false);
+                    }
+                },
+            };
+            self.owing.store(true, Ordering::Release);
+            let spent = work.steps.spent_bytes();
+            let outcome = work.steps.step(bytes);
+            self.worked_bytes.fetch_add(work.steps.spent_bytes() - spent, Ordering::Relaxed);
+            match outcome {
+                Some(outcome) => self.complete(state, work.writes, outcome).map(drop)?,
+                None => {
+                    state.work = Some(work);
+                    return Ok(true);
+                }
+            }
+        }
+    }
+
+    /// Does one piece of work from beginning to end. Nothing else may be in flight.
+    pub(super) fn run(&self, state: &mut TreeState, mut work: Work) -> Result<Progress> {
+        loop {
+            if let Some(outcome) = work.steps.step(&mut UNBOUNDED.clone()) {
+                self.worked_bytes.fetch_add(work.steps.spent_bytes(), Ordering::Relaxed);
+                return self.complete(state, work.writes, outcome);
+            }
+        }
+    }
+
+    /// Brings what is sealed into the trees. A checkpoint in flight is completed, or given up for want of room; no other
+    /// one is begun.
+    pub(super) fn drain(&self, state: &mut TreeState) -> Result<()> {
+        loop {
+            match self.advance_with(state, &mut UNBOUNDED.clone(), false) {
+                Ok(true) | Err(Error::Full) => {}
+                Ok(false) => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Makes it so that everybody sees what came of a piece of work.
+    fn complete(&self, state: &mut TreeState, writes: bool, outcome: Result<Outcome>) -> Result<Progress> {
+        let result = match outcome {
+            Ok(Outcome::Changed(changed)) => Ok(self.complete_change(state, changed)),
+            Ok(Outcome::Written(written)) => self.complete_checkpoint(state, *written).map(|()| Progress::Done),
+            Ok(Outcome::Cleared) => Ok(Progress::Done),
+            Err(error) => {
+                if writes {
+                    // Everything is as before, but for the generation: no place has two contents under one name. The
+                    // next one goes to the same slot.
+                    state.generation += if mutated(Mutant::FailureChangesSlot) { 1 } else { 2 };
+                }
+                Err(error)
+            }
+        };
+        self.free_blocks.store(state.space.free_blocks(), Ordering::Release);
+        if writes { self.guard(result) } else { result }
+    }
+
+    fn complete_change(&self, state: &mut TreeState, changed: Changed) -> Progress {
+        let number = self.versions.publish(|trees| {
+            if let Some(tree) = trees.get_mut(&changed.tree) {
+                tree.root = changed.root;
+                if changed.drained.is_some() {
+                    tree.sealed.pop();
+                }
+            }
+        });
+        state.drained.extend(changed.drained);
+        let newest = state.catalog.newest_snapshot();
+        let newest = newest.filter(|_| !mutated(Mutant::SnapshotNotHeld));
+        for pointer in &changed.freed {
+            state.space.retire(pointer, number, state.generation, newest);
+        }
+        if mutated(Mutant::SpaceReusedEarly) {
+            state.space.settle(usize::MAX, u64::MAX);
+        }
+        self.fresh_bytes.fetch_add(changed.fresh_bytes, Ordering::AcqRel);
+        changed.progress
+    }
+}
