@@ -37,6 +37,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod cuts;
+pub mod files;
 mod image;
 mod log;
 mod moments;
