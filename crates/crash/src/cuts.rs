@@ -19,12 +19,12 @@ pub struct Cut {
 }
 
 impl Cut {
-    /// The bytes after the cut where exactly those units of undecided writes survived that `survives` says. Units are
-    /// `unit_bytes` long, at most what the log calls its unit, and numbered through each write; it is asked in order of submission.
-    pub fn image(&self, unit_bytes: u32, mut survives: impl FnMut(&LoggedWrite, usize) -> bool) -> Image {
+    /// The bytes after the cut where exactly those units of undecided writes survived that `survives` says. Parts lie
+    /// between multiples of `atomic_bytes` and are numbered through each write; it is asked in order of submission.
+    pub fn image(&self, atomic_bytes: u32, mut survives: impl FnMut(&LoggedWrite, usize) -> bool) -> Image {
         let mut image = self.durable.clone();
         for write in &self.undecided {
-            for piece in write.pieces(unit_bytes, |part| survives(write, part)) {
+            for piece in write.pieces(atomic_bytes, |part| survives(write, part)) {
                 put(&mut image, piece);
             }
         }

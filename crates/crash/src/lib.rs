@@ -18,7 +18,8 @@
 //! states: {}, {W3}, and each part of W3 in units of the device's atomic write
 //! ```
 //!
-//! A unit is the device's atomic write: of a write that is not whole, any units may be there (NVM command set 2.1.4, AWUPF).
+//! A write may be torn between multiples of what the device writes whole or not at all when the power goes (NVM command set 2.1.4,
+//! AWUPF); any of its parts may then be there.
 //!
 //! ```
 //! use crash::{Amount, Event, Log, Plan, VolatileCache};
@@ -29,7 +30,7 @@
 //! log.push(Nanos(0), Event::write(write, 4096, &[7; 1024]))?;
 //! log.push(Nanos(5), Event::Completed(write))?;
 //! // Neither sector, either sector, or both.
-//! let plan = Plan::new(&log, &VolatileCache::default(), 0, Amount::Exhaustive { parts_max: 16 });
+//! let plan = Plan::new(&log, &VolatileCache::default(), 0, 512, Amount::Exhaustive { parts_max: 16 });
 //! assert_eq!(plan.states.len(), 4);
 //! # Ok::<(), crash::LogError>(())
 //! ```
@@ -50,7 +51,7 @@ pub use cuts::{Cut, Cuts};
 pub use image::{BLOCK_BYTES, Image};
 pub use log::{Content, Entry, Event, FlushId, Log, LogError, LogReader, LogWriter, WriteId};
 pub use moments::Moments;
-pub use rules::{ProtectedCache, Rule, VolatileCache};
+pub use rules::{LyingCache, ProtectedCache, Rule, VolatileCache};
 pub use shrink::{Shrunk, shrink};
 pub use states::{Amount, EXHAUSTIVE_PARTS_MAX, Plan, State, Survivors};
 pub use write::{LoggedWrite, Piece};

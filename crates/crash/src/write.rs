@@ -43,28 +43,32 @@ impl LoggedWrite {
         self.offset_bytes..self.offset_bytes + self.content.len_bytes()
     }
 
-    /// How long the parts are that survive a cut or do not: the device's atomic unit, or more for a long discard.
-    fn part_bytes(&self, unit_bytes: u32) -> u64 {
-        let unit = u64::from(unit_bytes);
+    /// How long the parts are that survive a cut or do not: what the device writes whole or not at all, or more for a long
+    /// discard. They begin at multiples of it.
+    fn part_bytes(&self, atomic_bytes: u32) -> u64 {
+        let atomic = u64::from(atomic_bytes);
         match self.content {
-            Content::Bytes(_) => unit,
-            Content::Zeroes(len_bytes) => len_bytes.div_ceil(DISCARD_PARTS_MAX).next_multiple_of(unit).max(unit),
+            Content::Bytes(_) => atomic,
+            Content::Zeroes(len_bytes) => len_bytes.div_ceil(DISCARD_PARTS_MAX).next_multiple_of(atomic).max(atomic),
         }
     }
 
     /// How many parts it has.
-    pub fn parts(&self, unit_bytes: u32) -> usize {
-        self.content.len_bytes().div_ceil(self.part_bytes(unit_bytes)) as usize
+    pub fn parts(&self, atomic_bytes: u32) -> usize {
+        let part = self.part_bytes(atomic_bytes);
+        let Range { start, end } = self.range();
+        (end.div_ceil(part) - start / part) as usize
     }
 
     /// What is there of it when the parts are that `chosen` names; runs of parts are one piece.
-    pub fn pieces(&self, unit_bytes: u32, mut chosen: impl FnMut(usize) -> bool) -> Vec<Piece<'_>> {
-        let part = self.part_bytes(unit_bytes);
+    pub fn pieces(&self, atomic_bytes: u32, mut chosen: impl FnMut(usize) -> bool) -> Vec<Piece<'_>> {
+        let part = self.part_bytes(atomic_bytes);
         let Range { start, end } = self.range();
+        let first = start / part * part;
         let mut runs: Vec<Range<u64>> = Vec::new();
-        for number in (0..self.parts(unit_bytes)).filter(|number| chosen(*number)) {
-            let from = start + number as u64 * part;
-            let run = from..(from + part).min(end);
+        for number in (0..self.parts(atomic_bytes)).filter(|number| chosen(*number)) {
+            let from = first + number as u64 * part;
+            let run = from.max(start)..(from + part).min(end);
             match runs.last_mut() {
                 Some(last) if last.end == run.start => last.end = run.end,
                 _ => runs.push(run),
@@ -159,6 +163,20 @@ mod tests {
             }
             prop_assert_eq!(found, expected);
         }
+    }
+
+    #[test]
+    fn parts_begin_where_the_device_s_units_do() {
+        let write = LoggedWrite::new(0, WriteId(0), 1024, &Content::Bytes(vec![7; 8192].into()));
+        assert_eq!((write.parts(512), write.parts(4096)), (16, 3));
+        let ranges = |chosen: fn(usize) -> bool| -> Vec<Range<u64>> {
+            let pieces = write.pieces(4096, chosen);
+            pieces.iter().map(|piece| piece.offset_bytes..piece.offset_bytes + piece.len_bytes).collect()
+        };
+        assert_eq!(ranges(|part| part != 1), [1024..4096, 8192..9216]);
+        assert_eq!(ranges(|part| part == 1), [4096..8192]);
+        let within = LoggedWrite::new(0, WriteId(0), 1024, &Content::Bytes(vec![7; 1024].into()));
+        assert_eq!((within.parts(512), within.parts(4096)), (2, 1));
     }
 
     #[test]

@@ -166,7 +166,7 @@ fn images<R: Rule>(log: &Log, rule: &R, plan: &Plan) -> Vec<(Vec<u8>, usize)> {
 
 /// Whether the plan of all states has exactly those that the words allow, each once, and each as late as it is possible.
 fn compare<R: Rule>(log: &Log, rule: &R, protected: bool) -> Result<(), String> {
-    let plan = Plan::new(log, rule, 0, Amount::Exhaustive { parts_max: 20 });
+    let plan = Plan::new(log, rule, 0, UNIT as u32, Amount::Exhaustive { parts_max: 20 });
     assert_eq!(plan.sampled_moments, 0);
     let found = images(log, rule, &plan);
     let set: BTreeSet<Vec<u8>> = found.iter().map(|(image, _)| image.clone()).collect();
@@ -207,8 +207,8 @@ proptest! {
     fn a_sample_is_a_part_of_all_and_covers_each_moment(steps in steps(), states in 1..40_usize, seed in 0..1000_u64) {
         let log = log_of(&steps);
         let rule = VolatileCache::default();
-        let plan = Plan::new(&log, &rule, 0, Amount::Sampled { states, seed });
-        prop_assert_eq!(&plan.states, &Plan::new(&log, &rule, 0, Amount::Sampled { states, seed }).states);
+        let plan = Plan::new(&log, &rule, 0, UNIT as u32, Amount::Sampled { states, seed });
+        prop_assert_eq!(&plan.states, &Plan::new(&log, &rule, 0, UNIT as u32, Amount::Sampled { states, seed }).states);
         let all = expected(&log, false);
         let found = images(&log, &rule, &plan);
         for (image, _) in &found {

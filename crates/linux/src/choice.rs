@@ -83,7 +83,7 @@ fn name_of<T: PartialEq + Copy>(all: &[(T, &'static str)], value: T) -> &'static
     all.iter().find(|(one, _)| *one == value).map_or("unknown", |(_, name)| name)
 }
 
-fn from_name<T: Copy>(all: &[(T, &'static str)], given: &str) -> Result<T, UnknownChoice> {
+pub(crate) fn from_name<T: Copy>(all: &[(T, &'static str)], given: &str) -> Result<T, UnknownChoice> {
     all.iter().find(|(_, name)| *name == given).map(|(one, _)| *one).ok_or_else(|| {
         let choices: Vec<&str> = all.iter().map(|(_, name)| *name).collect();
         UnknownChoice { given: given.to_owned(), choices: choices.join(", ") }

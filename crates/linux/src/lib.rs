@@ -12,7 +12,9 @@
 
 mod boot;
 mod choice;
+pub mod crash;
 mod error;
+mod file_systems;
 pub mod guest;
 mod kernel;
 mod outcome;
@@ -22,6 +24,7 @@ pub mod trace;
 
 pub use choice::{FileSystem, FrontEnd, UnknownChoice};
 pub use error::LinuxError;
+pub use file_systems::{Tool, Tools};
 pub use kernel::{BuildProgress, Kernel, Recipe};
 pub use outcome::{Ended, Outcome};
 pub use run::{DEFAULT_MEMORY_BYTES, Input, Limits, Linux, OutputStreams};

@@ -39,6 +39,8 @@ pub(crate) struct Plan {
     /// Never [`FrontEnd::Auto`].
     pub(crate) front_end: FrontEnd,
     pub(crate) file_system: FileSystem,
+    /// Of the device's, if not all.
+    pub(crate) file_system_bytes: Option<u64>,
     pub(crate) mkfs_options: Vec<String>,
     pub(crate) mount_options: String,
     pub(crate) zoned: bool,

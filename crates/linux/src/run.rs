@@ -43,6 +43,8 @@ pub struct Linux {
     pub front_end: FrontEnd,
     /// What is made on it and mounted.
     pub file_system: FileSystem,
+    /// How much of the device the file system takes; all of it where nothing is said.
+    pub file_system_bytes: Option<u64>,
     /// Words for `mkfs`, split at white space.
     pub mkfs_options: String,
     /// Options for `mount`, separated by commas.
@@ -122,6 +124,7 @@ impl Linux {
             serve_arguments: Vec::new(),
             front_end: FrontEnd::Auto,
             file_system: FileSystem::None,
+            file_system_bytes: None,
             mkfs_options: String::new(),
             mount_options: String::new(),
             command: Vec::new(),

@@ -60,11 +60,16 @@ enum Command {
     Defrag(commands::defrag::DefragArguments),
     /// Run a command under a real Linux kernel on a modelled device, in virtual time
     Linux(commands::linux::LinuxArguments),
+    /// Cut the power under any program, at every moment, and see what a real kernel recovers
+    Crash(commands::crash::CrashArguments),
     /// Write the manual pages
     Man(commands::man::ManArguments),
     /// The first process inside a guest of `plumb linux`
     #[command(name = "linux-guest", hide = true)]
     LinuxGuest,
+    /// A task inside a guest of `plumb crash`
+    #[command(hide = true)]
+    LinuxTask(commands::crash::TaskArguments),
     /// Look after the connection of `plumb serve --loop`
     #[command(hide = true)]
     FuseWatchdog(commands::fuse_watchdog::FuseWatchdogArguments),
@@ -91,6 +96,8 @@ fn main() -> ExitCode {
         Command::Control(arguments) => commands::control::control(&arguments),
         Command::Defrag(arguments) => commands::defrag::defrag(&arguments),
         Command::Linux(arguments) => commands::linux::linux(arguments),
+        Command::Crash(arguments) => commands::crash::crash(arguments),
+        Command::LinuxTask(arguments) => commands::crash::task(&arguments),
         Command::Man(arguments) => commands::man::man(&arguments, Arguments::command()),
         Command::LinuxGuest => commands::linux::guest(),
         Command::FuseWatchdog(arguments) => commands::fuse_watchdog::fuse_watchdog(&arguments),

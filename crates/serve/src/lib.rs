@@ -43,6 +43,7 @@ mod stop;
 pub mod subsystem;
 mod troubles;
 pub mod ublk;
+mod write_log;
 
 pub use calibration::Calibration;
 pub use error::ServeError;
@@ -52,3 +53,4 @@ pub use memory::default_limit_bytes;
 pub use power::{PowerLoss, Survival};
 pub use run::{ServeOptions, ServeReport};
 pub use stop::Stop;
+pub use write_log::WriteLog;

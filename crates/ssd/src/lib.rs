@@ -24,6 +24,7 @@ mod null;
 pub mod profile;
 mod slab;
 mod state;
+mod wrapper;
 pub mod zoned;
 
 pub use card::{Card, CardConfig};
@@ -36,4 +37,5 @@ pub use device::{
 pub use disk::{Disk, DiskConfig};
 pub use live::{GarbageCollectionState, LiveState, WriteCacheState, ZoneSummary};
 pub use null::NullDevice;
+pub use wrapper::Wrapper;
 pub use zoned::{ControllerEvent, Zoned, ZonedConfig};

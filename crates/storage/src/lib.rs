@@ -36,19 +36,22 @@ mod buffer;
 mod error;
 mod faulty;
 mod file;
-mod image;
 mod memory;
 mod queue;
-pub mod recorded;
+mod recorded;
 
 pub use buffer::Buffer;
 pub use error::{Operation, StorageError};
 pub use faulty::{Fault, FaultKind, Faults, Faulty};
 pub use file::{File, FileOptions};
-pub use image::Image;
 pub use memory::Memory;
 pub use queue::{Completion, Queue, QueueExt, Request, Storage, Tag};
-pub use recorded::Recorded;
+pub use recorded::{Recorded, Recording};
+
+/// The bytes of a [`Memory`].
+pub use crash::Image;
 
 /// The unit of offsets and lengths.
 pub const BLOCK_BYTES: usize = 4096;
+
+const _: () = assert!(BLOCK_BYTES == crash::BLOCK_BYTES, "an image shares bytes in blocks");

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use plumb_storage::recorded::Cuts;
+use crash::{Cuts, VolatileCache};
 use plumb_storage::{
     BLOCK_BYTES, Buffer, Completion, Fault, FaultKind, Faulty, File, FileOptions, Image, Memory, Operation, QueueExt,
     Recorded, Request, Storage, StorageError, Tag,
@@ -60,8 +60,8 @@ proptest! {
         let before = memory.image();
         let (recorded, recording) = Recorded::new(memory.clone());
         against_array(&recorded, &requests);
-        let events = recording.take();
-        let last = Cuts::new(before, &events).last().unwrap();
+        let log = recording.take();
+        let last = Cuts::new(before, &log, VolatileCache::default()).last().unwrap();
         prop_assert_eq!(last.image(512, |_, _| true), memory.image());
     }
 }
@@ -165,13 +165,13 @@ fn a_flush_covers_what_completed_before_it() {
     let mut done = Vec::new();
     two.complete(&mut done);
     recording.mark(7);
-    let events = recording.take();
+    let log = recording.take();
 
     let mut states: Vec<Left> = Vec::new();
-    for cut in Cuts::new(Image::new(4 * BLOCK), &events) {
+    for cut in Cuts::new(Image::new(4 * BLOCK), &log, VolatileCache::default()) {
         let mut leaves = BTreeSet::new();
         for subset in 0..1u32 << cut.undecided.len() {
-            let image = cut.image(BLOCK_BYTES, |write, _| {
+            let image = cut.image(BLOCK_BYTES as u32, |write, _| {
                 cut.undecided.iter().position(|other| other.id == write.id).is_some_and(|at| subset >> at & 1 == 1)
             });
             let (mut a, mut b) = ([0], [0]);
@@ -185,7 +185,7 @@ fn a_flush_covers_what_completed_before_it() {
         (None, BTreeSet::from([(0, 0)])),
         (None, BTreeSet::from([(0, 0), (1, 0)])),
         (None, BTreeSet::from([(0, 0), (1, 0), (0, 2), (1, 2)])),
-        (None, BTreeSet::from([(1, 0), (1, 2)])),
+        // The mark was made before the next moment at which a cut could leave something else.
         (Some(7), BTreeSet::from([(1, 0), (1, 2)])),
     ];
     assert_eq!(states, expected);

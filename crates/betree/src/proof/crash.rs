@@ -1,7 +1,7 @@
 //! Power cuts: whatever survives, the store opens, holds everything acknowledged, and is some prefix of the batches.
 
+use crash::{Cut, Cuts, VolatileCache};
 use rand::{Rng, RngExt};
-use storage::recorded::{Cut, Cuts};
 use storage::{Image, Memory, Recorded};
 
 use super::workload::{Map, batch, content, durability, number, random, tiny, unsound};
@@ -78,15 +78,15 @@ fn explore(story: Story, seed: u64, batches: usize, depth: usize, seen: &mut See
             return Err(what);
         }
     }
-    let events = recording.take();
-    for cut in Cuts::new(story.before, &events) {
+    let log = recording.take();
+    for cut in Cuts::new(story.before, &log, VolatileCache::default()) {
         // Marks are only ever raised.
         let acknowledged = cut.mark.map_or(story.kept, |mark| mark as usize);
         for choice in 0..choices(&cut) {
             let image = survivors(&cut, choice, &mut random);
             seen.states += 1;
             let last = check(image.clone(), &maps, acknowledged, seed)
-                .map_err(|what| format!("cut after {} events, choice {choice}: {what}", cut.events))?;
+                .map_err(|what| format!("cut after {} entries, choice {choice}: {what}", cut.entries))?;
             seen.recoveries_behind += u64::from(last + 1 < maps.len());
             if depth > 0 && random.random_range(0..40) == 0 {
                 let story = Story { before: image, maps: maps[..=last].to_vec(), kept: acknowledged };

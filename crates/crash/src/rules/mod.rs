@@ -2,6 +2,7 @@
 //!
 //! A rule is a file here: it takes the log entry by entry and keeps what is undecided.
 
+mod lying_cache;
 mod pending;
 mod protected_cache;
 mod volatile_cache;
@@ -9,6 +10,7 @@ mod volatile_cache;
 use crate::log::Event;
 use crate::write::LoggedWrite;
 
+pub use lying_cache::LyingCache;
 pub use protected_cache::ProtectedCache;
 pub use volatile_cache::VolatileCache;
 

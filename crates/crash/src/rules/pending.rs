@@ -35,6 +35,11 @@ impl Pending {
         Some(entry)
     }
 
+    /// How long the write of an entry is.
+    pub(super) fn len_bytes(&self, entry: usize) -> u64 {
+        self.writes.get(&entry).map_or(0, |write| write.logged.content.len_bytes())
+    }
+
     /// Those that have completed, by entry.
     pub(super) fn completed(&self) -> Vec<usize> {
         self.writes.iter().filter(|(_, write)| write.completed.is_some()).map(|(entry, _)| *entry).collect()

@@ -16,11 +16,11 @@ pub(super) struct Choices {
 const CHANCES: [f64; 3] = [0.5, 0.9, 0.1];
 
 impl Choices {
-    pub(super) fn new(undecided: &[&LoggedWrite], unit_bytes: u32) -> Self {
+    pub(super) fn new(undecided: &[&LoggedWrite], atomic_bytes: u32) -> Self {
         let mut firsts = vec![0];
         let mut parts = 0;
         for write in undecided {
-            parts += write.parts(unit_bytes);
+            parts += write.parts(atomic_bytes);
             firsts.push(parts);
         }
         Self { firsts, next: 0 }

@@ -73,10 +73,12 @@ pub struct Plan {
 const TRIES: usize = 4;
 
 impl Plan {
-    /// States of `log` under `rule` at moments after its first `from` entries.
+    /// States of `log` under `rule` at moments after its first `from` entries, on a device that writes `atomic_bytes` whole or not
+    /// at all, at least the log's unit.
     ///
     /// Of equal states the last one is kept, since by then the most was promised.
-    pub fn new<R: Rule>(log: &Log, rule: &R, from: usize, amount: Amount) -> Self {
+    pub fn new<R: Rule>(log: &Log, rule: &R, from: usize, atomic_bytes: u32, amount: Amount) -> Self {
+        let atomic_bytes = atomic_bytes.max(log.unit_bytes());
         let moments = Timeline::of(log, rule.clone(), from);
         let mut plan = Self { moments: moments.at.len(), ..Self::default() };
         let mut random = Xoshiro256PlusPlus::seed_from_u64(match amount {
@@ -100,7 +102,7 @@ impl Plan {
                 let wanted = if let Amount::Sampled { states, .. } = amount { given(states) } else { 0 };
                 let mut add = |survivors: Survivors| {
                     plan.generated += 1;
-                    let hash = hash.with(&survivors.pieces(&undecided, log.unit_bytes()));
+                    let hash = hash.with(&survivors.pieces(&undecided, atomic_bytes));
                     let state = State { moment, entries: walk.entries(), until, survivors, hash };
                     let older = known.insert(hash, drafts.len());
                     drafts.push(Some(state));
@@ -113,9 +115,9 @@ impl Plan {
                     Amount::Exhaustive { parts_max } => {
                         let parts_max = parts_max.min(EXHAUSTIVE_PARTS_MAX);
                         plan.sampled_moments +=
-                            usize::from(every_subset(&undecided, log, parts_max, &mut random, &mut add));
+                            usize::from(every_subset(&undecided, atomic_bytes, parts_max, &mut random, &mut add));
                     }
-                    Amount::Sampled { .. } => sample(&undecided, log, wanted, &mut random, &mut add),
+                    Amount::Sampled { .. } => sample(&undecided, atomic_bytes, wanted, &mut random, &mut add),
                 }
             }
             moment += 1;
@@ -128,31 +130,31 @@ impl Plan {
 /// All subsets, or, of too many, some; whether it is some.
 fn every_subset(
     undecided: &[&LoggedWrite],
-    log: &Log,
+    atomic_bytes: u32,
     parts_max: u32,
     random: &mut Xoshiro256PlusPlus,
     add: &mut impl FnMut(Survivors) -> bool,
 ) -> bool {
-    let parts = survivors::parts_of(undecided, log.unit_bytes());
+    let parts = survivors::parts_of(undecided, atomic_bytes);
     if parts <= parts_max as usize {
         for mask in 0..1_u64 << parts {
             add(Survivors::choose(parts, |part| mask >> part & 1 == 1));
         }
         return false;
     }
-    sample(undecided, log, 1 << parts_max, random, add);
+    sample(undecided, atomic_bytes, 1 << parts_max, random, add);
     true
 }
 
 /// Nothing, everything, and more until `wanted` new ones were found or tried for long enough.
 fn sample(
     undecided: &[&LoggedWrite],
-    log: &Log,
+    atomic_bytes: u32,
     wanted: usize,
     random: &mut Xoshiro256PlusPlus,
     add: &mut impl FnMut(Survivors) -> bool,
 ) {
-    let mut choices = Choices::new(undecided, log.unit_bytes());
+    let mut choices = Choices::new(undecided, atomic_bytes);
     let tries = if undecided.is_empty() { 1 } else { (wanted * TRIES).max(2) };
     let mut found = 0;
     for number in 0..tries {

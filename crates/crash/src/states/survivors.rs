@@ -39,18 +39,18 @@ impl Survivors {
     }
 
     /// What they put over the durable bytes, in the order in which it is to be applied.
-    pub fn pieces<'a>(&self, undecided: &[&'a LoggedWrite], unit_bytes: u32) -> Vec<Piece<'a>> {
+    pub fn pieces<'a>(&self, undecided: &[&'a LoggedWrite], atomic_bytes: u32) -> Vec<Piece<'a>> {
         let mut first = 0;
         let mut pieces = Vec::new();
         for write in undecided {
-            pieces.extend(write.pieces(unit_bytes, |part| self.has(first + part)));
-            first += write.parts(unit_bytes);
+            pieces.extend(write.pieces(atomic_bytes, |part| self.has(first + part)));
+            first += write.parts(atomic_bytes);
         }
         pieces
     }
 }
 
 /// How many parts all of them have.
-pub(super) fn parts_of(undecided: &[&LoggedWrite], unit_bytes: u32) -> usize {
-    undecided.iter().map(|write| write.parts(unit_bytes)).sum()
+pub(super) fn parts_of(undecided: &[&LoggedWrite], atomic_bytes: u32) -> usize {
+    undecided.iter().map(|write| write.parts(atomic_bytes)).sum()
 }

@@ -20,6 +20,11 @@ impl Shard {
     /// The only shard: everything.
     pub const WHOLE: Self = Self { index: 1, count: 1 };
 
+    /// Its place from 0, and how many there are.
+    pub fn place(self) -> (usize, usize) {
+        (self.index - 1, self.count)
+    }
+
     fn takes(self, position: usize) -> bool {
         position % self.count == self.index - 1
     }

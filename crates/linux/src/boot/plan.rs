@@ -59,6 +59,7 @@ pub(super) fn of(run: &Linux, plumb: &Path, run_folder: &Path, terminal: bool) -
     Ok(Plan {
         front_end,
         file_system: run.file_system,
+        file_system_bytes: run.file_system_bytes,
         mkfs_options: run.mkfs_options.split_whitespace().map(str::to_owned).collect(),
         mount_options: run.mount_options.clone(),
         zoned,

@@ -9,47 +9,22 @@ use super::error::{GuestError, attempt};
 use super::null_blk::MemoryDevice;
 use super::{command, zonefs};
 use crate::choice::FileSystem;
+use crate::file_systems::Tools;
 use crate::plan::Plan;
 
 /// Where it is mounted.
-const MOUNT: &str = "/mnt/plumb";
-
-/// A program that makes a file system.
-struct Maker {
-    program: &'static str,
-    /// The Debian package that holds it.
-    package: &'static str,
-    arguments: &'static [&'static str],
-    /// Further ones for a device without zones: they leave the discard of the whole device out. A fresh one
-    /// needs none, and it would touch every page of the model's tables (see `docs/linux.md`, Limits).
-    conventional: &'static [&'static str],
-    /// Further ones for a device with zones.
-    zoned: &'static [&'static str],
-}
-
-fn maker(file_system: FileSystem) -> Option<Maker> {
-    let maker = |program, package, arguments, conventional, zoned| {
-        Some(Maker { program, package, arguments, conventional, zoned })
-    };
-    match file_system {
-        FileSystem::None | FileSystem::Zonefs => None,
-        FileSystem::Ext4 => maker("mkfs.ext4", "e2fsprogs", &["-q", "-F"], &["-E", "nodiscard"], &[]),
-        FileSystem::Xfs => maker("mkfs.xfs", "xfsprogs", &["-q", "-f"], &["-K"], &[]),
-        FileSystem::Btrfs => {
-            let zoned = &["-O", "zoned", "-d", "single", "-m", "single"];
-            maker("mkfs.btrfs", "btrfs-progs", &["-q", "-f"], &["-K"], zoned)
-        }
-        FileSystem::F2fs => maker("mkfs.f2fs", "f2fs-tools", &["-q", "-f"], &["-t", "0"], &["-m"]),
-    }
-}
+pub(super) const MOUNT: &str = "/mnt/plumb";
 
 /// Makes the plan's file system on `node`; where it is mounted, if there is one.
 pub(super) fn make_and_mount(plan: &Plan, node: &str, log: &File) -> Result<Option<PathBuf>, GuestError> {
     let Some(kind) = plan.file_system.mount_type() else { return Ok(None) };
     let mut mounted = node.to_owned();
-    if let Some(maker) = maker(plan.file_system) {
+    if let Some(tools) = Tools::of(plan.file_system) {
+        let maker = tools.make;
         let mut words: Vec<&str> = maker.arguments.to_vec();
-        words.extend(if plan.zoned { maker.zoned } else { maker.conventional });
+        words.extend(if plan.zoned { tools.zoned } else { tools.conventional });
+        let (before, behind) = plan.file_system_bytes.map(|bytes| tools.size_words(bytes)).unwrap_or_default();
+        words.extend(before.iter().map(String::as_str));
         words.extend(plan.mkfs_options.iter().map(String::as_str));
         if plan.zoned && plan.file_system == FileSystem::F2fs {
             words.extend(["-c", node]);
@@ -59,6 +34,7 @@ pub(super) fn make_and_mount(plan: &Plan, node: &str, log: &File) -> Result<Opti
             })?;
         } else {
             words.push(node);
+            words.extend(behind.iter().map(String::as_str));
             run(maker.program, &words, maker.package, log)?;
         }
     } else {
@@ -87,7 +63,8 @@ fn beside_metadata(node: &str, make: impl Fn(&str) -> Result<(), GuestError>) ->
     let zone_mib = (sectors / 2048).max(1);
     let mut zones = 2;
     loop {
-        let memory = MemoryDevice { name: "plumb-metadata", size_mib: zones * zone_mib, latency_ns: 0 };
+        let memory =
+            MemoryDevice { name: "plumb-metadata", size_mib: zones * zone_mib, block_bytes: 4096, latency_ns: 0 };
         let metadata = memory.make()?;
         match make(&metadata) {
             Ok(()) => return Ok(metadata),

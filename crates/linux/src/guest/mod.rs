@@ -5,7 +5,9 @@
 //! channel of the plan.
 
 mod command;
+pub mod crash;
 mod device;
+mod device_mapper;
 mod error;
 mod file_system;
 mod ioctl;

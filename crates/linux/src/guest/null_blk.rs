@@ -12,13 +12,15 @@ pub(super) struct MemoryDevice {
     pub(super) name: &'static str,
     /// Its size; memory is taken as it is written.
     pub(super) size_mib: u64,
+    /// Its logical block.
+    pub(super) block_bytes: u32,
     /// Latency of every request, by the kernel's timer; 0 for none.
     pub(super) latency_ns: u64,
 }
 
 impl MemoryDevice {
     /// Stands in for a modelled device.
-    pub(super) const PLAIN: Self = Self { name: "plumb-memory", size_mib: 1024, latency_ns: 80_000 };
+    pub(super) const PLAIN: Self = Self { name: "plumb-memory", size_mib: 1024, block_bytes: 4096, latency_ns: 80_000 };
 
     fn folder(self) -> PathBuf {
         Path::new("/sys/kernel/config/nullb").join(self.name)
@@ -38,7 +40,7 @@ impl MemoryDevice {
             attempt(written, || format!("cannot set {name} of the memory device to {value}"))
         };
         set("size", self.size_mib)?;
-        set("blocksize", 4096)?;
+        set("blocksize", self.block_bytes.into())?;
         set("memory_backed", 1)?;
         set("discard", 1)?;
         // 0: completed at once; 2: by a timer.

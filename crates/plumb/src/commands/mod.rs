@@ -3,6 +3,8 @@
 pub mod calibrate;
 pub mod control;
 pub mod control_inject;
+pub mod crash;
+pub mod crash_report;
 pub mod defrag;
 pub mod defrag_study;
 pub mod folder;

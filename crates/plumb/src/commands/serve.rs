@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use clap::{ArgGroup, Args};
 use serve::subsystem::{HostCredentials, SubsystemConfig};
-use serve::{LineWriter, ServeError, ServeOptions, ServeReport, Stop, fuse_loop, nbd, nvme_tcp, ublk};
+use serve::{LineWriter, ServeError, ServeOptions, ServeReport, Stop, WriteLog, fuse_loop, nbd, nvme_tcp, ublk};
 use ssd::command_log::CommandLog;
 use ssd::profile::{BuildOptions, Profile};
 use ssd::{Contents, Device};
@@ -104,6 +104,9 @@ pub struct ServeArguments {
     /// Log every command as the device gets it
     #[arg(long, value_name = "FILE")]
     command_log: Option<PathBuf>,
+    /// Log writes with their bytes, flushes and discards: what a power cut could take (`plumb crash` reads it)
+    #[arg(long, value_name = "FILE")]
+    write_log: Option<PathBuf>,
     /// Write the device's spans as a table, with times of CLOCK_MONOTONIC
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
@@ -141,11 +144,26 @@ pub fn serve(arguments: ServeArguments) -> Done {
     if let Some((log, _)) = &commands {
         device = log.wrap(device);
     }
+    let writes = match &arguments.write_log {
+        Some(path) => {
+            // Not buffered: the length of the file says how far the device is.
+            let wrapped = WriteLog::wrap(Box::new(create_file(path)?), device);
+            let (log, wrapped) = wrapped.map_err(|error| Failure::Machine(unwritten(path, &error)))?;
+            device = wrapped;
+            Some((log, path))
+        }
+        None => None,
+    };
     let title = format!("serving {} ({})", profile.name, profile.description);
     let served = arguments.run(&profile.name, &title, device, &said, &stop);
     // Each of them, whatever became of the others: nothing that was lost goes unsaid.
     let mut failures: Vec<String> = served.as_ref().err().map(ToString::to_string).into_iter().collect();
     if let Some((log, path)) = commands
+        && let Err(error) = log.finish()
+    {
+        failures.push(unwritten(path, &error));
+    }
+    if let Some((log, path)) = writes
         && let Err(error) = log.finish()
     {
         failures.push(unwritten(path, &error));
@@ -324,6 +342,10 @@ fn unwritten(path: &Path, error: &std::io::Error) -> String {
 /// A new file for what a server writes of itself. Not a FIFO or a socket: opening one waits for its reader, and so does
 /// writing to one that is full, and a server waits for nobody who only looks on.
 fn create(path: &Path) -> Result<BufWriter<File>, Failure> {
+    create_file(path).map(BufWriter::new)
+}
+
+fn create_file(path: &Path) -> Result<File, Failure> {
     let kind = std::fs::metadata(path).map(|meta| meta.file_type());
     if kind.is_ok_and(|kind| kind.is_fifo() || kind.is_socket()) {
         return Err(Failure::Machine(format!(
@@ -332,7 +354,7 @@ fn create(path: &Path) -> Result<BufWriter<File>, Failure> {
             Printable::path(path)
         )));
     }
-    File::create(path).map(BufWriter::new).map_err(|error| Failure::Machine(unwritten(path, &error)))
+    File::create(path).map_err(|error| Failure::Machine(unwritten(path, &error)))
 }
 
 /// Writes what was recorded, its times moved to a clock that other programs read.

@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use nvme::{ChangedZoneList, CommandId, NamespaceId, QueueId};
-use trace::Recorder;
+use nvme::{CommandId, QueueId};
 use units::Nanos;
 
 use super::{CommandLog, CommandRecord};
-use crate::zoned::ControllerEvent;
-use crate::{Completion, Device, Identity, LiveState, PowerCut, Store, Submission, VolatileWrite, ZoneStatus};
+use crate::wrapper::Wrapper;
+use crate::{Completion, Device, PowerCut, Submission};
 
 /// Passes everything on, and logs each command when it completes.
 pub(super) struct LoggedDevice {
@@ -32,9 +31,13 @@ impl LoggedDevice {
     }
 }
 
-impl Device for LoggedDevice {
-    fn identity(&self) -> &Identity {
-        self.device.identity()
+impl Wrapper for LoggedDevice {
+    fn inner(&self) -> &dyn Device {
+        &*self.device
+    }
+
+    fn inner_mut(&mut self) -> &mut dyn Device {
+        &mut *self.device
     }
 
     fn submit(&mut self, now: Nanos, submission: Submission) {
@@ -55,14 +58,6 @@ impl Device for LoggedDevice {
         self.device.submit(now, submission);
     }
 
-    fn next_event(&self) -> Option<Nanos> {
-        self.device.next_event()
-    }
-
-    fn advance_unseen(&mut self, limit: Nanos) -> Option<Nanos> {
-        self.device.advance_unseen(limit)
-    }
-
     fn advance(&mut self, now: Nanos, completions: &mut Vec<Completion>) {
         let before = completions.len();
         self.device.advance(now, completions);
@@ -75,49 +70,9 @@ impl Device for LoggedDevice {
         }
     }
 
-    fn zones(&self, nsid: NamespaceId) -> Vec<ZoneStatus> {
-        self.device.zones(nsid)
-    }
-
     fn power_cut(&mut self, now: Nanos) -> PowerCut {
         self.lose_outstanding();
         self.device.power_cut(now)
-    }
-
-    fn survive(&mut self, write: &VolatileWrite) {
-        self.device.survive(write);
-    }
-
-    fn set_recorder(&mut self, recorder: Recorder) {
-        self.device.set_recorder(recorder);
-    }
-
-    fn store(&self) -> Option<&Store> {
-        self.device.store()
-    }
-
-    fn store_mut(&mut self) -> Option<&mut Store> {
-        self.device.store_mut()
-    }
-
-    fn counters(&self) -> Vec<(String, u64)> {
-        self.device.counters()
-    }
-
-    fn zone_event(&mut self, now: Nanos, nsid: NamespaceId, zone: u32, event: ControllerEvent) -> bool {
-        self.device.zone_event(now, nsid, zone, event)
-    }
-
-    fn has_zone_events(&self, nsid: NamespaceId) -> bool {
-        self.device.has_zone_events(nsid)
-    }
-
-    fn changed_zones(&mut self, nsid: NamespaceId, retain: bool) -> ChangedZoneList {
-        self.device.changed_zones(nsid, retain)
-    }
-
-    fn live_state(&self) -> LiveState {
-        self.device.live_state()
     }
 }
 

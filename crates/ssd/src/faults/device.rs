@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use nvme::{ChangedZoneList, Command, CommandId, NamespaceId, QueueId, Status};
-use trace::Recorder;
+use nvme::{Command, CommandId, NamespaceId, QueueId, Status};
 use units::Nanos;
 
 use super::plan::{Ending, FaultId, FaultPlan};
+use crate::wrapper::Wrapper;
 use crate::zoned::ControllerEvent;
-use crate::{Completion, Device, Identity, LiveState, PowerCut, Store, Submission, VolatileWrite, ZoneStatus};
+use crate::{Completion, Device, LiveState, PowerCut, Submission};
 
 /// Most commands that never complete at a time; what a fault hits beyond is let pass.
 const MAX_HELD: usize = 4096;
@@ -102,9 +102,13 @@ fn without_fua(mut command: Command) -> Command {
     command
 }
 
-impl Device for FaultyDevice {
-    fn identity(&self) -> &Identity {
-        self.device.identity()
+impl Wrapper for FaultyDevice {
+    fn inner(&self) -> &dyn Device {
+        &*self.device
+    }
+
+    fn inner_mut(&mut self) -> &mut dyn Device {
+        &mut *self.device
     }
 
     fn submit(&mut self, now: Nanos, mut submission: Submission) {
@@ -163,21 +167,9 @@ impl Device for FaultyDevice {
         }
     }
 
-    fn zones(&self, nsid: NamespaceId) -> Vec<ZoneStatus> {
-        self.device.zones(nsid)
-    }
-
     fn zone_event(&mut self, now: Nanos, nsid: NamespaceId, zone: u32, event: ControllerEvent) -> bool {
         self.now = self.now.max(now);
         self.device.zone_event(now, nsid, zone, event)
-    }
-
-    fn has_zone_events(&self, nsid: NamespaceId) -> bool {
-        self.device.has_zone_events(nsid)
-    }
-
-    fn changed_zones(&mut self, nsid: NamespaceId, retain: bool) -> ChangedZoneList {
-        self.device.changed_zones(nsid, retain)
     }
 
     fn live_state(&self) -> LiveState {
@@ -194,24 +186,8 @@ impl Device for FaultyDevice {
         self.device.power_cut(now)
     }
 
-    fn survive(&mut self, write: &VolatileWrite) {
-        self.device.survive(write);
-    }
-
-    fn set_recorder(&mut self, recorder: Recorder) {
-        self.device.set_recorder(recorder);
-    }
-
-    fn store(&self) -> Option<&Store> {
-        self.device.store()
-    }
-
-    fn store_mut(&mut self) -> Option<&mut Store> {
-        self.device.store_mut()
-    }
-
-    fn counters(&self) -> Vec<(String, u64)> {
-        self.device.counters()
+    fn advance_unseen(&mut self, _limit: Nanos) -> Option<Nanos> {
+        None
     }
 }
 

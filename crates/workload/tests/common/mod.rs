@@ -11,7 +11,7 @@ use plumb_workload::fio::{JobFile, JobReport, start};
 use plumb_workload::{Host, IoCosts};
 use sim::Executor;
 use sim::cpu::{CpuConfig, Cpus};
-use ssd::{Device, NullDevice};
+use ssd::{Device, NullDevice, Wrapper};
 use trace::Recorder;
 use units::Nanos;
 
@@ -141,52 +141,29 @@ pub fn run_noted(device: impl Device + 'static, text: &str) -> (Vec<JobReport>, 
     (reports, notes)
 }
 
-/// Passes everything but `identity` and `submit` on.
-macro_rules! wrap {
-    ($wrapper:ident, $identity:item, $submit:item) => {
-        impl<D: Device> Device for $wrapper<D> {
-            $identity
-            $submit
-            fn next_event(&self) -> Option<Nanos> {
-                self.inner.next_event()
-            }
-            fn advance(&mut self, now: Nanos, completions: &mut Vec<ssd::Completion>) {
-                self.inner.advance(now, completions);
-            }
-            fn zones(&self, nsid: nvme::NamespaceId) -> Vec<ssd::ZoneStatus> {
-                self.inner.zones(nsid)
-            }
-            fn power_cut(&mut self, now: Nanos) -> ssd::PowerCut {
-                self.inner.power_cut(now)
-            }
-            fn survive(&mut self, write: &ssd::VolatileWrite) {
-                self.inner.survive(write);
-            }
-            fn set_recorder(&mut self, recorder: Recorder) {
-                self.inner.set_recorder(recorder);
-            }
-            fn counters(&self) -> Vec<(String, u64)> {
-                self.inner.counters()
-            }
-        }
-    };
-}
+impl<D: Device> Wrapper for WithCache<D> {
+    fn inner(&self) -> &dyn Device {
+        &self.inner
+    }
 
-wrap!(
-    WithCache,
+    fn inner_mut(&mut self) -> &mut dyn Device {
+        &mut self.inner
+    }
+
     fn identity(&self) -> &ssd::Identity {
         &self.identity
-    },
-    fn submit(&mut self, now: Nanos, submission: ssd::Submission) {
-        self.inner.submit(now, submission);
     }
-);
+}
 
-wrap!(
-    Corrupting,
-    fn identity(&self) -> &ssd::Identity {
-        self.inner.identity()
-    },
+impl<D: Device> Wrapper for Corrupting<D> {
+    fn inner(&self) -> &dyn Device {
+        &self.inner
+    }
+
+    fn inner_mut(&mut self) -> &mut dyn Device {
+        &mut self.inner
+    }
+
     fn submit(&mut self, now: Nanos, mut submission: ssd::Submission) {
         if let nvme::Command::Write { range, .. } = &mut submission.command {
             self.writes += 1;
@@ -200,13 +177,17 @@ wrap!(
         }
         self.inner.submit(now, submission);
     }
-);
+}
 
-wrap!(
-    Failing,
-    fn identity(&self) -> &ssd::Identity {
-        self.inner.identity()
-    },
+impl<D: Device> Wrapper for Failing<D> {
+    fn inner(&self) -> &dyn Device {
+        &self.inner
+    }
+
+    fn inner_mut(&mut self) -> &mut dyn Device {
+        &mut self.inner
+    }
+
     fn submit(&mut self, now: Nanos, mut submission: ssd::Submission) {
         if self.after == 0 {
             // Past the end: the device says so.
@@ -217,26 +198,34 @@ wrap!(
         self.after = self.after.saturating_sub(1);
         self.inner.submit(now, submission);
     }
-);
+}
 
-wrap!(
-    Silent,
-    fn identity(&self) -> &ssd::Identity {
-        self.inner.identity()
-    },
+impl<D: Device> Wrapper for Silent<D> {
+    fn inner(&self) -> &dyn Device {
+        &self.inner
+    }
+
+    fn inner_mut(&mut self) -> &mut dyn Device {
+        &mut self.inner
+    }
+
     fn submit(&mut self, now: Nanos, submission: ssd::Submission) {
         if self.after > 0 {
             self.after -= 1;
             self.inner.submit(now, submission);
         }
     }
-);
+}
 
-wrap!(
-    Noting,
-    fn identity(&self) -> &ssd::Identity {
-        self.inner.identity()
-    },
+impl<D: Device> Wrapper for Noting<D> {
+    fn inner(&self) -> &dyn Device {
+        &self.inner
+    }
+
+    fn inner_mut(&mut self) -> &mut dyn Device {
+        &mut self.inner
+    }
+
     fn submit(&mut self, now: Nanos, submission: ssd::Submission) {
         use nvme::{Command, ZoneSendAction};
         let lba = u64::from(self.inner.identity().lba_bytes);
@@ -254,4 +243,4 @@ wrap!(
         self.notes.borrow_mut().push(if nsid == 1 { note } else { format!("{nsid}:{note}") });
         self.inner.submit(now, submission);
     }
-);
+}

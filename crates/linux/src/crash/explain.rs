@@ -1,0 +1,108 @@
+//! What a bad state lacks, in words.
+
+use std::path::Path;
+
+use crash::{Event, LogReader};
+
+use super::survival::Survival;
+use super::task::{Lost, Recorded, Verdict};
+use crate::error::LinuxError;
+
+/// Everything that was recorded in a folder, to explain what was found there.
+pub struct Evidence {
+    log: LogReader,
+    recorded: Recorded,
+    survival: Survival,
+}
+
+impl Evidence {
+    pub(super) fn read(log: &Path, recorded: Recorded, survival: Survival) -> Result<Self, LinuxError> {
+        let bytes = std::fs::read(log).map_err(LinuxError::system(format!("cannot read {}", log.display())))?;
+        let log = LogReader::read(&*bytes)
+            .map_err(|error| LinuxError::Invalid { message: format!("{}: {error}", log.display()) })?;
+        Ok(Self { log, recorded, survival })
+    }
+
+    /// Lines on a bad state: what is lost of it, and which barrier is missing.
+    pub fn explain(&self, verdict: &Verdict) -> Vec<String> {
+        let Some(smallest) = verdict.fault.as_ref().and_then(|fault| fault.smallest.as_ref()) else {
+            return Vec::new();
+        };
+        if smallest.lost.is_empty() {
+            let promised = self.last_promise(verdict.until);
+            let promised = promised.map_or_else(String::new, |line| format!("; the last promise was `{line}`"));
+            return vec![format!("nothing is lost: what had reached the device is wrong by itself{promised}")];
+        }
+        let mut lines: Vec<String> = vec![format!(
+            "lost ({}):",
+            if smallest.minimal { "with any of these back it is good" } else { "fewer may be enough" }
+        )];
+        lines.extend(smallest.lost.iter().map(|lost| format!("  {}", self.describe(lost))));
+        lines.push(self.missing(&smallest.lost, verdict));
+        lines
+    }
+
+    fn describe(&self, lost: &Lost) -> String {
+        let part = if lost.lost_parts == lost.parts {
+            "all".to_owned()
+        } else {
+            format!("{} of {} units", lost.lost_parts, lost.parts)
+        };
+        let what = match self.log.log.entries().get(lost.entry).map(|entry| &entry.event) {
+            Some(Event::Write { content: crash::Content::Zeroes(_), .. }) => "discard",
+            Some(Event::Write { fua: true, .. }) => "write with FUA",
+            _ => "write",
+        };
+        format!("#{} {what} of {} bytes at {}: {part}", lost.entry, lost.len_bytes, lost.offset_bytes)
+    }
+
+    fn last_promise(&self, until: usize) -> Option<&str> {
+        let promises = &self.recorded.acknowledgements;
+        let count = promises.partition_point(|promise| self.log.entries_at(promise.position_bytes) <= until);
+        promises.get(count.checked_sub(1)?).map(|promise| promise.line.as_str())
+    }
+
+    /// The barrier that would have kept the state from coming about.
+    fn missing(&self, lost: &[Lost], verdict: &Verdict) -> String {
+        if self.survival == Survival::LyingCache {
+            return "the device acknowledged flushes that it did not carry out".to_owned();
+        }
+        let completed = |entry: usize| -> Option<usize> {
+            let entries = self.log.log.entries();
+            let Event::Write { id, .. } = &entries.get(entry)?.event else { return None };
+            let is_end = |event: &Event| matches!(event, Event::Completed(done) if done == id);
+            entries.iter().skip(entry).position(|entry| is_end(&entry.event)).map(|after| entry + after)
+        };
+        let Some(first) = lost.iter().map(|lost| lost.entry).min() else { return String::new() };
+        let done = completed(first);
+        let promise = done.and_then(|done| {
+            self.recorded.acknowledgements.iter().find(|promise| {
+                let at = self.log.entries_at(promise.position_bytes);
+                at > done && at <= verdict.until
+            })
+        });
+        if let Some(promise) = promise {
+            return format!(
+                "no flush came between #{first} and the promise `{}`: an fsync is missing before it",
+                promise.line
+            );
+        }
+        let newer = done.filter(|_| verdict.fault.is_some()).and_then(|done| {
+            let gone = |entry: usize| lost.iter().any(|lost| lost.entry == entry);
+            let entries = self.log.log.entries().iter().enumerate().take(verdict.entries).skip(done);
+            entries
+                .filter(|(_, entry)| matches!(entry.event, Event::Write { .. }))
+                .map(|(at, _)| at)
+                .find(|at| !gone(*at))
+        });
+        match newer {
+            Some(newer) => format!(
+                "#{newer} was written after #{first} had completed, and can be there without it: nothing orders the two, a \
+                 flush is missing between them"
+            ),
+            None => {
+                format!("#{first} was still under way: what it replaces, or what refers to it, was not safe without it")
+            }
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! What is asked of the inside of a guest, and what it answers: files in the run's folder.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::survival::Survival;
+use crate::choice::FileSystem;
+use crate::outcome::Ended;
+use crate::plan::Text;
+
+/// What the inside does.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Task {
+    /// Runs a command while the device keeps a log of writes.
+    Record(Record),
+    /// Looks at states.
+    Judge(Box<Judge>),
+}
+
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub(crate) struct Record {
+    /// For `sh -e`, before the states that are looked at.
+    pub(crate) setup: Option<String>,
+    pub(crate) command: Vec<Text>,
+    /// The server writes it.
+    pub(crate) log: PathBuf,
+    /// Where [`Recorded`] goes.
+    pub(crate) recorded: PathBuf,
+}
+
+/// What came of running the command. Positions are lengths of the log in bytes.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub(crate) struct Recorded {
+    /// What was there before was flushed.
+    pub(crate) began_bytes: u64,
+    pub(crate) ended: Ended,
+    /// In order.
+    pub(crate) acknowledgements: Vec<Acknowledgement>,
+}
+
+/// A line that the command wrote to `$PLUMB_ACKNOWLEDGE`.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct Acknowledgement {
+    /// How long the log was.
+    pub(crate) position_bytes: u64,
+    /// Without its end.
+    pub(crate) line: String,
+}
+
+/// What of the states one guest looks at, and how.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub(crate) struct Judge {
+    pub(crate) log: PathBuf,
+    pub(crate) recorded: PathBuf,
+    pub(crate) file_system: FileSystem,
+    pub(crate) mount_options: String,
+    /// Both for `sh -e`.
+    pub(crate) recover: Option<String>,
+    pub(crate) check: Option<String>,
+    /// Whether the file system's own checker has a look.
+    pub(crate) fsck: bool,
+    pub(crate) survival: Survival,
+    /// What the device writes whole or not at all.
+    pub(crate) atomic_bytes: u32,
+    pub(crate) amount: Amount,
+    /// Every n-th state from this one.
+    pub(crate) first: usize,
+    pub(crate) step: usize,
+    /// Where [`Verdict`]s go, one JSON object a line.
+    pub(crate) verdicts: PathBuf,
+    /// In place of judging: the state of this hash is mounted and the command run in it.
+    pub(crate) stand: Option<Stand>,
+    /// States that were judged before, in order.
+    pub(crate) known: Vec<String>,
+}
+
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub(crate) struct Stand {
+    pub(crate) hash: String,
+    pub(crate) command: Vec<Text>,
+}
+
+/// How many states are looked at; see [`crash::Amount`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Amount {
+    /// All subsets at moments with at most so many undecided parts.
+    Exhaustive {
+        /// At most [`crash::EXHAUSTIVE_PARTS_MAX`].
+        parts_max: u32,
+    },
+    /// A seeded sample that covers every moment.
+    Sampled {
+        /// How many.
+        states: usize,
+        /// The same one gives the same states.
+        seed: u64,
+    },
+}
+
+impl From<Amount> for crash::Amount {
+    fn from(amount: Amount) -> Self {
+        match amount {
+            Amount::Exhaustive { parts_max } => Self::Exhaustive { parts_max },
+            Amount::Sampled { states, seed } => Self::Sampled { states, seed },
+        }
+    }
+}
+
+/// A line of the guest's answer.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Answer {
+    /// First of all: what there is to do.
+    Plan {
+        /// Distinct states, of all guests.
+        states: usize,
+        /// Before equal ones were made one.
+        generated: u64,
+        moments: usize,
+        sampled_moments: usize,
+    },
+    Verdict(Verdict),
+    /// All of this guest's were looked at.
+    Done,
+}
+
+/// What was found in a state.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Verdict {
+    /// The state's name: a hash of all its bytes.
+    pub state: String,
+    /// After how many entries of the log the power goes.
+    pub entries: usize,
+    /// The last entry before which it may have gone with the same bytes left.
+    pub until: usize,
+    /// How many parts of undecided writes there are.
+    pub parts: usize,
+    /// How many of them are lost.
+    pub lost: usize,
+    /// Nothing for a good one.
+    pub fault: Option<Fault>,
+}
+
+/// What is wrong with a state.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Fault {
+    /// Who says so.
+    pub by: Judged,
+    /// In its words.
+    pub what: String,
+    /// The fewest lost writes with which it is still there, if that was looked for.
+    pub smallest: Option<Smallest>,
+}
+
+/// Who found a fault.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Judged {
+    /// The kernel does not mount it.
+    Mount,
+    /// The command of `--recover` fails.
+    Recover,
+    /// The command of `--check` fails.
+    Check,
+    /// It cannot be unmounted.
+    Unmount,
+    /// The file system's checker finds faults after the kernel's recovery.
+    Fsck,
+}
+
+/// A state with the fault and as few lost writes as were found.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Smallest {
+    /// What is lost in it.
+    pub lost: Vec<Lost>,
+    /// Whether none of these can be given back.
+    pub minimal: bool,
+    /// States that were looked at for it.
+    pub judged: usize,
+}
+
+/// A write that is lost, whole or in part.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Lost {
+    /// Which entry of the log it is.
+    pub entry: usize,
+    /// Where it began.
+    pub offset_bytes: u64,
+    /// How long it was.
+    pub len_bytes: u64,
+    /// How many of its parts are lost.
+    pub lost_parts: usize,
+    /// How many it has.
+    pub parts: usize,
+}

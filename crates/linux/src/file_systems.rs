@@ -1,0 +1,93 @@
+//! The table of file systems: what makes, mounts and checks each, and which Debian package has it.
+
+use crate::choice::FileSystem;
+
+/// A program and its words.
+#[derive(Clone, Copy, Debug)]
+pub struct Tool {
+    /// Its name.
+    pub program: &'static str,
+    /// The Debian package that holds it.
+    pub package: &'static str,
+    /// Words before the device.
+    pub arguments: &'static [&'static str],
+}
+
+/// What a file system is made, bounded and checked with.
+#[derive(Clone, Copy, Debug)]
+pub struct Tools {
+    /// Makes it.
+    pub make: Tool,
+    /// Further words of that for a device without zones: they leave the discard of the whole device out. A fresh one
+    /// needs none, and it would touch every page of the model's tables (see `docs/linux.md`, Limits).
+    pub conventional: &'static [&'static str],
+    /// Further ones for a device with zones.
+    pub zoned: &'static [&'static str],
+    /// How it is told to take a part of the device only.
+    size: Size,
+    /// Looks for faults and repairs none. It fails where it finds one, or says [`Tools::fault`].
+    pub check: Tool,
+    /// What the checker says of a fault that it does not fail for.
+    pub fault: Option<&'static str>,
+}
+
+/// How a number of bytes is said to mkfs.
+#[derive(Clone, Copy, Debug)]
+enum Size {
+    /// An option before the device, with the bytes behind it.
+    Before(&'static str, &'static str),
+    /// A number of units behind the device.
+    Behind(u64, &'static str),
+}
+
+impl Tools {
+    /// Of a file system that is made by a program.
+    pub fn of(file_system: FileSystem) -> Option<Self> {
+        let tool = |program, package, arguments| Tool { program, package, arguments };
+        let tools = match file_system {
+            FileSystem::None | FileSystem::Zonefs => return None,
+            FileSystem::Ext4 => Self {
+                make: tool("mkfs.ext4", "e2fsprogs", &["-q", "-F"]),
+                conventional: &["-E", "nodiscard"],
+                zoned: &[],
+                size: Size::Behind(1024, "k"),
+                check: tool("e2fsck", "e2fsprogs", &["-f", "-n"]),
+                fault: None,
+            },
+            FileSystem::Xfs => Self {
+                make: tool("mkfs.xfs", "xfsprogs", &["-q", "-f"]),
+                conventional: &["-K"],
+                zoned: &[],
+                size: Size::Before("-d", "size="),
+                check: tool("xfs_repair", "xfsprogs", &["-n"]),
+                fault: None,
+            },
+            FileSystem::Btrfs => Self {
+                make: tool("mkfs.btrfs", "btrfs-progs", &["-q", "-f"]),
+                conventional: &["-K"],
+                zoned: &["-O", "zoned", "-d", "single", "-m", "single"],
+                size: Size::Before("-b", ""),
+                check: tool("btrfs", "btrfs-progs", &["check", "--readonly", "--force"]),
+                fault: None,
+            },
+            FileSystem::F2fs => Self {
+                make: tool("mkfs.f2fs", "f2fs-tools", &["-q", "-f"]),
+                conventional: &["-t", "0"],
+                zoned: &["-m"],
+                size: Size::Behind(512, ""),
+                check: tool("fsck.f2fs", "f2fs-tools", &["-f", "--dry-run"]),
+                // It says what it found, and succeeds.
+                fault: Some("[Fail]"),
+            },
+        };
+        Some(tools)
+    }
+
+    /// Words of mkfs before and behind the device that bound the file system to `bytes`.
+    pub(crate) fn size_words(&self, bytes: u64) -> (Vec<String>, Vec<String>) {
+        match self.size {
+            Size::Before(option, name) => (vec![option.to_owned(), format!("{name}{bytes}")], Vec::new()),
+            Size::Behind(unit, suffix) => (Vec::new(), vec![format!("{}{suffix}", bytes / unit)]),
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! Looks at one state: the kernel mounts and recovers it, commands check it, its own checker has a look.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::kernel_log::KernelLog;
+use super::shell;
+use crate::crash::{Acknowledgement, Judge, Judged};
+use crate::file_systems::Tools;
+use crate::guest::error::{GuestError, attempt};
+use crate::guest::file_system::MOUNT;
+use crate::guest::mounts;
+
+/// The promises of which a check is told.
+const ACKNOWLEDGED: &str = "/tmp/plumb-acknowledged";
+
+/// Looks at states.
+pub(super) struct Examiner<'a> {
+    task: &'a Judge,
+    folder: PathBuf,
+    kernel_log: KernelLog,
+    /// How many acknowledgements stand in the file.
+    told: Option<usize>,
+}
+
+/// Who found what.
+pub(super) type Found = Option<(Judged, String)>;
+
+impl<'a> Examiner<'a> {
+    pub(super) fn new(task: &'a Judge) -> Result<Self, GuestError> {
+        let folder = PathBuf::from(MOUNT);
+        attempt(fs::create_dir_all(&folder), || format!("cannot make {MOUNT}"))?;
+        Ok(Self { task, folder, kernel_log: KernelLog::open()?, told: None })
+    }
+
+    /// The fault of the state on `node`, where `promised` was acknowledged before the cut.
+    pub(super) fn examine(&mut self, node: &Path, promised: &[Acknowledgement]) -> Result<Found, GuestError> {
+        self.tell(promised)?;
+        if self.task.file_system.mount_type().is_none() {
+            return self.checks(node, Path::new("/"));
+        }
+        if let Err(why) = self.mount(node)? {
+            return Ok(Some((Judged::Mount, self.with_kernel_log(why))));
+        }
+        let folder = self.folder.clone();
+        let found = self.checks(node, &folder);
+        let unmounted = mounts::unmount(&folder);
+        if let Some(fault) = found? {
+            unmounted?;
+            return Ok(Some(fault));
+        }
+        if let Err(error) = unmounted {
+            return Ok(Some((Judged::Unmount, error.to_string())));
+        }
+        Ok(self.fsck(node)?.map(|why| (Judged::Fsck, self.with_kernel_log(why))))
+    }
+
+    /// Mounts a state; why it cannot be.
+    pub(super) fn mount(&mut self, node: &Path) -> Result<Result<(), String>, GuestError> {
+        let kind = self.task.file_system.mount_type().unwrap_or_default();
+        self.kernel_log.lines();
+        if self.task.mount_options.is_empty() {
+            let flags = rustix::mount::MountFlags::empty();
+            let done = rustix::mount::mount(node, &self.folder, kind, flags, None::<&std::ffi::CStr>);
+            return Ok(done.map_err(|error| format!("the kernel does not mount it: {error}")));
+        }
+        let words: [&OsStr; 6] = [
+            "-t".as_ref(),
+            kind.as_ref(),
+            "-o".as_ref(),
+            self.task.mount_options.as_ref(),
+            node.as_ref(),
+            self.folder.as_ref(),
+        ];
+        let (status, said) = shell::run("mount", &words, Path::new("/"), &[])?;
+        Ok(if status.success() { Ok(()) } else { Err(format!("the kernel does not mount it: {said}")) })
+    }
+
+    pub(super) fn unmount(&self) -> Result<(), GuestError> {
+        mounts::unmount(&self.folder)
+    }
+
+    fn checks(&self, node: &Path, folder: &Path) -> Result<Found, GuestError> {
+        let scripts = [(Judged::Recover, &self.task.recover), (Judged::Check, &self.task.check)];
+        for (judged, script) in scripts {
+            let Some(script) = script else { continue };
+            if let Err(why) = shell::script(script, folder, &variables(node, folder))? {
+                return Ok(Some((judged, why)));
+            }
+        }
+        Ok(None)
+    }
+
+    fn fsck(&self, node: &Path) -> Result<Option<String>, GuestError> {
+        let Some(tools) = Tools::of(self.task.file_system).filter(|_| self.task.fsck) else { return Ok(None) };
+        let mut words: Vec<&OsStr> = tools.check.arguments.iter().map(OsStr::new).collect();
+        words.push(node.as_ref());
+        let (status, said) = shell::run(tools.check.program, &words, Path::new("/"), &[])?;
+        let is_fault = !status.success() || tools.fault.is_some_and(|fault| said.contains(fault));
+        Ok(is_fault.then(|| format!("{} ended with {status}:\n{said}", tools.check.program)))
+    }
+
+    /// Writes the lines that the checks get.
+    pub(super) fn tell(&mut self, promised: &[Acknowledgement]) -> Result<(), GuestError> {
+        if self.told == Some(promised.len()) {
+            return Ok(());
+        }
+        let text: String = promised.iter().flat_map(|promise| [&promise.line, "\n"]).collect();
+        attempt(fs::write(ACKNOWLEDGED, text), || "cannot write what was acknowledged".to_owned())?;
+        self.told = Some(promised.len());
+        Ok(())
+    }
+
+    fn with_kernel_log(&mut self, why: String) -> String {
+        let lines = self.kernel_log.lines();
+        if lines.is_empty() { why } else { format!("{why}\nthe kernel said:\n{}", lines.join("\n")) }
+    }
+}
+
+/// What commands inside a state are told.
+pub(super) fn variables<'v>(node: &'v Path, folder: &'v Path) -> [(&'static str, &'v OsStr); 3] {
+    [
+        ("PLUMB_DEVICE", node.as_os_str()),
+        ("PLUMB_MOUNT", folder.as_os_str()),
+        ("PLUMB_ACKNOWLEDGED", OsStr::new(ACKNOWLEDGED)),
+    ]
+}

@@ -1,0 +1,221 @@
+//! Goes through this guest's share of the states.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::ops::Range;
+
+use crash::{LogReader, LoggedWrite, LyingCache, Moments, Plan, ProtectedCache, Rule, State, Survivors, VolatileCache};
+
+use super::examine::{Examiner, Found};
+use super::state_device::StateDevices;
+use crate::crash::{Answer, Fault, Judge, Judged, Lost, Recorded, Smallest, Survival, Verdict};
+use crate::guest::error::{GuestError, attempt};
+
+/// States that are looked at to make one bad state small.
+const SHRINK_STATES_MAX: usize = 60;
+/// Bad states of a kind that are made small; there may be thousands.
+const SHRUNK_MAX: usize = 2;
+/// Verdicts between two times that they are put on the host's disk, where its progress can be seen.
+const SYNC_EVERY: usize = 16;
+
+/// Everything that was recorded.
+pub(super) struct Recording {
+    pub(super) log: LogReader,
+    pub(super) recorded: Recorded,
+}
+
+impl Recording {
+    pub(super) fn read(task: &Judge) -> Result<Self, GuestError> {
+        let damaged = |path: &std::path::Path, why: String| GuestError::new(format!("{}: {why}", path.display()));
+        let bytes = attempt(fs::read(&task.log), || format!("cannot read {}", task.log.display()))?;
+        let log = LogReader::read(&*bytes).map_err(|error| damaged(&task.log, error.to_string()))?;
+        let text = attempt(fs::read(&task.recorded), || format!("cannot read {}", task.recorded.display()))?;
+        let recorded = serde_json::from_slice(&text).map_err(|error| damaged(&task.recorded, error.to_string()))?;
+        Ok(Self { log, recorded })
+    }
+
+    /// How many of the acknowledgements had been made before this entry.
+    pub(super) fn promised(&self, until: usize) -> usize {
+        self.recorded.acknowledgements.partition_point(|promise| self.log.entries_at(promise.position_bytes) <= until)
+    }
+
+    /// The states of all guests.
+    pub(super) fn plan<R: Rule>(&self, rule: &R, task: &Judge) -> Plan {
+        let from = self.log.entries_at(self.recorded.began_bytes);
+        Plan::new(&self.log.log, rule, from, task.atomic_bytes, task.amount.into())
+    }
+}
+
+/// Calls `with` with the rule of this name.
+macro_rules! with_rule {
+    ($survival:expr, $with:expr) => {
+        match $survival {
+            Survival::ProtectedCache => $with(ProtectedCache::default()),
+            Survival::LyingCache => $with(LyingCache::default()),
+            Survival::Auto | Survival::VolatileCache => $with(VolatileCache::default()),
+        }
+    };
+}
+pub(super) use with_rule;
+
+/// Looks at every state of this guest's share and writes what it found.
+pub(super) fn judge(task: &Judge) -> Result<(), GuestError> {
+    let recording = Recording::read(task)?;
+    with_rule!(task.survival, |rule| walk(task, &recording, rule))
+}
+
+fn walk<R: Rule>(task: &Judge, recording: &Recording, rule: R) -> Result<(), GuestError> {
+    let log = &recording.log.log;
+    let plan = recording.plan(&rule, task);
+    let mut answers = Answers::create(task)?;
+    answers.add(&Answer::Plan {
+        states: plan.states.len(),
+        generated: plan.generated,
+        moments: plan.moments,
+        sampled_moments: plan.sampled_moments,
+    })?;
+    let known: std::collections::BTreeSet<&str> = task.known.iter().map(String::as_str).collect();
+    let mut mine = plan
+        .states
+        .iter()
+        .enumerate()
+        .filter(|(number, _)| number % task.step.max(1) == task.first)
+        .map(|(_, state)| state)
+        .filter(|state| !known.contains(name_of(state.hash).as_str()))
+        .peekable();
+    let mut devices = StateDevices::new(log.capacity_bytes(), log.unit_bytes())?;
+    let mut examiner = Examiner::new(task)?;
+    let mut shrunk: Vec<(Judged, usize)> = Vec::new();
+    let mut moments = Moments::new(log, rule);
+    let mut moment = 0;
+    while moments.advance() && mine.peek().is_some() {
+        devices.settle(moments.settled())?;
+        let undecided = moments.undecided();
+        while let Some(state) = mine.next_if(|state| state.moment == moment) {
+            let mut look =
+                Look { task, recording, devices: &devices, examiner: &mut examiner, undecided: &undecided, state };
+            let fault = match look.at(&state.survivors)? {
+                None => None,
+                Some((by, what)) => {
+                    let count = shrunk.iter().position(|(kind, _)| *kind == by).unwrap_or_else(|| {
+                        shrunk.push((by, 0));
+                        shrunk.len() - 1
+                    });
+                    let is_wanted = shrunk.get(count).is_some_and(|(_, count)| *count < SHRUNK_MAX);
+                    if let Some((_, count)) = shrunk.get_mut(count) {
+                        *count += 1;
+                    }
+                    let smallest = if is_wanted { Some(look.smallest(by)?) } else { None };
+                    Some(Fault { by, what, smallest })
+                }
+            };
+            answers.add(&Answer::Verdict(Verdict {
+                state: name_of(state.hash),
+                entries: state.entries,
+                until: state.until,
+                parts: state.survivors.parts(),
+                lost: state.survivors.lost(),
+                fault,
+            }))?;
+        }
+        moment += 1;
+    }
+    answers.add(&Answer::Done)?;
+    answers.sync()
+}
+
+/// A state's name.
+pub(super) fn name_of(hash: u64) -> String {
+    format!("{hash:016x}")
+}
+
+/// Looking at one moment.
+struct Look<'a, 'e, 't> {
+    task: &'a Judge,
+    recording: &'a Recording,
+    devices: &'a StateDevices,
+    examiner: &'e mut Examiner<'t>,
+    undecided: &'a [&'a LoggedWrite],
+    state: &'a State,
+}
+
+impl Look<'_, '_, '_> {
+    fn at(&mut self, survivors: &Survivors) -> Result<Found, GuestError> {
+        let atomic_bytes = self.task.atomic_bytes;
+        let device = self.devices.make(&survivors.pieces(self.undecided, atomic_bytes))?;
+        let promised = self.recording.promised(self.state.until);
+        let promises = self.recording.recorded.acknowledgements.get(..promised).unwrap_or_default();
+        let found = self.examiner.examine(device.node(), promises);
+        self.devices.remove(device)?;
+        found
+    }
+
+    /// Gives lost writes back as long as the same judge finds a fault.
+    fn smallest(&mut self, by: Judged) -> Result<Smallest, GuestError> {
+        let atomic_bytes = self.task.atomic_bytes;
+        let mut first = 0;
+        let groups: Vec<Range<usize>> = self
+            .undecided
+            .iter()
+            .map(|write| {
+                let parts = write.parts(atomic_bytes);
+                first += parts;
+                first - parts..first
+            })
+            .collect();
+        let mut failed = None;
+        let shrunk = crash::shrink(&self.state.survivors, &groups, SHRINK_STATES_MAX, |survivors| {
+            if failed.is_some() {
+                return false;
+            }
+            match self.at(survivors) {
+                Ok(found) => found.is_some_and(|(who, _)| who == by),
+                Err(error) => {
+                    failed = Some(error);
+                    false
+                }
+            }
+        });
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        let lost = self.undecided.iter().zip(&groups).filter_map(|(write, group)| {
+            let lost_parts = group.clone().filter(|part| !shrunk.survivors.has(*part)).count();
+            (lost_parts > 0).then(|| Lost {
+                entry: write.entry,
+                offset_bytes: write.offset_bytes,
+                len_bytes: write.content.len_bytes(),
+                lost_parts,
+                parts: group.len(),
+            })
+        });
+        Ok(Smallest { lost: lost.collect(), minimal: shrunk.minimal, judged: shrunk.judged })
+    }
+}
+
+/// The guest's answers, one a line.
+struct Answers {
+    file: File,
+    since_sync: usize,
+}
+
+impl Answers {
+    fn create(task: &Judge) -> Result<Self, GuestError> {
+        let created = File::create(&task.verdicts);
+        let file = attempt(created, || format!("cannot write {}", task.verdicts.display()))?;
+        Ok(Self { file, since_sync: 0 })
+    }
+
+    fn add(&mut self, answer: &Answer) -> Result<(), GuestError> {
+        let mut line = serde_json::to_vec(answer).map_err(|error| GuestError::new(error.to_string()))?;
+        line.push(b'\n');
+        attempt(self.file.write_all(&line), || "cannot write a verdict".to_owned())?;
+        self.since_sync += 1;
+        if self.since_sync >= SYNC_EVERY { self.sync() } else { Ok(()) }
+    }
+
+    fn sync(&mut self) -> Result<(), GuestError> {
+        self.since_sync = 0;
+        attempt(self.file.sync_data(), || "cannot write a verdict".to_owned())
+    }
+}

@@ -1,0 +1,57 @@
+//! Mounts one state for somebody to look at.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::Command;
+
+use crash::{Moments, Rule};
+
+use super::examine::{Examiner, variables};
+use super::judge::{Recording, name_of, with_rule};
+use super::state_device::StateDevices;
+use crash::{LyingCache, ProtectedCache, VolatileCache};
+
+use crate::crash::{Judge, Stand, Survival};
+use crate::guest::error::{GuestError, attempt};
+use crate::guest::file_system::MOUNT;
+
+/// Makes the state, mounts it where the kernel does, and runs the command in it; its exit status.
+pub(super) fn stand(task: &Judge, stand: &Stand) -> Result<u8, GuestError> {
+    let recording = Recording::read(task)?;
+    with_rule!(task.survival, |rule| with(task, stand, &recording, rule))
+}
+
+fn with<R: Rule>(task: &Judge, stand: &Stand, recording: &Recording, rule: R) -> Result<u8, GuestError> {
+    let log = &recording.log.log;
+    let plan = recording.plan(&rule, task);
+    let state = plan.states.iter().find(|state| name_of(state.hash) == stand.hash);
+    let state = state.ok_or_else(|| GuestError::new(format!("there is no state {} in this run", stand.hash)))?;
+    let mut devices = StateDevices::new(log.capacity_bytes(), log.unit_bytes())?;
+    let mut moments = Moments::new(log, rule);
+    for _ in 0..=state.moment {
+        moments.advance();
+        devices.settle(moments.settled())?;
+    }
+    let device = devices.make(&state.survivors.pieces(&moments.undecided(), task.atomic_bytes))?;
+    let mut examiner = Examiner::new(task)?;
+    let promised = recording.promised(state.until);
+    examiner.tell(recording.recorded.acknowledgements.get(..promised).unwrap_or_default())?;
+    let mut folder = Path::new("/");
+    let mut is_mounted = false;
+    if task.file_system.mount_type().is_some() {
+        match examiner.mount(device.node())? {
+            Ok(()) => (folder, is_mounted) = (Path::new(MOUNT), true),
+            Err(why) => eprintln!("plumb: {why}; the device is {}", device.node().display()),
+        }
+    }
+    let words: Vec<OsString> = stand.command.iter().map(OsString::from).collect();
+    let (program, arguments) = words.split_first().ok_or_else(|| GuestError::new("there is no command"))?;
+    let mut command = Command::new(program);
+    command.args(arguments).current_dir(folder).envs(variables(device.node(), folder));
+    let status = attempt(command.status(), || format!("cannot run {}", Path::new(program).display()))?;
+    if is_mounted {
+        examiner.unmount()?;
+    }
+    devices.remove(device)?;
+    Ok(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1))
+}

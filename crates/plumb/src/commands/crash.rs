@@ -1,0 +1,308 @@
+//! `plumb crash`: what a power cut may leave of any program's files, on a real kernel.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use clap::{Args, Subcommand};
+use indicatif::{ProgressBar, ProgressStyle};
+use lab::Shard;
+use linux::crash::{Amount, Survival, Trial};
+use linux::{FileSystem, FrontEnd, Kernel, Linux, LinuxError};
+use ssd::Contents;
+use ssd::profile::BuildOptions;
+use units::ByteSize;
+
+use super::linux::failure;
+use super::{Done, EXIT_INTERRUPTED, crash_report, linux_kernel};
+use crate::failure::Failure;
+
+/// What is run, and how states are judged.
+#[derive(Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+#[command(after_help = "Examples:
+  plumb crash --fs ext4 --setup 'echo old > f' --check 'grep -qx -e old -e new f' -- sh -c 'echo new > f.tmp && mv f.tmp f'
+  plumb crash --fs xfs --states 20000 --check 'sqlite3 db \"pragma integrity_check\" | grep -qx ok' -- ./load.sh
+  plumb crash replay plumb-crash 3f2a91c0d4e5b678 -- bash
+
+COMMAND runs once under a real kernel in virtual time, in the mounted file system, while the device keeps a
+log of its writes. For each distinct state that a power cut may leave, the kernel mounts and recovers the file
+system, --recover and --check run in it, and the file system's own checker has a look. A line that COMMAND
+writes to $PLUMB_ACKNOWLEDGE is a promise: --check gets those made before the cut in $PLUMB_ACKNOWLEDGED.
+
+Nothing of the host is written but the folder of --out. The same arguments again go on where it was stopped.
+
+Exit status: 0 every state is good; 1 a state is bad; 2 bad usage, or COMMAND failed; 130 interrupted.")]
+pub struct CrashArguments {
+    #[command(subcommand)]
+    action: Option<Action>,
+    #[command(flatten)]
+    run: Option<RunFlags>,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    /// Mount a state and run a command in it
+    Replay(ReplayFlags),
+}
+
+#[derive(Args)]
+struct ReplayFlags {
+    /// The folder of `plumb crash --out`
+    folder: PathBuf,
+    /// The state's name, as it was printed
+    state: String,
+    /// The command and its arguments [default: bash]
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+#[derive(Args)]
+struct RunFlags {
+    /// Device profile, built-in (`plumb list devices`) or a .toml file
+    #[arg(long, value_name = "NAME|FILE", default_value = "samsung-980pro-1tb")]
+    device: String,
+    /// Change the profile: a dotted path and a TOML value
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// File system to make and mount: ext4, xfs, btrfs, f2fs or none
+    #[arg(long, value_name = "KIND", default_value = "ext4")]
+    fs: FileSystem,
+    /// Size of the file system; a small one is looked at sooner
+    #[arg(long, value_name = "SIZE", default_value = "512MiB")]
+    size: ByteSize,
+    /// Words for mkfs
+    #[arg(long, value_name = "WORDS", default_value = "", allow_hyphen_values = true)]
+    mkfs_options: String,
+    /// Options of mount, separated by commas
+    #[arg(long, value_name = "OPTIONS", default_value = "", allow_hyphen_values = true)]
+    mount_options: String,
+    /// What survives: auto (the profile's cache), volatile-cache, protected-cache or lying-cache
+    #[arg(long, value_name = "RULE", default_value = "auto")]
+    survives: Survival,
+    /// What the device writes whole or not at all when the power goes; 512 for one without larger sectors inside
+    #[arg(long, value_name = "SIZE", default_value = "4KiB")]
+    atomic: ByteSize,
+    /// Distinct states to look at
+    #[arg(long, value_name = "N", default_value_t = 1000, conflicts_with = "exhaustive")]
+    states: usize,
+    /// Every subset of units at each moment with at most so many undecided
+    #[arg(long, value_name = "UNITS", num_args = 0..=1, default_missing_value = "10")]
+    exhaustive: Option<u32>,
+    /// Seed of the sample, and of the kernel's random numbers
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Before COMMAND, for `sh -e`: what is there in each state
+    #[arg(long, value_name = "CMD")]
+    setup: Option<String>,
+    /// In each recovered state, for `sh -e`: what the program does after a crash
+    #[arg(long, value_name = "CMD")]
+    recover: Option<String>,
+    /// In each recovered state, for `sh -e`: fails where something is wrong
+    #[arg(long, value_name = "CMD")]
+    check: Option<String>,
+    /// Leave the file system's own checker out
+    #[arg(long)]
+    no_fsck: bool,
+    /// Where the log, the verdicts and this trial's settings go
+    #[arg(long, value_name = "DIR", default_value = "plumb-crash")]
+    out: PathBuf,
+    /// Guests side by side [default: one for each processor]
+    #[arg(long, value_name = "N")]
+    guests: Option<usize>,
+    /// Look at the I-th of N parts of the states only
+    #[arg(long, value_name = "I/N", default_value = "1/1", hide_default_value = true)]
+    shard: Shard,
+    /// Memory of each guest; what was written lies there twice
+    #[arg(long, value_name = "SIZE", default_value = "4GiB")]
+    memory: ByteSize,
+    /// Print the result as JSON
+    #[arg(long)]
+    json: bool,
+    /// Bad states to print, at most
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    show: usize,
+    /// The command and its arguments
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+/// What a guest of `plumb crash` does.
+#[derive(Args)]
+pub struct TaskArguments {
+    file: PathBuf,
+}
+
+/// Runs a trial, or stands in one of its states.
+pub fn crash(arguments: CrashArguments) -> Done {
+    match (arguments.action, arguments.run) {
+        (Some(Action::Replay(flags)), _) => replay(&flags),
+        (None, Some(flags)) => run(&flags),
+        (None, None) => Err(Failure::input("nothing to run: name a command after `--`")),
+    }
+}
+
+/// Does a task inside a guest.
+pub fn task(arguments: &TaskArguments) -> Done {
+    linux::guest::crash::main(&arguments.file).map(ExitCode::from).map_err(failure)
+}
+
+fn run(flags: &RunFlags) -> Done {
+    let trial = trial(flags)?;
+    let kernel = kernel()?;
+    let stop = stop()?;
+    let stopped = || stop.load(Ordering::Relaxed);
+    let recording = match trial.record(&kernel, &stopped) {
+        Err(LinuxError::Stopped) => return Ok(ExitCode::from(EXIT_INTERRUPTED)),
+        done => done.map_err(failure)?,
+    };
+    if let Some((stdout, stderr)) = &recording.said {
+        // What the command says is not what this one says.
+        for bytes in [stdout, stderr] {
+            eprint!("{}", String::from_utf8_lossy(bytes));
+        }
+    }
+    if !recording.ended.success() {
+        return Err(Failure::input(format!(
+            "the command ended with status {}: no state was looked at (its trial is in {})",
+            recording.ended.shell_status(),
+            trial.folder.display()
+        )));
+    }
+    let bar = bar();
+    let summary = trial.judge(&kernel, &stopped, &mut |progress| {
+        bar.set_length(progress.states as u64);
+        bar.set_position(progress.judged as u64);
+        bar.set_message(if progress.bad > 0 { format!("{} bad", progress.bad) } else { String::new() });
+    });
+    bar.finish_and_clear();
+    let summary = match summary {
+        Err(LinuxError::Stopped) => {
+            eprintln!("plumb: stopped; the same command goes on where it was");
+            return Ok(ExitCode::from(EXIT_INTERRUPTED));
+        }
+        done => done.map_err(failure)?,
+    };
+    let evidence = trial.evidence().map_err(failure)?;
+    let report = crash_report::Report {
+        summary: &summary,
+        evidence: &evidence,
+        recording: &recording,
+        kernel: kernel.release(),
+        trial: &trial,
+        named: &flags.out,
+    };
+    if flags.json {
+        println!("{}", report.json());
+    } else {
+        print!("{}", report.text(flags.show));
+    }
+    Ok(ExitCode::from(u8::from(!summary.bad().is_empty())))
+}
+
+fn replay(flags: &ReplayFlags) -> Done {
+    let plumb = plumb()?;
+    let trial = Trial::of_folder(&absolute(&flags.folder)?, &plumb).map_err(failure)?;
+    let command = if flags.command.is_empty() { vec!["bash".into()] } else { flags.command.clone() };
+    let stop = stop()?;
+    let outcome = trial.stand(&kernel()?, &flags.state, &command, &|| stop.load(Ordering::Relaxed));
+    match outcome {
+        Err(LinuxError::Stopped) => Ok(ExitCode::from(EXIT_INTERRUPTED)),
+        done => Ok(ExitCode::from(done.map_err(failure)?.ended.shell_status())),
+    }
+}
+
+fn trial(flags: &RunFlags) -> Result<Trial, Failure> {
+    if matches!(flags.fs, FileSystem::Zonefs) {
+        return Err(Failure::input("zonefs has no cache to lose: choose ext4, xfs, btrfs, f2fs or none"));
+    }
+    let amount = match flags.exhaustive {
+        Some(parts_max) if parts_max > linux::crash::EXHAUSTIVE_PARTS_MAX => {
+            return Err(Failure::input(format!(
+                "--exhaustive {parts_max}: 2 to the power of {parts_max} states at one moment are too many; at most {}",
+                linux::crash::EXHAUSTIVE_PARTS_MAX
+            )));
+        }
+        Some(parts_max) => Amount::Exhaustive { parts_max },
+        None => Amount::Sampled { states: flags.states, seed: flags.seed },
+    };
+    let mut linux = Linux::new(plumb()?, &flags.device);
+    linux.settings.clone_from(&flags.set);
+    linux.front_end = FrontEnd::Auto;
+    linux.file_system = flags.fs;
+    linux.file_system_bytes = Some(flags.size.0).filter(|_| flags.fs != FileSystem::None);
+    linux.mkfs_options.clone_from(&flags.mkfs_options);
+    linux.mount_options.clone_from(&flags.mount_options);
+    linux.memory_bytes = flags.memory.0;
+    linux.seed = flags.seed;
+    Ok(Trial {
+        linux: linux.command(flags.command.iter().cloned()),
+        setup: flags.setup.clone(),
+        recover: flags.recover.clone(),
+        check: flags.check.clone(),
+        fsck: !flags.no_fsck,
+        survival: survival(flags)?,
+        atomic_bytes: atomic_bytes(flags.atomic)?,
+        amount,
+        folder: absolute(&flags.out)?,
+        guests: flags.guests.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from)),
+        shard: flags.shard.place(),
+    })
+}
+
+fn atomic_bytes(size: ByteSize) -> Result<u32, Failure> {
+    let bytes = u32::try_from(size.0).ok().filter(|bytes| bytes.is_power_of_two() && *bytes >= 512);
+    bytes.ok_or_else(|| Failure::input(format!("--atomic {size}: give a power of two from 512 bytes on")))
+}
+
+/// The rule, by the profile where nothing is said.
+fn survival(flags: &RunFlags) -> Result<Survival, Failure> {
+    let overrides: Result<Vec<lab::spec::Override>, _> = flags.set.iter().map(|text| text.parse()).collect();
+    let profile = lab::device::describe(&flags.device, Path::new(""), &overrides.map_err(Failure::input)?)?.profile;
+    let device =
+        profile.build(&BuildOptions { contents: Contents::None, ..BuildOptions::default() }).map_err(Failure::input)?;
+    let identity = device.identity();
+    if identity.zoned.is_some() {
+        return Err(Failure::input(format!("{} has zones: choose a device without", flags.device)));
+    }
+    Ok(match flags.survives {
+        Survival::Auto if identity.volatile_write_cache => Survival::VolatileCache,
+        Survival::Auto => Survival::ProtectedCache,
+        named => named,
+    })
+}
+
+fn plumb() -> Result<PathBuf, Failure> {
+    std::env::current_exe().map_err(|error| Failure::Machine(format!("cannot find plumb itself: {error}")))
+}
+
+fn absolute(path: &Path) -> Result<PathBuf, Failure> {
+    std::path::absolute(path)
+        .map_err(|error| Failure::Machine(format!("cannot tell where {} is: {error}", path.display())))
+}
+
+fn kernel() -> Result<Kernel, Failure> {
+    match Kernel::cached() {
+        Err(LinuxError::NoKernel) => linux_kernel::build(),
+        found => found.map_err(failure),
+    }
+}
+
+fn stop() -> Result<Arc<AtomicBool>, Failure> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&stop))
+            .map_err(|error| Failure::Machine(format!("cannot listen to signals: {error}")))?;
+    }
+    Ok(stop)
+}
+
+fn bar() -> ProgressBar {
+    let bar = ProgressBar::new(0);
+    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} states, {per_sec}, {eta} left {msg}") {
+        bar.set_style(style);
+    }
+    bar
+}
