@@ -1,6 +1,6 @@
 //! A checkpoint for which there is no room: it changes nothing, and the next one is as safe as any.
 
-use storage::recorded::Cuts;
+use crash::{Cuts, VolatileCache};
 use storage::{Memory, Recorded};
 
 use super::crash::survivors;
@@ -51,7 +51,7 @@ pub(super) fn checkpoints(seed: u64) -> Result<(), String> {
             }
         }
     }
-    for cut in Cuts::new(before, &recording.take()) {
+    for cut in Cuts::new(before, &recording.take(), VolatileCache::default()) {
         for choice in 0..4 {
             let image = survivors(&cut, choice, &mut random);
             let database = Database::open(Memory::from_image(image), options.clone()).map_err(failed("open"))?;
@@ -59,7 +59,7 @@ pub(super) fn checkpoints(seed: u64) -> Result<(), String> {
             let found = content(&tree).map_err(failed("read"))?;
             let acknowledged = cut.mark.map_or(0, |mark| mark as usize);
             if !maps.iter().skip(acknowledged).any(|map| *map == found) {
-                return Err(format!("cut after {} events: wrong content", cut.events));
+                return Err(format!("cut after {} entries: wrong content", cut.entries));
             }
             if let Some(what) = unsound(&database) {
                 return Err(what);
