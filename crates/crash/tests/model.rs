@@ -5,8 +5,8 @@
 use std::collections::BTreeSet;
 
 use crash::{
-    Amount, Content, Event, FlushId, Image, Log, LoggedWrite, Moments, Plan, ProtectedCache, Rule, VolatileCache,
-    WriteId,
+    Amount, Content, Event, FlushId, Image, Log, LoggedWrite, LyingCache, Moments, Plan, ProtectedCache, Rule,
+    VolatileCache, WriteId,
 };
 use proptest::prelude::*;
 use units::Nanos;
@@ -78,8 +78,19 @@ struct Version {
     completed: Option<usize>,
 }
 
+/// What makes a write durable.
+#[derive(Clone, Copy)]
+enum Promise {
+    /// A flush, or FUA.
+    Flush,
+    /// Its completion.
+    Completion,
+    /// Nothing.
+    Nothing,
+}
+
 /// What each unit may read as after a cut that follows the first `entries` entries.
-fn may_read(log: &Log, entries: usize, protected: bool) -> Vec<BTreeSet<u8>> {
+fn may_read(log: &Log, entries: usize, promise: Promise) -> Vec<BTreeSet<u8>> {
     let events: Vec<&Event> = log.entries()[..entries].iter().map(|entry| &entry.event).collect();
     let position = |wanted: &Event| events.iter().position(|event| *event == wanted);
     let versions: Vec<Version> = events
@@ -104,7 +115,11 @@ fn may_read(log: &Log, entries: usize, protected: bool) -> Vec<BTreeSet<u8>> {
             _ => false,
         })
     };
-    let durable = |version: &Version| version.completed.is_some() && (protected || version.fua || flushed(version));
+    let durable = |version: &Version| match promise {
+        Promise::Flush => version.completed.is_some() && (version.fua || flushed(version)),
+        Promise::Completion => version.completed.is_some(),
+        Promise::Nothing => false,
+    };
     (0..UNITS)
         .map(|unit| {
             let here: Vec<&Version> = versions.iter().filter(|version| version.units.contains(&unit)).collect();
@@ -120,11 +135,11 @@ fn may_read(log: &Log, entries: usize, protected: bool) -> Vec<BTreeSet<u8>> {
 }
 
 /// Every image that may be left after any cut.
-fn expected(log: &Log, protected: bool) -> BTreeSet<Vec<u8>> {
+fn expected(log: &Log, promise: Promise) -> BTreeSet<Vec<u8>> {
     let mut images = BTreeSet::new();
     for entries in 0..=log.entries().len() {
         let mut of_this = vec![Vec::new()];
-        for values in may_read(log, entries, protected) {
+        for values in may_read(log, entries, promise) {
             of_this = of_this
                 .iter()
                 .flat_map(|image: &Vec<u8>| values.iter().map(|value| [&image[..], &[*value]].concat()))
@@ -165,12 +180,12 @@ fn images<R: Rule>(log: &Log, rule: &R, plan: &Plan) -> Vec<(Vec<u8>, usize)> {
 }
 
 /// Whether the plan of all states has exactly those that the words allow, each once, and each as late as it is possible.
-fn compare<R: Rule>(log: &Log, rule: &R, protected: bool) -> Result<(), String> {
+fn compare<R: Rule>(log: &Log, rule: &R, promise: Promise) -> Result<(), String> {
     let plan = Plan::new(log, rule, 0, UNIT as u32, Amount::Exhaustive { parts_max: 20 });
     assert_eq!(plan.sampled_moments, 0);
     let found = images(log, rule, &plan);
     let set: BTreeSet<Vec<u8>> = found.iter().map(|(image, _)| image.clone()).collect();
-    let all = expected(log, protected);
+    let all = expected(log, promise);
     if set.len() != found.len() {
         return Err("a state is there twice".to_owned());
     }
@@ -179,7 +194,7 @@ fn compare<R: Rule>(log: &Log, rule: &R, protected: bool) -> Result<(), String> 
     }
     for (image, until) in found {
         let allowed = |entries: usize| {
-            image.iter().zip(may_read(log, entries, protected)).all(|(value, values)| values.contains(value))
+            image.iter().zip(may_read(log, entries, promise)).all(|(value, values)| values.contains(value))
         };
         let latest = (0..=log.entries().len()).rev().find(|entries| allowed(*entries));
         // Later it is possible only by chance: the same bytes written once more.
@@ -194,13 +209,20 @@ proptest! {
     #[test]
     fn a_volatile_cache_leaves_what_nvme_allows(steps in steps()) {
         let log = log_of(&steps);
-        prop_assert_eq!(compare(&log, &VolatileCache::default(), false), Ok(()));
+        prop_assert_eq!(compare(&log, &VolatileCache::default(), Promise::Flush), Ok(()));
     }
 
     #[test]
     fn a_protected_cache_leaves_what_completed(steps in steps()) {
         let log = log_of(&steps);
-        prop_assert_eq!(compare(&log, &ProtectedCache::default(), true), Ok(()));
+        prop_assert_eq!(compare(&log, &ProtectedCache::default(), Promise::Completion), Ok(()));
+    }
+
+    #[test]
+    fn a_lying_cache_keeps_what_fits_and_nothing_else(steps in steps()) {
+        let log = log_of(&steps);
+        prop_assert_eq!(compare(&log, &LyingCache::new(u64::MAX), Promise::Nothing), Ok(()));
+        prop_assert_eq!(compare(&log, &LyingCache::new(0), Promise::Completion), Ok(()));
     }
 
     #[test]
@@ -209,7 +231,7 @@ proptest! {
         let rule = VolatileCache::default();
         let plan = Plan::new(&log, &rule, 0, UNIT as u32, Amount::Sampled { states, seed });
         prop_assert_eq!(&plan.states, &Plan::new(&log, &rule, 0, UNIT as u32, Amount::Sampled { states, seed }).states);
-        let all = expected(&log, false);
+        let all = expected(&log, Promise::Flush);
         let found = images(&log, &rule, &plan);
         for (image, _) in &found {
             prop_assert!(all.contains(image));
@@ -325,7 +347,7 @@ fn broken_rules_are_found_out() {
     let logs: Vec<Log> = (0..400).map(|_| log_of(&steps().new_tree(&mut runner).unwrap().current())).collect();
     for fault in faults {
         let broken = Broken { fault, inner: VolatileCache::default(), outstanding: BTreeSet::new() };
-        let found = logs.iter().filter(|log| compare(log, &broken, false).is_err()).count();
+        let found = logs.iter().filter(|log| compare(log, &broken, Promise::Flush).is_err()).count();
         println!("{fault:?}: found out by {found} of {} logs", logs.len());
         assert!(found > 0, "{fault:?}");
     }

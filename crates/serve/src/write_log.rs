@@ -13,7 +13,8 @@ use units::Nanos;
 /// Such a log. Clones are one log.
 ///
 /// Each entry is one write to the file at the moment when the device gets or completes a command: the file's length tells whoever
-/// looks at it in between how far the device is. Namespaces follow each other as if they were one device. The first failure of the
+/// looks at it in between how far the device is. A deallocation counts as zeroes: a device may also keep what was there (NVM 3.2.3),
+/// but then nothing is lost either. Namespaces follow each other as if they were one device. The first failure of the
 /// file ends the log, not the device: it is what [`WriteLog::finish`] returns.
 #[derive(Clone)]
 pub struct WriteLog(Rc<RefCell<Sink>>);

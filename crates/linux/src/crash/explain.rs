@@ -29,9 +29,7 @@ impl Evidence {
             return Vec::new();
         };
         if smallest.lost.is_empty() {
-            let promised = self.last_promise(verdict.until);
-            let promised = promised.map_or_else(String::new, |line| format!("; the last promise was `{line}`"));
-            return vec![format!("nothing is lost: what had reached the device is wrong by itself{promised}")];
+            return vec![self.nothing_lost(verdict)];
         }
         let mut lines: Vec<String> = vec![format!(
             "lost ({}):",
@@ -54,6 +52,19 @@ impl Evidence {
             _ => "write",
         };
         format!("#{} {what} of {} bytes at {}: {part}", lost.entry, lost.len_bytes, lost.offset_bytes)
+    }
+
+    /// Every write is there that the device had, and the state is bad.
+    fn nothing_lost(&self, verdict: &Verdict) -> String {
+        match self.last_promise(verdict.until) {
+            Some(line) => format!(
+                "every write that the device had been given is there: what `{line}` promised was still in the kernel's memory, an \
+                 fsync is missing before it"
+            ),
+            None => "every write that the device had been given is there: the file system wrote this before what belongs to it, \
+                     and nothing had asked it for another order (an fsync of the data before it is named, for instance)"
+                .to_owned(),
+        }
     }
 
     fn last_promise(&self, until: usize) -> Option<&str> {
