@@ -221,8 +221,10 @@ proptest! {
     #[test]
     fn a_lying_cache_keeps_what_fits_and_nothing_else(steps in steps()) {
         let log = log_of(&steps);
-        prop_assert_eq!(compare(&log, &LyingCache::new(u64::MAX), Promise::Nothing), Ok(()));
-        prop_assert_eq!(compare(&log, &LyingCache::new(0), Promise::Completion), Ok(()));
+        prop_assert_eq!(compare(&log, &LyingCache::new(u64::MAX, 0), Promise::Nothing), Ok(()));
+        prop_assert_eq!(compare(&log, &LyingCache::new(0, 0), Promise::Completion), Ok(()));
+        let all = log.entries().len();
+        prop_assert_eq!(compare(&log, &LyingCache::new(u64::MAX, all), Promise::Completion), Ok(()));
     }
 
     #[test]

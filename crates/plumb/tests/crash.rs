@@ -101,6 +101,8 @@ fn a_device_whose_flushes_lie_is_found_out_under_a_program_that_is_right() {
     assert_eq!(status, 1);
     let said = explanations(&report);
     assert!(said.iter().any(|text| text.contains("flushes that it did not carry out")), "{said:?}");
+    // The lost writes by their names.
+    assert!(said.iter().any(|text| text.contains("(data of log, ") || text.contains("(ext4's journal)")), "{said:?}");
 }
 
 /// XFS writes the rename to its log when another file is synchronised, and the data of a file that nobody synchronised later.

@@ -15,22 +15,23 @@ const CACHE_BYTES: u64 = 8 << 20;
 #[derive(Clone, Debug)]
 pub struct LyingCache {
     cache_bytes: u64,
+    from: usize,
     pending: Pending,
     /// Completed writes in the cache, oldest first, with their lengths.
     cached: VecDeque<(usize, u64)>,
     held_bytes: u64,
 }
 
-impl Default for LyingCache {
-    fn default() -> Self {
-        Self::new(CACHE_BYTES)
-    }
-}
-
 impl LyingCache {
-    /// That keeps the newest `cache_bytes`.
-    pub fn new(cache_bytes: u64) -> Self {
-        Self { cache_bytes, pending: Pending::default(), cached: VecDeque::new(), held_bytes: 0 }
+    /// That of a cheap drive.
+    pub fn of_a_cheap_drive(from: usize) -> Self {
+        Self::new(CACHE_BYTES, from)
+    }
+
+    /// That keeps the newest `cache_bytes` of what is written from this entry of the log on; what came before had the time to leave
+    /// the cache.
+    pub fn new(cache_bytes: u64, from: usize) -> Self {
+        Self { cache_bytes, from, pending: Pending::default(), cached: VecDeque::new(), held_bytes: 0 }
     }
 }
 
@@ -43,6 +44,10 @@ impl Rule for LyingCache {
             }
             Event::Completed(id) => {
                 let Some(entry) = self.pending.complete(index, *id) else { return false };
+                if entry < self.from {
+                    self.pending.settle(entry, settled);
+                    return true;
+                }
                 let len_bytes = self.pending.len_bytes(entry);
                 self.cached.push_back((entry, len_bytes));
                 self.held_bytes += len_bytes;

@@ -38,6 +38,11 @@ impl Survivors {
         self.parts - self.words.iter().map(|word| word.count_ones() as usize).sum::<usize>()
     }
 
+    /// The same parts, where `undecided` has more writes behind those that they are of: none of them is there.
+    pub fn extended(&self, undecided: &[&LoggedWrite], atomic_bytes: u32) -> Self {
+        Self::choose(parts_of(undecided, atomic_bytes), |part| part < self.parts && self.has(part))
+    }
+
     /// What they put over the durable bytes, in the order in which it is to be applied.
     pub fn pieces<'a>(&self, undecided: &[&'a LoggedWrite], atomic_bytes: u32) -> Vec<Piece<'a>> {
         let mut first = 0;

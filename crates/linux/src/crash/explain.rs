@@ -5,7 +5,7 @@ use std::path::Path;
 use crash::{Event, LogReader};
 
 use super::survival::Survival;
-use super::task::{Lost, Recorded, Verdict};
+use super::task::{Acknowledgement, Lost, Recorded, Verdict};
 use crate::error::LinuxError;
 
 /// Everything that was recorded in a folder, to explain what was found there.
@@ -51,7 +51,8 @@ impl Evidence {
             Some(Event::Write { fua: true, .. }) => "write with FUA",
             _ => "write",
         };
-        format!("#{} {what} of {} bytes at {}: {part}", lost.entry, lost.len_bytes, lost.offset_bytes)
+        let place = lost.place.as_ref().map_or_else(String::new, |place| format!(" ({place})"));
+        format!("#{} {what} of {} bytes at {}{place}: {part}", lost.entry, lost.len_bytes, lost.offset_bytes)
     }
 
     /// Every write is there that the device had, and the state is bad.
@@ -86,21 +87,30 @@ impl Evidence {
         };
         let Some(first) = lost.iter().map(|lost| lost.entry).min() else { return String::new() };
         let done = completed(first);
-        let promise = done.and_then(|done| {
-            self.recorded.acknowledgements.iter().find(|promise| {
-                let at = self.log.entries_at(promise.position_bytes);
-                at > done && at <= verdict.until
-            })
-        });
-        if let Some(promise) = promise {
-            return format!(
-                "no flush came between #{first} and the promise `{}`: an fsync is missing before it",
-                promise.line
-            );
+        let promises = &self.recorded.acknowledgements;
+        let count = promises.partition_point(|promise| self.log.entries_at(promise.position_bytes) <= verdict.until);
+        // The first promise that the lost writes could have kept: the one made after they completed, or the last one.
+        let after =
+            |promise: &&Acknowledgement| done.is_some_and(|done| self.log.entries_at(promise.position_bytes) > done);
+        let promises = promises.get(..count).unwrap_or_default();
+        if let Some(promise) = promises.iter().find(after).or(promises.last()) {
+            let at = self.log.entries_at(promise.position_bytes);
+            let line = &promise.line;
+            return if at <= first {
+                format!(
+                    "#{first} was given to the device after `{line}` had been promised: an fsync is missing before the promise"
+                )
+            } else if done.is_some_and(|done| done < at) {
+                format!("no flush came between #{first} and the promise `{line}`: an fsync is missing before it")
+            } else {
+                format!(
+                    "#{first} was still under way when `{line}` was promised: an fsync is missing before the promise"
+                )
+            };
         }
-        let newer = done.filter(|_| verdict.fault.is_some()).and_then(|done| {
-            let gone = |entry: usize| lost.iter().any(|lost| lost.entry == entry);
-            let entries = self.log.log.entries().iter().enumerate().take(verdict.entries).skip(done);
+        let gone = |entry: usize| lost.iter().any(|lost| lost.entry == entry);
+        let newer = done.and_then(|done| {
+            let entries = self.log.log.entries().iter().enumerate().take(verdict.until).skip(done);
             entries
                 .filter(|(_, entry)| matches!(entry.event, Event::Write { .. }))
                 .map(|(at, _)| at)

@@ -191,6 +191,8 @@ pub struct Lost {
     pub offset_bytes: u64,
     /// How long it was.
     pub len_bytes: u64,
+    /// What lies there when nothing is lost, where that is known.
+    pub place: Option<String>,
     /// How many of its parts are lost.
     pub lost_parts: usize,
     /// How many it has.

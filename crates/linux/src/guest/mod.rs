@@ -9,6 +9,7 @@ pub mod crash;
 mod device;
 mod device_mapper;
 mod error;
+mod fiemap;
 mod file_system;
 mod ioctl;
 mod mounts;

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::kernel_log::KernelLog;
+use super::places::Places;
 use super::shell;
 use crate::crash::{Acknowledgement, Judge, Judged};
 use crate::file_systems::Tools;
@@ -75,6 +76,16 @@ impl<'a> Examiner<'a> {
         ];
         let (status, said) = shell::run("mount", &words, Path::new("/"), &[])?;
         Ok(if status.success() { Ok(()) } else { Err(format!("the kernel does not mount it: {said}")) })
+    }
+
+    /// What lies where on a state that can be mounted.
+    pub(super) fn places(&mut self, node: &Path) -> Result<Option<Places>, GuestError> {
+        if self.task.file_system.mount_type().is_none() || self.mount(node)?.is_err() {
+            return Ok(None);
+        }
+        let places = Places::of(self.task.file_system, node, &self.folder);
+        self.unmount()?;
+        Ok(Some(places))
     }
 
     pub(super) fn unmount(&self) -> Result<(), GuestError> {

@@ -1,5 +1,6 @@
 //! Goes through this guest's share of the states.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::Write;
 use std::ops::Range;
@@ -7,6 +8,7 @@ use std::ops::Range;
 use crash::{LogReader, LoggedWrite, LyingCache, Moments, Plan, ProtectedCache, Rule, State, Survivors, VolatileCache};
 
 use super::examine::{Examiner, Found};
+use super::places::Places;
 use super::state_device::StateDevices;
 use crate::crash::{Answer, Fault, Judge, Judged, Lost, Recorded, Smallest, Survival, Verdict};
 use crate::guest::error::{GuestError, attempt};
@@ -39,19 +41,23 @@ impl Recording {
         self.recorded.acknowledgements.partition_point(|promise| self.log.entries_at(promise.position_bytes) <= until)
     }
 
+    /// The first entry after what was set up.
+    pub(super) fn first(&self) -> usize {
+        self.log.entries_at(self.recorded.began_bytes)
+    }
+
     /// The states of all guests.
     pub(super) fn plan<R: Rule>(&self, rule: &R, task: &Judge) -> Plan {
-        let from = self.log.entries_at(self.recorded.began_bytes);
-        Plan::new(&self.log.log, rule, from, task.atomic_bytes, task.amount.into())
+        Plan::new(&self.log.log, rule, self.first(), task.atomic_bytes, task.amount.into())
     }
 }
 
 /// Calls `with` with the rule of this name.
 macro_rules! with_rule {
-    ($survival:expr, $with:expr) => {
+    ($survival:expr, $from:expr, $with:expr) => {
         match $survival {
             Survival::ProtectedCache => $with(ProtectedCache::default()),
-            Survival::LyingCache => $with(LyingCache::default()),
+            Survival::LyingCache => $with(LyingCache::of_a_cheap_drive($from)),
             Survival::Auto | Survival::VolatileCache => $with(VolatileCache::default()),
         }
     };
@@ -61,7 +67,7 @@ pub(super) use with_rule;
 /// Looks at every state of this guest's share and writes what it found.
 pub(super) fn judge(task: &Judge) -> Result<(), GuestError> {
     let recording = Recording::read(task)?;
-    with_rule!(task.survival, |rule| walk(task, &recording, rule))
+    with_rule!(task.survival, recording.first(), |rule| walk(task, &recording, rule))
 }
 
 fn walk<R: Rule>(task: &Judge, recording: &Recording, rule: R) -> Result<(), GuestError> {
@@ -74,7 +80,7 @@ fn walk<R: Rule>(task: &Judge, recording: &Recording, rule: R) -> Result<(), Gue
         moments: plan.moments,
         sampled_moments: plan.sampled_moments,
     })?;
-    let known: std::collections::BTreeSet<&str> = task.known.iter().map(String::as_str).collect();
+    let known: BTreeSet<&str> = task.known.iter().map(String::as_str).collect();
     let mut mine = plan
         .states
         .iter()
@@ -85,43 +91,63 @@ fn walk<R: Rule>(task: &Judge, recording: &Recording, rule: R) -> Result<(), Gue
         .peekable();
     let mut devices = StateDevices::new(log.capacity_bytes(), log.unit_bytes())?;
     let mut examiner = Examiner::new(task)?;
-    let mut shrunk: Vec<(Judged, usize)> = Vec::new();
+    let mut shrunk: BTreeMap<Judged, usize> = BTreeMap::new();
+    // Bad states that are made small at the last moment at which they are possible: what came after theirs is lost in them, too.
+    let mut waiting: Vec<(&State, Fault)> = Vec::new();
+    let mut undecided: Vec<LoggedWrite> = Vec::new();
     let mut moments = Moments::new(log, rule);
     let mut moment = 0;
-    while moments.advance() && mine.peek().is_some() {
+    loop {
+        let is_moment = moments.advance();
+        if !is_moment || !moments.settled().is_empty() {
+            for (state, mut fault) in waiting.drain(..) {
+                let undecided: Vec<&LoggedWrite> = undecided.iter().collect();
+                let survivors = state.survivors.extended(&undecided, task.atomic_bytes);
+                let mut look =
+                    Look { task, recording, devices: &devices, examiner: &mut examiner, undecided: &undecided };
+                fault.smallest = Some(look.smallest(&survivors, state.until, fault.by)?);
+                answers.add(&verdict(state, Some(fault)))?;
+            }
+        }
+        if !is_moment || mine.peek().is_none() && waiting.is_empty() {
+            break;
+        }
         devices.settle(moments.settled())?;
-        let undecided = moments.undecided();
+        let now = moments.undecided();
         while let Some(state) = mine.next_if(|state| state.moment == moment) {
-            let mut look =
-                Look { task, recording, devices: &devices, examiner: &mut examiner, undecided: &undecided, state };
-            let fault = match look.at(&state.survivors)? {
-                None => None,
+            let mut look = Look { task, recording, devices: &devices, examiner: &mut examiner, undecided: &now };
+            match look.at(&state.survivors, state.until)? {
+                None => answers.add(&verdict(state, None))?,
                 Some((by, what)) => {
-                    let count = shrunk.iter().position(|(kind, _)| *kind == by).unwrap_or_else(|| {
-                        shrunk.push((by, 0));
-                        shrunk.len() - 1
-                    });
-                    let is_wanted = shrunk.get(count).is_some_and(|(_, count)| *count < SHRUNK_MAX);
-                    if let Some((_, count)) = shrunk.get_mut(count) {
-                        *count += 1;
+                    let fault = Fault { by, what, smallest: None };
+                    let count = shrunk.entry(by).or_default();
+                    *count += 1;
+                    if *count <= SHRUNK_MAX {
+                        waiting.push((state, fault));
+                    } else {
+                        answers.add(&verdict(state, Some(fault)))?;
                     }
-                    let smallest = if is_wanted { Some(look.smallest(by)?) } else { None };
-                    Some(Fault { by, what, smallest })
                 }
-            };
-            answers.add(&Answer::Verdict(Verdict {
-                state: name_of(state.hash),
-                entries: state.entries,
-                until: state.until,
-                parts: state.survivors.parts(),
-                lost: state.survivors.lost(),
-                fault,
-            }))?;
+            }
+        }
+        if !waiting.is_empty() {
+            undecided = now.into_iter().cloned().collect();
         }
         moment += 1;
     }
     answers.add(&Answer::Done)?;
     answers.sync()
+}
+
+fn verdict(state: &State, fault: Option<Fault>) -> Answer {
+    Answer::Verdict(Verdict {
+        state: name_of(state.hash),
+        entries: state.entries,
+        until: state.until,
+        parts: state.survivors.parts(),
+        lost: state.survivors.lost(),
+        fault,
+    })
 }
 
 /// A state's name.
@@ -136,22 +162,30 @@ struct Look<'a, 'e, 't> {
     devices: &'a StateDevices,
     examiner: &'e mut Examiner<'t>,
     undecided: &'a [&'a LoggedWrite],
-    state: &'a State,
 }
 
 impl Look<'_, '_, '_> {
-    fn at(&mut self, survivors: &Survivors) -> Result<Found, GuestError> {
+    fn at(&mut self, survivors: &Survivors, until: usize) -> Result<Found, GuestError> {
         let atomic_bytes = self.task.atomic_bytes;
         let device = self.devices.make(&survivors.pieces(self.undecided, atomic_bytes))?;
-        let promised = self.recording.promised(self.state.until);
+        let promised = self.recording.promised(until);
         let promises = self.recording.recorded.acknowledgements.get(..promised).unwrap_or_default();
         let found = self.examiner.examine(device.node(), promises);
         self.devices.remove(device)?;
         found
     }
 
+    /// What lies where at this moment when nothing of it is lost.
+    fn places(&mut self, parts: usize) -> Result<Option<Places>, GuestError> {
+        let everything = Survivors::choose(parts, |_| true);
+        let device = self.devices.make(&everything.pieces(self.undecided, self.task.atomic_bytes))?;
+        let places = self.examiner.places(device.node());
+        self.devices.remove(device)?;
+        places
+    }
+
     /// Gives lost writes back as long as the same judge finds a fault.
-    fn smallest(&mut self, by: Judged) -> Result<Smallest, GuestError> {
+    fn smallest(&mut self, bad: &Survivors, until: usize, by: Judged) -> Result<Smallest, GuestError> {
         let atomic_bytes = self.task.atomic_bytes;
         let mut first = 0;
         let groups: Vec<Range<usize>> = self
@@ -164,11 +198,11 @@ impl Look<'_, '_, '_> {
             })
             .collect();
         let mut failed = None;
-        let shrunk = crash::shrink(&self.state.survivors, &groups, SHRINK_STATES_MAX, |survivors| {
+        let shrunk = crash::shrink(bad, &groups, SHRINK_STATES_MAX, |survivors| {
             if failed.is_some() {
                 return false;
             }
-            match self.at(survivors) {
+            match self.at(survivors, until) {
                 Ok(found) => found.is_some_and(|(who, _)| who == by),
                 Err(error) => {
                     failed = Some(error);
@@ -179,12 +213,14 @@ impl Look<'_, '_, '_> {
         if let Some(error) = failed {
             return Err(error);
         }
+        let places = self.places(shrunk.survivors.parts())?;
         let lost = self.undecided.iter().zip(&groups).filter_map(|(write, group)| {
             let lost_parts = group.clone().filter(|part| !shrunk.survivors.has(*part)).count();
             (lost_parts > 0).then(|| Lost {
                 entry: write.entry,
                 offset_bytes: write.offset_bytes,
                 len_bytes: write.content.len_bytes(),
+                place: places.as_ref().and_then(|places| places.name(&write.range())),
                 lost_parts,
                 parts: group.len(),
             })

@@ -6,6 +6,7 @@ mod acknowledge;
 mod examine;
 mod judge;
 mod kernel_log;
+mod places;
 mod record;
 mod shell;
 mod stand;
