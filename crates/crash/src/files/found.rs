@@ -41,6 +41,16 @@ impl Contents {
         }
     }
 
+    /// Bytes are cut off, or zeroes come behind.
+    pub fn resize(&mut self, size_bytes: u64) {
+        self.blocks.retain(|number, _| *number < size_bytes.div_ceil(FILE_BLOCK_BYTES));
+        let inside = (size_bytes % FILE_BLOCK_BYTES) as usize;
+        if let Some(tail) = self.blocks.get_mut(&(size_bytes / FILE_BLOCK_BYTES)).and_then(|it| it.get_mut(inside..)) {
+            tail.fill(0);
+        }
+        self.size_bytes = size_bytes;
+    }
+
     /// How many.
     pub fn size_bytes(&self) -> u64 {
         self.size_bytes
@@ -50,6 +60,12 @@ impl Contents {
     /// number.
     pub fn blocks(&self) -> impl Iterator<Item = (u64, &[u8])> {
         self.blocks.iter().map(|(number, block)| (*number, &**block))
+    }
+
+    /// A part of a block, `None` for zeroes; `offset_bytes` to `len_bytes` after lies in one block.
+    pub(super) fn part(&self, offset_bytes: u64, len_bytes: u64) -> Option<&[u8]> {
+        let inside = (offset_bytes % FILE_BLOCK_BYTES) as usize;
+        self.blocks.get(&(offset_bytes / FILE_BLOCK_BYTES))?.get(inside..inside + len_bytes as usize)
     }
 }
 
