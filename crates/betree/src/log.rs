@@ -1,8 +1,9 @@
 //! The write-ahead log: a preallocated circle of frames.
 //!
 //! A frame is one write of whole blocks and holds the batches of one group commit. It names its place, its number and
-//! the checksum of the frame before it, so that reading stops at the first frame that is torn, missing, left over from
-//! an earlier round, or written by a run of the program whose end was lost.
+//! the checksum of the frame before it, so that reading stops at the first frame that is torn, missing, or left over
+//! from an earlier round. It names its epoch as well, and the superblock says where the newest epoch begins: from there
+//! on, no frame of a run of the program whose end was lost comes back.
 
 use storage::{BLOCK_BYTES, Buffer};
 
@@ -11,7 +12,7 @@ use crate::io::{BlockIo, Purpose};
 use crate::mutant::{Mutant, mutated};
 use crate::pointer::checksum;
 use crate::space::Extent;
-use crate::superblock::LogHead;
+use crate::superblock::{Epoch, LogHead};
 use crate::wire::Reader;
 
 const MAGIC: u32 = 0x676f_4c42;
@@ -30,7 +31,7 @@ pub(crate) fn frame_blocks(payload_bytes: usize) -> u64 {
 pub(crate) struct Log {
     extent: Extent,
     store_id: u128,
-    epoch: u64,
+    epoch: Epoch,
     /// The oldest frame that recovery needs.
     pub head: LogHead,
     /// Where the next frame goes.
@@ -45,7 +46,7 @@ struct Frame {
 }
 
 impl Log {
-    pub fn new(extent: Extent, store_id: u128, epoch: u64, head: LogHead) -> Self {
+    pub fn new(extent: Extent, store_id: u128, epoch: Epoch, head: LogHead) -> Self {
         Self { extent, store_id, epoch, head, tail: head }
     }
 
@@ -54,9 +55,11 @@ impl Log {
         self.tail.position - self.head.position
     }
 
-    /// From now on frames are this epoch's.
-    pub fn set_epoch(&mut self, epoch: u64) {
-        self.epoch = epoch;
+    /// The next epoch, which begins behind the last frame. What was replayed and the epoch, in a superblock, must be
+    /// durable before its first frame is written.
+    pub fn begin_epoch(&mut self) -> Epoch {
+        self.epoch = Epoch { number: self.epoch.number + 1, first_sequence: self.tail.sequence };
+        self.epoch
     }
 
     /// A range of the circle as one or two pieces of the storage: start and count of blocks.
@@ -77,7 +80,7 @@ impl Log {
         let mut bytes = Vec::with_capacity(blocks as usize * BLOCK_BYTES);
         bytes.extend_from_slice(&MAGIC.to_le_bytes());
         bytes.extend_from_slice(&self.store_id.to_le_bytes());
-        for number in [self.epoch, self.tail.position, self.tail.sequence] {
+        for number in [self.epoch.number, self.tail.position, self.tail.sequence] {
             bytes.extend_from_slice(&number.to_le_bytes());
         }
         bytes.extend_from_slice(&self.tail.chain.to_le_bytes());
@@ -139,16 +142,23 @@ impl Log {
     /// Gives the payload of every frame from `head` on, and leaves `tail` behind the last.
     pub fn replay(&mut self, io: &BlockIo, mut each: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
         self.tail = self.head;
-        let mut epoch = 0;
-        while let Some(frame) = self.read_frame(io, epoch)? {
+        let mut newest = 0;
+        loop {
+            // What an older epoch left here was torn. With the end of a frame that was written over it, and was torn
+            // itself, it may be whole again.
+            let begun = self.tail.sequence >= self.epoch.first_sequence && !mutated(Mutant::EpochBeginForgotten);
+            let oldest = if begun { newest.max(self.epoch.number) } else { newest };
+            let Some(frame) = self.read_frame(io, oldest)? else { break };
             each(&frame.payload)?;
-            epoch = frame.epoch;
+            newest = frame.epoch;
             self.tail = LogHead {
                 position: self.tail.position + frame_blocks(frame.payload.len()),
                 sequence: self.tail.sequence + 1,
                 chain: frame.sum,
             };
         }
+        // Newer than the superblock's where both copies of a later one are damaged.
+        self.epoch.number = self.epoch.number.max(newest);
         Ok(())
     }
 }
@@ -157,7 +167,7 @@ impl Log {
 #[cfg(test)]
 pub(crate) fn behind_a_lost_frame() -> Result<(), String> {
     let head = LogHead { position: 0, sequence: 0, chain: 0 };
-    let log = |epoch| Log::new(Extent { start: 2, blocks: 8 }, 77, epoch, head);
+    let log = |number| Log::new(Extent { start: 2, blocks: 8 }, 77, Epoch { number, first_sequence: 0 }, head);
     let io = BlockIo::new(Box::new(storage::Memory::new(10 * BLOCK_BYTES as u64)), 0);
     let failed = |error: crate::Error| error.to_string();
     // The second frame of the first epoch follows a frame that is lost. Its chain fits behind any frame with that
@@ -172,8 +182,13 @@ pub(crate) fn behind_a_lost_frame() -> Result<(), String> {
         frames += 1;
         Ok(())
     };
-    log(2).replay(&io, count).map_err(failed)?;
-    if frames == 1 { Ok(()) } else { Err(format!("{frames} frames, not 1")) }
+    // Read from a superblock of the first epoch, as after damage to both copies of the second's.
+    let mut reader = log(1);
+    reader.replay(&io, count).map_err(failed)?;
+    match (frames, reader.begin_epoch().number) {
+        (1, 3) => Ok(()),
+        (frames, next) => Err(format!("{frames} frames, not 1, and then epoch {next}, not 3")),
+    }
 }
 
 #[cfg(test)]
@@ -183,13 +198,14 @@ mod tests {
     use storage::Memory;
 
     const HEAD: LogHead = LogHead { position: 0, sequence: 0, chain: 0 };
+    const EPOCH: Epoch = Epoch { number: 1, first_sequence: 0 };
 
     fn log() -> Log {
-        Log::new(Extent { start: 2, blocks: 8 }, 77, 1, HEAD)
+        Log::new(Extent { start: 2, blocks: 8 }, 77, EPOCH, HEAD)
     }
 
     fn replayed(log: &Log, io: &BlockIo) -> Vec<Vec<u8>> {
-        let mut reader = Log::new(log.extent, log.store_id, 1, log.head);
+        let mut reader = Log::new(log.extent, log.store_id, EPOCH, log.head);
         let mut frames = Vec::new();
         reader
             .replay(io, |payload| {

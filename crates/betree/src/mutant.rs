@@ -20,6 +20,8 @@ pub(crate) enum Mutant {
     FrameChecksumIgnored,
     /// A frame of an older epoch counts behind one of a newer.
     EpochIgnored,
+    /// A frame of an older epoch counts behind what recovery found as long as none of a newer is before it.
+    EpochBeginForgotten,
     /// A checkpoint leaves the log's beginning where it was, and batches that are in the trees are replayed.
     ReplayTwice,
     /// A block counts whatever its checksum.
@@ -85,7 +87,7 @@ pub(crate) const fn mutated(_mutant: Mutant) -> bool {
 
 #[cfg(test)]
 impl Mutant {
-    pub const ALL: [Self; 34] = [
+    pub const ALL: [Self; 35] = [
         Self::NoFlushBeforeSuperblock,
         Self::NoFlushAfterSuperblock,
         Self::SpaceReusedEarly,
@@ -94,6 +96,7 @@ impl Mutant {
         Self::ChainIgnored,
         Self::FrameChecksumIgnored,
         Self::EpochIgnored,
+        Self::EpochBeginForgotten,
         Self::ReplayTwice,
         Self::BlockChecksumIgnored,
         Self::SuperblockChecksumIgnored,

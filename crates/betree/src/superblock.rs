@@ -20,7 +20,7 @@ use crate::wire::{Malformed, Reader};
 const MAGIC: [u8; 8] = *b"plumbBe1";
 
 /// The format that this program writes.
-pub(crate) const FORMAT_VERSION: u32 = 1;
+pub(crate) const FORMAT_VERSION: u32 = 2;
 
 /// Features that a program must know to read a store; none so far.
 const FEATURES_KNOWN: u64 = 0;
@@ -39,6 +39,15 @@ pub(crate) struct LogHead {
     pub chain: u128,
 }
 
+/// One time that the store was opened for writing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Epoch {
+    /// Counts the times.
+    pub number: u64,
+    /// Sequence number of its first frame. What is older was found by its recovery, and made durable.
+    pub first_sequence: u64,
+}
+
 /// What a checkpoint leaves.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Superblock {
@@ -46,8 +55,8 @@ pub(crate) struct Superblock {
     pub store_id: u128,
     /// Counts checkpoints.
     pub generation: u64,
-    /// Counts the times the store was opened for writing.
-    pub epoch: u64,
+    /// Of whoever wrote it.
+    pub epoch: Epoch,
     /// Size of the storage.
     pub capacity_blocks: u64,
     /// Size of the log.
@@ -77,7 +86,8 @@ impl Superblock {
         bytes.extend_from_slice(&self.store_id.to_le_bytes());
         let numbers = [
             self.generation,
-            self.epoch,
+            self.epoch.number,
+            self.epoch.first_sequence,
             self.capacity_blocks,
             self.log_blocks,
             self.log.position,
@@ -117,7 +127,8 @@ impl Superblock {
             return Ok(Err(Error::Unsupported { version, features }));
         }
         let store_id = from.u128()?;
-        let (generation, epoch) = (from.u64()?, from.u64()?);
+        let generation = from.u64()?;
+        let epoch = Epoch { number: from.u64()?, first_sequence: from.u64()? };
         let (capacity_blocks, log_blocks) = (from.u64()?, from.u64()?);
         let (position, sequence) = (from.u64()?, from.u64()?);
         let last_msn = from.u64()?;
@@ -183,7 +194,7 @@ mod tests {
         Superblock {
             store_id: 7,
             generation: 5,
-            epoch: 2,
+            epoch: Epoch { number: 2, first_sequence: 8 },
             capacity_blocks: 1000,
             log_blocks: 64,
             log: LogHead { position: 70, sequence: 9, chain: 1 << 100 },

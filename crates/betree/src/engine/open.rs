@@ -15,7 +15,7 @@ use crate::log::Log;
 use crate::options::Options;
 use crate::pointer::{BlockPointer, Codec, checksum};
 use crate::space::{Extent, Space};
-use crate::superblock::{LOG_START, LogHead, Superblock};
+use crate::superblock::{Epoch, LOG_START, LogHead, Superblock};
 
 /// The least log: a few frames.
 const LOG_BLOCKS_MIN: u64 = 16;
@@ -64,7 +64,7 @@ impl Engine {
         let superblock = Superblock {
             store_id,
             generation: 0,
-            epoch: 1,
+            epoch: Epoch { number: 1, first_sequence: 0 },
             capacity_blocks,
             log_blocks,
             log: LogHead { position: 0, sequence: 0, chain: store_id },
@@ -147,8 +147,7 @@ impl Engine {
         // All of it is in the memtables now.
         self.log_used_blocks.store(state.log.used_blocks(), Ordering::Release);
         self.log_unsealed_blocks.store(state.log.used_blocks(), Ordering::Release);
-        let epoch = trees.superblock.epoch + 1;
-        state.log.set_epoch(epoch);
+        let epoch = state.log.begin_epoch();
         let superblock = Superblock { epoch, generation: trees.generation, ..trees.superblock.clone() };
         superblock.write(&self.io)?;
         self.io.flush()?;

@@ -9,4 +9,5 @@ mod live;
 mod mutants;
 mod paced;
 mod refused;
+mod twice;
 mod workload;

@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use super::{crash, damage, faults, full, live, paced, refused};
+use super::{crash, damage, faults, full, live, paced, refused, twice};
 use crate::mutant::{Mutant, set};
 
 type Proof = Box<dyn Fn() -> Result<(), String>>;
@@ -11,6 +11,7 @@ type Proof = Box<dyn Fn() -> Result<(), String>>;
 fn proofs() -> Vec<(&'static str, Proof)> {
     vec![
         ("log", Box::new(crate::log::behind_a_lost_frame)),
+        ("twice", Box::new(|| twice::torn_twice().map(drop))),
         ("live", Box::new(|| (0..2).try_for_each(|seed| live::live(seed, 120)))),
         ("full", Box::new(|| full::fill_and_empty(2))),
         ("crash", Box::new(|| (0..4).try_for_each(|seed| crash::story(seed, 50, 1).map(drop)))),
