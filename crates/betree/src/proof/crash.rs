@@ -168,6 +168,9 @@ fn every_cut_leaves_a_prefix_with_everything_acknowledged() {
             Ok(seen) => {
                 assert!(seen.recoveries_behind > 0, "cuts lose what nobody was promised");
                 states += seen.states;
+                if long {
+                    println!("seed {seed}: {} states", seen.states);
+                }
             }
             Err(what) => panic!("seed {seed}: {what}"),
         }
