@@ -172,6 +172,10 @@ impl Target {
     /// The kernel drops no folio in part (`find_lock_entries`, mm/filemap.c), and folios lie at multiples of their size: where some of
     /// `range` stays, as much around it is dropped as its folios may hold.
     pub(super) fn forget(&self, range: ByteRange) {
+        // No length would be everything up to the end.
+        if range.is_empty() {
+            return;
+        }
         for folio_bytes in FOLIO_BYTES {
             let start = range.start - range.start % folio_bytes;
             let end = range.end.checked_next_multiple_of(folio_bytes).unwrap_or(range.end);
