@@ -19,7 +19,7 @@
 use std::ops::ControlFlow;
 
 use super::copy::{lack_of_space, unsupported};
-use super::dedupe::{Copying, share_from, share_segment};
+use super::dedupe::{Copying, Sharing, share_from, share_segment};
 use super::donor::Offer;
 use super::error::MigrateError;
 use super::facts::{Facts, FileSystem};
@@ -37,6 +37,10 @@ const ATTEMPTS: u32 = 4;
 const SLICE_BYTES: u64 = 16 << 20;
 /// `CLUSTER_SIZE` of fs/btrfs/defrag.c.
 const CLUSTER_BYTES: u64 = 256 << 10;
+
+/// What is written to an extent of which a part is shared already goes elsewhere (`can_nocow_file_extent`, fs/btrfs/inode.c), and not
+/// into the room that was found. Pages stay, and are never zeros.
+const SHARING: Sharing = Sharing { copying: Copying::First, drops_pages: false, needs_lease: false };
 
 /// See the module.
 #[derive(Clone, Copy, Debug)]
@@ -181,12 +185,12 @@ impl Migrate for BtrfsDefragment {
     fn migrate(&self, files: &mut Files<'_>, segment: &Segment, pace: &mut dyn Pace) -> Result<Progress, MigrateError> {
         // The kernel would choose a place for each side of a hole by itself.
         if segment.parts.len() > 1 {
-            return share_segment(files, segment, Copying::First, pace);
+            return share_segment(files, segment, SHARING, pace);
         }
         let last_cluster = segment.range.end.saturating_sub(1).saturating_sub(segment.range.start) / CLUSTER_BYTES;
         let last_cluster = segment.range.start + last_cluster * CLUSTER_BYTES;
         if last_cluster >= segment.last_start && !self.data_follows(files, segment)? {
-            return share_segment(files, segment, Copying::First, pace);
+            return share_segment(files, segment, SHARING, pace);
         }
         // Sized by what is written: a copy of the file's end has to end where the file ends.
         let (offset, pieces) = match files.donor.hold(segment)? {
@@ -200,7 +204,7 @@ impl Migrate for BtrfsDefragment {
             rest = self.rewrite(files, segment, pace, &mut progress)?;
         }
         if !rest.is_empty() && matches!(progress.left, None | Some(Left::NoSpace | Left::Quota | Left::Busy)) {
-            let shared = share_from(files, segment, rest.start, offset, Copying::First, pace)?;
+            let shared = share_from(files, segment, rest.start, offset, SHARING, pace)?;
             progress.written_bytes += shared.written_bytes;
             progress.left = shared.left;
         }

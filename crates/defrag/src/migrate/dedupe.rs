@@ -32,12 +32,21 @@ const SLICE_BYTES: u64 = 4 << 20;
 /// When the copy is made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Copying {
-    /// Each slice just before it is shared, so that few programs write to it in between; for XFS, with the file to
-    /// ourselves meanwhile.
+    /// Each slice just before it is shared, so that few programs write to it in between.
     Slices,
-    /// All of it before any is shared, for Btrfs: what is written to an extent of which a part is shared already goes
-    /// elsewhere (`can_nocow_file_extent`, fs/btrfs/inode.c), and not into the room that was found.
+    /// All of it before any is shared.
     First,
+}
+
+/// How a file system shares.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Sharing {
+    /// When the copy is made.
+    pub copying: Copying,
+    /// Whether the call drops the file's pages; what was in memory before is read again.
+    pub drops_pages: bool,
+    /// Whether others may see zeros during the call: then nobody else may have the file open, unless the user allows it.
+    pub needs_lease: bool,
 }
 
 /// Moves a segment. The donor is empty afterwards: as long as it holds the blocks too, a program that writes to the
@@ -45,14 +54,14 @@ pub(super) enum Copying {
 pub(super) fn share_segment(
     files: &mut Files<'_>,
     segment: &Segment,
-    copying: Copying,
+    sharing: Sharing,
     pace: &mut dyn Pace,
 ) -> Result<Progress, MigrateError> {
     let offset = match files.donor.offer(segment, false)? {
         Offer::Better { offset, .. } => offset,
         Offer::Refused(why) => return Ok(Progress { written_bytes: 0, left: Some(why) }),
     };
-    share_from(files, segment, segment.range.start, offset, copying, pace)
+    share_from(files, segment, segment.range.start, offset, sharing, pace)
 }
 
 /// The same for what of the segment begins at `from`, where one of its slices does, or later. The donor has room for all of it
@@ -62,13 +71,13 @@ pub(super) fn share_from(
     segment: &Segment,
     from: u64,
     offset: u64,
-    copying: Copying,
+    sharing: Sharing,
     pace: &mut dyn Pace,
 ) -> Result<Progress, MigrateError> {
     let mut progress = Progress::default();
     let all: Vec<Slice> = segment.slices(SLICE_BYTES).filter(|slice| slice.range.start >= from).collect();
     let mut ready = all.len();
-    if copying == Copying::First {
+    if sharing.copying == Copying::First {
         ready = 0;
         for slice in &all {
             progress.left = match pace.before(slice.range.len()) {
@@ -90,18 +99,14 @@ pub(super) fn share_from(
         }
     }
     for Slice { range: slice, place } in all.into_iter().take(ready) {
-        if copying == Copying::Slices
+        if sharing.copying == Copying::Slices
             && let ControlFlow::Break(stop) = pace.before(slice.len())
         {
             progress.left = Some(Left::Stopped(stop));
             break;
         }
-        // On Btrfs, which copies first, the pages stay.
-        let resident = match copying {
-            Copying::Slices => Resident::of(files.target.file(), slice),
-            Copying::First => Resident::default(),
-        };
-        let left = share(files, slice, offset + place, copying, &mut progress.written_bytes)?;
+        let resident = if sharing.drops_pages { Resident::of(files.target.file(), slice) } else { Resident::default() };
+        let left = share(files, slice, offset + place, sharing, &mut progress.written_bytes)?;
         resident.read_again(files.target.file());
         if left.is_some() {
             // Why the copy ended early, if it did, is told first.
@@ -139,12 +144,12 @@ fn share(
     files: &Files<'_>,
     slice: ByteRange,
     offset: u64,
-    copying: Copying,
+    sharing: Sharing,
     written_bytes: &mut u64,
 ) -> Result<Option<Left>, MigrateError> {
     let path = files.target.path();
     let (mut at, mut attempts) = (slice.start, 0);
-    let mut is_copied = copying == Copying::First;
+    let mut is_copied = sharing.copying == Copying::First;
     while at < slice.end {
         let rest = ByteRange { start: at, end: slice.end };
         if !is_copied {
@@ -158,7 +163,7 @@ fn share(
         while at < slice.end && !differs {
             let (from, length) = (offset + (at - slice.start), slice.end - at);
             // Only for the call: what is copied before it is compared by it.
-            let lease = match copying == Copying::Slices && !files.open {
+            let lease = match sharing.needs_lease && !files.open {
                 true => Some(Lease::take_or_leave(files.target.file())),
                 false => None,
             };

@@ -4,6 +4,7 @@
 //! for each range would cost a commit each; so the lease is kept from range to range, and given back when somebody waits for
 //! it, after a second, before a pause, and when the file is done with.
 
+use std::fs::File;
 use std::time::{Duration, Instant};
 
 use super::error::MigrateError;
@@ -24,12 +25,17 @@ const SETTLE_EACH_BYTES: u64 = 16 << 20;
 /// Most that is moved in one call, see [`Stride`].
 const MOST_BYTES: u64 = 256 << 10;
 
+/// A file that is moved although others have it open: how long they are taken to have it open still, and are not waited for again.
+const OPEN_FOR: Duration = Duration::from_secs(1);
+
 /// How a file is had to oneself.
 #[derive(Debug)]
 pub struct Exclusive {
     /// Since when there is something that a crash may take back.
     unsettled: Option<Instant>,
     unsettled_bytes: u64,
+    /// When others were last waited for to close the file, in vain.
+    found_open: Option<Instant>,
     /// While the lease is held: others wait for this thread, whatever class it is of.
     urgent: Option<Urgent>,
     /// What the next call moves.
@@ -38,7 +44,7 @@ pub struct Exclusive {
 
 impl Exclusive {
     pub(super) fn new() -> Self {
-        Self { unsettled: None, unsettled_bytes: 0, urgent: None, stride: Stride::up_to(MOST_BYTES) }
+        Self { unsettled: None, unsettled_bytes: 0, found_open: None, urgent: None, stride: Stride::up_to(MOST_BYTES) }
     }
 
     /// Whether the lease was taken, and not yet given back.
@@ -53,11 +59,32 @@ impl Exclusive {
 
 /// Takes the lease, if it is not held already; why it is not to be had, if so.
 pub(super) fn keep_others_out(way: &dyn Migrate, files: &mut Files<'_>) -> Result<Option<Left>, MigrateError> {
+    take(way, files, |file| Lease::take_or_leave(file))
+}
+
+/// The same for a file that is moved all the same: others are waited for once in a while only.
+pub(super) fn keep_others_out_if_possible(
+    way: &dyn Migrate,
+    files: &mut Files<'_>,
+) -> Result<Option<Left>, MigrateError> {
+    if files.exclusive.found_open.is_some_and(|found| found.elapsed() < OPEN_FOR) {
+        return take(way, files, |file| Lease::take_at_once(file));
+    }
+    let why = keep_others_out(way, files)?;
+    files.exclusive.found_open = why.is_some().then(Instant::now);
+    Ok(why)
+}
+
+fn take(
+    way: &dyn Migrate,
+    files: &mut Files<'_>,
+    take: impl for<'a> Fn(&'a File) -> Result<Lease<'a>, Left>,
+) -> Result<Option<Left>, MigrateError> {
     if is_undisturbed(files) && !files.exclusive.is_due() {
         return Ok(None);
     }
     way.settle(files)?;
-    match Lease::take_or_leave(files.target.file()) {
+    match take(files.target.file()) {
         Ok(lease) => {
             files.exclusive.urgent = Some(lease.keep());
             Ok(None)

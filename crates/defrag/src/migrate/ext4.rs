@@ -25,7 +25,9 @@ use std::time::Instant;
 use super::copy::{lack_of_space, unsupported};
 use super::donor::Offer;
 use super::error::MigrateError;
-use super::exclusive::{can_be_had_alone, is_undisturbed, keep_others_out, let_others_in, note_unsettled, warm};
+use super::exclusive::{
+    can_be_had_alone, is_undisturbed, keep_others_out, keep_others_out_if_possible, let_others_in, note_unsettled, warm,
+};
 use super::facts::{Facts, FileSystem};
 use super::refusals::{self, Refusal};
 use super::segments::{Left, Segment, Slice};
@@ -101,8 +103,11 @@ impl Migrate for Ext4MoveExtents {
 impl Ext4MoveExtents {
     /// Why nothing may be moved, if so.
     fn obstacle(self, files: &mut Files<'_>) -> Result<Option<Left>, MigrateError> {
-        let why = keep_others_out(&self, files)?;
-        Ok(why.filter(|_| !files.open))
+        if files.open {
+            keep_others_out_if_possible(&self, files)?;
+            return Ok(None);
+        }
+        keep_others_out(&self, files)
     }
 
     /// What one call moves, in whole blocks.

@@ -9,9 +9,9 @@ use super::ioctl::{give_lease_back, holds_lease, take_lease};
 use super::segments::Left;
 use crate::priority::Urgent;
 
-/// Attempts before a file counts as open elsewhere, with a pause after each that is twice the last one: programs that open
-/// and close it often leave gaps, and a process that was just started has the files of the one that started it.
-const ATTEMPTS: u32 = 6;
+/// Attempts before a file counts as open elsewhere, with a pause after each but the last that is twice the one before, 63 ms in all:
+/// programs that open and close it often leave gaps, and a process that was just started has the files of the one that started it.
+const ATTEMPTS: u32 = 7;
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 /// Shortest time, in seconds, that the kernel must have whoever opens the file wait.
 const LEAST_WAIT_S: u64 = 10;
@@ -26,15 +26,16 @@ pub(super) struct Lease<'a> {
 }
 
 impl<'a> Lease<'a> {
-    /// Takes it; `None` if others have the file open.
-    fn take(file: &'a File) -> io::Result<Option<Self>> {
+    /// Takes it, in so many attempts; `None` if others have the file open.
+    fn take(file: &'a File, attempts: u32) -> io::Result<Option<Self>> {
         // Before anybody can wait.
         let mut urgent = Some(Urgent::now());
-        for attempt in 0..ATTEMPTS {
+        for attempt in 1..=attempts {
             match take_lease(file) {
                 Ok(()) => return Ok(Some(Self { file, urgent: urgent.take() })),
-                Err(error) if error.raw_os_error() == Some(libc::EAGAIN) => thread::sleep(FIRST_PAUSE * (1 << attempt)),
-                Err(error) => return Err(error),
+                Err(error) if error.raw_os_error() != Some(libc::EAGAIN) => return Err(error),
+                Err(_) if attempt < attempts => thread::sleep(FIRST_PAUSE * (1 << (attempt - 1))),
+                Err(_) => {}
             }
         }
         Ok(None)
@@ -42,7 +43,16 @@ impl<'a> Lease<'a> {
 
     /// Takes it; why the file is to be left alone, if it is not to be had or would not keep others out long enough.
     pub fn take_or_leave(file: &'a File) -> Result<Self, Left> {
-        match (too_short(), Self::take(file)) {
+        Self::take_in(file, ATTEMPTS)
+    }
+
+    /// The same, if nobody has the file open just now.
+    pub fn take_at_once(file: &'a File) -> Result<Self, Left> {
+        Self::take_in(file, 1)
+    }
+
+    fn take_in(file: &'a File, attempts: u32) -> Result<Self, Left> {
+        match (too_short(), Self::take(file, attempts)) {
             (None, Ok(Some(lease))) => Ok(lease),
             (_, Ok(None)) => Err(Left::Open),
             (Some(why), _) => Err(Left::Unsupported(why)),
@@ -95,13 +105,13 @@ mod tests {
         let file = File::open(&path).unwrap();
         let idle = IdleIo::enter().unwrap();
         assert!(IdleIo::is_in_force());
-        match Lease::take(&file) {
+        match Lease::take(&file, ATTEMPTS) {
             Ok(lease) => {
                 let lease = lease.unwrap();
                 assert!(!IdleIo::is_in_force());
                 drop(lease);
                 assert!(IdleIo::is_in_force());
-                let urgent = Lease::take(&file).unwrap().unwrap().keep();
+                let urgent = Lease::take(&file, ATTEMPTS).unwrap().unwrap().keep();
                 assert!(!IdleIo::is_in_force());
                 give_lease_back(&file).unwrap();
                 drop(urgent);
@@ -119,7 +129,7 @@ mod tests {
         let path = folder.path().join("file");
         fs::write(&path, "content").unwrap();
         let file = File::open(&path).unwrap();
-        let lease = match Lease::take(&file) {
+        let lease = match Lease::take(&file, ATTEMPTS) {
             Ok(lease) => lease.unwrap(),
             Err(error) => return println!("skipped: no leases here: {error}"),
         };
@@ -135,8 +145,8 @@ mod tests {
             assert_eq!(opener.join().unwrap(), b"content");
         });
         let other = File::open(&path).unwrap();
-        assert!(Lease::take(&file).unwrap().is_none());
+        assert!(Lease::take(&file, ATTEMPTS).unwrap().is_none());
         drop(other);
-        assert!(Lease::take(&file).unwrap().is_some());
+        assert!(Lease::take(&file, ATTEMPTS).unwrap().is_some());
     }
 }

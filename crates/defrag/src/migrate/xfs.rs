@@ -2,7 +2,7 @@
 //!
 //! See `dedupe.rs`, also for why it leaves files alone that other programs have open. It needs the feature `reflink`.
 
-use super::dedupe::{Copying, share_segment};
+use super::dedupe::{Copying, Sharing, share_segment};
 use super::error::MigrateError;
 use super::exclusive::can_be_had_alone;
 use super::facts::{Facts, FileSystem};
@@ -11,6 +11,9 @@ use super::refusals::{self, Refusal};
 use super::segments::Segment;
 use super::target::{Opening, Target};
 use super::{Files, Migrate, Pace, Progress};
+
+/// See `dedupe.rs`.
+const SHARING: Sharing = Sharing { copying: Copying::Slices, drops_pages: true, needs_lease: true };
 
 /// See the module.
 #[derive(Clone, Copy, Debug)]
@@ -50,6 +53,6 @@ impl Migrate for XfsDeduplicate {
         {
             return Ok(Progress { written_bytes: 0, left: Some(why) });
         }
-        share_segment(files, segment, Copying::Slices, pace)
+        share_segment(files, segment, SHARING, pace)
     }
 }
