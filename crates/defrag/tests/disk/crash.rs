@@ -144,7 +144,9 @@ impl Crash {
         let log = device.end();
         unmount(&place);
         drop(device);
-        assert!(log.len() > 40, "{} entries", log.len());
+        // On a slow device less is moved, and in larger calls.
+        let least = if scene.latency.is_some() { 20 } else { 40 };
+        assert!(log.len() > least, "{} entries", log.len());
         Self { scene, folder, first, log, updates, moved, journal }
     }
 

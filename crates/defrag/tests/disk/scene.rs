@@ -20,7 +20,7 @@ const WINDOW: u64 = 64 << 10;
 /// Blocks from one hole to the next.
 const HOLE_EACH: usize = 4;
 /// Moved on a slow device: some of the longest calls.
-const ENOUGH_BYTES: u64 = 512 << 10;
+const ENOUGH_BYTES: u64 = 1 << 20;
 /// Times that a file is tried which others open all the time.
 const ATTEMPTS: u32 = 4000;
 
