@@ -11,7 +11,8 @@ use std::time::Duration;
 use linux_rig::{PLUMB, has, kernel};
 
 /// Appends lines and acknowledges each when it is synchronised.
-const LOG: &str = "for i in 1 2 3 4; do echo entry $i >> log; sync log; echo $i > $PLUMB_ACKNOWLEDGE; done";
+const LOG: &str = "for i in 1 2 3; do echo entry $i >> log; sync log; echo $i > $PLUMB_ACKNOWLEDGE; done
+    echo entry 4 >> log; sync log; echo 4 > /tmp/four; cat /tmp/four > $PLUMB_ACKNOWLEDGE";
 /// The same, but too early.
 const EARLY_LOG: &str = "for i in 1 2 3 4; do echo entry $i >> log; echo $i > $PLUMB_ACKNOWLEDGE; sync log; done";
 /// What was acknowledged is in the log.
@@ -103,6 +104,25 @@ fn a_device_whose_flushes_lie_is_found_out_under_a_program_that_is_right() {
     assert!(said.iter().any(|text| text.contains("flushes that it did not carry out")), "{said:?}");
     // The lost writes by their names.
     assert!(said.iter().any(|text| text.contains("(data of log, ") || text.contains("(ext4's journal)")), "{said:?}");
+}
+
+/// Without a check of one's own: what fsync promised is enough.
+#[test]
+fn files_are_held_against_what_fsync_promised() {
+    let Some(trial) = Trial::new("mkfs.ext4") else { return };
+    let script = "echo old > f; sync f; echo new > f.tmp; sync f.tmp; mv f.tmp f; mkdir d; echo x > d/g; sync d/g d .";
+    let (status, report) = trial.run(&[&EXT4[..], &["--states", "60"]].concat(), script);
+    assert_eq!((status, bad(&report).len()), (0, 0), "{report:#}");
+    let lying = Trial::new("mkfs.ext4").unwrap();
+    let flags = [&EXT4[..], &["--states", "30", "--survives", "lying-cache", "--no-fsck"]].concat();
+    let (status, report) = lying.run(&flags, script);
+    assert_eq!(status, 1);
+    let by_files: Vec<&str> = bad(&report)
+        .iter()
+        .filter(|bad| bad["verdict"]["fault"]["by"] == "files")
+        .map(|bad| bad["verdict"]["fault"]["what"].as_str().unwrap())
+        .collect();
+    assert!(by_files.iter().any(|what| what.contains("promised by call")), "{report:#}");
 }
 
 /// XFS writes the rename to its log when another file is synchronised, and the data of a file that nobody synchronised later.

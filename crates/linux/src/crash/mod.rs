@@ -9,6 +9,7 @@
 //! |---|---|
 //! | `trial.json` | what was asked for; another trial does not go into the same folder |
 //! | `writes.log` | the log of writes, see [`crash::LogReader`] |
+//! | `calls.jsonl` | the command's system calls on files, see [`observe::calls::Followed`] |
 //! | `recorded.json` | when the command began, how it ended, what it acknowledged |
 //! | `verdicts-N.jsonl` | what was found, by one guest each; a second start leaves these states out |
 

@@ -26,6 +26,8 @@ pub(crate) struct Record {
     pub(crate) command: Vec<Text>,
     /// The server writes it.
     pub(crate) log: PathBuf,
+    /// Where the command's calls go.
+    pub(crate) calls: PathBuf,
     /// Where [`Recorded`] goes.
     pub(crate) recorded: PathBuf,
 }
@@ -35,9 +37,13 @@ pub(crate) struct Record {
 pub(crate) struct Recorded {
     /// What was there before was flushed.
     pub(crate) began_bytes: u64,
+    /// The number of the device under which the command saw its files.
+    pub(crate) device: u64,
     pub(crate) ended: Ended,
     /// In order.
     pub(crate) acknowledgements: Vec<Acknowledgement>,
+    /// Ways of changing files that the command used and that are not followed.
+    pub(crate) unfollowed: Vec<String>,
 }
 
 /// A line that the command wrote to `$PLUMB_ACKNOWLEDGE`.
@@ -54,11 +60,14 @@ pub(crate) struct Acknowledgement {
 pub(crate) struct Judge {
     pub(crate) log: PathBuf,
     pub(crate) recorded: PathBuf,
+    pub(crate) calls: PathBuf,
     pub(crate) file_system: FileSystem,
     pub(crate) mount_options: String,
     /// Both for `sh -e`.
     pub(crate) recover: Option<String>,
     pub(crate) check: Option<String>,
+    /// Whether files are held against what fsync and its like promised.
+    pub(crate) files: bool,
     /// Whether the file system's own checker has a look.
     pub(crate) fsck: bool,
     pub(crate) survival: Survival,
@@ -161,6 +170,8 @@ pub struct Fault {
 pub enum Judged {
     /// The kernel does not mount it.
     Mount,
+    /// Files are not as fsync and its like promised.
+    Files,
     /// The command of `--recover` fails.
     Recover,
     /// The command of `--check` fails.

@@ -34,6 +34,8 @@ pub struct Trial {
     /// For `sh -e` in each recovered state: what must hold there. `$PLUMB_ACKNOWLEDGED` names a file with the lines that the
     /// command wrote to `$PLUMB_ACKNOWLEDGE` before the cut.
     pub check: Option<String>,
+    /// Whether files are held against what fsync and its like promised of them (`docs/crash-promises.md`).
+    pub files: bool,
     /// Whether the file system's own checker has a look at each state.
     pub fsck: bool,
     /// What survives; not [`Survival::Auto`], which is for whoever knows the device.
@@ -57,6 +59,8 @@ pub struct Recording {
     pub ended: Ended,
     /// Lines that it acknowledged.
     pub acknowledgements: usize,
+    /// Ways of changing files that it used and that are not followed: from the first of them on, files are not judged.
+    pub unfollowed: Vec<String>,
     /// What it wrote to both of its streams, where it ran now and not at an earlier start.
     pub said: Option<(Vec<u8>, Vec<u8>)>,
 }
@@ -91,6 +95,7 @@ struct Key {
     setup: Option<String>,
     recover: Option<String>,
     check: Option<String>,
+    files: bool,
     fsck: bool,
     survival: Survival,
     atomic_bytes: u32,
@@ -100,6 +105,10 @@ struct Key {
 impl Trial {
     fn log(&self) -> PathBuf {
         self.folder.join("writes.log")
+    }
+
+    fn calls(&self) -> PathBuf {
+        self.folder.join("calls.jsonl")
     }
 
     fn recorded(&self) -> PathBuf {
@@ -124,6 +133,7 @@ impl Trial {
             setup: self.setup.clone(),
             recover: self.recover.clone(),
             check: self.check.clone(),
+            files: self.files,
             fsck: self.fsck,
             survival: self.survival,
             atomic_bytes: self.atomic_bytes,
@@ -156,6 +166,7 @@ impl Trial {
             setup: key.setup,
             recover: key.recover,
             check: key.check,
+            files: key.files,
             fsck: key.fsck,
             survival: key.survival,
             atomic_bytes: key.atomic_bytes,
@@ -201,6 +212,7 @@ impl Trial {
             return Ok(Recording {
                 ended: recorded.ended,
                 acknowledgements: recorded.acknowledgements.len(),
+                unfollowed: recorded.unfollowed,
                 said: None,
             });
         }
@@ -208,6 +220,7 @@ impl Trial {
             setup: self.setup.clone(),
             command: self.linux.command.iter().map(|word| Text::from(&**word)).collect(),
             log: self.log(),
+            calls: self.calls(),
             recorded: self.folder.join("recorded.part"),
         });
         let mut run = self.guest(&task, "record")?;
@@ -223,6 +236,7 @@ impl Trial {
         Ok(Recording {
             ended: recorded.ended,
             acknowledgements: recorded.acknowledgements.len(),
+            unfollowed: recorded.unfollowed,
             said: Some((outcome.stdout, outcome.stderr)),
         })
     }
@@ -342,10 +356,12 @@ impl Trial {
         Judge {
             log: self.log(),
             recorded: self.recorded(),
+            calls: self.calls(),
             file_system: self.linux.file_system,
             mount_options: self.linux.mount_options.clone(),
             recover: self.recover.clone(),
             check: self.check.clone(),
+            files: self.files,
             fsck: self.fsck,
             survival: self.survival,
             atomic_bytes: self.atomic_bytes,

@@ -103,6 +103,9 @@ struct RunFlags {
     /// In each recovered state, for `sh -e`: fails where something is wrong
     #[arg(long, value_name = "CMD")]
     check: Option<String>,
+    /// Do not hold files against what fsync and its like promised
+    #[arg(long)]
+    no_files: bool,
     /// Leave the file system's own checker out
     #[arg(long)]
     no_fsck: bool,
@@ -242,6 +245,7 @@ fn trial(flags: &RunFlags) -> Result<Trial, Failure> {
         setup: flags.setup.clone(),
         recover: flags.recover.clone(),
         check: flags.check.clone(),
+        files: !flags.no_files,
         fsck: !flags.no_fsck,
         survival: survival(flags)?,
         atomic_bytes: atomic_bytes(flags.atomic)?,

@@ -51,6 +51,13 @@ impl Report<'_> {
             self.trial.survival,
             self.recording.acknowledgements
         );
+        if !self.recording.unfollowed.is_empty() {
+            let ways = self.recording.unfollowed.join(", ");
+            let _ = writeln!(
+                text,
+                "  from its first {ways} on, files are not held against promises: such changes are not followed"
+            );
+        }
         for (judged, count) in self.by_judge() {
             let _ = writeln!(text, "  {count} found bad by {}", said_by(judged));
         }
@@ -94,6 +101,7 @@ impl Report<'_> {
             "moments": self.summary.moments,
             "sampled_moments": self.summary.sampled_moments,
             "acknowledgements": self.recording.acknowledgements,
+            "unfollowed": self.recording.unfollowed,
             "file_system": self.trial.linux.file_system.to_string(),
             "device": self.trial.linux.device,
             "survives": self.trial.survival.to_string(),
@@ -106,6 +114,7 @@ impl Report<'_> {
 fn said_by(judged: Judged) -> &'static str {
     match judged {
         Judged::Mount => "the kernel's mount",
+        Judged::Files => "what fsync and its like promised of files",
         Judged::Recover => "--recover",
         Judged::Check => "--check",
         Judged::Unmount => "the kernel's unmount",

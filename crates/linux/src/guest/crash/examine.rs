@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::kernel_log::KernelLog;
 use super::places::Places;
+use super::promises::FilePromises;
 use super::shell;
 use crate::crash::{Acknowledgement, Judge, Judged};
 use crate::file_systems::Tools;
@@ -23,6 +24,7 @@ pub(super) struct Examiner<'a> {
     kernel_log: KernelLog,
     /// How many acknowledgements stand in the file.
     told: Option<usize>,
+    promises: Option<FilePromises>,
 }
 
 /// Who found what.
@@ -32,11 +34,28 @@ impl<'a> Examiner<'a> {
     pub(super) fn new(task: &'a Judge) -> Result<Self, GuestError> {
         let folder = PathBuf::from(MOUNT);
         attempt(fs::create_dir_all(&folder), || format!("cannot make {MOUNT}"))?;
-        Ok(Self { task, folder, kernel_log: KernelLog::open()?, told: None })
+        Ok(Self { task, folder, kernel_log: KernelLog::open()?, told: None, promises: None })
     }
 
-    /// The fault of the state on `node`, where `promised` was acknowledged before the cut.
-    pub(super) fn examine(&mut self, node: &Path, promised: &[Acknowledgement]) -> Result<Found, GuestError> {
+    /// Learns what was promised of the files, which on `node` are as they were when the command began.
+    pub(super) fn learn(&mut self, node: &Path, device: u64) -> Result<(), GuestError> {
+        if !self.task.files || self.task.file_system.mount_type().is_none() {
+            return Ok(());
+        }
+        self.mount(node)?.map_err(|why| GuestError::new(format!("before the command began: {why}")))?;
+        let promises = FilePromises::new(self.task, &self.folder, device);
+        self.unmount()?;
+        self.promises = Some(promises?);
+        Ok(())
+    }
+
+    /// The fault of the state on `node`, where `promised` was acknowledged before the cut, which was at this position at the latest.
+    pub(super) fn examine(
+        &mut self,
+        node: &Path,
+        promised: &[Acknowledgement],
+        position_bytes: u64,
+    ) -> Result<Found, GuestError> {
         self.tell(promised)?;
         if self.task.file_system.mount_type().is_none() {
             return self.checks(node, Path::new("/"));
@@ -45,7 +64,12 @@ impl<'a> Examiner<'a> {
             return Ok(Some((Judged::Mount, self.with_kernel_log(why))));
         }
         let folder = self.folder.clone();
-        let found = self.checks(node, &folder);
+        // First of all, since commands may change files.
+        let violations = self.promises.as_ref().and_then(|promises| promises.violations(&folder, position_bytes));
+        let found = match violations {
+            Some(what) => Ok(Some((Judged::Files, what))),
+            None => self.checks(node, &folder),
+        };
         let unmounted = mounts::unmount(&folder);
         if let Some(fault) = found? {
             unmounted?;

@@ -41,6 +41,11 @@ impl Recording {
         self.recorded.acknowledgements.partition_point(|promise| self.log.entries_at(promise.position_bytes) <= until)
     }
 
+    /// How long the log's file was before this entry.
+    fn position_bytes(&self, entry: usize) -> u64 {
+        self.log.positions_bytes.get(entry).copied().unwrap_or(u64::MAX)
+    }
+
     /// The first entry after what was set up.
     pub(super) fn first(&self) -> usize {
         self.log.entries_at(self.recorded.began_bytes)
@@ -97,6 +102,7 @@ fn walk<R: Rule>(task: &Judge, recording: &Recording, rule: R) -> Result<(), Gue
     let mut undecided: Vec<LoggedWrite> = Vec::new();
     let mut moments = Moments::new(log, rule);
     let mut moment = 0;
+    let mut has_begun = false;
     loop {
         let is_moment = moments.advance();
         if !is_moment || !moments.settled().is_empty() {
@@ -113,6 +119,13 @@ fn walk<R: Rule>(task: &Judge, recording: &Recording, rule: R) -> Result<(), Gue
             break;
         }
         devices.settle(moments.settled())?;
+        if !has_begun && moments.entries() >= recording.first() {
+            has_begun = true;
+            let device = devices.make(&[])?;
+            let learnt = examiner.learn(device.node(), recording.recorded.device);
+            devices.remove(device)?;
+            learnt?;
+        }
         let now = moments.undecided();
         while let Some(state) = mine.next_if(|state| state.moment == moment) {
             let mut look = Look { task, recording, devices: &devices, examiner: &mut examiner, undecided: &now };
@@ -170,7 +183,7 @@ impl Look<'_, '_, '_> {
         let device = self.devices.make(&survivors.pieces(self.undecided, atomic_bytes))?;
         let promised = self.recording.promised(until);
         let promises = self.recording.recorded.acknowledgements.get(..promised).unwrap_or_default();
-        let found = self.examiner.examine(device.node(), promises);
+        let found = self.examiner.examine(device.node(), promises, self.recording.position_bytes(until));
         self.devices.remove(device)?;
         found
     }

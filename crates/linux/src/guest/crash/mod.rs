@@ -2,11 +2,11 @@
 //!
 //! This runs as the command of an ordinary guest, as root and with the kernel's file systems: `plumb linux-task FILE`.
 
-mod acknowledge;
 mod examine;
 mod judge;
 mod kernel_log;
 mod places;
+mod promises;
 mod record;
 mod shell;
 mod stand;
