@@ -26,12 +26,13 @@ const PATCHES: &[(&str, &str)] = patches![
     "0003-um-channels-to-descriptors-of-the-host.patch",
     "0004-um-time-travel-stop-the-clock-at-a-console.patch",
     "0005-um-time-travel-random-numbers-without-the-host.patch",
+    "0006-um-software-perf-events-and-bpf-on-tracepoints.patch",
 ];
 
 impl Recipe {
     /// The recipe in the repository, `crates/linux/kernel`.
     pub const fn built_in() -> Self {
-        Self { config: include_str!("../../kernel/plumb.config"), patches: PATCHES, objects: 1180 }
+        Self { config: include_str!("../../kernel/plumb.config"), patches: PATCHES, objects: 1230 }
     }
 
     /// Twelve hexadecimal digits that change with it.
