@@ -27,6 +27,31 @@ pub enum LinuxError {
         /// What was tried.
         reason: String,
     },
+    /// A folder that is to hold the kernel's source does not.
+    #[error("{} {reason}", .folder.display())]
+    NotASource {
+        /// The folder.
+        folder: PathBuf,
+        /// What it lacks, and the remedy.
+        reason: String,
+    },
+    /// A patch does not apply to the source.
+    #[error("the patch {patch} does not apply: {reason}")]
+    Patch {
+        /// The patch's name.
+        patch: String,
+        /// The file at which it stops, and why.
+        reason: String,
+    },
+    /// The finished configuration lacks settings that were asked for.
+    #[error(
+        "the kernel's configuration dropped {}: this source does not know it, or what it depends on is not set",
+        .dropped.join(", ")
+    )]
+    Config {
+        /// The settings, `CONFIG_NAME=VALUE`.
+        dropped: Vec<String>,
+    },
     /// A step of the kernel build failed.
     #[error("the kernel build failed at {step}; its log is {}\n{tail}", .log.display())]
     Build {

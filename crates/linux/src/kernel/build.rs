@@ -1,18 +1,19 @@
-//! Builds a kernel: unpack, patch, configure, compile, strip, store.
+//! Builds a kernel: source, patches, configuration, compiling, stripping, storing.
 
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use rustix::fs::{FlockOperation, flock};
 
 use super::recipe::Recipe;
-use super::{BuildProgress, Kernel, cache, source, tools, unpack};
+use super::source_folder::Listing;
+use super::steps::Steps;
+use super::{BuildProgress, Kernel, cache, config, patches, source, source_folder, tools, unpack};
 use crate::error::LinuxError;
 
-/// Lines of a failed step that its error shows.
-const TAIL_LINES: usize = 15;
+/// About how many objects a kernel has: for the progress bar.
+const OBJECTS: u64 = 1230;
 
 /// Builds `recipe` into the cache at `folder`; another builder's result is taken.
 pub(super) fn build(
@@ -21,35 +22,65 @@ pub(super) fn build(
     progress: &mut dyn FnMut(BuildProgress),
 ) -> Result<Kernel, LinuxError> {
     tools::check()?;
-    let hash = recipe.hash();
-    let work = folder.join(format!("building-{hash}"));
-    fs::create_dir_all(&work).map_err(LinuxError::system(format!("cannot make the folder {}", work.display())))?;
+    let cannot_make = |path: &Path| LinuxError::system(format!("cannot make the folder {}", path.display()));
+    fs::create_dir_all(folder).map_err(cannot_make(folder))?;
     let _lock = lock(&folder.join("lock"), progress)?;
+    // Here, so that it is that of the files that are copied.
+    let hash = recipe.hash()?;
     if let Some(kernel) = cache::newest(folder, &hash)? {
         return Ok(kernel);
     }
-    // The lock's last holder may have taken the folder away.
-    fs::create_dir_all(&work).map_err(LinuxError::system(format!("cannot make the folder {}", work.display())))?;
+    let work = work_folder(folder, recipe, &hash);
+    fs::create_dir_all(&work).map_err(cannot_make(&work))?;
 
     let tree = work.join("tree");
-    if !tree.is_dir() {
-        let source = source::find(&work.join("download"), progress)?;
-        progress(BuildProgress::Unpacking);
-        unpack::unpack(&source, &tree)?;
+    let steps = Steps { tree: &tree, log: work.join("log") };
+    if patches::is_broken(&tree) {
+        fs::remove_dir_all(&tree).map_err(LinuxError::system(format!("cannot remove {}", tree.display())))?;
+    }
+    match &recipe.source {
+        Some(source) => {
+            let listing = Listing::of(source)?;
+            if !source_folder::is_current(&listing, &tree) {
+                progress(BuildProgress::Unpacking);
+                fs::create_dir_all(&tree).map_err(cannot_make(&tree))?;
+                patches::set(&steps, &[])?;
+                source_folder::update(source, &listing, &tree)?;
+            }
+            if recipe.hash()? != hash {
+                let reason = "changed while it was copied: build again".to_owned();
+                return Err(LinuxError::NotASource { folder: source.clone(), reason });
+            }
+        }
+        None if !tree.is_dir() => {
+            let source = source::find(&work.join("download"), progress)?;
+            progress(BuildProgress::Unpacking);
+            unpack::unpack(&source, &tree)?;
+        }
+        None => {}
     }
     let release = unpack::release(&tree)?;
-    let steps = Steps { tree: &tree, log: work.join("log") };
-    let configured = work.join("configured");
-    if !configured.is_file() {
-        progress(BuildProgress::Configuring);
-        steps.patch(recipe)?;
-        steps.configure(recipe)?;
-        fs::write(&configured, "").map_err(LinuxError::system("cannot write to the build folder"))?;
-    }
-    steps.compile(recipe, progress)?;
+    progress(BuildProgress::Configuring);
+    patches::set(&steps, &recipe.patches)?;
+    steps.configure(recipe)?;
+    steps.compile(progress)?;
     let kernel = cache::store(folder, &release, &hash, |program| steps.strip(program))?;
-    fs::remove_dir_all(&work).map_err(LinuxError::system(format!("cannot remove {}", work.display())))?;
+    if !recipe.own {
+        fs::remove_dir_all(&work).map_err(LinuxError::system(format!("cannot remove {}", work.display())))?;
+    }
     Ok(kernel)
+}
+
+/// Where a recipe is built. Those that a person adds to share a folder for each source, which stays: the next
+/// build compiles only what has changed.
+fn work_folder(folder: &Path, recipe: &Recipe, hash: &str) -> PathBuf {
+    let source = || recipe.source.clone().or_else(source::named).unwrap_or_default();
+    if recipe.own {
+        let source = blake3::hash(source().as_os_str().as_encoded_bytes()).to_hex();
+        folder.join(format!("own-{}", source.chars().take(12).collect::<String>()))
+    } else {
+        folder.join(format!("building-{hash}"))
+    }
 }
 
 /// Held while a build goes on; the system takes it back when the builder dies.
@@ -63,44 +94,19 @@ fn lock(path: &Path, progress: &mut dyn FnMut(BuildProgress)) -> Result<File, Li
     Ok(file)
 }
 
-/// The steps in one source tree, with one log.
-struct Steps<'a> {
-    tree: &'a Path,
-    log: PathBuf,
-}
-
 impl Steps<'_> {
-    /// Applies each patch once, however often the build is begun.
-    fn patch(&self, recipe: &Recipe) -> Result<(), LinuxError> {
-        for (name, text) in recipe.patches {
-            let done = self.tree.join(format!(".{name}.applied"));
-            if done.is_file() {
-                continue;
-            }
-            let mut command = Command::new("patch");
-            command.args(["-p1", "--forward", "--batch"]);
-            self.run(&format!("patch {name}"), &mut command, Some(text), &mut |_| ())?;
-            fs::write(&done, "").map_err(LinuxError::system(format!("cannot write {}", done.display())))?;
-        }
-        Ok(())
-    }
-
     fn configure(&self, recipe: &Recipe) -> Result<(), LinuxError> {
         let fragment = self.tree.join("plumb.config");
-        fs::write(&fragment, recipe.config)
+        fs::write(&fragment, &recipe.config)
             .map_err(LinuxError::system(format!("cannot write {}", fragment.display())))?;
         self.run("configure", self.make().arg("allnoconfig").env("KCONFIG_ALLCONFIG", &fragment), None, &mut |_| ())?;
         let path = self.tree.join(".config");
         let made = fs::read_to_string(&path).map_err(LinuxError::system(format!("cannot read {}", path.display())))?;
-        let refused = refused(recipe.config, &made);
-        if refused.is_empty() {
-            return Ok(());
-        }
-        let tail = format!("this source does not know or does not allow {}", refused.join(", "));
-        Err(LinuxError::Build { step: "configure".to_owned(), log: self.log.clone(), tail })
+        let dropped = config::dropped(&recipe.config, &made);
+        if dropped.is_empty() { Ok(()) } else { Err(LinuxError::Config { dropped }) }
     }
 
-    fn compile(&self, recipe: &Recipe, progress: &mut dyn FnMut(BuildProgress)) -> Result<(), LinuxError> {
+    fn compile(&self, progress: &mut dyn FnMut(BuildProgress)) -> Result<(), LinuxError> {
         let jobs = std::thread::available_parallelism().map_or(1, usize::from);
         let already = compiled(self.tree);
         let mut done = already;
@@ -110,7 +116,7 @@ impl Steps<'_> {
                 Some("CC" | "AS") => {
                     done += 1;
                     let object = words.next().unwrap_or_default().to_owned();
-                    progress(BuildProgress::Compiling { done, about: recipe.objects.max(done), object });
+                    progress(BuildProgress::Compiling { done, about: OBJECTS.max(done), object });
                 }
                 Some("LD" | "KSYMS") => progress(BuildProgress::Linking),
                 _ => {}
@@ -123,73 +129,6 @@ impl Steps<'_> {
         command.arg("--strip-all").arg("-o").arg(program).arg("linux");
         self.run("strip", &mut command, None, &mut |_| ())
     }
-
-    /// `make` for User-Mode Linux; what it would write of place and time is fixed.
-    fn make(&self) -> Command {
-        let mut make = Command::new("make");
-        make.arg("ARCH=um")
-            .env("KBUILD_BUILD_TIMESTAMP", "2030-01-01")
-            .env("KBUILD_BUILD_USER", "plumb")
-            .env("KBUILD_BUILD_HOST", "plumb")
-            .env_remove("MAKEFLAGS")
-            .env_remove("MAKELEVEL")
-            .env_remove("MFLAGS");
-        make
-    }
-
-    /// Runs a step; its output goes to the log, and line by line to `hear`.
-    fn run(
-        &self,
-        step: &str,
-        command: &mut Command,
-        input: Option<&str>,
-        hear: &mut dyn FnMut(&str),
-    ) -> Result<(), LinuxError> {
-        let cannot_log = || LinuxError::system(format!("cannot write {}", self.log.display()));
-        let mut log = File::options().create(true).append(true).open(&self.log).map_err(cannot_log())?;
-        let (reader, writer) = std::io::pipe().map_err(LinuxError::system("cannot make a pipe"))?;
-        let errors = writer.try_clone().map_err(LinuxError::system("cannot make a pipe"))?;
-        command.current_dir(self.tree).env("LC_ALL", "C").stdout(writer).stderr(errors);
-        command.stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() });
-        let mut child = command.spawn().map_err(LinuxError::system(format!("cannot run {step}")))?;
-        // The pipe ends when the child's ends are the last.
-        command.stdout(Stdio::null()).stderr(Stdio::null());
-        if let (Some(text), Some(mut stdin)) = (input, child.stdin.take()) {
-            // A child that ends early says why in its output.
-            let _ = stdin.write_all(text.as_bytes());
-        }
-        let mut tail: Vec<String> = Vec::new();
-        for line in BufReader::new(reader).split(b'\n') {
-            let line = line.map_err(LinuxError::system(format!("cannot read the output of {step}")))?;
-            let line = String::from_utf8_lossy(&line).into_owned();
-            writeln!(log, "{line}").map_err(cannot_log())?;
-            hear(&line);
-            if tail.len() == TAIL_LINES {
-                tail.remove(0);
-            }
-            tail.push(line);
-        }
-        let status = child.wait().map_err(LinuxError::system(format!("cannot wait for {step}")))?;
-        if status.success() {
-            return Ok(());
-        }
-        Err(LinuxError::Build { step: step.to_owned(), log: self.log.clone(), tail: tail.join("\n") })
-    }
-}
-
-/// Values of `fragment` that the finished configuration `made` lacks.
-fn refused(fragment: &str, made: &str) -> Vec<String> {
-    let has = |setting: &str| made.lines().any(|line| line == setting);
-    fragment
-        .lines()
-        .map(str::trim)
-        .filter(|line| line.starts_with("CONFIG_"))
-        .filter(|line| match line.strip_suffix("=n") {
-            Some(name) => made.lines().any(|other| other.strip_prefix(name).is_some_and(|rest| rest.starts_with('='))),
-            None => !has(line),
-        })
-        .map(str::to_owned)
-        .collect()
 }
 
 /// Objects that an interrupted build has compiled already.
@@ -212,26 +151,112 @@ fn compiled(tree: &Path) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::borrow::Cow;
+
+    use super::super::recipe::Patch;
     use super::*;
 
-    #[test]
-    fn refused_settings_are_named() {
-        let made = "CONFIG_A=y\n# CONFIG_B is not set\nCONFIG_C=y\nCONFIG_D_E=y\n";
-        assert_eq!(refused("# x\nCONFIG_A=y\nCONFIG_B=n\nCONFIG_D=n\n", made), Vec::<String>::new());
-        assert_eq!(refused("CONFIG_B=y\nCONFIG_C=n\n", made), ["CONFIG_B=y", "CONFIG_C=n"]);
+    /// Two objects that print a word each; an option that it does not know is dropped, as Kconfig does.
+    const MAKEFILE: &str = "VERSION = 6\nPATCHLEVEL = 12\nSUBLEVEL = 1\n\
+        allnoconfig:\n\tsed /UNKNOWN/d $(KCONFIG_ALLCONFIG) > .config\n\
+        linux: a.o b.o\n\t$(CC) -o linux a.o b.o\n\
+        %.o: %.c\n\t@echo \"  CC      $@\"\n\t@$(CC) -c -o $@ $<\n";
+
+    const OTHER_WORD: &str = "--- a/a.c\n+++ b/a.c\n@@ -1,2 +1,2 @@\n const char *word(void) {\n-return \"one\"; }\n\
+        +return \"two\"; }\n";
+
+    struct Source {
+        folder: tempfile::TempDir,
+        cache: tempfile::TempDir,
+    }
+
+    impl Source {
+        fn new() -> Self {
+            let source = Self { folder: tempfile::tempdir().unwrap(), cache: tempfile::tempdir().unwrap() };
+            fs::create_dir_all(source.folder.path().join("arch/um")).unwrap();
+            source.write("arch/um/Makefile", "");
+            source.write("Makefile", MAKEFILE);
+            source.write("a.c", "const char *word(void) {\nreturn \"one\"; }\n");
+            source.write("b.c", "int puts(const char *);\nconst char *word(void);\nint main(void) { puts(word()); }\n");
+            source
+        }
+
+        fn write(&self, name: &str, text: &str) {
+            fs::write(self.folder.path().join(name), text).unwrap();
+        }
+
+        fn recipe(&self, config: &str, patches: &[(&str, &'static str)]) -> Recipe {
+            let patch = |(name, text): &(&str, &'static str)| Patch {
+                name: (*name).to_owned(),
+                text: Cow::Borrowed(text.as_bytes()),
+            };
+            let mut recipe = Recipe { config: config.to_owned(), ..Recipe::default() };
+            recipe.patches = patches.iter().map(patch).collect();
+            recipe.source(self.folder.path()).unwrap();
+            recipe
+        }
+
+        /// What the kernel prints, and the objects that were compiled for it.
+        fn build(&self, recipe: &Recipe) -> Result<(String, Vec<String>), LinuxError> {
+            let mut objects = Vec::new();
+            let kernel = build(self.cache.path(), recipe, &mut |progress| {
+                if let BuildProgress::Compiling { object, .. } = progress {
+                    objects.push(object);
+                }
+            })?;
+            let output = Command::new(kernel.program()).output().unwrap();
+            Ok((String::from_utf8(output.stdout).unwrap(), objects))
+        }
+    }
+
+    fn tools_are_there() -> bool {
+        let there = tools::check();
+        if let Err(missing) = &there {
+            println!("skipped: {missing}");
+        }
+        there.is_ok()
     }
 
     #[test]
-    fn a_failed_step_shows_its_end() {
-        let folder = tempfile::tempdir().unwrap();
-        let steps = Steps { tree: folder.path(), log: folder.path().join("log") };
-        let mut command = Command::new("sh");
-        command.args(["-c", "cat; seq 1 40; echo bad >&2; exit 3"]);
-        let mut lines = 0;
-        let error = steps.run("test", &mut command, Some("first\n"), &mut |_| lines += 1).unwrap_err();
-        let LinuxError::Build { step, log, tail } = error else { panic!("{error}") };
-        assert_eq!((step.as_str(), lines), ("test", 42));
-        assert!(tail.starts_with("27\n") && tail.ends_with("\nbad"), "{tail}");
-        assert_eq!(fs::read_to_string(log).unwrap().lines().count(), 42);
+    fn another_patch_compiles_what_it_changes_and_no_more() {
+        if !tools_are_there() {
+            return;
+        }
+        let source = Source::new();
+        let plain = source.recipe("CONFIG_A=y\n", &[]);
+        let patched = source.recipe("CONFIG_A=y\n", &[("word", OTHER_WORD)]);
+        let built = |recipe| source.build(recipe).unwrap();
+        let words =
+            |text: &str, objects: &[&str]| (format!("{text}\n"), objects.iter().map(|o| (*o).to_owned()).collect());
+        assert_eq!(built(&plain), words("one", &["a.o", "b.o"]));
+        assert_eq!(built(&patched), words("two", &["a.o"]));
+        assert_eq!(built(&plain), words("one", &[]), "both are in the cache");
+        source.write(
+            "b.c",
+            "int puts(const char *);\nconst char *word(void);\nint main(void) { return puts(word()) < 0; }\n",
+        );
+        assert_eq!(built(&patched), words("two", &["a.o", "b.o"]), "the patch was taken back and applied again");
+        assert_eq!(built(&source.recipe("CONFIG_B=y\n", &[("word", OTHER_WORD)])), words("two", &[]));
+    }
+
+    #[test]
+    fn what_does_not_go_into_a_source_is_named_and_does_no_harm() {
+        if !tools_are_there() {
+            return;
+        }
+        let source = Source::new();
+        let twice = [("first", OTHER_WORD), ("second", OTHER_WORD)];
+        let error = source.build(&source.recipe("CONFIG_A=y\n", &twice)).unwrap_err();
+        assert_eq!(error.to_string(), "the patch second does not apply: a.c: it is applied already");
+        let error = source.build(&source.recipe("CONFIG_A=y\nCONFIG_UNKNOWN=y\n", &[])).unwrap_err();
+        assert!(matches!(&error, LinuxError::Config { dropped } if dropped == &["CONFIG_UNKNOWN=y"]), "{error}");
+        assert_eq!(source.build(&source.recipe("CONFIG_A=y\n", &[])).unwrap().0, "one\n");
+        assert_eq!(fs::read_dir(source.folder.path()).unwrap().count(), 4, "nothing was written to the source");
+
+        // A change of the copy that was cut off: it is made again.
+        let work = work_folder(source.cache.path(), &source.recipe("", &[]), "");
+        fs::write(work.join("tree/.plumb-changing"), "").unwrap();
+        fs::write(work.join("tree/a.c"), "half").unwrap();
+        assert_eq!(source.build(&source.recipe("CONFIG_B=y\n", &[])).unwrap().0, "one\n");
     }
 }

@@ -2,10 +2,16 @@
 
 mod build;
 mod cache;
+mod config;
+mod patches;
 mod recipe;
+mod recipes;
 mod source;
+mod source_folder;
+mod steps;
 mod tools;
 mod unpack;
+mod unused;
 
 use std::path::{Path, PathBuf};
 
@@ -31,7 +37,7 @@ pub enum BuildProgress {
     Waiting,
     /// The source package is on its way.
     Downloading,
-    /// The source is unpacked.
+    /// The source is unpacked, or copied.
     Unpacking,
     /// The configuration is made.
     Configuring,
@@ -49,34 +55,45 @@ pub enum BuildProgress {
 }
 
 impl Kernel {
-    /// The newest kernel in the cache that this version of Plumb's recipe made.
+    /// The newest kernel in the cache that this version of Plumb's own recipe made.
     /// `PLUMB_KERNEL=FILE` overrules it.
     ///
     /// # Errors
     /// [`LinuxError::NoKernel`] where there is none.
     pub fn cached() -> Result<Self, LinuxError> {
-        if let Some(program) = std::env::var_os("PLUMB_KERNEL") {
-            return Self::from_program(Path::new(&program));
-        }
-        cache::newest(&cache::folder()?, &Recipe::built_in().hash())?.ok_or(LinuxError::NoKernel)
+        Self::cached_of(&Recipe::built_in())
     }
 
-    /// The cached kernel, or a new one: minutes of compiling.
+    /// The newest kernel in the cache that `recipe` made. `PLUMB_KERNEL=FILE` overrules the built-in recipe, and
+    /// none that a caller has chosen.
+    ///
+    /// # Errors
+    /// [`LinuxError::NoKernel`] where there is none; [`LinuxError::System`] where a source folder cannot be read.
+    pub fn cached_of(recipe: &Recipe) -> Result<Self, LinuxError> {
+        if *recipe == Recipe::built_in()
+            && let Some(program) = std::env::var_os("PLUMB_KERNEL")
+        {
+            return Self::from_program(Path::new(&program));
+        }
+        cache::newest(&cache::folder()?, &recipe.hash()?)?.ok_or(LinuxError::NoKernel)
+    }
+
+    /// The cached kernel of `recipe`, or a new one: minutes of compiling.
     ///
     /// `progress` hears of every step. Two builders at once do not disturb each
     /// other: the second waits. An interrupted build goes on where it stopped.
     ///
     /// # Errors
-    /// What the machine lacks, with the Debian package to install, or the end of
-    /// the failed step's output.
-    pub fn build(progress: &mut dyn FnMut(BuildProgress)) -> Result<Self, LinuxError> {
-        match Self::cached() {
-            Err(LinuxError::NoKernel) => build::build(&cache::folder()?, &Recipe::built_in(), progress),
+    /// What the machine lacks, with the Debian package to install; a patch that does not apply, options that the
+    /// configuration dropped; or the end of the failed step's output.
+    pub fn build(recipe: &Recipe, progress: &mut dyn FnMut(BuildProgress)) -> Result<Self, LinuxError> {
+        match Self::cached_of(recipe) {
+            Err(LinuxError::NoKernel) => build::build(&cache::folder()?, recipe, progress),
             found => found,
         }
     }
 
-    /// A kernel built elsewhere, from the same recipe.
+    /// A kernel built elsewhere; its recipe is a hash of the program.
     fn from_program(program: &Path) -> Result<Self, LinuxError> {
         let output = std::process::Command::new(program)
             .arg("--version")
@@ -84,7 +101,10 @@ impl Kernel {
             .output()
             .map_err(LinuxError::system(format!("cannot run PLUMB_KERNEL={}", program.display())))?;
         let release = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-        Ok(Self { program: program.to_owned(), release, recipe: "PLUMB_KERNEL".to_owned() })
+        // Results are kept under the recipe: another program is another one.
+        let bytes = std::fs::read(program).map_err(LinuxError::system(format!("cannot read {}", program.display())))?;
+        let recipe = blake3::hash(&bytes).to_hex().chars().take(12).collect();
+        Ok(Self { program: program.to_owned(), release, recipe })
     }
 
     /// The program.

@@ -39,9 +39,14 @@ impl Source {
     }
 }
 
+/// The file that the environment names.
+pub(super) fn named() -> Option<PathBuf> {
+    std::env::var_os("PLUMB_KERNEL_SOURCE").map(PathBuf::from)
+}
+
 /// Finds the source, or fetches it into `downloads`.
 pub(super) fn find(downloads: &Path, progress: &mut dyn FnMut(BuildProgress)) -> Result<Source, LinuxError> {
-    if let Some(path) = std::env::var_os("PLUMB_KERNEL_SOURCE").map(PathBuf::from) {
+    if let Some(path) = named() {
         let missing = || LinuxError::NoSource {
             reason: format!("PLUMB_KERNEL_SOURCE={} is not a .tar.xz or .deb file", path.display()),
         };

@@ -5,77 +5,8 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
 use super::source::Source;
+use super::unused;
 use crate::error::LinuxError;
-
-/// Folders whose code belongs to other machines or to drivers that are not configured. Their `Kconfig`
-/// files and makefiles stay: the configuration reads them all. A third of the files and of the time remains.
-const UNUSED_CODE: [&str; 19] = [
-    "drivers/accel",
-    "drivers/clk",
-    "drivers/comedi",
-    "drivers/crypto",
-    "drivers/gpu",
-    "drivers/hwmon",
-    "drivers/iio",
-    "drivers/infiniband",
-    "drivers/media",
-    "drivers/net/ethernet",
-    "drivers/net/wireless",
-    "drivers/phy",
-    "drivers/pinctrl",
-    "drivers/platform",
-    "drivers/staging",
-    "drivers/usb",
-    "drivers/video",
-    "samples",
-    "sound",
-];
-
-const UNUSED_ARCHITECTURES: [&str; 19] = [
-    "alpha",
-    "arc",
-    "arm",
-    "arm64",
-    "csky",
-    "hexagon",
-    "loongarch",
-    "m68k",
-    "microblaze",
-    "mips",
-    "nios2",
-    "openrisc",
-    "parisc",
-    "powerpc",
-    "riscv",
-    "s390",
-    "sh",
-    "sparc",
-    "xtensa",
-];
-
-/// What nothing reads during a build.
-const UNUSED: [&str; 6] = [
-    "Documentation/*.rst",
-    "Documentation/*.txt",
-    "Documentation/*.yaml",
-    "Documentation/*.svg",
-    "tools/testing/*",
-    "tools/perf/*",
-];
-
-/// Patterns of `tar --exclude`, whose `*` matches slashes too.
-fn exclusions() -> Vec<String> {
-    let mut patterns: Vec<String> = UNUSED.iter().map(|pattern| format!("--exclude=*/{pattern}")).collect();
-    for folder in UNUSED_CODE {
-        patterns.push(format!("--exclude=*/{folder}/*.[chS]"));
-    }
-    for architecture in UNUSED_ARCHITECTURES {
-        for ending in ["*.[chS]", "*.dts", "*.dtsi", "*.dtso", "*defconfig", "*.config"] {
-            patterns.push(format!("--exclude=*/arch/{architecture}/{ending}"));
-        }
-    }
-    patterns
-}
 
 /// Unpacks `source` so that `folder` is the top of the kernel's tree, whole or not at all.
 pub(super) fn unpack(source: &Source, folder: &Path) -> Result<(), LinuxError> {
@@ -107,7 +38,7 @@ pub(super) fn unpack(source: &Source, folder: &Path) -> Result<(), LinuxError> {
         }
     }
     let mut tar = piped("tar", &["-x", "--strip-components=1"]);
-    start("tar", tar.args(exclusions()).current_dir(partial.path()).stdout(Stdio::null()))?;
+    start("tar", tar.args(unused::tar_exclusions()).current_dir(partial.path()).stdout(Stdio::null()))?;
 
     let mut failure = None;
     for (name, mut child) in children {

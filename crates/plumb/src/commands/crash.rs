@@ -10,7 +10,7 @@ use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
 use lab::Shard;
 use linux::crash::{Amount, Survival, Trial};
-use linux::{FileSystem, FrontEnd, Kernel, Linux, LinuxError};
+use linux::{FileSystem, FrontEnd, Kernel, Linux, LinuxError, Recipe};
 use ssd::Contents;
 use ssd::profile::BuildOptions;
 use units::ByteSize;
@@ -288,10 +288,7 @@ fn absolute(path: &Path) -> Result<PathBuf, Failure> {
 }
 
 fn kernel() -> Result<Kernel, Failure> {
-    match Kernel::cached() {
-        Err(LinuxError::NoKernel) => linux_kernel::build(),
-        found => found.map_err(failure),
-    }
+    linux_kernel::find(&Recipe::built_in())
 }
 
 fn stop() -> Result<Arc<AtomicBool>, Failure> {

@@ -7,10 +7,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::{Args, Subcommand};
-use linux::{FileSystem, FrontEnd, Input, Kernel, Linux, LinuxError, Outcome, OutputStreams};
+use linux::{FileSystem, FrontEnd, Input, Linux, LinuxError, Outcome, OutputStreams};
 use units::ByteSize;
 
-use super::{Done, EXIT_INTERRUPTED, linux_kernel, linux_report};
+use super::linux_kernel::{self, KernelFlags};
+use super::{Done, EXIT_INTERRUPTED, linux_report};
 use crate::failure::Failure;
 
 /// What to run on which device.
@@ -37,9 +38,9 @@ pub struct LinuxArguments {
 #[derive(Subcommand)]
 enum Action {
     /// Build the kernel, once: minutes of compiling, kept under the cache folder
-    Build,
+    Build(KernelFlags),
     /// Show which kernel is there
-    Status,
+    Status(KernelFlags),
 }
 
 #[derive(Args)]
@@ -80,6 +81,8 @@ struct RunFlags {
     /// Seed of the kernel's random numbers
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
+    #[command(flatten)]
+    kernel: KernelFlags,
     /// Say nothing of virtual time at the end
     #[arg(long, short)]
     quiet: bool,
@@ -91,8 +94,8 @@ struct RunFlags {
 /// Runs the command, or sees to the kernel.
 pub fn linux(arguments: LinuxArguments) -> Done {
     match (arguments.action, arguments.run) {
-        (Some(Action::Build), _) => linux_kernel::build().map(|_| ExitCode::SUCCESS),
-        (Some(Action::Status), _) => linux_kernel::status(),
+        (Some(Action::Build(kernel)), _) => linux_kernel::build(&kernel.recipe()?).map(|_| ExitCode::SUCCESS),
+        (Some(Action::Status(kernel)), _) => linux_kernel::status(&kernel),
         (None, Some(flags)) => run(&flags),
         (None, None) => Err(Failure::input("nothing to run: name a device and a command, or `build`, or `status`")),
     }
@@ -108,10 +111,7 @@ pub fn guest() -> Done {
 
 fn run(flags: &RunFlags) -> Done {
     let run = described(flags)?;
-    let kernel = match Kernel::cached() {
-        Err(LinuxError::NoKernel) => linux_kernel::build()?,
-        found => found.map_err(failure)?,
-    };
+    let kernel = linux_kernel::find(&flags.kernel.recipe()?)?;
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&stop))
@@ -176,6 +176,7 @@ fn summary(outcome: &Outcome) -> String {
 pub fn failure(error: LinuxError) -> Failure {
     match error {
         LinuxError::Invalid { message } => Failure::input(message),
+        LinuxError::NotASource { .. } | LinuxError::Patch { .. } | LinuxError::Config { .. } => Failure::input(error),
         other => Failure::Machine(other.to_string()),
     }
 }

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeSet;
 use std::io::IsTerminal;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use linux::{BuildProgress, Kernel, LinuxError, Recipe};
 
@@ -15,21 +17,60 @@ use crate::failure::Failure;
 /// Lines between two reports where there is no terminal.
 const OBJECTS_A_LINE: u64 = 100;
 
+/// Which kernel.
+#[derive(Args)]
+pub struct KernelFlags {
+    /// Recipe of the kernel: configuration and patches that come with Plumb
+    #[arg(long, value_name = "NAME", default_value = "time-travel")]
+    kernel: String,
+    /// Apply this patch too, after Plumb's; can be given again
+    #[arg(long, value_name = "FILE")]
+    kernel_patch: Vec<PathBuf>,
+    /// Set the options of this fragment of a configuration too; can be given again
+    #[arg(long, value_name = "FILE")]
+    kernel_config: Vec<PathBuf>,
+    /// Build from the source in this folder [default: the distribution's]
+    #[arg(long, value_name = "DIR")]
+    kernel_source: Option<PathBuf>,
+}
+
+impl KernelFlags {
+    /// What the flags ask for.
+    pub fn recipe(&self) -> Result<Recipe, Failure> {
+        let mut recipe = Recipe::named(&self.kernel).map_err(failure)?;
+        self.kernel_patch.iter().try_for_each(|file| recipe.patch(file)).map_err(failure)?;
+        self.kernel_config.iter().try_for_each(|file| recipe.config(file)).map_err(failure)?;
+        self.kernel_source.iter().try_for_each(|folder| recipe.source(folder)).map_err(failure)?;
+        Ok(recipe)
+    }
+}
+
+/// The kernel for a run, built if need be.
+pub fn find(recipe: &Recipe) -> Result<Kernel, Failure> {
+    match Kernel::cached_of(recipe) {
+        Err(LinuxError::NoKernel) => build(recipe),
+        found => found.map_err(failure),
+    }
+}
+
 /// The kernel, built if need be; says on standard error what it does.
-pub fn build() -> Result<Kernel, Failure> {
+pub fn build(recipe: &Recipe) -> Result<Kernel, Failure> {
     let mut shown = Shown::new();
-    let kernel = Kernel::build(&mut |progress| shown.show(&progress)).map_err(failure)?;
+    let kernel = Kernel::build(recipe, &mut |progress| shown.show(&progress)).map_err(failure)?;
     shown.bar.finish_and_clear();
     eprintln!("kernel: Linux {}, {}", kernel.release(), kernel.program().display());
     Ok(kernel)
 }
 
 /// Which kernel is there, and from what it is made.
-pub fn status() -> Done {
+pub fn status(flags: &KernelFlags) -> Done {
+    let recipe = flags.recipe()?;
     let folder = Kernel::cache_folder().map_err(failure)?;
+    let hash = recipe.hash().map_err(failure)?;
     println!("cache   {}", folder.display());
-    println!("recipe  {} (configuration and {} patches)", Recipe::built_in().hash(), Recipe::built_in().patches.len());
-    match Kernel::cached() {
+    println!("recipe  {hash} ({}: configuration and {} patches)", flags.kernel, recipe.patch_count());
+    println!("known   {}", Recipe::names().collect::<Vec<_>>().join(", "));
+    match Kernel::cached_of(&recipe) {
         Ok(kernel) => {
             println!("kernel  Linux {}, {}", kernel.release(), kernel.program().display());
             Ok(ExitCode::SUCCESS)

@@ -1,0 +1,87 @@
+//! The recipes of the repository: a folder of `crates/linux/kernel` each, and one line here.
+
+use std::borrow::Cow;
+
+use super::recipe::{Patch, Recipe};
+use crate::error::LinuxError;
+
+/// A configuration and patches that are part of this program.
+struct BuiltIn {
+    name: &'static str,
+    /// Values on top of those of [`BASE`].
+    config: &'static str,
+    /// Names and texts, applied in order after those of [`BASE`].
+    patches: &'static [(&'static str, &'static str)],
+}
+
+/// `recipe!(FOLDER: PATCH, ...)`: a folder holds `plumb.config` and these patches.
+macro_rules! recipe {
+    ($folder:literal: $($patch:literal),* $(,)?) => {
+        BuiltIn {
+            name: $folder,
+            config: include_str!(concat!("../../kernel/", $folder, "/plumb.config")),
+            patches: &[$(($patch, include_str!(concat!("../../kernel/", $folder, "/", $patch)))),*],
+        }
+    };
+}
+
+/// User-Mode Linux whose clock Plumb's devices drive. The other recipes come on top of it.
+const BASE: BuiltIn = recipe!("time-travel":
+    "0001-um-time-travel-free-clock-reads-after-idling.patch",
+    "0002-um-time-travel-rdtsc-reads-virtual-time.patch",
+    "0003-um-channels-to-descriptors-of-the-host.patch",
+    "0004-um-time-travel-stop-the-clock-at-a-console.patch",
+    "0005-um-time-travel-random-numbers-without-the-host.patch",
+    "0006-um-software-perf-events-and-bpf-on-tracepoints.patch",
+);
+
+/// What `--kernel` can name, beside the base.
+const ON_TOP: &[BuiltIn] = &[];
+
+/// The recipe that is taken where none is named.
+pub(super) fn base() -> Recipe {
+    let mut recipe = Recipe::default();
+    add(&mut recipe, &BASE);
+    recipe
+}
+
+/// The recipe of a folder, on top of the base.
+pub(super) fn named(name: &str) -> Result<Recipe, LinuxError> {
+    let mut recipe = base();
+    if name == BASE.name {
+        return Ok(recipe);
+    }
+    let found = ON_TOP.iter().find(|known| known.name == name).ok_or_else(|| LinuxError::Invalid {
+        message: format!("there is no kernel {name:?}; there is {}", names().collect::<Vec<_>>().join(", ")),
+    })?;
+    add(&mut recipe, found);
+    Ok(recipe)
+}
+
+/// The names of all recipes, the base first.
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    std::iter::once(&BASE).chain(ON_TOP).map(|known| known.name)
+}
+
+fn add(recipe: &mut Recipe, known: &BuiltIn) {
+    recipe.config.push_str(known.config);
+    let patch =
+        |(name, text): &(&str, &'static str)| Patch { name: (*name).to_owned(), text: Cow::Borrowed(text.as_bytes()) };
+    recipe.patches.extend(known.patches.iter().map(patch));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_is_a_recipe_on_top_of_the_base() {
+        for name in names() {
+            let recipe = named(name).unwrap();
+            assert!(recipe.config.starts_with(&base().config), "{name}");
+            assert_eq!(recipe.patches[..base().patches.len()], base().patches[..], "{name}");
+        }
+        let error = named("no-such").unwrap_err().to_string();
+        assert!(error.contains("no-such") && error.contains("time-travel"), "{error}");
+    }
+}
