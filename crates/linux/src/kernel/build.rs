@@ -204,6 +204,8 @@ mod tests {
                     objects.push(object);
                 }
             })?;
+            // They are compiled side by side.
+            objects.sort();
             let output = Command::new(kernel.program()).output().unwrap();
             Ok((String::from_utf8(output.stdout).unwrap(), objects))
         }
