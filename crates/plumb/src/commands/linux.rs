@@ -33,6 +33,9 @@ pub struct LinuxArguments {
     action: Option<Action>,
     #[command(flatten)]
     run: Option<RunFlags>,
+    // Not within the flags of a run: clap takes an optional group with another inside for absent.
+    #[command(flatten)]
+    kernel: KernelFlags,
 }
 
 #[derive(Subcommand)]
@@ -81,8 +84,6 @@ struct RunFlags {
     /// Seed of the kernel's random numbers
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    #[command(flatten)]
-    kernel: KernelFlags,
     /// Say nothing of virtual time at the end
     #[arg(long, short)]
     quiet: bool,
@@ -96,7 +97,7 @@ pub fn linux(arguments: LinuxArguments) -> Done {
     match (arguments.action, arguments.run) {
         (Some(Action::Build(kernel)), _) => linux_kernel::build(&kernel.recipe()?).map(|_| ExitCode::SUCCESS),
         (Some(Action::Status(kernel)), _) => linux_kernel::status(&kernel),
-        (None, Some(flags)) => run(&flags),
+        (None, Some(flags)) => run(&flags, &arguments.kernel),
         (None, None) => Err(Failure::input("nothing to run: name a device and a command, or `build`, or `status`")),
     }
 }
@@ -109,9 +110,9 @@ pub fn guest() -> Done {
     }
 }
 
-fn run(flags: &RunFlags) -> Done {
+fn run(flags: &RunFlags, kernel: &KernelFlags) -> Done {
     let run = described(flags)?;
-    let kernel = linux_kernel::find(&flags.kernel.recipe()?)?;
+    let kernel = linux_kernel::find(&kernel.recipe()?)?;
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&stop))
