@@ -145,13 +145,15 @@ fn inserts(database: &Database, tree: &Tree, plan: &Plan) {
         println!("  worked                 {:.1} times the user's bytes", of(stats.worked_bytes));
     };
     written("at the end");
+    gets(database, tree, plan, "messages waiting");
     let began = Instant::now();
     database.quiesce().unwrap();
-    written("nothing owed");
     println!("  quiesce                {:.2} s", began.elapsed().as_secs_f64());
+    written("nothing owed");
+    gets(database, tree, plan, "nothing owed");
 }
 
-fn reads(database: &Database, tree: &Tree, plan: &Plan) {
+fn gets(database: &Database, tree: &Tree, plan: &Plan, when: &str) {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(2);
     let before = database.stats();
     let mut times = Histogram::new();
@@ -167,7 +169,7 @@ fn reads(database: &Database, tree: &Tree, plan: &Plan) {
     let after = database.stats();
     let each = |after: u64, before: u64| (after - before) as f64 / plan.gets.max(1) as f64;
     println!(
-        "  gets                   {:.0}/s, {:.0} per processor second; a get: {:.2} hits, {:.2} misses, {:.1} KiB read",
+        "  gets, {when:<16} {:.0}/s, {:.0} per processor second; a get: {:.2} hits, {:.2} misses, {:.1} KiB read",
         plan.gets as f64 / seconds,
         plan.gets as f64 / own_seconds,
         each(after.cache_hits, before.cache_hits),
@@ -175,6 +177,10 @@ fn reads(database: &Database, tree: &Tree, plan: &Plan) {
         each(after.read_bytes, before.read_bytes) / 1024.0
     );
     line("get, wall", &times);
+}
+
+fn scans(tree: &Tree, plan: &Plan) {
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(3);
     let scans = (plan.gets / 50).max(1);
     let began = Instant::now();
     for _ in 0..scans {
@@ -208,7 +214,7 @@ fn main() {
         let database = Database::create(std::sync::Arc::<dyn Storage>::from(storage), plan.options.clone(), 1).unwrap();
         let tree = database.tree("t").unwrap();
         inserts(&database, &tree, &plan);
-        reads(&database, &tree, &plan);
+        scans(&tree, &plan);
         drop((tree, database));
         if let Some(path) = &plan.path {
             std::fs::remove_file(path).unwrap();

@@ -38,7 +38,9 @@ struct Slot {
 #[derive(Default)]
 struct Shard {
     index: HashMap<Name, usize>,
-    slots: Vec<Slot>,
+    /// Each stays at its place, so that the hand comes to it once a round.
+    slots: Vec<Option<Slot>>,
+    vacant: Vec<usize>,
     hand: usize,
     bytes: usize,
     hits: u64,
@@ -47,28 +49,40 @@ struct Shard {
 
 impl Shard {
     fn remove(&mut self, at: usize) {
-        let gone = self.slots.swap_remove(at);
-        self.index.remove(&gone.name);
-        self.bytes -= gone.bytes;
-        if let Some(moved) = self.slots.get(at) {
-            self.index.insert(moved.name, at);
+        if let Some(gone) = self.slots.get_mut(at).and_then(Option::take) {
+            self.index.remove(&gone.name);
+            self.bytes -= gone.bytes;
+            self.vacant.push(at);
         }
     }
 
-    /// Evicts until the budget holds: each slot that was used since the hand last passed gets another round.
-    fn evict(&mut self, budget_bytes: usize) {
-        while self.bytes > budget_bytes {
+    /// Evicts until there is room: each slot that was used since the hand last passed gets another round.
+    fn make_room(&mut self, bytes: usize, budget_bytes: usize) {
+        while self.bytes + bytes > budget_bytes && !self.index.is_empty() {
             if self.hand >= self.slots.len() {
                 self.hand = 0;
             }
             match self.slots.get_mut(self.hand) {
-                Some(slot) if slot.used => {
-                    slot.used = false;
-                    self.hand += 1;
-                }
-                Some(_) => self.remove(self.hand),
-                None => return,
+                Some(Some(slot)) if slot.used => slot.used = false,
+                _ => self.remove(self.hand),
             }
+            self.hand += 1;
+        }
+    }
+
+    /// Puts something where the hand has just been, as far as there is a place, so that it gets a whole round.
+    fn add(&mut self, slot: Slot) {
+        let at = match self.vacant.pop() {
+            Some(at) => at,
+            None => {
+                self.slots.push(None);
+                self.slots.len() - 1
+            }
+        };
+        self.index.insert(slot.name, at);
+        self.bytes += slot.bytes;
+        if let Some(place) = self.slots.get_mut(at) {
+            *place = Some(slot);
         }
     }
 }
@@ -97,12 +111,12 @@ impl Cache {
         let mut guard = self.shard(name);
         let shard = &mut *guard;
         match shard.index.get(&name).and_then(|at| shard.slots.get_mut(*at)) {
-            Some(slot) => {
+            Some(Some(slot)) => {
                 slot.used = true;
                 shard.hits += 1;
                 Some(slot.content.clone())
             }
-            None => {
+            _ => {
                 shard.misses += 1;
                 None
             }
@@ -119,11 +133,17 @@ impl Cache {
         if bytes > self.budget_bytes {
             return;
         }
-        let at = shard.slots.len();
-        shard.index.insert(name, at);
-        shard.slots.push(Slot { name, content, bytes, used: false });
-        shard.bytes += bytes;
-        shard.evict(self.budget_bytes);
+        shard.make_room(bytes, self.budget_bytes);
+        shard.add(Slot { name, content, bytes, used: false });
+    }
+
+    /// Forgets what nobody will ask for again.
+    pub fn remove(&self, pointer: &BlockPointer) {
+        let name = (pointer.start, pointer.birth);
+        let mut shard = self.shard(name);
+        if let Some(at) = shard.index.get(&name).copied() {
+            shard.remove(at);
+        }
     }
 
     /// Bytes held, hits and misses.
@@ -141,7 +161,9 @@ mod tests {
     use crate::block::BlockBuilder;
     use crate::message::Message;
     use crate::pointer::Codec;
+    use proptest::prelude::*;
     use std::borrow::Cow;
+    use std::collections::VecDeque;
 
     #[test]
     fn the_budget_holds_and_what_is_used_stays() {
@@ -162,5 +184,33 @@ mod tests {
         }
         let kept = (1..2000).filter(|start| cache.get(&pointer(*start)).is_some()).count();
         assert!((80..160).contains(&kept), "{kept} blocks of 1.2 kB in 160 kB");
+        for start in 0..2000 {
+            cache.remove(&pointer(start));
+        }
+        assert_eq!(cache.counters().0, 0);
+    }
+
+    proptest! {
+        /// What is not used leaves in the order in which it came, as long as all are as large.
+        #[test]
+        fn the_oldest_leaves_first(starts in prop::collection::vec(0u64..200, 1..400)) {
+            let mut shard = Shard::default();
+            let mut kept: VecDeque<u64> = VecDeque::new();
+            for start in starts {
+                if kept.contains(&start) {
+                    continue;
+                }
+                let content = Cached::Node(Arc::new(Node::Leaf(crate::run::Run::default())));
+                shard.make_room(10, 100);
+                shard.add(Slot { name: (start, 0), content, bytes: 10, used: false });
+                kept.push_back(start);
+                if kept.len() > 10 {
+                    kept.pop_front();
+                }
+                prop_assert!(kept.iter().all(|start| shard.index.contains_key(&(*start, 0))));
+                prop_assert_eq!(shard.index.len(), kept.len());
+                prop_assert!(shard.slots.len() <= 10);
+            }
+        }
     }
 }

@@ -70,7 +70,7 @@ mod superblock;
 mod tree;
 mod wire;
 
-pub use api::{Database, Entry, Iter, Latency, Snapshot, Stats, Tree, Value};
+pub use api::{Database, Entry, Iter, Latency, Snapshot, Stats, Tree, Value, dump, verify};
 pub use batch::Batch;
 pub use error::{Error, Result};
 pub use flush::{ChildLoad, FlushPlan, FlushPolicy, NodeLoad};

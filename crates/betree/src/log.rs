@@ -7,7 +7,7 @@
 
 use storage::{BLOCK_BYTES, Buffer};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::io::{BlockIo, Purpose};
 use crate::mutant::{Mutant, mutated};
 use crate::pointer::checksum;
@@ -17,8 +17,8 @@ use crate::wire::Reader;
 
 const MAGIC: u32 = 0x676f_4c42;
 
-/// Magic, store, epoch, position, sequence, chain, payload length, checksum.
-const HEADER_BYTES: usize = 4 + 16 + 8 + 8 + 8 + 16 + 4 + 16;
+/// Magic, store, epoch, position, sequence, durable, chain, payload length, checksum.
+const HEADER_BYTES: usize = 4 + 16 + 8 + 8 + 8 + 8 + 16 + 4 + 16;
 const CHECKSUM_AT: usize = HEADER_BYTES - 16;
 
 /// Blocks of a frame with this payload.
@@ -36,6 +36,19 @@ pub(crate) struct Log {
     pub head: LogHead,
     /// Where the next frame goes.
     pub tail: LogHead,
+    /// Frames with lesser sequence numbers are durable.
+    durable: u64,
+}
+
+/// What a frame says of itself.
+#[derive(Clone, Copy)]
+struct Header {
+    epoch: u64,
+    position: u64,
+    sequence: u64,
+    durable: u64,
+    chain: u128,
+    payload_bytes: usize,
 }
 
 /// One frame's worth.
@@ -45,9 +58,12 @@ struct Frame {
     sum: u128,
 }
 
+/// Blocks read at once in search of a frame.
+const SEARCH_BLOCKS: u64 = 256;
+
 impl Log {
     pub fn new(extent: Extent, store_id: u128, epoch: Epoch, head: LogHead) -> Self {
-        Self { extent, store_id, epoch, head, tail: head }
+        Self { extent, store_id, epoch, head, tail: head, durable: head.sequence }
     }
 
     /// Blocks in use.
@@ -60,6 +76,11 @@ impl Log {
     pub fn begin_epoch(&mut self) -> Epoch {
         self.epoch = Epoch { number: self.epoch.number + 1, first_sequence: self.tail.sequence };
         self.epoch
+    }
+
+    /// Every frame so far was flushed.
+    pub fn flushed(&mut self) {
+        self.durable = self.tail.sequence;
     }
 
     /// A range of the circle as one or two pieces of the storage: start and count of blocks.
@@ -80,7 +101,8 @@ impl Log {
         let mut bytes = Vec::with_capacity(blocks as usize * BLOCK_BYTES);
         bytes.extend_from_slice(&MAGIC.to_le_bytes());
         bytes.extend_from_slice(&self.store_id.to_le_bytes());
-        for number in [self.epoch.number, self.tail.position, self.tail.sequence] {
+        let durable = if mutated(Mutant::DurableTooFar) { self.tail.sequence } else { self.durable };
+        for number in [self.epoch.number, self.tail.position, self.tail.sequence, durable] {
             bytes.extend_from_slice(&number.to_le_bytes());
         }
         bytes.extend_from_slice(&self.tail.chain.to_le_bytes());
@@ -109,37 +131,80 @@ impl Log {
         }
         let (start, _) = self.pieces(self.tail.position, 1)[0];
         let first = io.read_blocks(start, 1)?;
-        let Some((payload_bytes, epoch)) = self.parse(&first, oldest_epoch) else { return Ok(None) };
-        let blocks = frame_blocks(payload_bytes);
-        if self.used_blocks() + blocks > self.extent.blocks {
+        let Some(header) = self.parse(&first) else { return Ok(None) };
+        let here = (header.position, header.sequence, header.chain)
+            == (self.tail.position, self.tail.sequence, self.tail.chain);
+        let here = here || mutated(Mutant::ChainIgnored);
+        let now = header.epoch >= oldest_epoch || mutated(Mutant::EpochIgnored);
+        let blocks = frame_blocks(header.payload_bytes);
+        if !here || !now || self.used_blocks() + blocks > self.extent.blocks {
             return Ok(None);
         }
+        self.read_body(io, self.tail.position, &header)
+    }
+
+    /// The frame with this header at a position, if its checksum is right.
+    fn read_body(&self, io: &BlockIo, position: u64, header: &Header) -> Result<Option<Frame>> {
+        let blocks = frame_blocks(header.payload_bytes);
         let mut bytes = Vec::with_capacity(blocks as usize * BLOCK_BYTES);
-        for (start, count) in self.pieces(self.tail.position, blocks) {
+        for (start, count) in self.pieces(position, blocks) {
             bytes.extend_from_slice(&io.read_blocks(start, count)?);
         }
-        bytes.truncate(HEADER_BYTES + payload_bytes);
+        bytes.truncate(HEADER_BYTES + header.payload_bytes);
         let written = u128::from_le_bytes(bytes[CHECKSUM_AT..HEADER_BYTES].try_into().unwrap_or_default());
         bytes[CHECKSUM_AT..HEADER_BYTES].fill(0);
         if checksum(&bytes) != written && !mutated(Mutant::FrameChecksumIgnored) {
             return Ok(None);
         }
-        Ok(Some(Frame { payload: bytes.split_off(HEADER_BYTES), epoch, sum: written }))
+        Ok(Some(Frame { payload: bytes.split_off(HEADER_BYTES), epoch: header.epoch, sum: written }))
     }
 
-    /// Payload length and epoch of a frame's header, where it belongs at `tail`.
-    fn parse(&self, bytes: &[u8], oldest_epoch: u64) -> Option<(usize, u64)> {
+    /// The header of a frame of this store.
+    fn parse(&self, bytes: &[u8]) -> Option<Header> {
         let mut from = Reader::new(bytes);
         let (magic, store_id) = (from.u32().ok()?, from.u128().ok()?);
         let (epoch, position, sequence) = (from.u64().ok()?, from.u64().ok()?, from.u64().ok()?);
-        let (chain, payload_bytes) = (from.u128().ok()?, from.u32().ok()? as usize);
+        let (durable, chain) = (from.u64().ok()?, from.u128().ok()?);
+        let payload_bytes = from.u32().ok()? as usize;
         let ours = magic == MAGIC && store_id == self.store_id;
-        let here = position == self.tail.position && sequence == self.tail.sequence && chain == self.tail.chain;
-        let here = here || mutated(Mutant::ChainIgnored);
-        (ours && here && (epoch >= oldest_epoch || mutated(Mutant::EpochIgnored))).then_some((payload_bytes, epoch))
+        ours.then_some(Header { epoch, position, sequence, durable, chain, payload_bytes })
+    }
+
+    /// Whether the frame at `tail` was durable once: a frame behind it says so. After a replay that means damage, since
+    /// what is durable is read, and stays in its place until the head has passed it.
+    fn is_damaged(&self, io: &BlockIo) -> Result<bool> {
+        if mutated(Mutant::DamagedLogEnds) {
+            return Ok(false);
+        }
+        let end = self.head.position + self.extent.blocks;
+        let mut position = self.tail.position;
+        while position < end {
+            // Not across the end of the circle.
+            let (start, count) = self.pieces(position, SEARCH_BLOCKS.min(end - position))[0];
+            let blocks = io.read_blocks(start, count)?;
+            for (number, block) in blocks.chunks(BLOCK_BYTES).enumerate() {
+                let at = position + number as u64;
+                let Some(header) = self.parse(block) else { continue };
+                if header.position == at
+                    && header.sequence > self.tail.sequence
+                    && header.durable > self.tail.sequence
+                    && at + frame_blocks(header.payload_bytes) <= end
+                    && self.read_body(io, at, &header)?.is_some()
+                {
+                    return Ok(true);
+                }
+            }
+            position += count;
+        }
+        Ok(false)
     }
 
     /// Gives the payload of every frame from `head` on, and leaves `tail` behind the last.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Corrupt`] when the last is followed by a frame that was durable and is damaged; then everything before
+    /// was given.
     pub fn replay(&mut self, io: &BlockIo, mut each: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
         self.tail = self.head;
         let mut newest = 0;
@@ -159,7 +224,33 @@ impl Log {
         }
         // Newer than the superblock's where both copies of a later one are damaged.
         self.epoch.number = self.epoch.number.max(newest);
+        if self.is_damaged(io)? {
+            let (start, _) = self.pieces(self.tail.position, 1)[0];
+            return Err(Error::Corrupt {
+                what: format!("log: frame {} was durable and cannot be read", self.tail.sequence),
+                offset_bytes: start * BLOCK_BYTES as u64,
+                stored_bytes: BLOCK_BYTES as u64,
+            });
+        }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+impl Log {
+    /// First block and bytes of every frame from the head on.
+    pub fn frames(&self, io: &BlockIo) -> Vec<(u64, u64)> {
+        let mut reader = Self::new(self.extent, self.store_id, Epoch { number: 0, first_sequence: 0 }, self.head);
+        let mut frames = Vec::new();
+        let mut epoch = 0;
+        while let Ok(Some(frame)) = reader.read_frame(io, epoch) {
+            let (start, _) = reader.pieces(reader.tail.position, 1)[0];
+            frames.push((start, (HEADER_BYTES + frame.payload.len()) as u64));
+            epoch = frame.epoch;
+            let position = reader.tail.position + frame_blocks(frame.payload.len());
+            reader.tail = LogHead { position, sequence: reader.tail.sequence + 1, chain: frame.sum };
+        }
+        frames
     }
 }
 
@@ -204,15 +295,20 @@ mod tests {
         Log::new(Extent { start: 2, blocks: 8 }, 77, EPOCH, HEAD)
     }
 
-    fn replayed(log: &Log, io: &BlockIo) -> Vec<Vec<u8>> {
+    /// The frames, and whether they end as they should.
+    fn replay(log: &Log, io: &BlockIo) -> (Vec<Vec<u8>>, bool) {
         let mut reader = Log::new(log.extent, log.store_id, EPOCH, log.head);
         let mut frames = Vec::new();
-        reader
-            .replay(io, |payload| {
-                frames.push(payload.to_vec());
-                Ok(())
-            })
-            .unwrap();
+        let result = reader.replay(io, |payload| {
+            frames.push(payload.to_vec());
+            Ok(())
+        });
+        (frames, result.is_ok())
+    }
+
+    fn replayed(log: &Log, io: &BlockIo) -> Vec<Vec<u8>> {
+        let (frames, whole) = replay(log, io);
+        assert!(whole, "damaged behind frame {}", frames.len());
         frames
     }
 
@@ -236,21 +332,28 @@ mod tests {
             }
         }
 
-        /// One flipped bit ends the log before its frame.
+        /// One flipped bit ends the log before its frame. It is damage where a later frame says that the flipped one
+        /// was durable, and otherwise may be a torn end.
         #[test]
-        fn a_damaged_frame_ends_the_log(bit in 0u64..3 * 4096 * 8) {
+        fn a_damaged_frame_ends_the_log(bit in 0u64..3 * 4096 * 8, flushed in prop::collection::vec(any::<bool>(), 3)) {
             let memory = Memory::new(10 * BLOCK_BYTES as u64);
             let io = BlockIo::new(Box::new(memory.clone()), 0);
             let mut log = log();
-            for byte in 0..3 {
+            for byte in 0..3u8 {
                 log.append(&io, &[byte; 3000]).unwrap();
+                if flushed[usize::from(byte)] {
+                    log.flushed();
+                }
             }
             let mut image = memory.image();
             image.flip(2 * 4096 + bit / 8, (bit % 8) as u8);
             let io = BlockIo::new(Box::new(Memory::from_image(image)), 0);
             let (frame, at) = ((bit / 8 / 4096) as usize, (bit / 8 % 4096) as usize);
-            let expected = if at < HEADER_BYTES + 3000 { frame } else { 3 };
-            prop_assert_eq!(replayed(&log, &io).len(), expected);
+            let hit = at < HEADER_BYTES + 3000;
+            let known = hit && flushed.iter().take(2).skip(frame).any(|flushed| *flushed);
+            let (frames, whole) = replay(&log, &io);
+            prop_assert_eq!(frames.len(), if hit { frame } else { 3 });
+            prop_assert_eq!(whole, !known);
         }
     }
 

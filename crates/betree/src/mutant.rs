@@ -70,6 +70,10 @@ pub(crate) enum Mutant {
     SealTooLate,
     /// After a checkpoint for which there was no room the next one goes to the other slot.
     FailureChangesSlot,
+    /// A damaged frame of the log reads as the log's end.
+    DamagedLogEnds,
+    /// A frame says that frames are durable that were not flushed.
+    DurableTooFar,
     /// A step goes on when its quota is used up.
     StepUnbounded,
     /// Commits go on however much is owed.
@@ -87,7 +91,7 @@ pub(crate) const fn mutated(_mutant: Mutant) -> bool {
 
 #[cfg(test)]
 impl Mutant {
-    pub const ALL: [Self; 35] = [
+    pub const ALL: [Self; 37] = [
         Self::NoFlushBeforeSuperblock,
         Self::NoFlushAfterSuperblock,
         Self::SpaceReusedEarly,
@@ -121,6 +125,8 @@ impl Mutant {
         Self::CheckpointBeforeDrain,
         Self::SealTooLate,
         Self::FailureChangesSlot,
+        Self::DamagedLogEnds,
+        Self::DurableTooFar,
         Self::StepUnbounded,
         Self::DebtUnbounded,
     ];

@@ -169,3 +169,114 @@ impl Node {
         Ok(node)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pointer::Codec;
+    use crate::range::RangeSet;
+    use crate::run::{Part, RunBlock};
+    use proptest::prelude::*;
+
+    fn pointer() -> impl Strategy<Value = BlockPointer> {
+        (1u64..1 << 40, 1u32..1 << 20, any::<bool>(), any::<u64>(), any::<u128>()).prop_map(
+            |(start, bytes, packed, birth, checksum)| {
+                let (codec, raw_bytes) = if packed { (Codec::Lz4, 2 * bytes) } else { (Codec::Plain, bytes) };
+                BlockPointer { start, stored_bytes: bytes, raw_bytes, codec, birth, checksum }
+            },
+        )
+    }
+
+    fn keys(count: impl Into<prop::collection::SizeRange>) -> impl Strategy<Value = Vec<Key>> {
+        prop::collection::btree_set(prop::collection::vec(any::<u8>(), 0..6), count)
+            .prop_map(|keys| keys.into_iter().map(Key::from).collect())
+    }
+
+    fn run(leaf: bool) -> impl Strategy<Value = Run> {
+        (keys(0..5), keys(0..5), prop::collection::vec(pointer(), 5), 0u64..9, 0u64..9).prop_map(
+            move |(first_keys, ends, pointers, first_msn, more)| {
+                let block = |(first_key, pointer)| RunBlock { first_key, part: Part::Stored(pointer) };
+                let blocks = first_keys.into_iter().zip(pointers).map(block).collect();
+                let mut tombstones = RangeSet::default();
+                for pair in ends.chunks_exact(2).filter(|_| !leaf) {
+                    tombstones.insert(KeyRange::new(pair[0].clone(), Some(pair[1].clone())));
+                }
+                Run { tombstones, blocks, first_msn, last_msn: first_msn + more }
+            },
+        )
+    }
+
+    fn node() -> impl Strategy<Value = Node> {
+        let child = (pointer(), prop::collection::vec(run(false), 0..3)).prop_map(|(pointer, runs)| Child {
+            edge: Edge::Stored(pointer),
+            runs: runs.into_iter().map(Arc::new).collect(),
+        });
+        let internal =
+            (1u8..9, keys(0..5), prop::collection::vec(child, 6)).prop_map(|(height, pivots, mut children)| {
+                children.truncate(pivots.len() + 1);
+                Node::Internal(Internal { height, pivots, children })
+            });
+        prop_oneof![run(true).prop_map(Node::Leaf), internal]
+    }
+
+    /// What the form promises whoever has a decoded node.
+    fn assert_sound(node: &Node) {
+        let run = |run: &Run| {
+            assert!(run.blocks.is_sorted_by(|a, b| a.first_key < b.first_key));
+            assert!(run.first_msn <= run.last_msn);
+        };
+        match node {
+            Node::Leaf(leaf) => {
+                assert!(leaf.tombstones.is_empty());
+                run(leaf);
+            }
+            Node::Internal(node) => {
+                assert!((1..=HEIGHT_MAX).contains(&node.height));
+                assert_eq!(node.pivots.len() + 1, node.children.len());
+                assert!(node.pivots.is_sorted_by(|a, b| a < b));
+                node.children.iter().flat_map(|child| &child.runs).for_each(|one| run(one));
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_header_comes_back(node in node()) {
+            let bytes = node.encode();
+            let back = Node::decode(&bytes).unwrap();
+            assert_sound(&back);
+            prop_assert_eq!(back.encode(), bytes);
+        }
+
+        /// A header that was changed or cut is refused, or is a sound one.
+        #[test]
+        fn changed_bytes_are_sound_or_refused(node in node(), changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4), cut in any::<prop::sample::Index>()) {
+            let mut bytes = node.encode();
+            for (at, byte) in changes {
+                let at = at.index(bytes.len());
+                bytes[at] = byte;
+            }
+            if let Ok(node) = Node::decode(&bytes) {
+                assert_sound(&node);
+            }
+            bytes.truncate(cut.index(bytes.len()));
+            if let Ok(node) = Node::decode(&bytes) {
+                assert_sound(&node);
+            }
+        }
+
+        #[test]
+        fn any_bytes_are_a_header_or_an_error(bytes: Vec<u8>) {
+            if let Ok(node) = Node::decode(&bytes) {
+                assert_sound(&node);
+            }
+            if let Ok(run) = Run::decode(&mut Reader::new(&bytes)) {
+                assert_sound(&Node::Internal(Internal {
+                    height: 1,
+                    pivots: Vec::new(),
+                    children: vec![Child { edge: Edge::Fresh(Arc::new(Node::Leaf(Run::default()))), runs: vec![Arc::new(run)] }],
+                }));
+            }
+        }
+    }
+}

@@ -56,6 +56,9 @@ pub struct Options {
     /// A clock that never goes back, for [`Stats::commit_latency`](crate::Stats::commit_latency). The engine does
     /// nothing else with it.
     pub clock: Option<Arc<dyn Fn() -> Nanos + Send + Sync>>,
+    /// Open a store whose log is damaged, which is refused otherwise. Batches from the damaged place on are lost; what
+    /// is left is everything up to some batch.
+    pub accept_log_damage: bool,
     /// What upserts do, by number.
     pub operators: Operators,
 }
@@ -75,6 +78,7 @@ impl Default for Options {
             flush_policy: FlushPolicy::default(),
             pacing: Pacing::default(),
             clock: None,
+            accept_log_damage: false,
             operators: Operators::default(),
         }
     }

@@ -1,11 +1,13 @@
 //! What a user of the crate sees.
 
+mod closed;
 mod database;
 mod iter;
 mod snapshot;
 mod stats;
 mod tree;
 
+pub use closed::{dump, verify};
 pub use database::Database;
 pub use iter::Iter;
 pub use snapshot::Snapshot;

@@ -239,6 +239,7 @@ impl Engine {
             if !mutated(Mutant::SyncWithoutFlush) {
                 self.guard(self.io.flush())?;
             }
+            state.log.flushed();
             state.synced_msn = written;
         }
         Ok(())

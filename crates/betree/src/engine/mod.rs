@@ -4,6 +4,7 @@
 //! reader takes only the last, to get a [`View`].
 
 mod checkpoint;
+mod closed;
 mod commit;
 mod maintain;
 mod open;
@@ -11,6 +12,7 @@ mod verify;
 mod version;
 mod work;
 
+pub(crate) use closed::ClosedStore;
 pub(crate) use verify::Findings;
 pub(crate) use version::{TreeVersion, View};
 
@@ -170,6 +172,11 @@ impl Engine {
             taken.extend(state.space.allocate(1).map(|start| crate::space::Extent { start, blocks: 1 }));
         }
         taken
+    }
+
+    /// First block and bytes of every frame that recovery would read now.
+    pub(crate) fn log_frames(&self) -> Vec<(u64, u64)> {
+        locked(&self.log).log.frames(&self.io)
     }
 
     /// Gives back what was taken.

@@ -20,7 +20,7 @@ use crate::superblock::{Epoch, LOG_START, LogHead, Superblock};
 /// The least log: a few frames.
 const LOG_BLOCKS_MIN: u64 = 16;
 
-fn read_catalog(io: &BlockIo, superblock: &Superblock) -> Result<(Catalog, Space)> {
+pub(super) fn read_catalog(io: &BlockIo, superblock: &Superblock) -> Result<(Catalog, Space)> {
     let pointer = &superblock.catalog;
     let raw = io.read_raw(pointer)?;
     let corrupt = |error: crate::wire::Malformed| Error::Corrupt {
@@ -135,7 +135,11 @@ impl Engine {
         let mut trees = locked(&self.trees);
         let mut state = locked(&self.log);
         let after_msn = trees.superblock.last_msn;
-        state.log.replay(&self.io, |payload| self.replay(payload, after_msn))?;
+        let replayed = state.log.replay(&self.io, |payload| self.replay(payload, after_msn));
+        match replayed {
+            Err(Error::Corrupt { .. }) if self.options.accept_log_damage => {}
+            result => result?,
+        }
         let last_msn = {
             let mut commit = locked(&self.commit);
             commit.buffered_msn = commit.next_msn - 1;
@@ -143,6 +147,7 @@ impl Engine {
         };
         // What was replayed is on the storage but perhaps only in its cache.
         self.io.flush()?;
+        state.log.flushed();
         (state.written_msn, state.synced_msn) = (last_msn, last_msn);
         // All of it is in the memtables now.
         self.log_used_blocks.store(state.log.used_blocks(), Ordering::Release);

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{Engine, locked};
 use crate::block::Block;
+use crate::catalog::Catalog;
 use crate::error::{Error, Result};
 use crate::io::BlockIo;
 use crate::message::Message;
@@ -11,7 +12,7 @@ use crate::node::{Edge, Node};
 use crate::pointer::BlockPointer;
 use crate::range::KeyRange;
 use crate::run::{Part, Run};
-use crate::space::Extent;
+use crate::space::{Extent, Space};
 use crate::superblock::Superblock;
 
 /// A damaged store has many findings that are the same one.
@@ -24,14 +25,14 @@ pub(crate) struct Findings {
 }
 
 impl Findings {
-    fn add(&mut self, what: String) {
+    pub(super) fn add(&mut self, what: String) {
         if self.list.len() < FINDINGS_MAX {
             self.list.push(what);
         }
     }
 
     /// Damage is a finding; anything else is an error.
-    fn damage<T>(&mut self, whose: &str, result: Result<T>) -> Result<Option<T>> {
+    pub(super) fn damage<T>(&mut self, whose: &str, result: Result<T>) -> Result<Option<T>> {
         match result {
             Ok(value) => Ok(Some(value)),
             Err(error @ Error::Corrupt { .. }) => {
@@ -151,61 +152,65 @@ impl Walk<'_> {
     }
 }
 
+/// Checks a checkpoint: everything that its superblock leads to.
+pub(super) fn check(io: &BlockIo, superblock: &Superblock, catalog: &Catalog, space: &Space) -> Result<Findings> {
+    let mut walk = Walk { io, findings: Findings::default(), used: BTreeMap::new() };
+    let (read, damaged) = Superblock::read(io)?;
+    if damaged > 0 {
+        walk.findings.add(format!("superblock: {damaged} of its 2 copies are damaged"));
+    }
+    if read != *superblock {
+        walk.findings.add("superblock: another one than this program wrote".to_owned());
+    }
+    let all = KeyRange::all();
+    for tree in catalog.trees.values() {
+        if let Some(root) = &tree.root {
+            let newest = walk.tree(root, &all, None, &format!("tree {:?}", tree.name))?;
+            if newest > superblock.last_msn {
+                walk.findings.add(format!("tree {:?}: message {newest} is newer than the checkpoint", tree.name));
+            }
+        }
+    }
+    for (name, snapshot) in &catalog.snapshots {
+        for tree in snapshot.trees.values() {
+            if let Some(root) = &tree.root {
+                walk.tree(root, &all, None, &format!("snapshot {name:?}, tree {:?}", tree.name))?;
+            }
+        }
+    }
+    walk.visit(&superblock.catalog, "catalog");
+    let read = io.read_raw(&superblock.catalog);
+    walk.findings.damage("catalog", read)?;
+
+    // Every block of the storage is used by the checkpoint, free, about to be free, or held by a snapshot.
+    let mut places: Vec<(Extent, &str)> = walk.used.values().map(|pointer| (Extent::of(pointer), "used")).collect();
+    places.extend(space.free_extents().map(|extent| (extent, "free")));
+    let seen = |extent: &Extent| walk.used.contains_key(&extent.start);
+    places.extend(space.waiting_extents().filter(|one| !seen(one)).map(|extent| (extent, "waiting")));
+    let held = space.held().iter().map(|held| held.extent);
+    places.extend(held.filter(|one| !seen(one)).map(|extent| (extent, "held")));
+    places.sort();
+    let data = superblock.data();
+    let mut end = data.start;
+    for (extent, what) in places {
+        if extent.start < end {
+            walk.findings.add(format!("storage block {} is {what} and something else", extent.start));
+        } else if extent.start > end {
+            walk.findings.add(format!("storage blocks {end} to {} belong to nobody", extent.start - 1));
+        }
+        end = end.max(extent.end());
+    }
+    if end != data.end() {
+        walk.findings.add(format!("storage blocks {end} to {} belong to nobody", data.end() - 1));
+    }
+    Ok(walk.findings)
+}
+
 impl Engine {
     /// Checks everything that the last checkpoint refers to. Commits go on meanwhile; checkpoints wait.
     pub fn verify(&self) -> Result<Findings> {
         let state = locked(&self.trees);
-        let mut walk = Walk { io: &self.io, findings: Findings::default(), used: BTreeMap::new() };
-        let (read, damaged) = Superblock::read(&self.io)?;
-        if damaged > 0 {
-            walk.findings.add(format!("superblock: {damaged} of its 2 copies are damaged"));
-        }
-        if read != state.superblock {
-            walk.findings.add("superblock: another one than this program wrote".to_owned());
-        }
-        let all = KeyRange::all();
-        for tree in state.catalog.trees.values() {
-            if let Some(root) = &tree.root {
-                let newest = walk.tree(root, &all, None, &format!("tree {:?}", tree.name))?;
-                if newest > state.superblock.last_msn {
-                    walk.findings.add(format!("tree {:?}: message {newest} is newer than the checkpoint", tree.name));
-                }
-            }
-        }
-        for (name, snapshot) in &state.catalog.snapshots {
-            for tree in snapshot.trees.values() {
-                if let Some(root) = &tree.root {
-                    walk.tree(root, &all, None, &format!("snapshot {name:?}, tree {:?}", tree.name))?;
-                }
-            }
-        }
-        let catalog = state.superblock.catalog;
-        walk.visit(&catalog, "catalog");
-        let read = self.io.read_raw(&catalog);
-        walk.findings.damage("catalog", read)?;
-
-        // Every block of the storage is used by the checkpoint, free, about to be free, or held by a snapshot.
-        let mut places: Vec<(Extent, &str)> = walk.used.values().map(|pointer| (Extent::of(pointer), "used")).collect();
-        places.extend(state.space.free_extents().map(|extent| (extent, "free")));
-        let seen = |extent: &Extent| walk.used.contains_key(&extent.start);
-        places.extend(state.space.waiting_extents().filter(|one| !seen(one)).map(|extent| (extent, "waiting")));
-        let held = state.space.held().iter().map(|held| held.extent);
-        places.extend(held.filter(|one| !seen(one)).map(|extent| (extent, "held")));
-        places.sort();
-        let data = state.superblock.data();
-        let mut end = data.start;
-        for (extent, what) in places {
-            if extent.start < end {
-                walk.findings.add(format!("storage block {} is {what} and something else", extent.start));
-            } else if extent.start > end {
-                walk.findings.add(format!("storage blocks {end} to {} belong to nobody", extent.start - 1));
-            }
-            end = end.max(extent.end());
-        }
-        if end != data.end() {
-            walk.findings.add(format!("storage blocks {end} to {} belong to nobody", data.end() - 1));
-        }
-        Ok(walk.findings)
+        check(&self.io, &state.superblock, &state.catalog, &state.space)
     }
 }
 

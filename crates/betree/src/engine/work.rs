@@ -216,6 +216,8 @@ impl Engine {
         let newest = newest.filter(|_| !mutated(Mutant::SnapshotNotHeld));
         for pointer in &changed.freed {
             state.space.retire(pointer, number, state.generation, newest);
+            // Whoever still has the old tree reads it again.
+            self.io.cache.remove(pointer);
         }
         if mutated(Mutant::SpaceReusedEarly) {
             state.space.settle(usize::MAX, u64::MAX);

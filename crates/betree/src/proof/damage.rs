@@ -4,13 +4,13 @@ use rand::RngExt;
 use storage::{Image, Memory};
 
 use super::workload::{Map, batch, content, random, tiny};
-use crate::{Database, Durability};
+use crate::{Database, Durability, Options};
 
 /// A store at rest, and what is in it; the last `logged` batches are in the log alone.
-fn at_rest(seed: u64, logged: u64) -> Result<(Image, Map), String> {
+fn at_rest(seed: u64, options: &Options, logged: u64) -> Result<(Image, Map), String> {
     let memory = Memory::new(1 << 20);
     let failed = |error: crate::Error| error.to_string();
-    let database = Database::create(memory.clone(), tiny(seed), 5).map_err(failed)?;
+    let database = Database::create(memory.clone(), options.clone(), 5).map_err(failed)?;
     let tree = database.tree("t").map_err(failed)?;
     let (mut random, mut map) = (random(seed), Map::new());
     for number in 1..60 {
@@ -28,7 +28,7 @@ fn at_rest(seed: u64, logged: u64) -> Result<(Image, Map), String> {
 
 /// Flips bits of a store at rest: either `verify` finds it and no read returns anything wrong, or nothing refers to it.
 pub(super) fn flips(seed: u64, count: usize) -> Result<usize, String> {
-    let (image, map) = at_rest(seed, 0)?;
+    let (image, map) = at_rest(seed, &tiny(seed), 0)?;
     let mut random = random(seed);
     let mut noticed = 0;
     // Only places that are in use are of interest: those that are not zero, and the superblocks.
@@ -67,7 +67,7 @@ pub(super) fn flips(seed: u64, count: usize) -> Result<usize, String> {
 
 /// Any bit of one copy of a superblock: its twin serves.
 pub(super) fn superblocks(seed: u64) -> Result<(), String> {
-    let (image, map) = at_rest(seed, 4)?;
+    let (image, map) = at_rest(seed, &tiny(seed), 4)?;
     for bit in 0..4 * 200 * 8u64 {
         let (copy, bit) = (bit / 1600, bit % 1600);
         let mut damaged = image.clone();
@@ -79,6 +79,54 @@ pub(super) fn superblocks(seed: u64) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// Any bit of the log's frames but the last, all of which were synced: the store is not opened, unless its user accepts
+/// the damage; then it has a prefix. Of the last frame nobody can tell whether it was torn.
+pub(super) fn log(seed: u64, stride: usize) -> Result<(), String> {
+    const LOGGED: u64 = 6;
+    // So much room that no checkpoint takes the frames away.
+    let options = Options { memtable_bytes: 1 << 20, log_bytes: 64 * 4096, ..tiny(seed) };
+    let (image, map) = at_rest(seed, &options, LOGGED)?;
+    let failed = |error: crate::Error| error.to_string();
+    let open = |image: Image, accept_log_damage: bool| {
+        Database::open(Memory::from_image(image), Options { accept_log_damage, ..options.clone() })
+    };
+    let sound = open(image.clone(), false).map_err(failed)?;
+    let frames = sound.engine.log_frames();
+    if (frames.len() as u64) != LOGGED {
+        return Err(format!("{} frames", frames.len()));
+    }
+    for (number, (start, bytes)) in frames.into_iter().enumerate() {
+        for at in (0..bytes).step_by(stride) {
+            let mut damaged = image.clone();
+            damaged.flip(start * 4096 + at, (at % 8) as u8);
+            let refused = open(damaged.clone(), false);
+            let last = number as u64 + 1 == LOGGED;
+            match &refused {
+                Err(crate::Error::Corrupt { .. }) if !last => {}
+                Ok(_) if last => {}
+                other => return Err(format!("byte {at} of frame {number}: {:?}", other.as_ref().err())),
+            }
+            let closed = crate::verify(Memory::from_image(damaged.clone())).map_err(failed)?;
+            if closed.is_empty() != last {
+                return Err(format!("byte {at} of frame {number}, closed: {closed:?}"));
+            }
+            let database = open(damaged, true).map_err(failed)?;
+            let found = content(&database.tree("t").map_err(failed)?).map_err(failed)?;
+            if super::workload::number(&found) != super::workload::number(&map) - LOGGED + number as u64 {
+                return Err(format!("byte {at} of frame {number}: not what was before"));
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_damaged_log_is_noticed() {
+    for seed in 0..2 {
+        log(seed, 13).unwrap_or_else(|what| panic!("seed {seed}: {what}"));
+    }
 }
 
 #[test]
@@ -97,7 +145,7 @@ fn flipped_bits_are_noticed() {
 
 /// Turns over a bit at `steps` places of every block that the newest checkpoint refers to, first and last among them.
 pub(super) fn covered(seed: u64, steps: u64) -> Result<(), String> {
-    let (image, _) = at_rest(seed, 0)?;
+    let (image, _) = at_rest(seed, &tiny(seed), 0)?;
     let failed = |error: crate::Error| error.to_string();
     let sound = Database::open(Memory::from_image(image.clone()), tiny(seed)).map_err(failed)?;
     let places = sound.engine.reachable_blocks();
@@ -109,6 +157,9 @@ pub(super) fn covered(seed: u64, steps: u64) -> Result<(), String> {
         for at in (0..stored_bytes).step_by(step as usize).chain([stored_bytes - 1]) {
             let mut damaged = image.clone();
             damaged.flip(start * 4096 + at, (at % 8) as u8);
+            if crate::verify(Memory::from_image(damaged.clone())).map_err(failed)?.is_empty() {
+                return Err(format!("byte {at} of block {start}, closed"));
+            }
             if let Ok(database) = Database::open(Memory::from_image(damaged), tiny(seed))
                 && database.verify().map_err(failed)?.is_empty()
             {

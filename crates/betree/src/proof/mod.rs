@@ -1,6 +1,7 @@
 //! Proof by enumeration: what a store leaves at every cut of the power, at every failed request, with every bit turned
 //! over, on a full storage; and that each deliberate defect is noticed.
 
+mod closed;
 mod crash;
 mod damage;
 mod faults;

@@ -17,6 +17,7 @@ fn proofs() -> Vec<(&'static str, Proof)> {
         ("crash", Box::new(|| (0..4).try_for_each(|seed| crash::story(seed, 50, 1).map(drop)))),
         ("paced", Box::new(|| paced::puts(0, 3000))),
         ("refused", Box::new(|| refused::checkpoints(0))),
+        ("damaged log", Box::new(|| damage::log(0, 400))),
         ("covered", Box::new(|| damage::covered(9, 10))),
         ("flips", Box::new(|| damage::flips(1, 300).map(drop))),
         ("superblocks", Box::new(|| damage::superblocks(1))),
