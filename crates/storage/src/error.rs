@@ -84,6 +84,12 @@ pub enum StorageError {
         /// The file.
         path: PathBuf,
     },
+    /// The kernel has no io_uring for this process.
+    #[error("io_uring: {source}; FileEngine::Auto or FileEngine::Calls does without")]
+    Uring {
+        /// What it said.
+        source: io::Error,
+    },
     /// The queue has nothing outstanding, or what serves it has ended.
     #[error("the queue completes nothing more")]
     Closed,

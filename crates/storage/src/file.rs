@@ -8,7 +8,20 @@ use std::sync::Arc;
 
 use rustix::fs::{FallocateFlags, FlockOperation, OFlags};
 
+use crate::uring::UringQueue;
 use crate::{BLOCK_BYTES, Completion, Queue, Request, Storage, StorageError, Tag};
+
+/// How requests get to the kernel.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum FileEngine {
+    /// io_uring where the kernel lets the process have it, otherwise system calls.
+    #[default]
+    Auto,
+    /// A system call for each request, one after the other for each queue.
+    Calls,
+    /// io_uring, or an error when a queue is opened.
+    Uring,
+}
 
 /// How to open a [`File`].
 #[derive(Clone, Debug, Default)]
@@ -17,15 +30,18 @@ pub struct FileOptions {
     pub capacity_bytes: Option<u64>,
     /// Go through the page cache even where direct I/O is possible.
     pub page_cache: bool,
+    /// How requests get to the kernel.
+    pub engine: FileEngine,
 }
 
 /// A file or a block device, locked against other processes while it is open. Direct I/O (`O_DIRECT`) is used where
-/// the file system has it. Requests are carried out in order, one at a time for each queue.
+/// the file system has it. With io_uring a queue's requests are at the device together and complete in any order.
 #[derive(Debug)]
 pub struct File {
     file: Arc<fs::File>,
     capacity_bytes: u64,
     direct: bool,
+    engine: FileEngine,
 }
 
 impl File {
@@ -80,7 +96,7 @@ impl File {
             len = wanted;
         }
         let capacity_bytes = len / BLOCK_BYTES as u64 * BLOCK_BYTES as u64;
-        Ok(Self { file: Arc::new(file), capacity_bytes, direct })
+        Ok(Self { file: Arc::new(file), capacity_bytes, direct, engine: options.engine })
     }
 
     /// Whether it goes past the page cache.
@@ -95,9 +111,27 @@ impl Storage for File {
     }
 
     fn open_queue(&self) -> Result<Box<dyn Queue>, StorageError> {
+        if self.engine != FileEngine::Calls {
+            match UringQueue::new(Arc::clone(&self.file), self.capacity_bytes) {
+                Ok(queue) => return Ok(Box::new(queue)),
+                Err(source) if self.engine == FileEngine::Uring => return Err(StorageError::Uring { source }),
+                // Refused: by the kernel's age, a sandbox, or a bound on locked memory.
+                Err(_) => {}
+            }
+        }
         let queue =
             FileQueue { file: Arc::clone(&self.file), capacity_bytes: self.capacity_bytes, finished: Vec::new() };
         Ok(Box::new(queue))
+    }
+}
+
+/// A hole in a file; since Linux 4.9 a discard with zeroes of a block device. Only a hint, so a file system without it
+/// is no failure.
+pub(crate) fn discard(file: &fs::File, offset_bytes: u64, len_bytes: u64) -> io::Result<()> {
+    let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    match rustix::fs::fallocate(file, hole, offset_bytes, len_bytes) {
+        Ok(()) | Err(rustix::io::Errno::OPNOTSUPP) => Ok(()),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -114,15 +148,7 @@ impl FileQueue {
             Request::Read { offset_bytes, buffer } => self.file.read_exact_at(buffer, *offset_bytes),
             Request::Write { offset_bytes, buffer } => self.file.write_all_at(buffer, *offset_bytes),
             Request::Flush => self.file.sync_data(),
-            // A hole in a file; since Linux 4.9 a discard with zeroes of a block device. Only a hint, so a file
-            // system without it is no failure.
-            Request::Discard { offset_bytes, len_bytes } => {
-                let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-                match rustix::fs::fallocate(&self.file, hole, *offset_bytes, *len_bytes) {
-                    Ok(()) | Err(rustix::io::Errno::OPNOTSUPP) => Ok(()),
-                    Err(error) => Err(error.into()),
-                }
-            }
+            Request::Discard { offset_bytes, len_bytes } => discard(&self.file, *offset_bytes, *len_bytes),
         };
         done.map_err(|source| request.failed(source))
     }

@@ -7,7 +7,7 @@
 //! | storage | what it is |
 //! |---|---|
 //! | [`Memory`] | pages in memory |
-//! | [`File`] | a file or a block device, without the page cache where that is possible |
+//! | [`File`] | a file or a block device, through io_uring and without the page cache where that is possible |
 //! | [`Faulty`] | a wrapper that fails, shortens, delays or corrupts the n-th request |
 //! | [`Recorded`] | a wrapper that keeps what a power cut could leave at each moment |
 //!
@@ -39,11 +39,12 @@ mod file;
 mod memory;
 mod queue;
 mod recorded;
+mod uring;
 
 pub use buffer::Buffer;
 pub use error::{Operation, StorageError};
 pub use faulty::{Fault, FaultKind, Faults, Faulty};
-pub use file::{File, FileOptions};
+pub use file::{File, FileEngine, FileOptions};
 pub use memory::Memory;
 pub use queue::{Completion, Queue, QueueExt, Request, Storage, Tag};
 pub use recorded::{Recorded, Recording};

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 
 use crash::{Cuts, VolatileCache};
 use plumb_storage::{
-    BLOCK_BYTES, Buffer, Completion, Fault, FaultKind, Faulty, File, FileOptions, Image, Memory, Operation, QueueExt,
-    Recorded, Request, Storage, StorageError, Tag,
+    BLOCK_BYTES, Buffer, Completion, Fault, FaultKind, Faulty, File, FileEngine, FileOptions, Image, Memory, Operation,
+    QueueExt, Recorded, Request, Storage, StorageError, Tag,
 };
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -66,11 +66,89 @@ proptest! {
     }
 }
 
+/// A way to a file, or none where the kernel has no io_uring.
+fn has(engine: FileEngine) -> bool {
+    let folder = tempfile::tempdir().unwrap();
+    let options = FileOptions { capacity_bytes: Some(BLOCK), engine, ..FileOptions::default() };
+    let opened = File::open(&folder.path().join("store"), &options).unwrap().open_queue();
+    match opened {
+        Ok(_) => true,
+        Err(error @ StorageError::Uring { .. }) => {
+            println!("skipped: {error}");
+            false
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
 #[test]
-fn a_file_is_an_array_and_is_locked() {
+fn a_file_is_an_array_whatever_the_engine_and_is_locked() {
+    for engine in [FileEngine::Calls, FileEngine::Auto, FileEngine::Uring] {
+        for page_cache in [false, true] {
+            if has(engine) {
+                an_array_and_locked(engine, page_cache);
+            }
+        }
+    }
+}
+
+/// Far more requests at once than a ring takes, in any order: each completes once, with its own tag and bytes.
+#[test]
+fn many_requests_at_once_all_complete() {
+    const BLOCKS: u64 = 300;
+    for engine in [FileEngine::Calls, FileEngine::Uring] {
+        if !has(engine) {
+            continue;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let capacity_bytes = Some(2 * BLOCKS * BLOCK);
+        let options = FileOptions { capacity_bytes, engine, ..FileOptions::default() };
+        let file = File::open(&folder.path().join("store"), &options).unwrap();
+        let mut queue = file.open_queue().unwrap();
+        let byte = |number: u64| (number % 251) as u8 + 1;
+        let mut completions = Vec::new();
+        for number in 0..BLOCKS {
+            let offset_bytes = (number * 7 % BLOCKS) * 2 * BLOCK;
+            let buffer = filled(1 + (number % 2) as usize, byte(number));
+            queue.submit(Tag(number), Request::Write { offset_bytes, buffer });
+        }
+        // A bad one among them, and one that transfers nothing.
+        queue.submit(Tag(1000), Request::Read { offset_bytes: 2 * BLOCKS * BLOCK, buffer: Buffer::zeroed(1) });
+        queue.submit(Tag(1001), Request::Read { offset_bytes: 0, buffer: Buffer::default() });
+        let drain = |queue: &mut dyn plumb_storage::Queue, completions: &mut Vec<Completion>, until: usize| {
+            while completions.len() < until {
+                let before = completions.len();
+                queue.complete(completions);
+                assert!(completions.len() > before, "waiting gives something");
+            }
+            assert_eq!(completions.len(), until);
+            let tags: BTreeSet<u64> = completions.iter().map(|one| one.tag.0).collect();
+            assert_eq!(tags.len(), until, "each once");
+        };
+        drain(&mut *queue, &mut completions, BLOCKS as usize + 2);
+        for one in completions.drain(..) {
+            assert_eq!(one.result.is_ok(), one.tag.0 != 1000, "{:?}", one.result);
+        }
+        queue.flush().unwrap();
+        for number in 0..BLOCKS {
+            let offset_bytes = (number * 7 % BLOCKS) * 2 * BLOCK;
+            queue.submit(Tag(number), Request::Read { offset_bytes, buffer: Buffer::zeroed(BLOCK_BYTES) });
+        }
+        drain(&mut *queue, &mut completions, BLOCKS as usize);
+        for one in completions {
+            one.result.unwrap();
+            assert!(one.buffer.iter().all(|found| *found == byte(one.tag.0)), "request {}", one.tag.0);
+        }
+        // Dropped with requests at the kernel.
+        queue.submit(Tag(0), Request::Write { offset_bytes: 0, buffer: filled(64, 3) });
+        drop(queue);
+    }
+}
+
+fn an_array_and_locked(engine: FileEngine, page_cache: bool) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store");
-    let options = FileOptions { capacity_bytes: Some(32 * BLOCK + 100), page_cache: false };
+    let options = FileOptions { capacity_bytes: Some(32 * BLOCK + 100), page_cache, engine };
     let file = File::open(&path, &options).unwrap();
     assert_eq!(file.capacity_bytes(), 32 * BLOCK);
     let mut runner = proptest::test_runner::TestRunner::deterministic();
