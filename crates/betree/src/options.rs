@@ -29,6 +29,8 @@ pub enum Durability {
 }
 
 /// Sizes, policies and operators. What is not said here is part of the format and read from the store.
+///
+/// The defaults are for NVMe devices: `docs/betree-format.md` has what other sizes cost.
 #[derive(Clone)]
 pub struct Options {
     /// Bytes of a leaf, decompressed, at which it is split.
@@ -66,8 +68,8 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
-            leaf_bytes: 1 << 20,
-            basement_bytes: 32 << 10,
+            leaf_bytes: 512 << 10,
+            basement_bytes: 16 << 10,
             fanout: 32,
             buffer_bytes: 8 << 20,
             memtable_bytes: 32 << 20,
