@@ -282,6 +282,26 @@ pub(crate) fn behind_a_lost_frame() -> Result<(), String> {
     }
 }
 
+/// Frames of an earlier round are not read again, though they are of the same epoch.
+#[cfg(test)]
+pub(crate) fn of_an_earlier_round() -> Result<(), String> {
+    let head = LogHead { position: 0, sequence: 0, chain: 0 };
+    let mut log = Log::new(Extent { start: 2, blocks: 8 }, 77, Epoch { number: 1, first_sequence: 0 }, head);
+    let io = BlockIo::new(Box::new(storage::Memory::new(10 * BLOCK_BYTES as u64)), 0);
+    let failed = |error: crate::Error| error.to_string();
+    for _ in 0..8 {
+        log.append(&io, b"one").map_err(failed)?;
+    }
+    log.head = log.tail;
+    let mut frames = 0;
+    let count = |_: &[u8]| {
+        frames += 1;
+        Ok(())
+    };
+    log.replay(&io, count).map_err(failed)?;
+    if frames == 0 { Ok(()) } else { Err(format!("{frames} frames of an earlier round")) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -360,5 +380,14 @@ mod tests {
     #[test]
     fn frames_behind_a_lost_one_stay_lost() {
         assert_eq!(behind_a_lost_frame(), Ok(()));
+    }
+
+    #[test]
+    fn frames_of_an_earlier_round_end_the_log() {
+        assert_eq!(of_an_earlier_round(), Ok(()));
+        crate::mutant::set(Some(Mutant::ChainIgnored));
+        let noticed = of_an_earlier_round().is_err();
+        crate::mutant::set(None);
+        assert!(noticed);
     }
 }

@@ -11,6 +11,7 @@ type Proof = Box<dyn Fn() -> Result<(), String>>;
 fn proofs() -> Vec<(&'static str, Proof)> {
     vec![
         ("log", Box::new(crate::log::behind_a_lost_frame)),
+        ("round", Box::new(crate::log::of_an_earlier_round)),
         ("twice", Box::new(|| twice::torn_twice().map(drop))),
         ("live", Box::new(|| (0..2).try_for_each(|seed| live::live(seed, 120)))),
         ("full", Box::new(|| full::fill_and_empty(2))),
