@@ -53,9 +53,19 @@ fn unavailable(what: &str) -> impl FnOnce(std::io::Error) -> TraceError {
     }
 }
 
+/// Whether the kernel is User-Mode Linux. There a map that grows as it is used gets no more room until the next interrupt (the
+/// work of `kernel/bpf/memalloc.c` waits for one), and nearly every access would be lost.
+fn is_user_mode_linux() -> bool {
+    std::fs::read_to_string("/proc/cpuinfo").is_ok_and(|text| text.contains("User Mode Linux"))
+}
+
 impl Bpf {
     /// Loads and attaches the programs.
     pub fn start(selection: &Selection) -> Result<Self, TraceError> {
+        if is_user_mode_linux() {
+            let error = std::io::Error::other("maps of User-Mode Linux grow too late");
+            return Err(unavailable("counting accesses")(error));
+        }
         let root = tracefs::root().map_err(|error| unavailable("tracefs")(std::io::Error::other(error.to_string())))?;
         if selection.children || !selection.processes.is_empty() {
             let namespace = std::fs::metadata("/proc/self/ns/pid").map(|metadata| metadata.ino());
