@@ -10,7 +10,7 @@ mod disk;
 use std::fs::{self, File, OpenOptions};
 use std::ops::ControlFlow;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
@@ -251,6 +251,31 @@ fn opens_in_a_phase(disk: &Disk, beside: Beside, number: u64, bytes: u64, conten
     waited
 }
 
+/// mq-deadline for a device, as far as the kernel has it. A loop device keeps its scheduler for whoever has it next, so it gets
+/// the old one back.
+struct Scheduler {
+    queue: PathBuf,
+    before: Option<String>,
+}
+
+impl Scheduler {
+    fn deadline(device: &Path) -> Self {
+        let queue = Path::new("/sys/block").join(device.file_name().unwrap()).join("queue/scheduler");
+        let text = fs::read_to_string(&queue).unwrap_or_default();
+        let before = text.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map(|(name, _)| name.to_owned());
+        let _ = fs::write(&queue, "mq-deadline");
+        Self { queue, before }
+    }
+}
+
+impl Drop for Scheduler {
+    fn drop(&mut self) {
+        if let Some(before) = &self.before {
+            let _ = fs::write(&self.queue, before);
+        }
+    }
+}
+
 fn opens_beside(system: System, in_memory: bool) {
     if disk::skipped(system) {
         return;
@@ -258,9 +283,7 @@ fn opens_beside(system: System, in_memory: bool) {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let (rounds, bytes) = if is_long() { (5, OPENED_FILE) } else { (1, 4 * MIB) };
     let mut disk = if in_memory { Disk::in_memory(system) } else { Disk::new(system) };
-    let queue = Path::new("/sys/block").join(disk.device().file_name().unwrap()).join("queue/scheduler");
-    // Where the kernel has no other, it stays.
-    let _ = fs::write(&queue, "mq-deadline");
+    let scheduler = Scheduler::deadline(disk.device());
     let content = Dice(99).bytes(READ_FILE as usize);
     fs::write(disk.path("read"), &content).unwrap();
     let all = [Beside::FullSpeed, Beside::Rate, Beside::Idle];
@@ -274,7 +297,7 @@ fn opens_beside(system: System, in_memory: bool) {
         }
     }
     let place = if in_memory { "memory" } else { "disk" };
-    println!("\n{}, {place}, {}", system.name(), fs::read_to_string(&queue).unwrap().trim());
+    println!("\n{}, {place}, {}", system.name(), fs::read_to_string(&scheduler.queue).unwrap().trim());
     println!("| opens beside | waited | median ms | p99 ms | most ms |");
     println!("|---|---:|---:|---:|---:|");
     for (beside, waited) in beside.iter().zip(&mut waited) {

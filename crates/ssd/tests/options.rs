@@ -246,7 +246,8 @@ fn an_empty_terabyte_is_ready_at_once_and_small() {
     for block in (0..blocks).step_by(1 << 14) {
         rig.once(read(block, 1));
     }
-    let used = resident() - before;
+    // Other tests of this process give memory back meanwhile.
+    let used = resident().saturating_sub(before);
     assert!(used < 50 << 20, "{used} bytes");
     let per_unit = rig.device.map_bytes() as f64 / (1_000_204_886_016.0 / 4096.0);
     assert!(per_unit <= 10.0, "{per_unit} bytes per mapped unit");
