@@ -2,6 +2,7 @@
 
 use crate::image::Image;
 use crate::log::{Event, Log};
+use crate::moments::Moments;
 use crate::rules::Rule;
 use crate::write::{LoggedWrite, Piece};
 
@@ -42,9 +43,8 @@ fn put(image: &mut Image, piece: Piece<'_>) {
 /// The cuts of a log: one before its first entry and one after each that changes what a cut could leave.
 pub struct Cuts<'a, R> {
     log: &'a Log,
-    rule: R,
-    next: usize,
-    done: bool,
+    moments: Moments<'a, R>,
+    is_moment: bool,
     durable: Image,
     mark: Option<u64>,
 }
@@ -52,28 +52,9 @@ pub struct Cuts<'a, R> {
 impl<'a, R: Rule> Cuts<'a, R> {
     /// The cuts of `log` over a device that was `before`.
     pub fn new(before: Image, log: &'a Log, rule: R) -> Self {
-        Self { log, rule, next: 0, done: false, durable: before, mark: None }
-    }
-
-    /// Goes on until a cut could leave something new.
-    fn step(&mut self) {
-        let mut settled = Vec::new();
-        while let Some(entry) = self.log.entries().get(self.next) {
-            if let Event::Mark(value) = entry.event {
-                self.mark = Some(value);
-            }
-            let changed = self.rule.step(self.next, &entry.event, &mut settled);
-            self.next += 1;
-            for write in settled.drain(..) {
-                for piece in write.whole() {
-                    put(&mut self.durable, piece);
-                }
-            }
-            if changed {
-                return;
-            }
-        }
-        self.done = true;
+        let mut moments = Moments::new(log, rule);
+        let is_moment = moments.advance();
+        Self { log, moments, is_moment, durable: before, mark: None }
     }
 }
 
@@ -81,16 +62,23 @@ impl<R: Rule> Iterator for Cuts<'_, R> {
     type Item = Cut;
 
     fn next(&mut self) -> Option<Cut> {
-        if self.done {
+        if !self.is_moment {
             return None;
         }
-        let mut cut = Cut {
-            entries: self.next,
-            durable: self.durable.clone(),
-            undecided: self.rule.undecided().into_iter().cloned().collect(),
-            mark: None,
-        };
-        self.step();
+        let entries = self.moments.entries();
+        let undecided = self.moments.undecided().into_iter().cloned().collect();
+        let mut cut = Cut { entries, durable: self.durable.clone(), undecided, mark: None };
+        self.is_moment = self.moments.advance();
+        for write in self.moments.settled() {
+            for piece in write.whole() {
+                put(&mut self.durable, piece);
+            }
+        }
+        for entry in self.log.entries().get(entries..self.moments.entries()).unwrap_or_default() {
+            if let Event::Mark(value) = entry.event {
+                self.mark = Some(value);
+            }
+        }
         cut.mark = self.mark;
         Some(cut)
     }
