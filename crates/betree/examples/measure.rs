@@ -5,7 +5,7 @@
 //! ```
 //!
 //! Names: `entries`, `gets`, `value` (bytes), `path` (a file to make; without one: memory), `cache_mib`, `leaf_kib`,
-//! `basement_kib`, `fanout`, `buffer_kib`, `memtable_kib`, `fresh_kib`, `log_mib`, `policy`, `pacing`, `compression`,
+//! `basement_kib`, `filter_bits`, `fanout`, `buffer_kib`, `memtable_kib`, `fresh_kib`, `log_mib`, `policy`, `pacing`, `compression`,
 //! `order` (`random` or `ascending`), `rounds`. Keys have 16 bytes; values do not compress.
 //!
 //! A put's time is given twice: on the wall, which counts what else runs on the machine, and on the thread's processor
@@ -57,6 +57,7 @@ fn plan() -> Result<Plan, String> {
             "cache_mib" => options.cache_bytes = (number()? as usize) << 20,
             "leaf_kib" => options.leaf_bytes = number()? << 10,
             "basement_kib" => options.basement_bytes = (number()? as usize) << 10,
+            "filter_bits" => options.filter_bits = number()? as usize,
             "fanout" => options.fanout = number()? as usize,
             "buffer_kib" => options.buffer_bytes = number()? << 10,
             "memtable_kib" => options.memtable_bytes = number()? << 10,
@@ -169,12 +170,14 @@ fn gets(database: &Database, tree: &Tree, plan: &Plan, when: &str) {
     let after = database.stats();
     let each = |after: u64, before: u64| (after - before) as f64 / plan.gets.max(1) as f64;
     println!(
-        "  gets, {when:<16} {:.0}/s, {:.0} per processor second; a get: {:.2} hits, {:.2} misses, {:.1} KiB read",
+        "  gets, {when:<16} {:.0}/s, {:.0} per processor second; a get: {:.2} hits, {:.2} misses, {:.1} KiB read, {:.2} blocks \
+         spared by filters",
         plan.gets as f64 / seconds,
         plan.gets as f64 / own_seconds,
         each(after.cache_hits, before.cache_hits),
         each(after.cache_misses, before.cache_misses),
-        each(after.read_bytes, before.read_bytes) / 1024.0
+        each(after.read_bytes, before.read_bytes) / 1024.0,
+        each(after.filtered, before.filtered)
     );
     line("get, wall", &times);
 }

@@ -108,7 +108,7 @@ impl<'a> Writer<'a> {
                     Part::Stored(pointer)
                 }
             };
-            blocks.push(RunBlock { first_key: block.first_key.clone(), part });
+            blocks.push(RunBlock { part, ..block.clone() });
         }
         Ok(Run { blocks, ..run.clone() })
     }

@@ -8,6 +8,7 @@ use storage::{BLOCK_BYTES, Buffer, Completion, Queue, QueueExt, Request, Storage
 use crate::block::Block;
 use crate::cache::{Cache, Cached};
 use crate::error::{Error, Result};
+use crate::filter::{Filter, KeyHash};
 use crate::mutant::{Mutant, mutated};
 use crate::node::{Edge, Node};
 use crate::pointer::{BlockPointer, Codec, checksum};
@@ -43,6 +44,8 @@ pub(crate) struct IoCounters {
     written: [AtomicU64; PURPOSES],
     pub read: AtomicU64,
     pub flushes: AtomicU64,
+    /// Blocks that filters spared lookups.
+    pub filtered: AtomicU64,
 }
 
 impl IoCounters {
@@ -141,6 +144,15 @@ impl BlockIo {
             return Err(corrupt(pointer, "the checksum differs"));
         }
         decompress(stored, pointer).map_err(|error| corrupt(pointer, error.to_string()))
+    }
+
+    /// Whether a lookup has to look into a block.
+    pub fn admits(&self, filter: &Filter, key: KeyHash) -> bool {
+        let admits = filter.admits(key);
+        if !admits {
+            self.counters.filtered.fetch_add(1, Ordering::Relaxed);
+        }
+        admits
     }
 
     /// The block behind a part.

@@ -48,6 +48,7 @@ mod catalog;
 mod checkpoint;
 mod engine;
 mod error;
+mod filter;
 mod flush;
 mod io;
 mod log;

@@ -74,6 +74,8 @@ pub(crate) enum Mutant {
     DamagedLogEnds,
     /// A frame says that frames are durable that were not flushed.
     DurableTooFar,
+    /// A filter does not admit some of its keys.
+    FilterForgets,
     /// A step goes on when its quota is used up.
     StepUnbounded,
     /// Commits go on however much is owed.
@@ -91,7 +93,7 @@ pub(crate) const fn mutated(_mutant: Mutant) -> bool {
 
 #[cfg(test)]
 impl Mutant {
-    pub const ALL: [Self; 37] = [
+    pub const ALL: [Self; 38] = [
         Self::NoFlushBeforeSuperblock,
         Self::NoFlushAfterSuperblock,
         Self::SpaceReusedEarly,
@@ -127,6 +129,7 @@ impl Mutant {
         Self::FailureChangesSlot,
         Self::DamagedLogEnds,
         Self::DurableTooFar,
+        Self::FilterForgets,
         Self::StepUnbounded,
         Self::DebtUnbounded,
     ];

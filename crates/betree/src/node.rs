@@ -86,7 +86,8 @@ impl Node {
     /// Bytes it takes in memory besides the blocks, roughly.
     pub fn memory_bytes(&self) -> usize {
         let run = |run: &Run| {
-            128 + run.tombstones.bytes() + run.blocks.iter().map(|block| 96 + block.first_key.len()).sum::<usize>()
+            128 + run.tombstones.bytes()
+                + run.blocks.iter().map(|block| 112 + block.first_key.len() + block.filter.bytes().len()).sum::<usize>()
         };
         match self {
             Self::Leaf(leaf) => run(leaf),
@@ -173,6 +174,7 @@ impl Node {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::filter::{Filter, KeyHash};
     use crate::pointer::Codec;
     use crate::range::RangeSet;
     use crate::run::{Part, RunBlock};
@@ -195,7 +197,10 @@ mod tests {
     fn run(leaf: bool) -> impl Strategy<Value = Run> {
         (keys(0..5), keys(0..5), prop::collection::vec(pointer(), 5), 0u64..9, 0u64..9).prop_map(
             move |(first_keys, ends, pointers, first_msn, more)| {
-                let block = |(first_key, pointer)| RunBlock { first_key, part: Part::Stored(pointer) };
+                let block = |(first_key, pointer): (Key, BlockPointer)| {
+                    let filter = Filter::of(&[KeyHash::of(&first_key)], 10 * (first_key.len() % 3));
+                    RunBlock { first_key, filter: Arc::new(filter), part: Part::Stored(pointer) }
+                };
                 let blocks = first_keys.into_iter().zip(pointers).map(block).collect();
                 let mut tombstones = RangeSet::default();
                 for pair in ends.chunks_exact(2).filter(|_| !leaf) {

@@ -37,6 +37,9 @@ pub struct Options {
     pub leaf_bytes: u64,
     /// Bytes of a basement and of a run's block: what one read fetches.
     pub basement_bytes: usize,
+    /// Bits a key in the filters that spare lookups the reading of blocks without their key; 0 for none. 10 let one
+    /// such block in 100 through.
+    pub filter_bits: usize,
     /// Children of a node, at most.
     pub fanout: usize,
     /// Bytes that may wait in a node.
@@ -70,6 +73,7 @@ impl Default for Options {
         Self {
             leaf_bytes: 512 << 10,
             basement_bytes: 16 << 10,
+            filter_bits: 10,
             fanout: 32,
             buffer_bytes: 8 << 20,
             memtable_bytes: 32 << 20,
@@ -107,6 +111,7 @@ impl Options {
         Shape {
             leaf_bytes: self.leaf_bytes.max(basement_bytes as u64),
             basement_bytes,
+            filter_bits: self.filter_bits.min(64),
             fanout: self.fanout.clamp(4, 1024),
             buffer_bytes: self.buffer_bytes,
             policy: self.flush_policy,

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use storage::BLOCK_BYTES;
 
 use crate::block::{Block, BlockBuilder};
+use crate::filter::{Filter, KeyHash};
 use crate::message::Message;
 use crate::pointer::BlockPointer;
 use crate::range::{Key, KeyRange, RangeSet};
@@ -45,6 +46,7 @@ impl Part {
 #[derive(Clone, Debug)]
 pub(crate) struct RunBlock {
     pub first_key: Key,
+    pub filter: Arc<Filter>,
     pub part: Part,
 }
 
@@ -89,6 +91,7 @@ impl Run {
                 unreachable!("a node is encoded when its blocks are on the storage")
             };
             put_bytes(to, &block.first_key);
+            put_bytes(to, block.filter.bytes());
             pointer.encode(to);
         }
     }
@@ -100,12 +103,13 @@ impl Run {
         }
         let tombstones = RangeSet::decode(from)?;
         let mut blocks: Vec<RunBlock> = Vec::new();
-        for _ in 0..from.count(1 + BlockPointer::ENCODED_BYTES)? {
+        for _ in 0..from.count(2 + BlockPointer::ENCODED_BYTES)? {
             let first_key: Key = from.bytes()?.into();
             if blocks.last().is_some_and(|last| last.first_key >= first_key) {
                 return Err(Malformed("blocks are out of order"));
             }
-            blocks.push(RunBlock { first_key, part: Part::Stored(BlockPointer::decode(from)?) });
+            let filter = Arc::new(Filter::from_bytes(from.bytes()?));
+            blocks.push(RunBlock { first_key, filter, part: Part::Stored(BlockPointer::decode(from)?) });
         }
         Ok(Self { tombstones, blocks, first_msn, last_msn })
     }
@@ -114,15 +118,20 @@ impl Run {
 /// Cuts entries in ascending order into blocks.
 pub(crate) struct RunBuilder {
     block_bytes: usize,
+    filter_bits: usize,
+    /// Of the keys in `current`.
+    hashes: Vec<KeyHash>,
     current: BlockBuilder,
     first_key: Key,
     blocks: Vec<RunBlock>,
 }
 
 impl RunBuilder {
-    /// Blocks of about `block_bytes`; an entry that is larger gets one of its own.
-    pub fn new(block_bytes: usize) -> Self {
-        Self { block_bytes, current: BlockBuilder::default(), first_key: Key::default(), blocks: Vec::new() }
+    /// Blocks of about `block_bytes`, with filters of so many bits a key; an entry that is larger gets a block of its
+    /// own.
+    pub fn new(block_bytes: usize, filter_bits: usize) -> Self {
+        let (hashes, blocks) = (Vec::new(), Vec::new());
+        Self { block_bytes, filter_bits, hashes, current: BlockBuilder::default(), first_key: Key::default(), blocks }
     }
 
     pub fn push(&mut self, key: &[u8], message: &Message<'_>) {
@@ -133,6 +142,9 @@ impl RunBuilder {
             self.first_key = key.into();
         }
         self.current.push(key, message);
+        if self.filter_bits > 0 {
+            self.hashes.push(KeyHash::of(key));
+        }
     }
 
     /// Takes a block as it is; its keys are behind all so far.
@@ -149,7 +161,9 @@ impl RunBuilder {
     fn cut(&mut self) {
         if !self.current.is_empty() {
             let part = Part::Fresh(Arc::new(self.current.finish()));
-            self.blocks.push(RunBlock { first_key: std::mem::take(&mut self.first_key), part });
+            let filter = Arc::new(Filter::of(&self.hashes, self.filter_bits));
+            self.hashes.clear();
+            self.blocks.push(RunBlock { first_key: std::mem::take(&mut self.first_key), filter, part });
         }
     }
 

@@ -70,6 +70,8 @@ pub struct Stats {
     pub cache_hits: u64,
     /// Lookups that it did not.
     pub cache_misses: u64,
+    /// Blocks that filters spared lookups.
+    pub filtered: u64,
     /// Bytes of the storage that are free.
     pub free_bytes: u64,
     /// Bytes that will be free after a checkpoint, or once no reader needs them.
@@ -98,6 +100,7 @@ impl Stats {
             cache_bytes,
             cache_hits,
             cache_misses,
+            filtered: counters.filtered.load(Ordering::Relaxed),
             free_bytes,
             waiting_bytes,
             capacity_bytes,

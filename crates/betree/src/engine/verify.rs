@@ -6,6 +6,7 @@ use super::{Engine, locked};
 use crate::block::Block;
 use crate::catalog::Catalog;
 use crate::error::{Error, Result};
+use crate::filter::KeyHash;
 use crate::io::BlockIo;
 use crate::message::Message;
 use crate::node::{Edge, Node};
@@ -88,6 +89,9 @@ impl Walk<'_> {
                 let key = block.key(at);
                 if !bounds.contains(key) || next.is_some_and(|next| **next <= *key) {
                     self.findings.add(format!("{whose}: key {key:?} outside of its node or block"));
+                }
+                if !entry.filter.admits(KeyHash::of(key)) {
+                    self.findings.add(format!("{whose}: a block's filter does not admit its key {key:?}"));
                 }
                 if leaf && !matches!(block.message(at), Message::Insert(_)) {
                     self.findings.add(format!("{whose}: a leaf has a message for key {key:?}"));

@@ -21,7 +21,7 @@ impl Change<'_> {
         last_msn: u64,
     ) -> Result<Vec<Node>> {
         let old = RunHandle::Leaf(Arc::clone(leaf));
-        let mut builder = RunBuilder::new(self.shape.basement_bytes);
+        let mut builder = RunBuilder::new(self.shape.basement_bytes, self.shape.filter_bits);
         // Whether only the last basement had messages: then more will come behind it.
         let mut growing = true;
         // A leaf without basements is one range without entries.

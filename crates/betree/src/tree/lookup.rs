@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
+use crate::filter::KeyHash;
 use crate::io::BlockIo;
 use crate::merge::{Direction, Layer, RunHandle};
 use crate::message::Message;
@@ -15,13 +16,14 @@ use crate::run::Run;
 fn ask<'a>(
     io: &BlockIo,
     run: &Run,
-    key: &[u8],
+    (key, hash): (&[u8], KeyHash),
     newer: Option<Message<'static>>,
     operators: &Operators,
 ) -> Result<Option<Message<'a>>> {
     let mut folded = newer;
-    if let Some(index) = run.block_of(key)
-        && let Some(message) = io.block(&run.blocks[index].part)?.find(key)
+    if let Some(block) = run.block_of(key).and_then(|index| run.blocks.get(index))
+        && io.admits(&block.filter, hash)
+        && let Some(message) = io.block(&block.part)?.find(key)
     {
         let message = message.into_owned();
         folded = Some(match folded {
@@ -44,14 +46,15 @@ pub(crate) fn find(
     operators: &Operators,
 ) -> Result<Option<Message<'static>>> {
     let mut folded = newer;
+    let hashed = (key, KeyHash::of(key));
     let mut node = io.node(root)?;
     loop {
         let next = match &*node {
-            Node::Leaf(leaf) => return ask(io, leaf, key, folded, operators),
+            Node::Leaf(leaf) => return ask(io, leaf, hashed, folded, operators),
             Node::Internal(internal) => {
                 let child = &internal.children[internal.child_of(key)];
                 for run in &child.runs {
-                    folded = ask(io, run, key, folded, operators)?;
+                    folded = ask(io, run, hashed, folded, operators)?;
                     if folded.as_ref().is_some_and(Message::is_final) {
                         return Ok(folded);
                     }

@@ -32,6 +32,7 @@ use crate::step::Quota;
 pub(crate) struct Shape {
     pub leaf_bytes: u64,
     pub basement_bytes: usize,
+    pub filter_bits: usize,
     pub fanout: usize,
     pub buffer_bytes: u64,
     pub policy: FlushPolicy,
@@ -44,7 +45,9 @@ impl Shape {
     /// Bytes that a leaf takes on the storage, at most.
     pub fn leaf_storage_bytes(&self) -> u64 {
         let basements = self.leaf_bytes.div_ceil(self.basement_bytes as u64) + 1;
-        basements * (self.basement_bytes as u64).next_multiple_of(BLOCK) + BLOCK
+        // Filters of small entries come to a sixteenth.
+        let header = BLOCK + self.leaf_bytes / 16;
+        basements * (self.basement_bytes as u64).next_multiple_of(BLOCK) + header
     }
 
     /// Bytes that messages take on the storage, with blocks half full and not compressed.
@@ -200,7 +203,7 @@ impl<'a> Change<'a> {
     async fn merge_run(&mut self, layers: Vec<Layer>, msns: (u64, u64)) -> Result<Run> {
         let mut merge = Merge::new(layers, Direction::Forward);
         let tombstones = merge.tombstones();
-        let mut builder = RunBuilder::new(self.shape.basement_bytes);
+        let mut builder = RunBuilder::new(self.shape.basement_bytes, self.shape.filter_bits);
         let mut worked = 0;
         loop {
             let more = merge.step(self.io, self.operators, &mut |key, message| {
