@@ -2,6 +2,7 @@
 
 #![allow(dead_code, clippy::unwrap_used)]
 
+pub mod digest;
 pub mod jobs;
 pub mod table;
 
