@@ -6,13 +6,12 @@ use trace::{RequestId, Span, Step, Track};
 use units::Nanos;
 
 use crate::bio::{BioFlags, BioOp, Sector};
-use crate::config::SchedulerKind;
 use crate::driver;
 use crate::flush::Action;
 use crate::pool::place;
 use crate::queue::Queue;
 use crate::request::{Kind, NO_TAG, Request, Rq};
-use crate::scheduler::Position;
+use crate::scheduler::{Position, SchedulerKind};
 use crate::slab::NIL;
 
 /// How a try to issue a request ended.
@@ -173,7 +172,7 @@ impl Queue {
             self.complete(now, completion);
         }
         self.completions = completions;
-        if self.scheduler_kind.has_timer() {
+        if self.ticks {
             self.tick(now);
         }
     }
@@ -182,13 +181,13 @@ impl Queue {
     /// instant of that.
     pub(crate) fn advance_unseen(&mut self, limit: Nanos) -> Option<Nanos> {
         // A scheduler's epochs are due between the device's events.
-        if self.scheduler_kind.has_timer() { None } else { self.device.advance_unseen(limit) }
+        if self.ticks { None } else { self.device.advance_unseen(limit) }
     }
 
     /// When the device or a scheduler next has something to do, if ever.
     pub(crate) fn next_event(&self) -> Option<Nanos> {
         let device = self.device.next_event();
-        if !self.scheduler_kind.has_timer() {
+        if !self.ticks {
             return device;
         }
         let schedulers = self.schedulers.iter().filter_map(|scheduler| scheduler.next_event());
@@ -241,8 +240,8 @@ impl Queue {
             (_, None) => self.end_request(rq, status, data, at),
         }
         self.serve_waiters(now, hctx);
-        if !self.unplugged.is_empty() {
-            self.unplug_zones(now);
+        if self.gates.have_news() {
+            self.open_gates(now);
         }
         if self.scheduled > 0 || !self.hctxs[usize::from(hctx)].dispatch.is_empty() {
             self.run(now, hctx);
@@ -277,17 +276,12 @@ impl Queue {
         let request = &mut self.pool.requests[rq];
         debug_assert!(request.live);
         request.live = false;
-        if request.counted {
-            self.schedulers[place(request.nsid)].finished(request);
+        if request.gated {
+            self.gates.note_end(request.nsid, request.sector, request.ctx);
         }
-        if request.zone_plugged
-            && let Some(zones) = &self.pool.limits[place(request.nsid)].zoned
-        {
-            self.unplugged.push((request.nsid, zones.zone_of(Sector(request.sector)), request.ctx));
-        }
-        let hctx = request.hctx;
         if self.scheduler_kind != SchedulerKind::None && request.kind != Kind::Flush {
-            self.hctxs[usize::from(hctx)].scheduler_tags_used -= 1;
+            self.schedulers[place(request.nsid)].finished(rq, request);
+            self.hctxs[usize::from(request.hctx)].scheduler_tags_used -= 1;
         }
         self.pool.requests.release(rq);
     }
@@ -372,13 +366,7 @@ impl Queue {
             queue.dispatch_busy = 0;
         }
         self.schedulers.iter_mut().for_each(|scheduler| scheduler.clear());
-        self.unplugged.clear();
-        for place in 0..self.zone_plugs.len() {
-            for zone in 0..self.zone_plugs[place].zones() {
-                self.fail_plugged(now, place, zone, Status::ABORTED_POWER_LOSS);
-            }
-            self.zone_plugs[place].clear();
-        }
+        self.clear_gates(now);
         self.scheduled = 0;
         for rq in 0..self.pool.requests.places() {
             let request = &mut self.pool.requests[rq];

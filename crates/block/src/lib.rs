@@ -8,9 +8,9 @@
 //! The path of a bio, module by module:
 //!
 //! 1. [`BlockDevice`] takes it; `queue` checks it (`check`), cuts it at the [`Limits`],
-//!    tries to merge it (`pool`), lets a write wait while another is on its way
-//!    to the same zone (`zone_plug`), and makes a request of it once a tag is
-//!    free (`hctx`), waiting in line otherwise.
+//!    tries to merge it (`pool`), lets it wait while what it must not overtake is
+//!    on its way (`gate`: `zones`), and makes a request of it once a tag is free
+//!    (`hctx`), waiting in line otherwise.
 //! 2. A request with PREFLUSH or FUA that the device cannot honour alone goes
 //!    through `flush`; one submitted through a [`Plug`] is held back; any other
 //!    goes to the scheduler (`scheduler`: `none`, `mq_deadline`, `zinc`) or straight on.
@@ -26,27 +26,23 @@ mod device;
 mod dispatch;
 mod driver;
 mod flush;
+mod gate;
 mod hctx;
 mod limits;
-mod mq_deadline;
-mod none;
 mod plug;
 mod pool;
 mod queue;
 mod report;
 mod request;
 mod scheduler;
-#[cfg(test)]
-mod scheduler_bench;
 mod slab;
 mod statistics;
-mod zinc;
-mod zone_plug;
 
 pub use bio::{Bio, BioFlags, BioOp, BioResult, Sector, ZoneOp};
-pub use config::{MqDeadlineConfig, NoMerges, QueueConfig, SchedulerKind, ZincClassConfig, ZincConfig};
+pub use config::{NoMerges, QueueConfig};
 pub use device::{BioFuture, BlockDevice};
 pub use limits::{Limits, ZoneLimits};
 pub use plug::Plug;
 pub use report::Zone;
+pub use scheduler::{MqDeadlineConfig, SchedulerKind, ZincClassConfig, ZincConfig};
 pub use statistics::{Dispatched, HardwareQueueStatistics, Statistics};

@@ -4,11 +4,11 @@
 use units::Nanos;
 
 use crate::bio::{Bio, BioFlags};
-use crate::config::{NoMerges, SchedulerKind};
+use crate::config::NoMerges;
 use crate::device::{BioFuture, BlockDevice};
 use crate::queue::Queue;
 use crate::request::{RequestList, Rq};
-use crate::scheduler::Position;
+use crate::scheduler::{Position, SchedulerKind};
 
 /// Requests a plug holds before it is flushed (`BLK_MAX_REQUEST_COUNT`).
 const MAX_REQUESTS: u32 = 32;

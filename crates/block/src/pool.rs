@@ -37,7 +37,7 @@ pub(crate) struct BioSlot {
     pub(crate) parent_offset: u64,
     /// Commands that must end before it does: itself, or the parts it was cut into.
     pub(crate) outstanding: u32,
-    /// The next bio of the same request, or of the same zone's write plug.
+    /// The next bio of the same request, or the next that an ordering gate holds.
     pub(crate) next: u32,
     /// Nobody will ask for the result.
     pub(crate) detached: bool,
@@ -158,8 +158,8 @@ impl Pool {
             Some(Merge::Discard)
         } else if request.end_sector() == bio.sector {
             Some(Merge::Back)
-        } else if bio.end_sector() == request.sector && !request.zone_plugged {
-            // To the front of a zone's write fits only what came out of order:
+        } else if bio.end_sector() == request.sector && !request.gated {
+            // To the front of what is ordered fits only what came out of order:
             // left to fail (block/blk-merge.c, bio_attempt_front_merge).
             Some(Merge::Front)
         } else {

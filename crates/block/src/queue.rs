@@ -2,26 +2,23 @@
 
 use std::task::Waker;
 
-use nvme::{NamespaceId, Status};
+use nvme::Status;
 use ssd::{Completion, Device};
 use trace::Recorder;
 use units::Nanos;
 
-use crate::bio::{Bio, BioFlags, BioOp, BioResult, Sector, ZoneOp};
-use crate::config::{QueueConfig, SchedulerKind};
+use crate::bio::{Bio, BioFlags, BioOp, BioResult, Sector};
+use crate::config::QueueConfig;
 use crate::flush::{Action, FlushQueue, Steps};
+use crate::gate::Gates;
 use crate::hctx::{HardwareQueue, TagWaiters, Tags, map_queues};
 use crate::limits::Limits;
-use crate::mq_deadline::MqDeadline;
-use crate::none::SoftwareQueues;
 use crate::plug::PlugList;
 use crate::pool::{Attempt, BioSlot, Pool, place};
 use crate::request::{Kind, NO_TAG, Request, RequestList, Rq};
-use crate::scheduler::Scheduler;
+use crate::scheduler::{Scheduler, SchedulerKind};
 use crate::slab::{NIL, Slab};
 use crate::statistics::{Dispatched, HardwareQueueStatistics, Statistics};
-use crate::zinc::{Variant, Zinc};
-use crate::zone_plug::ZonePlugs;
 
 /// Entries of the largest submission queue that Linux makes for itself, less
 /// the one that tells full from empty (drivers/nvme/host/pci.c, `io_queue_depth`).
@@ -43,12 +40,9 @@ pub(crate) struct Queue {
     pub(crate) scheduled: u32,
     /// The namespace whose scheduler is asked first next time.
     pub(crate) turn: usize,
-    /// Whether the device has zones.
-    zoned: bool,
-    /// Zone write plugs of each namespace.
-    pub(crate) zone_plugs: Vec<ZonePlugs>,
-    /// Zones whose write has ended: (namespace, zone, CPU it ended on).
-    pub(crate) unplugged: Vec<(NamespaceId, u32, u16)>,
+    /// Whether a scheduler has a clock of its own.
+    pub(crate) ticks: bool,
+    pub(crate) gates: Gates,
     pub(crate) device: Box<dyn Device>,
     /// Commands that one submission queue of the device holds.
     pub(crate) device_queue_depth: u32,
@@ -58,7 +52,6 @@ pub(crate) struct Queue {
     pub(crate) time_at_device: Nanos,
     bios: u64,
     splits: u64,
-    zone_plug_waits: u64,
     pub(crate) scheduler_calls: u64,
     /// Power cuts so far; a plug from before one holds nothing any more.
     pub(crate) generation: u32,
@@ -110,19 +103,9 @@ impl Queue {
             tag_waits: 0,
         };
         let hctxs = (0..queues).map(hctx).collect();
-        let zinc = |variant| Zinc::new(variant, &config.zinc, config.mq_deadline.clone());
-        let scheduler = || -> Box<dyn Scheduler> {
-            match scheduler_kind {
-                SchedulerKind::None => Box::new(SoftwareQueues::new(&map)),
-                SchedulerKind::MqDeadline => Box::new(MqDeadline::new(config.mq_deadline.clone())),
-                SchedulerKind::Zinc => Box::new(zinc(Variant::Described)),
-                SchedulerKind::ZincLifo => Box::new(zinc(Variant::Published)),
-            }
-        };
-        let zones = |limits: &Limits| limits.zoned.as_ref().map_or(0, |zones| zones.zones);
-        let schedulers = limits.iter().map(|_| scheduler()).collect();
-        let zoned = identity.zoned.is_some();
-        let zone_plugs = limits.iter().map(|limits| ZonePlugs::new(zones(limits))).collect();
+        let schedulers: Vec<_> = limits.iter().map(|_| scheduler_kind.make(config, &map)).collect();
+        let ticks = schedulers.iter().any(|scheduler| scheduler.has_clock());
+        let gates = Gates::new(&limits);
         let pool = Pool {
             bios: Slab::new(),
             requests: Slab::new(),
@@ -138,9 +121,8 @@ impl Queue {
             scheduler_kind,
             scheduled: 0,
             turn: 0,
-            zoned,
-            zone_plugs,
-            unplugged: Vec::new(),
+            ticks,
+            gates,
             device,
             device_queue_depth,
             recorder,
@@ -149,7 +131,6 @@ impl Queue {
             time_at_device: Nanos::ZERO,
             bios: 0,
             splits: 0,
-            zone_plug_waits: 0,
             scheduler_calls: 0,
             generation: 0,
             dead: false,
@@ -204,16 +185,11 @@ impl Queue {
         if bio.op == BioOp::ZoneReport {
             bio.flags |= BioFlags::PASSTHROUGH;
         }
-        let (nsid, op, sector) = (bio.nsid, bio.op, bio.sector);
-        if bio.flags.contains(BioFlags::PASSTHROUGH) {
-            return true;
+        let passthrough = bio.flags.contains(BioFlags::PASSTHROUGH);
+        if !passthrough {
+            self.pass_by(now, slot);
         }
-        match op {
-            BioOp::Zone(ZoneOp::Reset | ZoneOp::Finish) => self.abort_plugged(now, nsid, Some(sector)),
-            BioOp::Zone(ZoneOp::ResetAll) => self.abort_plugged(now, nsid, None),
-            _ => {}
-        }
-        false
+        passthrough
     }
 
     /// Cuts a bio into parts that each fit a request (block/blk-merge.c). Every
@@ -268,14 +244,9 @@ impl Queue {
                 return;
             }
         }
-        if self.zoned
-            && let Some((place, zone)) = self.plugged_zone(bio)
-            && !self.zone_plugs[place].admit(&mut self.pool.bios, zone, bio)
-        {
-            self.zone_plug_waits += 1;
-            return;
+        if self.gates.admit(&mut self.pool.bios, bio) {
+            self.request(now, cpu, bio, plug);
         }
-        self.request(now, cpu, bio, plug);
     }
 
     /// Makes a request for a bio, or lets it wait for a tag.
@@ -310,8 +281,8 @@ impl Queue {
 
     /// Makes a request for a bio and sends it on its way; a tag is free.
     pub(crate) fn make_request(&mut self, now: Nanos, cpu: u16, hctx: u16, bio: u32, plug: Option<&mut PlugList>) {
-        let zone_plugged = self.zoned && self.plugged_zone(bio).is_some();
         let slot = &self.pool.bios[bio];
+        let gated = self.gates.govern(slot);
         let (nsid, op, flags, bytes) = (slot.nsid, slot.op, slot.flags, slot.bytes);
         let limits = self.pool.limits(nsid);
         let mut request = Request::new(Kind::Bio(op), nsid, cpu, hctx, now);
@@ -319,7 +290,7 @@ impl Queue {
         request.sector = slot.sector;
         request.bytes = bytes;
         request.segments = limits.segments(op, bytes);
-        request.zone_plugged = zone_plugged;
+        request.gated = gated;
         (request.first_bio, request.last_bio) = (bio, bio);
         let queue = &mut self.hctxs[usize::from(hctx)];
         match self.scheduler_kind {
@@ -345,8 +316,8 @@ impl Queue {
             }
         }
         let rq = self.pool.requests.insert(request);
-        if zone_plugged {
-            self.gather_plugged(rq);
+        if gated {
+            self.gates.gather(&mut self.pool, rq);
         }
         match plug {
             Some(plug) => self.add_to_plug(now, plug, rq),
@@ -417,7 +388,7 @@ impl Queue {
             splits: self.splits,
             requeues: hardware_queues.iter().map(|queue| queue.requeues).sum(),
             tag_waits: hardware_queues.iter().map(|queue| queue.tag_waits).sum(),
-            zone_plug_waits: self.zone_plug_waits,
+            zone_plug_waits: self.gates.holds(),
             scheduler_calls: self.scheduler_calls,
             management_holds: self.schedulers.iter().map(|scheduler| scheduler.holds()).sum(),
             dispatched: self.dispatched,

@@ -34,28 +34,18 @@ pub(crate) struct Request {
     pub(crate) tag: u16,
     /// A merge was refused for size: never merge again (req_set_nomerge).
     pub(crate) nomerge: bool,
-    /// The only write of its zone between zone write plugging and the device
-    /// (RQF_ZONE_WRITE_PLUGGING).
-    pub(crate) zone_plugged: bool,
+    /// Its bio passed an ordering gate, which hears of its end (as of zone writes
+    /// RQF_ZONE_WRITE_PLUGGING says).
+    pub(crate) gated: bool,
     /// Neither freed nor failed.
     pub(crate) live: bool,
     /// Steps of the flush sequence that are behind it, for a request in one.
     pub(crate) sequence: Option<Steps>,
     /// For a flush, the oldest request it covers.
     pub(crate) flush_for: Rq,
-    /// When the request was made, when it went to the device, and when it expires.
+    /// When the request was made, and when it went to the device.
     pub(crate) started_at: Nanos,
     pub(crate) dispatched_at: Nanos,
-    pub(crate) expires_at: Nanos,
-    /// When the scheduler took it in.
-    pub(crate) inserted_at: Nanos,
-    /// Tells requests at one sector apart in a sorted list.
-    pub(crate) sort_sequence: u64,
-    /// The scheduler wants to hear when it is freed.
-    pub(crate) counted: bool,
-    /// Epochs for which ZINC held it back, and write units it counts as in flight.
-    pub(crate) holds: u32,
-    pub(crate) write_units: u32,
     previous: Rq,
     next: Rq,
 }
@@ -114,18 +104,12 @@ impl Request {
             hctx,
             tag: NO_TAG,
             nomerge: false,
-            zone_plugged: false,
+            gated: false,
             live: true,
             sequence: None,
             flush_for: NIL,
             started_at: now,
             dispatched_at: now,
-            expires_at: Nanos::MAX,
-            inserted_at: now,
-            sort_sequence: 0,
-            counted: false,
-            holds: 0,
-            write_units: 0,
             previous: NIL,
             next: NIL,
         }

@@ -4,7 +4,7 @@ use rand::RngExt;
 
 use super::*;
 use crate::bio::BioFlags;
-use crate::scheduler_bench::Bench;
+use crate::scheduler::bench::Bench;
 
 fn bench(config: MqDeadlineConfig) -> Bench<MqDeadline> {
     Bench::new(MqDeadline::new(config))
@@ -94,7 +94,7 @@ fn inserted_requests_join_and_keep_the_earlier_deadline() {
     // It continues 108+8 and would expire earlier.
     let early = bench.insert(BioOp::Write, 116, 8, NOW);
     assert_eq!(bench.freed, [early]);
-    assert_eq!(bench.pool.requests[late].expires_at, Nanos::from_secs(5));
+    assert_eq!(bench.scheduler.known[late].expires_at, Nanos::from_secs(5));
     assert_eq!(bench.sectors(NOW), [108, 500]);
 }
 

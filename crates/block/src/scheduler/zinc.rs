@@ -25,21 +25,95 @@
 //! The module only notes that an epoch has ended and waits for the next I/O to
 //! look; here an epoch's end looks by itself.
 
+use serde::{Deserialize, Serialize};
 use units::Nanos;
 
+use super::kind::Entry;
+use super::mq_deadline::{MqDeadline, MqDeadlineConfig};
+use super::per_request::PerRequest;
+use super::{Position, Scheduler};
 use crate::bio::{BioOp, ZoneOp};
-use crate::config::{MqDeadlineConfig, ZincClassConfig, ZincConfig};
-use crate::mq_deadline::MqDeadline;
 use crate::pool::Pool;
 use crate::request::{Kind, Request, RequestList, Rq};
-use crate::scheduler::{Position, Scheduler};
+
+pub(super) const DESCRIBED: Entry = Entry {
+    name: "zinc",
+    description: "mq-deadline that holds zone resets and finishes back while the host writes (ConfZNS++)",
+    make: |config, _| Box::new(Zinc::new(Variant::Described, &config.zinc, config.mq_deadline.clone())),
+};
+
+pub(super) const PUBLISHED: Entry = Entry {
+    name: "zinc-lifo",
+    description: "ZINC as its code was published: youngest first, which can starve the oldest",
+    make: |config, _| Box::new(Zinc::new(Variant::Published, &config.zinc, config.mq_deadline.clone())),
+};
+
+/// Tunables of ZINC, named as in `queue/iosched` of its kernel module, where
+/// those of resets and finishes begin with `reset_` and `finish_`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ZincConfig {
+    /// The kernel's timer tick (1/HZ). The module arms its timer again each time it
+    /// fires, and Linux lets none fire early, so that an epoch lasts its interval
+    /// in whole ticks and one more (kernel/time/timer.c, calc_index): 68 ms for
+    /// 64 ms at 250 Hz, the default. With 0 epochs last exactly their interval.
+    pub tick: Nanos,
+    /// For zone resets.
+    pub reset: ZincClassConfig,
+    /// For zone finishes.
+    pub finish: ZincClassConfig,
+}
+
+impl Default for ZincConfig {
+    fn default() -> Self {
+        Self { tick: Nanos::from_millis(4), reset: ZincClassConfig::default(), finish: ZincClassConfig::default() }
+    }
+}
+
+/// Tunables of ZINC for one class of management requests. A write unit is 8 KiB.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ZincClassConfig {
+    /// Time from one look at the waiting requests to the next, but for
+    /// [`ZincConfig::tick`].
+    #[serde(deserialize_with = "interval")]
+    pub epoch_interval: Nanos,
+    /// Once more write units than this were dispatched since the last request of
+    /// the class, the next may go.
+    pub command_tokens: u64,
+    /// While fewer write units than this are in flight, nothing is held back
+    /// (`minimum_concurrency_treshold`).
+    pub minimum_concurrency: u64,
+    /// Epochs for which a request may be held back.
+    pub maximum_epoch_holds: u32,
+}
+
+impl Default for ZincClassConfig {
+    fn default() -> Self {
+        Self {
+            epoch_interval: Nanos::from_millis(64),
+            command_tokens: 2000,
+            minimum_concurrency: 3,
+            maximum_epoch_holds: 3,
+        }
+    }
+}
+
+/// A time that is not zero.
+fn interval<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Nanos, D::Error> {
+    let interval = Nanos::deserialize(deserializer)?;
+    if interval == Nanos::ZERO {
+        return Err(serde::de::Error::custom("an epoch of no length never ends; write a time such as \"64ms\""));
+    }
+    Ok(interval)
+}
 
 /// Bytes of a write unit.
 const WRITE_UNIT_BYTES: u64 = 8 << 10;
 
 /// Which ZINC.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Variant {
+pub(super) enum Variant {
     /// As it is described: first in, first out; resets and finishes only.
     Described,
     /// As its module was published.
@@ -51,21 +125,34 @@ const RESET: usize = 0;
 const FINISH: usize = 1;
 
 /// State of ZINC.
-pub(crate) struct Zinc {
+pub(super) struct Zinc {
     variant: Variant,
     deadline: MqDeadline,
     /// Resets, and finishes.
     classes: [Class; 2],
+    known: PerRequest<Known>,
     /// Write units between dispatch and completion.
     in_flight_units: u64,
 }
 
+/// What is known of a request.
+#[derive(Clone, Copy, Default)]
+struct Known {
+    /// Epochs for which it was held back.
+    holds: u32,
+    /// Write units that it counts as in flight.
+    write_units: u32,
+    /// One of a class whose end is heard of.
+    heard: bool,
+}
+
 impl Zinc {
-    pub(crate) fn new(variant: Variant, config: &ZincConfig, deadline: MqDeadlineConfig) -> Self {
+    pub(super) fn new(variant: Variant, config: &ZincConfig, deadline: MqDeadlineConfig) -> Self {
         Self {
             variant,
             deadline: MqDeadline::new(deadline),
             classes: [&config.reset, &config.finish].map(|class| Class::new(class.clone(), epoch(class, config.tick))),
+            known: PerRequest::default(),
             in_flight_units: 0,
         }
     }
@@ -107,9 +194,9 @@ impl Scheduler for Zinc {
         let class = &mut self.classes[place];
         class.tick(now);
         class.wake_below_threshold(self.in_flight_units);
-        pool.requests[rq].holds = 0;
         // The published module sets up the end of a request on a path that its resets do not take.
-        pool.requests[rq].counted = self.variant == Variant::Described || place == FINISH;
+        let heard = self.variant == Variant::Described || place == FINISH;
+        self.known.insert(rq, Known { heard, ..Known::default() });
         match self.variant {
             Variant::Described => class.queue.push_back(&mut pool.requests, rq),
             Variant::Published => class.queue.push_front(&mut pool.requests, rq),
@@ -123,14 +210,14 @@ impl Scheduler for Zinc {
     fn dispatch(&mut self, pool: &mut Pool, hctx: u16, now: Nanos) -> Option<Rq> {
         for class in &mut self.classes {
             class.tick(now);
-            if let Some(rq) = class.choose(pool, self.in_flight_units) {
+            if let Some(rq) = class.choose(pool, &mut self.known, self.in_flight_units) {
                 return Some(rq);
             }
         }
         let rq = self.deadline.dispatch(pool, hctx, now)?;
         let units = write_units(&pool.requests[rq]);
         // At most 8 MiB are in one command.
-        pool.requests[rq].write_units = units as u32;
+        self.known.insert(rq, Known { write_units: units as u32, ..Known::default() });
         self.in_flight_units += units;
         for class in &mut self.classes {
             class.dispatched_units += units;
@@ -138,19 +225,25 @@ impl Scheduler for Zinc {
         Some(rq)
     }
 
-    fn finished(&mut self, request: &Request) {
+    fn finished(&mut self, rq: Rq, request: &Request) {
+        let known = self.known.take(rq);
         match self.class_of(request.kind) {
-            Some(place) => self.classes[place].wake_below_threshold(self.in_flight_units),
+            Some(place) if known.heard => self.classes[place].wake_below_threshold(self.in_flight_units),
+            Some(_) => {}
             None => {
-                debug_assert!(self.in_flight_units >= u64::from(request.write_units));
-                self.in_flight_units -= u64::from(request.write_units);
-                self.deadline.finished(request);
+                debug_assert!(self.in_flight_units >= u64::from(known.write_units));
+                self.in_flight_units -= u64::from(known.write_units);
+                self.deadline.finished(rq, request);
             }
         }
     }
 
     fn has_work(&self, hctx: u16) -> bool {
         self.classes.iter().any(|class| !class.queue.is_empty()) || self.deadline.has_work(hctx)
+    }
+
+    fn has_clock(&self) -> bool {
+        true
     }
 
     fn next_event(&self) -> Option<Nanos> {
@@ -169,6 +262,7 @@ impl Scheduler for Zinc {
 
     fn clear(&mut self) {
         self.deadline.clear();
+        self.known = PerRequest::default();
         self.in_flight_units = 0;
         for class in &mut self.classes {
             *class = Class { holds: class.holds, ..Class::new(class.config.clone(), class.epoch) };
@@ -213,21 +307,21 @@ impl Class {
     }
 
     /// The request that may go now, out of the queue.
-    fn choose(&mut self, pool: &mut Pool, in_flight_units: u64) -> Option<Rq> {
+    fn choose(&mut self, pool: &mut Pool, known: &mut PerRequest<Known>, in_flight_units: u64) -> Option<Rq> {
         if !std::mem::take(&mut self.flag) {
             return None;
         }
         let first = self.queue.first()?;
         let may_go = in_flight_units < self.config.minimum_concurrency
             || self.dispatched_units > self.config.command_tokens
-            || pool.requests[first].holds >= self.config.maximum_epoch_holds;
+            || known[first].holds >= self.config.maximum_epoch_holds;
         if may_go {
             self.dispatched_units = 0;
             return self.queue.pop_front(&mut pool.requests);
         }
         let mut waiting = Some(first);
         while let Some(rq) = waiting {
-            pool.requests[rq].holds += 1;
+            known[rq].holds += 1;
             self.holds += 1;
             waiting = RequestList::after(&pool.requests, rq);
         }

@@ -4,7 +4,7 @@ use rand::RngExt;
 
 use super::*;
 use crate::config::NoMerges;
-use crate::scheduler_bench::Bench;
+use crate::scheduler::bench::Bench;
 
 const RESET_OP: BioOp = BioOp::Zone(ZoneOp::Reset);
 const FINISH_OP: BioOp = BioOp::Zone(ZoneOp::Finish);
@@ -66,7 +66,7 @@ fn management_goes_at_once_below_the_threshold() {
             let held = bench.insert(op, 0, 0, within(0));
             assert_eq!(bench.take(within(0)), None, "three are not");
             assert_eq!(bench.take(within(1)), None);
-            assert_eq!(bench.pool.requests[held].holds, 1);
+            assert_eq!(bench.scheduler.known[held].holds, 1);
         }
     }
 }
@@ -116,10 +116,10 @@ fn holds_are_counted_per_request_and_bounded() {
         }
         let late = (variant == Variant::Described).then(|| bench.insert(RESET_OP, 8, 0, within(2)));
         assert_eq!(bench.take(within(3)), None);
-        assert_eq!(bench.pool.requests[early].holds, 3);
+        assert_eq!(bench.scheduler.known[early].holds, 3);
         assert_eq!(bench.take(within(4)), Some(early));
         if let Some(late) = late {
-            assert_eq!(bench.pool.requests[late].holds, 1, "the epoch of a dispatch holds nothing back");
+            assert_eq!(bench.scheduler.known[late].holds, 1, "the epoch of a dispatch holds nothing back");
             assert_eq!((bench.take(within(5)), bench.take(within(6))), (None, None));
             assert_eq!(bench.take(within(7)), Some(late));
         }
@@ -135,7 +135,7 @@ fn many_looks_in_one_epoch_hold_once() {
     for _ in 0..20 {
         assert_eq!(bench.take(within(1)), None);
     }
-    assert_eq!(bench.pool.requests[reset].holds, 1);
+    assert_eq!(bench.scheduler.known[reset].holds, 1);
     assert_eq!(bench.scheduler.next_event(), Some(EPOCH * 2));
 }
 

@@ -10,28 +10,83 @@
 
 use std::collections::BTreeSet;
 
+use serde::{Deserialize, Serialize};
 use units::Nanos;
 
+use super::kind::Entry;
+use super::per_request::PerRequest;
+use super::{Position, Scheduler};
 use crate::bio::BioOp;
-use crate::config::{MqDeadlineConfig, NoMerges};
+use crate::config::NoMerges;
 use crate::pool::{Attempt, Merge, Pool};
 use crate::request::{Direction, Kind, Priority, Request, RequestList, Rq};
-use crate::scheduler::{Position, Scheduler};
+
+pub(super) const ENTRY: Entry = Entry {
+    name: "mq-deadline",
+    description: "deadlines and sorted batches (block/mq-deadline.c)",
+    make: |config, _| Box::new(MqDeadline::new(config.mq_deadline.clone())),
+};
+
+/// Tunables of mq-deadline, named as in `queue/iosched`. Of Linux's,
+/// `async_depth` is left out: its default is every tag, which limits nothing.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct MqDeadlineConfig {
+    /// How long a read may wait before it is served out of order.
+    pub read_expire: Nanos,
+    /// How long a write may wait before it is served out of order.
+    pub write_expire: Nanos,
+    /// How many times reads may go first while writes wait.
+    pub writes_starved: u32,
+    /// Requests in sector order that are served as one batch.
+    pub fifo_batch: u32,
+    /// Whether a bio that ends where a request begins is looked for.
+    pub front_merges: bool,
+    /// How long a request of a lower priority class may wait while a higher
+    /// one keeps the device busy.
+    pub prio_aging_expire: Nanos,
+}
+
+impl Default for MqDeadlineConfig {
+    fn default() -> Self {
+        Self {
+            read_expire: Nanos::from_millis(500),
+            write_expire: Nanos::from_secs(5),
+            writes_starved: 2,
+            fifo_batch: 16,
+            front_merges: true,
+            prio_aging_expire: Nanos::from_secs(10),
+        }
+    }
+}
 
 /// A request in an order by sector: (sector, arrival in this order, request).
 type BySector = BTreeSet<(u64, u64, Rq)>;
 
 /// State of mq-deadline, shared by all hardware queues.
-pub(crate) struct MqDeadline {
+pub(super) struct MqDeadline {
     config: MqDeadlineConfig,
     /// By priority, most urgent first.
     classes: [Class; Priority::ALL.len()],
+    known: PerRequest<Known>,
     last_direction: Direction,
     batching: u32,
     starved: u32,
     /// The request that last took a merge (`q->last_merge`).
     last_merge: Option<Rq>,
     sequence: u64,
+}
+
+/// What is known of a request.
+#[derive(Clone, Copy, Default)]
+struct Known {
+    /// When it was taken in, and when it expires (`fifo_time`).
+    inserted_at: Nanos,
+    expires_at: Nanos,
+    /// Tells requests at one sector apart in a sorted order.
+    sequence: u64,
+    /// Taken in and not yet freed (`rq->elv.priv[0]`).
+    queued: bool,
 }
 
 /// The requests of one priority class (`struct dd_per_prio`).
@@ -67,10 +122,11 @@ impl Class {
 }
 
 impl MqDeadline {
-    pub(crate) fn new(config: MqDeadlineConfig) -> Self {
+    pub(super) fn new(config: MqDeadlineConfig) -> Self {
         Self {
             config,
             classes: Default::default(),
+            known: PerRequest::default(),
             last_direction: Direction::Read,
             batching: 0,
             starved: 0,
@@ -79,10 +135,10 @@ impl MqDeadline {
         }
     }
 
-    fn add_sorted(&mut self, pool: &mut Pool, rq: Rq) {
+    fn add_sorted(&mut self, pool: &Pool, rq: Rq) {
         self.sequence += 1;
-        let request = &mut pool.requests[rq];
-        request.sort_sequence = self.sequence;
+        self.known[rq].sequence = self.sequence;
+        let request = &pool.requests[rq];
         let direction = request.direction() as usize;
         let class = &mut self.classes[request.priority() as usize];
         class.sorted[direction].insert((request.sector, self.sequence, rq));
@@ -91,11 +147,12 @@ impl MqDeadline {
 
     fn remove_sorted(&mut self, pool: &Pool, rq: Rq) {
         let request = &pool.requests[rq];
+        let sequence = self.known[rq].sequence;
         let direction = request.direction() as usize;
         let class = &mut self.classes[request.priority() as usize];
-        let found = class.sorted[direction].remove(&(request.sector, request.sort_sequence, rq));
+        let found = class.sorted[direction].remove(&(request.sector, sequence, rq));
         debug_assert!(found);
-        let found = class.ends[direction].remove(&(request.end_sector(), request.sort_sequence, rq));
+        let found = class.ends[direction].remove(&(request.end_sector(), sequence, rq));
         debug_assert!(found);
     }
 
@@ -147,21 +204,21 @@ impl MqDeadline {
     fn join(&mut self, pool: &mut Pool, rq: Rq, next: Rq, freed: &mut Vec<Rq>) -> bool {
         let direction = pool.requests[rq].direction() as usize;
         let old_end = pool.requests[rq].end_sector();
-        let next_key = (pool.requests[next].sector, pool.requests[next].sort_sequence, next);
-        let next_end = (pool.requests[next].end_sector(), pool.requests[next].sort_sequence, next);
+        let next_key = (pool.requests[next].sector, self.known[next].sequence, next);
+        let next_end = (pool.requests[next].end_sector(), self.known[next].sequence, next);
         if !pool.merge_requests(rq, next) {
             return false;
         }
-        let sequence = pool.requests[rq].sort_sequence;
+        let sequence = self.known[rq].sequence;
         let new_end = pool.requests[rq].end_sector();
         let class = &mut self.classes[pool.requests[rq].priority() as usize];
         class.ends[direction].remove(&(old_end, sequence, rq));
         class.ends[direction].insert((new_end, sequence, rq));
         let fifo = &mut class.fifo[direction];
-        if pool.requests[next].expires_at < pool.requests[rq].expires_at {
+        if self.known[next].expires_at < self.known[rq].expires_at {
             fifo.remove(&mut pool.requests, rq);
             fifo.insert_before(&mut pool.requests, next, rq);
-            pool.requests[rq].expires_at = pool.requests[next].expires_at;
+            self.known[rq].expires_at = self.known[next].expires_at;
         }
         fifo.remove(&mut pool.requests, next);
         class.sorted[direction].remove(&next_key);
@@ -175,7 +232,7 @@ impl MqDeadline {
     fn neighbour(&self, pool: &Pool, rq: Rq, after: bool) -> Option<Rq> {
         let request = &pool.requests[rq];
         let sorted = &self.classes[request.priority() as usize].sorted[request.direction() as usize];
-        let key = (request.sector, request.sort_sequence, rq);
+        let key = (request.sector, self.known[rq].sequence, rq);
         if after {
             sorted.range((std::ops::Bound::Excluded(key), std::ops::Bound::Unbounded)).next().map(|entry| entry.2)
         } else {
@@ -185,9 +242,9 @@ impl MqDeadline {
 
     /// Chooses a request of one class that began to wait by `latest_start`
     /// (__dd_dispatch_request).
-    fn choose(&mut self, pool: &Pool, priority: Priority, now: Nanos, latest_start: Nanos) -> Option<Rq> {
+    fn choose(&mut self, priority: Priority, now: Nanos, latest_start: Nanos) -> Option<Rq> {
         let class = &self.classes[priority as usize];
-        let waited = |rq: Rq| pool.requests[rq].inserted_at <= latest_start;
+        let waited = |rq: Rq| self.known[rq].inserted_at <= latest_start;
         if let Some(rq) = class.dispatch.first() {
             return waited(rq).then_some(rq);
         }
@@ -212,7 +269,7 @@ impl MqDeadline {
             self.starved = 0;
         }
         let oldest = class.fifo[direction as usize].first()?;
-        let expired = pool.requests[oldest].expires_at <= now;
+        let expired = self.known[oldest].expires_at <= now;
         let rq = if expired { oldest } else { class.next_sorted(direction).unwrap_or(oldest) };
         self.last_direction = direction;
         self.batching = 0;
@@ -222,39 +279,37 @@ impl MqDeadline {
     /// Chooses among the classes: first what has waited too long behind a more
     /// urgent one, then the most urgent class that has any
     /// (dd_dispatch_prio_aged_requests, dd_dispatch_request).
-    fn choose_class(&mut self, pool: &Pool, now: Nanos) -> Option<Rq> {
+    fn choose_class(&mut self, now: Nanos) -> Option<Rq> {
         if self.classes.iter().filter(|class| class.queued > 0).count() > 1
             && let Some(latest_start) = now.0.checked_sub(self.config.prio_aging_expire.0)
         {
             for priority in [Priority::BestEffort, Priority::Idle] {
-                if let Some(rq) = self.choose(pool, priority, now, Nanos(latest_start)) {
+                if let Some(rq) = self.choose(priority, now, Nanos(latest_start)) {
                     return Some(rq);
                 }
             }
         }
         let urgent = Priority::ALL.into_iter().find(|priority| self.classes[*priority as usize].queued > 0)?;
-        self.choose(pool, urgent, now, Nanos::MAX)
+        self.choose(urgent, now, Nanos::MAX)
     }
 }
 
 impl Scheduler for MqDeadline {
     fn insert(&mut self, pool: &mut Pool, rq: Rq, position: Position, now: Nanos, freed: &mut Vec<Rq>) {
-        let request = &mut pool.requests[rq];
+        let request = &pool.requests[rq];
         let (direction, priority) = (request.direction(), request.priority());
         let class = &mut self.classes[priority as usize];
-        request.inserted_at = now;
-        if !std::mem::replace(&mut request.counted, true) {
-            class.queued += 1;
-        }
-        if position == Position::Head {
-            class.dispatch.push_front(&mut pool.requests, rq);
-            return;
-        }
         let expire = match direction {
             Direction::Read => self.config.read_expire,
             Direction::Write => self.config.write_expire,
         };
-        pool.requests[rq].expires_at = now + expire;
+        // Of a flush sequence, a request may be taken in again.
+        class.queued += u32::from(!self.known.take(rq).queued);
+        self.known.insert(rq, Known { inserted_at: now, expires_at: now + expire, sequence: 0, queued: true });
+        if position == Position::Head {
+            class.dispatch.push_front(&mut pool.requests, rq);
+            return;
+        }
         self.add_sorted(pool, rq);
         self.classes[priority as usize].fifo[direction as usize].push_back(&mut pool.requests, rq);
         // The newcomer may continue a request that waits, and that one another
@@ -311,7 +366,7 @@ impl Scheduler for MqDeadline {
     }
 
     fn dispatch(&mut self, pool: &mut Pool, _hctx: u16, now: Nanos) -> Option<Rq> {
-        let rq = self.choose_class(pool, now)?;
+        let rq = self.choose_class(now)?;
         let priority = pool.requests[rq].priority();
         let class = &mut self.classes[priority as usize];
         if class.dispatch.first() == Some(rq) {
@@ -326,10 +381,12 @@ impl Scheduler for MqDeadline {
         Some(rq)
     }
 
-    fn finished(&mut self, request: &Request) {
-        let class = &mut self.classes[request.priority() as usize];
-        debug_assert!(class.queued > 0);
-        class.queued -= 1;
+    fn finished(&mut self, rq: Rq, request: &Request) {
+        if self.known.take(rq).queued {
+            let class = &mut self.classes[request.priority() as usize];
+            debug_assert!(class.queued > 0);
+            class.queued -= 1;
+        }
     }
 
     fn has_work(&self, _hctx: u16) -> bool {

@@ -1,13 +1,27 @@
-//! What an I/O scheduler is to the queue (`struct elevator_mq_ops`).
+//! I/O schedulers (`struct elevator_mq_ops`): which waiting request goes next.
 //!
 //! A scheduler holds the requests that wait to be dispatched. It decides which
 //! goes next and which a new bio may join; tags, hardware queues and the flush
-//! machine are the queue's business.
+//! machine are the queue's business. Each is a file with its name, its tunables
+//! and what it knows of a request; [`kind`] is the table of them.
+
+mod kind;
+mod mq_deadline;
+mod none;
+mod per_request;
+mod zinc;
+
+#[cfg(test)]
+mod bench;
 
 use units::Nanos;
 
 use crate::pool::Pool;
 use crate::request::{Request, Rq};
+
+pub use kind::SchedulerKind;
+pub use mq_deadline::MqDeadlineConfig;
+pub use zinc::{ZincClassConfig, ZincConfig};
 
 /// Where a request enters a scheduler.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,14 +47,19 @@ pub(crate) trait Scheduler {
     /// scheduler whose state spans the queues may give one that belongs to another.
     fn dispatch(&mut self, pool: &mut Pool, hctx: u16, now: Nanos) -> Option<Rq>;
 
-    /// A request that was inserted, and marked `counted`, is freed: it ended, or
-    /// merged into another.
-    fn finished(&mut self, request: &Request) {
-        let _ = request;
+    /// A request is freed: it ended, or merged into another. It may be one that
+    /// was never inserted here (`finish_request`).
+    fn finished(&mut self, rq: Rq, request: &Request) {
+        let _ = (rq, request);
     }
 
     /// Whether `dispatch` might give something.
     fn has_work(&self, hctx: u16) -> bool;
+
+    /// Whether it has a clock of its own: without one, `next_event` and `tick` are never asked.
+    fn has_clock(&self) -> bool {
+        false
+    }
 
     /// When `tick` next has something to do, if ever.
     fn next_event(&self) -> Option<Nanos> {

@@ -3,9 +3,16 @@
 
 use units::Nanos;
 
+use super::kind::Entry;
+use super::{Position, Scheduler};
 use crate::pool::{Attempt, Pool};
 use crate::request::{RequestList, Rq};
-use crate::scheduler::{Position, Scheduler};
+
+pub(super) const ENTRY: Entry = Entry {
+    name: "none",
+    description: "software queues feed the hardware queues (Linux's choice for NVMe)",
+    make: |_, map| Box::new(SoftwareQueues::new(map)),
+};
 
 /// How many waiting requests of a software queue a bio is held against, newest
 /// first (blk_bio_list_merge).
@@ -16,7 +23,7 @@ const MERGE_CANDIDATES: usize = 8;
 ///
 /// Requests get here only when the driver was busy, or as data of a flush
 /// sequence; otherwise they are issued directly.
-pub(crate) struct SoftwareQueues {
+pub(super) struct SoftwareQueues {
     /// One queue for each CPU.
     queues: Vec<RequestList>,
     /// CPUs of each hardware queue: (first, one past the last).
@@ -30,7 +37,7 @@ pub(crate) struct SoftwareQueues {
 
 impl SoftwareQueues {
     /// Queues for CPUs mapped by `map`, in which each hardware queue's CPUs are neighbours.
-    pub(crate) fn new(map: &[u16]) -> Self {
+    pub(super) fn new(map: &[u16]) -> Self {
         let hctxs = map.last().map_or(0, |last| last + 1);
         let cpus: Vec<(u16, u16)> = (0..hctxs)
             .map(|hctx| {
