@@ -1,7 +1,7 @@
 //! The handle through which layers record.
 
-use std::cell::{Cell, RefCell};
-use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::Span;
 
@@ -10,12 +10,23 @@ use crate::Span;
 /// Clones share one store. The default recorder is off and costs a branch.
 #[derive(Clone, Default)]
 pub struct Recorder {
-    store: Option<Rc<Store>>,
+    store: Option<Arc<Store>>,
 }
 
+/// Shared by one thread almost always: then its lock is free.
 struct Store {
-    stopped: Cell<bool>,
-    kept: RefCell<Kept>,
+    stopped: AtomicBool,
+    kept: Mutex<Kept>,
+}
+
+impl Store {
+    fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Relaxed)
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 struct Kept {
@@ -28,28 +39,28 @@ impl Recorder {
     /// A recorder that keeps the first `capacity` spans and counts the rest.
     pub fn bounded(capacity: usize) -> Self {
         let kept = Kept { spans: Vec::new(), capacity, dropped: 0 };
-        Self { store: Some(Rc::new(Store { stopped: Cell::new(false), kept: RefCell::new(kept) })) }
+        Self { store: Some(Arc::new(Store { stopped: AtomicBool::new(false), kept: Mutex::new(kept) })) }
     }
 
     /// Keeps nothing from now on, and counts nothing: a stopped recorder costs
     /// what one that is off does.
     pub fn stop(&self) {
         if let Some(store) = &self.store {
-            store.stopped.set(true);
+            store.stopped.store(true, Ordering::Relaxed);
         }
     }
 
     /// Whether spans are kept; ask before computing an expensive one.
     #[inline]
     pub fn is_on(&self) -> bool {
-        self.store.as_ref().is_some_and(|store| !store.stopped.get())
+        self.store.as_ref().is_some_and(|store| !store.is_stopped())
     }
 
     /// Records one span.
     #[inline]
     pub fn record(&self, span: Span) {
-        if let Some(store) = self.store.as_ref().filter(|store| !store.stopped.get()) {
-            store.kept.borrow_mut().push(span);
+        if let Some(store) = self.store.as_ref().filter(|store| !store.is_stopped()) {
+            store.kept().push(span);
         }
     }
 
@@ -59,7 +70,7 @@ impl Recorder {
         match &self.store {
             None => (Vec::new(), 0),
             Some(store) => {
-                let mut kept = store.kept.borrow_mut();
+                let mut kept = store.kept();
                 (std::mem::take(&mut kept.spans), std::mem::take(&mut kept.dropped))
             }
         }

@@ -312,6 +312,11 @@ impl Profile {
 
     /// The device, in its initial state at time zero.
     pub fn build(&self, options: &BuildOptions) -> Result<Box<dyn Device>, ProfileError> {
+        self.build_send(options).map(|device| device as Box<dyn Device>)
+    }
+
+    /// The same, for whoever hands it from thread to thread.
+    pub fn build_send(&self, options: &BuildOptions) -> Result<Box<dyn Device + Send>, ProfileError> {
         let store = |lba: units::ByteSize, blocks: u64| {
             Store::new(&options.contents, lba.0 as u32, &[blocks], options.power_cuts)
         };

@@ -59,7 +59,7 @@ pub(crate) enum Plan {
 }
 
 /// A victim selection policy.
-pub(crate) trait GcPolicy {
+pub(crate) trait GcPolicy: Send {
     /// Looks at the full blocks and says what to do.
     fn choose(&self, view: &View<'_>) -> Plan;
 }

@@ -31,7 +31,7 @@ pub(super) enum FinishPlan {
 }
 
 /// A design.
-pub(super) trait FinishPolicy {
+pub(super) trait FinishPolicy: Send {
     /// What to do with the flash of a zone that is not empty.
     fn plan(&self) -> FinishPlan;
 }

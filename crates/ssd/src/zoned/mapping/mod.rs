@@ -18,7 +18,7 @@ pub(super) struct Physical {
 pub(super) const UNMAPPED: u32 = u32::MAX;
 
 /// A design.
-pub(super) trait Mapping {
+pub(super) trait Mapping: Send {
     /// The physical zone that a zone has before its first write.
     fn initial(&self, zone: u32) -> u32;
     /// Takes a physical zone for a zone that has none.

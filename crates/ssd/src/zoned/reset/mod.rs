@@ -61,7 +61,7 @@ pub(super) enum ResetPlan {
 }
 
 /// A design.
-pub(super) trait ResetPolicy {
+pub(super) trait ResetPolicy: Send {
     /// What to do with a zone's flash.
     fn plan(&self, zone: &ResetZone) -> ResetPlan;
 }
