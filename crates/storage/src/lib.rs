@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`Memory`] | pages in memory |
 //! | [`File`] | a file or a block device, through io_uring and without the page cache where that is possible |
+//! | [`Modelled`] | a modelled SSD, disk or card in virtual time, with power cuts |
 //! | [`Faulty`] | a wrapper that fails, shortens, delays or corrupts the n-th request |
 //! | [`Recorded`] | a wrapper that keeps what a power cut could leave at each moment |
 //!
@@ -37,6 +38,7 @@ mod error;
 mod faulty;
 mod file;
 mod memory;
+mod modelled;
 mod queue;
 mod recorded;
 mod uring;
@@ -46,6 +48,7 @@ pub use error::{Operation, StorageError};
 pub use faulty::{Fault, FaultKind, Faults, Faulty};
 pub use file::{File, FileEngine, FileOptions};
 pub use memory::Memory;
+pub use modelled::{Modelled, ModelledError, ModelledOptions, PowerLoss};
 pub use queue::{Completion, Queue, QueueExt, Request, Storage, Tag};
 pub use recorded::{Recorded, Recording};
 
