@@ -4,22 +4,26 @@
 //! cargo run --release -p plumb-betree --example measure -- [NAME=VALUE]...
 //! ```
 //!
-//! Names: `entries`, `gets`, `value` (bytes), `path` (a file to make; without one: memory), `cache_mib`, `leaf_kib`,
-//! `basement_kib`, `filter_bits`, `fanout`, `buffer_kib`, `memtable_kib`, `fresh_kib`, `log_mib`, `policy`, `pacing`, `compression`,
-//! `order` (`random` or `ascending`), `rounds`. Keys have 16 bytes; values do not compress.
+//! Names: `entries`, `gets`, `value` (bytes), `path` (a file to make) or `device` (a modelled device's profile; without
+//! either: memory), `sync` (each so many puts one is synced; 0: none), `put_ns`, `cache_mib`, `leaf_kib`, `basement_kib`,
+//! `filter_bits`, `fanout`, `buffer_kib`, `memtable_kib`, `fresh_kib`, `log_mib`, `policy`, `pacing`, `compression`, `order`
+//! (`random` or `ascending`), `rounds`. Keys have 16 bytes; values do not compress.
 //!
 //! A put's time is given twice: on the wall, which counts what else runs on the machine, and on the thread's processor
-//! clock, which counts the put's own work without the waits for the storage.
+//! clock, which counts the put's own work without the waits for the storage. On a modelled device there is a third, the
+//! device's: it counts nothing but waits for the device, and `put_ns` between puts.
 #![allow(clippy::unwrap_used)]
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use plumb_betree::{Compression, Database, Durability, FlushPolicy, Options, Pacing, Tree};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rustix::time::{ClockId, clock_gettime};
+use ssd::profile::Profile;
 use stats::Histogram;
-use storage::{File, FileOptions, Memory, Storage};
+use storage::{File, FileOptions, Memory, Modelled, ModelledOptions, Storage};
 use units::Nanos;
 
 /// What is measured.
@@ -28,6 +32,9 @@ struct Plan {
     gets: u64,
     value_bytes: usize,
     path: Option<String>,
+    profile: Option<Profile>,
+    sync_each: u64,
+    put: Nanos,
     ascending: bool,
     rounds: u64,
     options: Options,
@@ -39,6 +46,9 @@ fn plan() -> Result<Plan, String> {
         gets: 100_000,
         value_bytes: 100,
         path: None,
+        profile: None,
+        sync_each: 0,
+        put: Nanos::ZERO,
         ascending: false,
         rounds: 1,
         options: Options { compression: Compression::None, ..Options::default() },
@@ -52,6 +62,9 @@ fn plan() -> Result<Plan, String> {
             "gets" => plan.gets = number()?,
             "value" => plan.value_bytes = number()? as usize,
             "path" => plan.path = Some(value.to_owned()),
+            "device" => plan.profile = Some(Profile::builtin(value).map_err(|error| error.to_string())?),
+            "sync" => plan.sync_each = number()?,
+            "put_ns" => plan.put = Nanos(number()?),
             "order" => plan.ascending = value == "ascending",
             "rounds" => plan.rounds = number()?,
             "cache_mib" => options.cache_bytes = (number()? as usize) << 20,
@@ -112,25 +125,35 @@ fn line(name: &str, times: &Histogram) {
     );
 }
 
-fn inserts(database: &Database, tree: &Tree, plan: &Plan) {
+fn inserts(database: &Database, tree: &Tree, device: Option<&Modelled>, plan: &Plan) {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
-    let (mut wall, mut own) = (Histogram::new(), Histogram::new());
+    let (mut wall, mut own, mut modelled) = (Histogram::new(), Histogram::new(), Histogram::new());
     let mut value = vec![0; plan.value_bytes];
     let (began, began_own) = (Instant::now(), processor_time());
     for number in 0..plan.entries {
         random.fill(&mut value[..]);
         let key = key(number, plan);
         let value = value.clone();
-        let (at, at_own) = (Instant::now(), processor_time());
-        tree.insert(key, value, Durability::None).unwrap();
+        let synced = plan.sync_each > 0 && (number + 1) % plan.sync_each == 0;
+        let durability = if synced { Durability::Sync } else { Durability::None };
+        let (at, at_own, at_device) = (Instant::now(), processor_time(), device.map(Modelled::now));
+        tree.insert(key, value, durability).unwrap();
         own.record(processor_time().since(at_own));
         wall.record(Nanos(at.elapsed().as_nanos() as u64));
+        if let (Some(device), Some(at)) = (device, at_device) {
+            modelled.record(device.now() - at);
+            device.wait(plan.put);
+        }
     }
     let (seconds, own_seconds) = (began.elapsed().as_secs_f64(), processor_time().since(began_own).0 as f64 / 1e9);
     let rate = plan.entries as f64 / seconds;
     println!("  inserts                {rate:.0}/s, {:.0} per processor second", plan.entries as f64 / own_seconds);
     line("put, wall", &wall);
     line("put, processor", &own);
+    if let Some(device) = device {
+        line("put, device", &modelled);
+        on_device(device, "inserts");
+    }
     let user = plan.entries * (16 + plan.value_bytes as u64);
     let written = |name: &str| {
         let stats = database.stats();
@@ -146,24 +169,38 @@ fn inserts(database: &Database, tree: &Tree, plan: &Plan) {
         println!("  worked                 {:.1} times the user's bytes", of(stats.worked_bytes));
     };
     written("at the end");
-    gets(database, tree, plan, "messages waiting");
+    gets(database, tree, device, plan, "messages waiting");
     let began = Instant::now();
     database.quiesce().unwrap();
     println!("  quiesce                {:.2} s", began.elapsed().as_secs_f64());
     written("nothing owed");
-    gets(database, tree, plan, "nothing owed");
+    if let Some(device) = device {
+        on_device(device, "nothing owed");
+    }
+    gets(database, tree, device, plan, "nothing owed");
 }
 
-fn gets(database: &Database, tree: &Tree, plan: &Plan, when: &str) {
+/// What the device did so far.
+fn on_device(device: &Modelled, when: &str) {
+    let counters = device.counters();
+    let bytes = counters.iter().filter(|(name, _)| name.ends_with("_bytes"));
+    let bytes: Vec<String> = bytes.map(|(name, value)| format!("{name} {value}")).collect();
+    println!("  device, {when:<14} {:.3} s; {}", device.now().as_secs_f64(), bytes.join(", "));
+}
+
+fn gets(database: &Database, tree: &Tree, device: Option<&Modelled>, plan: &Plan, when: &str) {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(2);
     let before = database.stats();
-    let mut times = Histogram::new();
+    let (mut times, mut modelled) = (Histogram::new(), Histogram::new());
     let (began, began_own) = (Instant::now(), processor_time());
     for _ in 0..plan.gets {
         let key = key(random.random_range(0..plan.entries), plan);
-        let at = Instant::now();
+        let (at, at_device) = (Instant::now(), device.map(Modelled::now));
         let value = tree.get(key).unwrap();
         times.record(Nanos(at.elapsed().as_nanos() as u64));
+        if let (Some(device), Some(at)) = (device, at_device) {
+            modelled.record(device.now() - at);
+        }
         assert_eq!(value.map(|value| value.len()), Some(plan.value_bytes));
     }
     let (seconds, own_seconds) = (began.elapsed().as_secs_f64(), processor_time().since(began_own).0 as f64 / 1e9);
@@ -180,6 +217,9 @@ fn gets(database: &Database, tree: &Tree, plan: &Plan, when: &str) {
         each(after.filtered, before.filtered)
     );
     line("get, wall", &times);
+    if device.is_some() {
+        line("get, device", &modelled);
+    }
 }
 
 fn scans(tree: &Tree, plan: &Plan) {
@@ -207,16 +247,21 @@ fn main() {
     let capacity_bytes = (plan.entries * (16 + plan.value_bytes as u64) * 4 + (512 << 20)).next_multiple_of(4096);
     for round in 0..plan.rounds {
         println!("round {round}: {} entries of 16 + {} bytes", plan.entries, plan.value_bytes);
-        let storage: Box<dyn Storage> = match &plan.path {
-            Some(path) => {
+        let device = plan.profile.as_ref().map(|profile| {
+            let options = ModelledOptions { capacity_bytes: Some(capacity_bytes), ..ModelledOptions::default() };
+            Modelled::new(profile, &options).unwrap()
+        });
+        let storage: Arc<dyn Storage> = match (&plan.path, &device) {
+            (Some(path), _) => {
                 let options = FileOptions { capacity_bytes: Some(capacity_bytes), ..FileOptions::default() };
-                Box::new(File::open(path.as_ref(), &options).unwrap())
+                Arc::new(File::open(path.as_ref(), &options).unwrap())
             }
-            None => Box::new(Memory::new(capacity_bytes)),
+            (None, Some(device)) => Arc::new(device.clone()),
+            (None, None) => Arc::new(Memory::new(capacity_bytes)),
         };
-        let database = Database::create(std::sync::Arc::<dyn Storage>::from(storage), plan.options.clone(), 1).unwrap();
+        let database = Database::create(storage, plan.options.clone(), 1).unwrap();
         let tree = database.tree("t").unwrap();
-        inserts(&database, &tree, &plan);
+        inserts(&database, &tree, device.as_ref(), &plan);
         scans(&tree, &plan);
         drop((tree, database));
         if let Some(path) = &plan.path {

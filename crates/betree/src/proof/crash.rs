@@ -4,6 +4,7 @@ use crash::{Cut, Cuts, VolatileCache};
 use rand::{Rng, RngExt};
 use storage::{Image, Memory, Recorded};
 
+use super::below::{Below, DEVICES};
 use super::workload::{Map, batch, content, durability, number, random, tiny, unsound};
 use crate::{Database, Durability};
 
@@ -16,6 +17,7 @@ pub(super) struct Seen {
 
 /// A store as it was when the power went, with the map of each batch so far.
 struct Story {
+    below: Below,
     before: Image,
     maps: Vec<Map>,
     /// How many of the batches are known to have survived.
@@ -27,8 +29,7 @@ struct Story {
 fn explore(story: Story, seed: u64, batches: usize, depth: usize, seen: &mut Seen) -> Result<(), String> {
     let mut random = random(seed);
     let options = tiny(seed);
-    let memory = Memory::from_image(story.before.clone());
-    let (recorded, recording) = Recorded::new(memory);
+    let (recorded, recording) = Recorded::new(story.below.storage(&story.before)?);
     let recorded = std::sync::Arc::new(recorded);
     let mut maps = story.maps;
     {
@@ -89,7 +90,8 @@ fn explore(story: Story, seed: u64, batches: usize, depth: usize, seen: &mut See
                 .map_err(|what| format!("cut after {} entries, choice {choice}: {what}", cut.entries))?;
             seen.recoveries_behind += u64::from(last + 1 < maps.len());
             if depth > 0 && random.random_range(0..40) == 0 {
-                let story = Story { before: image, maps: maps[..=last].to_vec(), kept: acknowledged };
+                let story =
+                    Story { below: story.below, before: image, maps: maps[..=last].to_vec(), kept: acknowledged };
                 explore(story, random.next_u64(), 12, depth - 1, seen)?;
             }
         }
@@ -146,14 +148,15 @@ fn check(image: Image, maps: &[Map], acknowledged: usize, seed: u64) -> Result<u
     }
 }
 
-/// One story from an empty store.
-pub(super) fn story(seed: u64, batches: usize, depth: usize) -> Result<Seen, String> {
+/// One story from an empty store on what `below` says. What a cut leaves is looked at in memory.
+pub(super) fn story(below: Below, seed: u64, batches: usize, depth: usize) -> Result<Seen, String> {
     let memory = Memory::new(1 << 20);
     let failed = |error: crate::Error| error.to_string();
     let database = Database::create(memory.clone(), tiny(seed), u128::from(seed) + 1).map_err(failed)?;
     drop(database);
     let mut seen = Seen::default();
-    explore(Story { before: memory.image(), maps: vec![Map::new()], kept: 0 }, seed, batches, depth, &mut seen)?;
+    let story = Story { below, before: memory.image(), maps: vec![Map::new()], kept: 0 };
+    explore(story, seed, batches, depth, &mut seen)?;
     Ok(seen)
 }
 
@@ -164,7 +167,7 @@ fn every_cut_leaves_a_prefix_with_everything_acknowledged() {
     let (stories, batches) = if long { (400, 120) } else { (5, 50) };
     let mut states = 0;
     for seed in 0..stories {
-        match story(seed, batches, if long { 2 } else { 1 }) {
+        match story(Below::Memory, seed, batches, if long { 2 } else { 1 }) {
             Ok(seen) => {
                 assert!(seen.recoveries_behind > 0, "cuts lose what nobody was promised");
                 states += seen.states;
@@ -176,4 +179,18 @@ fn every_cut_leaves_a_prefix_with_everything_acknowledged() {
         }
     }
     println!("{states} states after a power cut");
+}
+
+/// Outstanding together on a device, requests complete at times and in orders of its own, and cuts come in between.
+#[test]
+fn so_does_every_cut_of_a_modelled_device() {
+    let (stories, batches) = if std::env::var_os("PLUMB_LONG").is_some() { (40, 120) } else { (1, 40) };
+    for device in DEVICES {
+        for seed in 0..stories {
+            let seen = story(Below::Device(device), seed, batches, 1);
+            let seen = seen.unwrap_or_else(|what| panic!("{device}, seed {seed}: {what}"));
+            assert!(seen.recoveries_behind > 0, "cuts lose what nobody was promised");
+            println!("{device}, seed {seed}: {} states", seen.states);
+        }
+    }
 }

@@ -1,9 +1,11 @@
 //! Proof by enumeration: what a store leaves at every cut of the power, at every failed request, with every bit turned
 //! over, on a full storage; and that each deliberate defect is noticed.
 
+mod below;
 mod closed;
 mod crash;
 mod damage;
+mod device;
 mod faults;
 mod full;
 mod live;

@@ -2,6 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use super::below::Below;
 use super::{crash, damage, faults, full, live, paced, refused, twice};
 use crate::mutant::{Mutant, set};
 
@@ -15,7 +16,7 @@ fn proofs() -> Vec<(&'static str, Proof)> {
         ("twice", Box::new(|| twice::torn_twice().map(drop))),
         ("live", Box::new(|| (0..2).try_for_each(|seed| live::live(seed, 120)))),
         ("full", Box::new(|| full::fill_and_empty(2))),
-        ("crash", Box::new(|| (0..4).try_for_each(|seed| crash::story(seed, 50, 1).map(drop)))),
+        ("crash", Box::new(|| (0..4).try_for_each(|seed| crash::story(Below::Memory, seed, 50, 1).map(drop)))),
         ("paced", Box::new(|| paced::puts(0, 3000))),
         ("refused", Box::new(|| refused::checkpoints(0))),
         ("damaged log", Box::new(|| damage::log(0, 400))),
@@ -26,17 +27,17 @@ fn proofs() -> Vec<(&'static str, Proof)> {
     ]
 }
 
+/// Whether a proof fails or panics with a defect.
+pub(super) fn notices(proof: impl FnOnce() -> Result<(), String>, mutant: Option<Mutant>) -> bool {
+    set(mutant);
+    let result = catch_unwind(AssertUnwindSafe(proof));
+    set(None);
+    !matches!(result, Ok(Ok(())))
+}
+
 /// The proof that notices a defect.
 fn noticed_by(mutant: Option<Mutant>) -> Option<&'static str> {
-    for (name, proof) in proofs() {
-        set(mutant);
-        let result = catch_unwind(AssertUnwindSafe(proof));
-        set(None);
-        if !matches!(result, Ok(Ok(()))) {
-            return Some(name);
-        }
-    }
-    None
+    proofs().into_iter().find(|(_, proof)| notices(proof, mutant)).map(|(name, _)| name)
 }
 
 #[test]
