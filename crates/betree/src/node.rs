@@ -5,11 +5,13 @@
 
 use std::sync::Arc;
 
+use storage::BLOCK_BYTES;
+
 use crate::mutant::{Mutant, mutated};
 use crate::pointer::BlockPointer;
 use crate::range::{Key, KeyRange};
 use crate::run::Run;
-use crate::wire::{Malformed, Reader, put_bytes, put_varint};
+use crate::wire::{Malformed, Reader, VARINT_BYTES_MAX, put_bytes, put_varint};
 
 /// No sane tree is higher: with two children a node it would have 2^32 leaves.
 pub(crate) const HEIGHT_MAX: u8 = 32;
@@ -100,6 +102,21 @@ impl Node {
                         .sum::<usize>()
             }
         }
+    }
+
+    /// Bytes that the header takes on the storage, at most: whole storage blocks.
+    pub fn header_bytes(&self) -> u64 {
+        let bytes = match self {
+            Self::Leaf(leaf) => leaf.header_bytes(),
+            Self::Internal(node) => {
+                let child = |child: &Child| {
+                    BlockPointer::ENCODED_BYTES + child.runs.iter().map(|run| run.header_bytes()).sum::<usize>()
+                };
+                node.pivots.iter().map(|pivot| VARINT_BYTES_MAX + pivot.len()).sum::<usize>()
+                    + node.children.iter().map(|one| VARINT_BYTES_MAX + child(one)).sum::<usize>()
+            }
+        };
+        (1 + VARINT_BYTES_MAX + bytes).next_multiple_of(BLOCK_BYTES) as u64
     }
 
     /// The header that goes to the storage. All blocks and children must be there already.
@@ -248,6 +265,7 @@ mod tests {
         #[test]
         fn a_header_comes_back(node in node()) {
             let bytes = node.encode();
+            prop_assert!(bytes.len() as u64 <= node.header_bytes());
             let back = Node::decode(&bytes).unwrap();
             assert_sound(&back);
             prop_assert_eq!(back.encode(), bytes);

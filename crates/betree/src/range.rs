@@ -161,7 +161,7 @@ impl RangeSet {
         }
     }
 
-    /// Bytes of its keys.
+    /// Bytes of its keys, and of what belongs to them in memory or encoded.
     pub fn bytes(&self) -> usize {
         self.ranges.iter().map(|range| range.start.len() + range.end.as_ref().map_or(0, |end| end.len()) + 48).sum()
     }

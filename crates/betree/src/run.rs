@@ -13,7 +13,7 @@ use crate::filter::{Filter, KeyHash};
 use crate::message::Message;
 use crate::pointer::BlockPointer;
 use crate::range::{Key, KeyRange, RangeSet};
-use crate::wire::{Malformed, Reader, put_bytes, put_varint};
+use crate::wire::{Malformed, Reader, VARINT_BYTES_MAX, put_bytes, put_varint};
 
 /// A block, here or there.
 #[derive(Clone, Debug)]
@@ -79,6 +79,14 @@ impl Run {
     pub fn range_of(&self, index: usize) -> KeyRange {
         let start = if index == 0 { Key::default() } else { self.blocks[index].first_key.clone() };
         KeyRange { start, end: self.blocks.get(index + 1).map(|next| next.first_key.clone()) }
+    }
+
+    /// Bytes that it takes in a node's header, at most.
+    pub fn header_bytes(&self) -> usize {
+        let block = |block: &RunBlock| {
+            2 * VARINT_BYTES_MAX + block.first_key.len() + block.filter.bytes().len() + BlockPointer::ENCODED_BYTES
+        };
+        4 * VARINT_BYTES_MAX + self.tombstones.bytes() + self.blocks.iter().map(block).sum::<usize>()
     }
 
     pub fn encode(&self, to: &mut Vec<u8>) {

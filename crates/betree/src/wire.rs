@@ -5,6 +5,9 @@
 #[error("{0}")]
 pub(crate) struct Malformed(pub &'static str);
 
+/// The longest varint.
+pub(crate) const VARINT_BYTES_MAX: usize = 10;
+
 /// Takes values off the front of some bytes.
 #[derive(Clone, Copy)]
 pub(crate) struct Reader<'a> {

@@ -5,12 +5,12 @@ use storage::Memory;
 use super::workload::{Map, content, tiny, unsound};
 use crate::{Compression, Database, Durability, Error, Options};
 
-pub(super) fn fill_and_empty(rounds: usize) -> Result<(), String> {
+/// `basement_bytes` is a part of a leaf: an eighth.
+pub(super) fn fill_and_empty(rounds: usize, basement_bytes: usize) -> Result<(), String> {
     let memory = Memory::new(1000 * 4096);
-    // Nodes whose headers are small beside their blocks, as they are in use.
     let options = Options {
-        leaf_bytes: 32 << 10,
-        basement_bytes: 4096,
+        leaf_bytes: 8 * basement_bytes as u64,
+        basement_bytes,
         fanout: 8,
         buffer_bytes: 32 << 10,
         memtable_bytes: 16 << 10,
@@ -78,5 +78,8 @@ pub(super) fn fill_and_empty(rounds: usize) -> Result<(), String> {
 
 #[test]
 fn deletes_succeed_on_a_full_store_and_give_the_space_back() {
-    fill_and_empty(4).unwrap_or_else(|what| panic!("{what}"));
+    // Headers are small beside their blocks, as in use; and larger than they.
+    for (rounds, basement_bytes) in [(4, 4096), (2, 256)] {
+        fill_and_empty(rounds, basement_bytes).unwrap_or_else(|what| panic!("basements of {basement_bytes}: {what}"));
+    }
 }

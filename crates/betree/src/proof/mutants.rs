@@ -15,7 +15,7 @@ fn proofs() -> Vec<(&'static str, Proof)> {
         ("round", Box::new(crate::log::of_an_earlier_round)),
         ("twice", Box::new(|| twice::torn_twice().map(drop))),
         ("live", Box::new(|| (0..2).try_for_each(|seed| live::live(seed, 120)))),
-        ("full", Box::new(|| full::fill_and_empty(2))),
+        ("full", Box::new(|| full::fill_and_empty(2, 4096))),
         ("crash", Box::new(|| (0..4).try_for_each(|seed| crash::story(Below::Memory, seed, 50, 1).map(drop)))),
         ("paced", Box::new(|| paced::puts(0, 3000))),
         ("refused", Box::new(|| refused::checkpoints(0))),

@@ -45,9 +45,16 @@ impl Shape {
     /// Bytes that a leaf takes on the storage, at most.
     pub fn leaf_storage_bytes(&self) -> u64 {
         let basements = self.leaf_bytes.div_ceil(self.basement_bytes as u64) + 1;
-        // Filters of small entries come to a sixteenth.
-        let header = BLOCK + self.leaf_bytes / 16;
-        basements * (self.basement_bytes as u64).next_multiple_of(BLOCK) + header
+        basements * (self.basement_bytes as u64).next_multiple_of(BLOCK) + self.header_bytes(self.leaf_bytes)
+    }
+
+    /// Bytes of a node's header with so many bytes of entries in blocks half full, for entries of 16 bytes and keys of up
+    /// to 64: an estimate, for what is not made yet. What is made is counted ([`Node::header_bytes`]).
+    fn header_bytes(&self, entry_bytes: u64) -> u64 {
+        const PLACE_BYTES: u64 = 128;
+        let filters = entry_bytes / 16 * self.filter_bits as u64 / 8;
+        let places = entry_bytes.div_ceil((self.basement_bytes as u64 / 2).max(1)) * PLACE_BYTES;
+        (filters + places).next_multiple_of(BLOCK) + BLOCK
     }
 
     /// Bytes that messages take on the storage, with blocks half full and not compressed.
@@ -59,7 +66,8 @@ impl Shape {
     /// Bytes that draining a memtable and a checkpoint take besides the messages: a last block for every child, the
     /// headers of a path, the catalog.
     pub fn overhead_bytes(&self) -> u64 {
-        (self.fanout as u64 + 8) * BLOCK
+        const LEVELS: u64 = 3;
+        (self.fanout as u64 + 8) * BLOCK + LEVELS * self.header_bytes(self.buffer_bytes)
     }
 }
 
@@ -176,7 +184,8 @@ impl<'a> Change<'a> {
                 run.tombstones = crate::range::RangeSet::default();
                 if run.is_empty() && node.children.len() > 1 {
                     // Its range goes to a neighbour; nothing of it is left to look for there.
-                    node.children.remove(index);
+                    let empty = node.children.remove(index);
+                    self.drop_tree(&empty).await?;
                     node.pivots.remove(index.saturating_sub(1).min(node.pivots.len().saturating_sub(1)));
                     continue;
                 }
@@ -267,7 +276,7 @@ impl<'a> Change<'a> {
     fn free_header(&mut self, edge: &Edge) {
         match edge {
             Edge::Stored(pointer) => self.freed.push(*pointer),
-            Edge::Fresh(_) => self.fresh_bytes -= BLOCK as i64,
+            Edge::Fresh(node) => self.fresh_bytes -= node.header_bytes() as i64,
         }
     }
 }

@@ -77,8 +77,8 @@ impl Change<'_> {
             if number > 0 {
                 pivots.push(Self::take_pivot(&mut part));
             }
+            self.fresh_bytes += part.header_bytes() as i64;
             children.push(fresh(part));
-            self.fresh_bytes += super::BLOCK as i64;
         }
         node.children.splice(index..=index, children);
         let at = if mutated(Mutant::SplitKeepsPivot) { index.saturating_sub(1) } else { index };
@@ -95,20 +95,20 @@ impl Change<'_> {
             self.replace_child(&mut node, 0, parts);
             parts = self.split_internal(node);
         }
-        self.fresh_bytes += super::BLOCK as i64;
-        let mut root = parts.pop().unwrap_or_else(|| empty_tree(0));
+        let root = parts.pop().unwrap_or_else(|| empty_tree(0));
+        self.fresh_bytes += root.header_bytes() as i64;
+        let mut root = Edge::Fresh(Arc::new(root));
         // A root with one child and nothing waiting is one level too many.
-        loop {
-            match root {
-                Node::Internal(mut node) if node.children.len() == 1 && node.children[0].runs.is_empty() => {
-                    match node.children.remove(0).edge {
-                        Edge::Fresh(child) => root = Arc::unwrap_or_clone(child),
-                        stored @ Edge::Stored(_) => return stored,
-                    }
-                }
-                root => return Edge::Fresh(Arc::new(root)),
-            }
+        while let Edge::Fresh(node) = &root
+            && let Node::Internal(internal) = &**node
+            && let [only] = &internal.children[..]
+            && only.runs.is_empty()
+        {
+            let below = only.edge.clone();
+            self.free_header(&root);
+            root = below;
         }
+        root
     }
 
     /// Joins child `index` with a neighbour, where both together are small.
@@ -144,7 +144,9 @@ impl Change<'_> {
             }
             _ => return Ok(()),
         };
+        self.free_header(&child.edge);
         self.free_header(&beside.edge);
+        self.fresh_bytes += joined.header_bytes() as i64;
         node.children.splice(left..=left + 1, [fresh(joined)]);
         node.pivots.remove(left);
         Ok(())
@@ -155,6 +157,8 @@ impl Change<'_> {
         let height = node.height - 1;
         let Some(child) = node.children.get_mut(index) else { return Ok(()) };
         let dropped = std::mem::replace(child, fresh(empty_tree(height)));
+        // Each header of the empty tree is one block.
+        self.fresh_bytes += (i64::from(height) + 1) * super::BLOCK as i64;
         if mutated(Mutant::DroppedChildLeaks) {
             return Ok(());
         }
@@ -162,7 +166,7 @@ impl Change<'_> {
     }
 
     /// Gives up the blocks of a tree and of what waits for it: only headers are read.
-    async fn drop_tree(&mut self, child: &Child) -> Result<()> {
+    pub(super) async fn drop_tree(&mut self, child: &Child) -> Result<()> {
         let mut left = vec![child.clone()];
         while let Some(child) = left.pop() {
             for run in &child.runs {
