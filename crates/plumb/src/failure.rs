@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use lab::{LabError, spec::SpecError};
 use miette::{Diagnostic, NamedSource, SourceSpan};
-use units::printable;
+use units::{printable, printable_lines};
 
 use crate::commands::{EXIT_FAILED, EXIT_USAGE};
 
@@ -36,13 +36,13 @@ struct InText {
 impl Failure {
     /// A fault of the input that has no place in a text.
     pub fn input(message: impl ToString) -> Self {
-        Self::Input(Box::new(Plain { message: shown(&message.to_string()) }))
+        Self::Input(Box::new(Plain { message: printable_lines(&message.to_string()).into_owned() }))
     }
 
     /// A fault at a place in a text.
     fn in_text(message: String, origin: &str, text: &str, span: std::ops::Range<usize>) -> Self {
         let text = NamedSource::new(printable(origin), veiled(text));
-        Self::Input(Box::new(InText { message: shown(&message), text, span: span.into() }))
+        Self::Input(Box::new(InText { message: printable_lines(&message).into_owned(), text, span: span.into() }))
     }
 
     /// Prints to standard error; the exit status that fits.
@@ -53,16 +53,11 @@ impl Failure {
                 ExitCode::from(EXIT_USAGE)
             }
             Self::Machine(message) => {
-                eprintln!("Error: {}", shown(&message));
+                eprintln!("Error: {}", printable_lines(&message));
                 ExitCode::from(EXIT_FAILED)
             }
         }
     }
-}
-
-/// A message whose lines a terminal only shows: names in it may be anybody's.
-fn shown(message: &str) -> String {
-    message.lines().map(printable).collect::<Vec<_>>().join("\n")
 }
 
 /// A text of as many bytes, in which a terminal has nothing to do.
@@ -122,7 +117,8 @@ mod tests {
 
     #[test]
     fn messages_and_sources_only_show() {
-        assert_eq!(shown("a\u{1b}[2J\nb \\n"), "a\\u{1b}[2J\nb \\n");
+        let Failure::Input(fault) = Failure::input("a\u{1b}[2J\nb \\n") else { panic!("no fault of the input") };
+        assert_eq!(fault.to_string(), "a\\u{1b}[2J\nb \\n");
         let text = "rw=\u{1b}[31m\u{202e}x\r\n\tµs\u{9b}";
         assert_eq!(veiled(text), "rw=?[31m???x?\n\tµs??");
         assert_eq!(veiled(text).len(), text.len());
