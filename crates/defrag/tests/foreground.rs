@@ -10,12 +10,13 @@ mod disk;
 use std::fs::{self, File, OpenOptions};
 use std::ops::ControlFlow;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use disk::scheduler::Scheduler;
 use disk::{Dice, Disk, System};
 use plumb_defrag::extents::WriteBack;
 use plumb_defrag::plan::{Mode, Plan};
@@ -249,31 +250,6 @@ fn opens_in_a_phase(disk: &Disk, beside: Beside, number: u64, bytes: u64, conten
     fs::remove_file(&path).unwrap();
     let _ = fs::remove_file(disk::beside(&path, 0));
     waited
-}
-
-/// mq-deadline for a device, as far as the kernel has it. A loop device keeps its scheduler for whoever has it next, so it gets
-/// the old one back.
-struct Scheduler {
-    queue: PathBuf,
-    before: Option<String>,
-}
-
-impl Scheduler {
-    fn deadline(device: &Path) -> Self {
-        let queue = Path::new("/sys/block").join(device.file_name().unwrap()).join("queue/scheduler");
-        let text = fs::read_to_string(&queue).unwrap_or_default();
-        let before = text.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map(|(name, _)| name.to_owned());
-        let _ = fs::write(&queue, "mq-deadline");
-        Self { queue, before }
-    }
-}
-
-impl Drop for Scheduler {
-    fn drop(&mut self) {
-        if let Some(before) = &self.before {
-            let _ = fs::write(&self.queue, before);
-        }
-    }
 }
 
 fn opens_beside(system: System, in_memory: bool) {

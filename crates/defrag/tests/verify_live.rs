@@ -5,6 +5,7 @@ mod disk;
 
 use std::process::Command;
 
+use disk::scheduler::Scheduler;
 use disk::{Disk, System, layout};
 use plumb_defrag::ByteRange;
 use plumb_defrag::extents::{Direction, RequestLimits, requests};
@@ -129,6 +130,19 @@ fn blocks_in_reverse_on_ext4_are_as_predicted() {
     };
     let expected: u64 = (0..SIZE / READ).map(|read| requests[(read % 4) as usize]).sum();
     assert!(before.is_as_predicted() && before.total().issued == expected, "{expected} expected\n{before}");
+
+    // mq-deadline puts together what lies beside each other, whoever came first.
+    let scheduler = Scheduler::deadline(disk.device());
+    if scheduler.is_set() {
+        let merged = replay(&files, &mut |_| true).unwrap();
+        let total = merged.total();
+        assert!(merged.is_as_predicted() && total.predicted == expected && total.issued <= expected, "{merged}");
+        assert_eq!(total.scheduler.as_deref(), Some("mq-deadline"));
+        assert_eq!(merged.to_string().contains("(merged by mq-deadline)"), total.issued < expected, "{merged}");
+    } else {
+        println!("skipped: mq-deadline, which this kernel does not have");
+    }
+    drop(scheduler);
 
     // All of it, moved in one piece: a request for each read.
     let mut mover = FileMover::open(&path, None, &MoveOptions::default()).unwrap();

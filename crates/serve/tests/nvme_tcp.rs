@@ -1,6 +1,5 @@
-//! The NVMe/TCP server on loopback with a host of our own: data arrives whole with
-//! and without digests and in-capsule data, nobody's misbehaviour harms another, and
-//! tshark's dissector finds no fault with what is said.
+//! The NVMe/TCP server on loopback with a host of our own: data arrives whole with and without digests and in-capsule data,
+//! nobody's misbehaviour harms another, and tshark's dissector finds no fault with what is said.
 #![allow(clippy::unwrap_used)]
 
 mod initiator;

@@ -2,8 +2,8 @@
 //!
 //! Sources: `fs/ext4/ext4.h` (`struct move_extent`), `include/uapi/linux/fs.h` (`struct file_dedupe_range`,
 //! `struct fsxattr`), `include/uapi/linux/btrfs.h` (`struct btrfs_ioctl_defrag_range_args`),
-//! `include/uapi/linux/mman.h` (`struct cachestat`), `fs/xfs/libxfs/xfs_fs.h` (`struct xfs_commit_range`, `struct xfs_fsop_geom`, `struct xfs_fsop_handlereq`), and
-//! `include/uapi/linux/f2fs.h` (`struct f2fs_defragment`). Leases: fcntl(2).
+//! `include/uapi/linux/mman.h` (`struct cachestat`), `fs/xfs/libxfs/xfs_fs.h` (`struct xfs_commit_range`, `struct
+//! xfs_fsop_geom`, `struct xfs_fsop_handlereq`), and `include/uapi/linux/f2fs.h` (`struct f2fs_defragment`). Leases: fcntl(2).
 //! Where a manual page differs from the kernel, as in the six words of freshness of `xfs_commit_range`, the
 //! kernel is followed.
 

@@ -17,6 +17,8 @@ pub(super) struct Disks {
     pub numbers: BTreeSet<u64>,
     /// What splits requests between the file system and them, if anything does.
     pub layers: Option<String>,
+    /// The scheduler of the first queue that has one.
+    pub scheduler: Option<String>,
 }
 
 impl Disks {
@@ -49,7 +51,8 @@ impl Disks {
             (2.., None) => Some(format!("a file system over {} devices", folders.len())),
             _ => None,
         };
-        (!numbers.is_empty()).then_some(Self { numbers, layers })
+        let scheduler = numbers.iter().find_map(|number| scheduler(*number));
+        (!numbers.is_empty()).then_some(Self { numbers, layers, scheduler })
     }
 }
 
@@ -78,6 +81,14 @@ fn disks(folder: &Path, depth: usize, found: &mut BTreeSet<u64>) {
 fn slaves(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder.join("slaves")).into_iter().flatten().flatten();
     entries.filter_map(|entry| fs::canonicalize(entry.path()).ok()).collect()
+}
+
+/// The scheduler of a disk's queue: the word in brackets of `queue/scheduler`.
+fn scheduler(disk: u64) -> Option<String> {
+    let list = fs::read_to_string(folder(disk)?.join("queue/scheduler")).ok()?;
+    let (_, from) = list.split_once('[')?;
+    let (name, _) = from.split_once(']')?;
+    (name != "none").then(|| name.to_owned())
 }
 
 fn number(folder: &Path) -> Option<u64> {

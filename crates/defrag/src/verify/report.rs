@@ -29,12 +29,18 @@ pub struct VerifiedFile {
     /// What splits requests once more between file system and disks: then the two numbers need not be the same.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub layers: Option<String>,
+    /// The scheduler of the queue, which merges what lies beside each other and was not submitted one after the other: then
+    /// fewer requests may be issued than predicted, never more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scheduler: Option<String>,
 }
 
 impl VerifiedFile {
-    /// Whether as many requests were issued as were predicted, or the two cannot be compared.
+    /// Whether as many requests were issued as were predicted (with a scheduler at most as many), or the two cannot be
+    /// compared.
     pub fn is_as_predicted(&self) -> bool {
-        self.layers.is_some() || (self.predicted == self.issued && self.lost == 0)
+        let fits = if self.scheduler.is_some() { self.issued <= self.predicted } else { self.issued == self.predicted };
+        self.layers.is_some() || (fits && self.lost == 0)
     }
 }
 
@@ -63,6 +69,7 @@ impl Verified {
             left_out: sum.left_out + file.left_out,
             lost: sum.lost + file.lost,
             layers: sum.layers.or_else(|| file.layers.clone()),
+            scheduler: sum.scheduler.or_else(|| file.scheduler.clone()),
         })
     }
 }
@@ -82,6 +89,9 @@ impl fmt::Display for Verified {
             }
             if let Some(layers) = &file.layers {
                 write!(f, " (not compared: {layers})")?;
+            }
+            if let Some(scheduler) = file.scheduler.as_ref().filter(|_| file.issued < file.predicted) {
+                write!(f, " (merged by {})", units::printable(scheduler))?;
             }
             if file.lost > 0 {
                 write!(f, " ({} events lost)", file.lost)?;

@@ -1,7 +1,7 @@
 //! A file system of its own for a test, in a file, on a loop device; and files in many pieces on it.
 //!
 //! Whatever happens, nothing stays: the file system is unmounted and the loop device goes with it.
-#![allow(dead_code)] // each test file uses a part
+#![allow(dead_code, unused_imports)] // each test file uses a part
 
 pub mod crash;
 pub mod guest;
@@ -11,13 +11,16 @@ pub mod loop_device;
 pub mod move_extents;
 pub mod mutant;
 pub mod scene;
+pub mod scheduler;
 pub mod scratch;
+mod seen;
+mod system;
 pub mod trial;
 pub mod writers;
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, PoisonError};
@@ -28,6 +31,8 @@ use plumb_defrag::ByteRange;
 use plumb_defrag::extents::{ExtentMap, WriteBack, read_map};
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
+pub use seen::{Seen, seen};
+pub use system::System;
 
 /// A small generator (SplitMix64): what is written must be known again later.
 #[derive(Clone)]
@@ -54,120 +59,6 @@ impl Dice {
         bytes.truncate(length);
         bytes
     }
-}
-
-/// The file systems that are tried.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum System {
-    Ext4,
-    Xfs,
-    /// Without reflink, with exchange.
-    XfsExchange,
-    Btrfs,
-    F2fs,
-}
-
-impl System {
-    pub const ALL: [Self; 3] = [Self::Ext4, Self::Xfs, Self::Btrfs];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Ext4 => "ext4",
-            Self::Xfs | Self::XfsExchange => "xfs",
-            Self::Btrfs => "btrfs",
-            Self::F2fs => "f2fs",
-        }
-    }
-
-    pub fn programs(self) -> &'static [&'static str] {
-        match self {
-            Self::Ext4 => &["mkfs.ext4", "e2fsck", "debugfs", "filefrag", "sha256sum", "losetup"],
-            Self::Xfs => &["mkfs.xfs", "xfs_repair", "filefrag", "sha256sum", "losetup"],
-            Self::XfsExchange => &["mkfs.xfs", "xfs_repair", "xfs_db", "filefrag", "sha256sum", "losetup"],
-            Self::Btrfs => &["mkfs.btrfs", "btrfs", "filefrag", "sha256sum", "losetup"],
-            Self::F2fs => &["mkfs.f2fs", "fsck.f2fs", "filefrag", "sha256sum", "losetup"],
-        }
-    }
-
-    /// Makes the file system on a device or in a file.
-    pub fn make(self, place: &Path, more: &[&str]) {
-        let mut command = match self {
-            // Everything now, so that no background task writes later.
-            Self::Ext4 => {
-                let mut command = Command::new("mkfs.ext4");
-                command.args(["-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0"]);
-                command
-            }
-            Self::Xfs => {
-                let mut command = Command::new("mkfs.xfs");
-                command.args(["-q", "-f"]);
-                small_xfs(&mut command);
-                command
-            }
-            Self::XfsExchange => {
-                let mut command = Command::new("mkfs.xfs");
-                command.args(["-q", "-f", "-m", "reflink=0"]);
-                small_xfs(&mut command);
-                command
-            }
-            Self::Btrfs => {
-                let mut command = Command::new("mkfs.btrfs");
-                command.args(["-q", "-f"]);
-                command
-            }
-            Self::F2fs => {
-                let mut command = Command::new("mkfs.f2fs");
-                command.args(["-q", "-f"]);
-                command
-            }
-        };
-        made(command.args(more).arg(place));
-        if self == Self::XfsExchange {
-            set_exchange(place, true);
-        }
-    }
-
-    /// Looks for faults without mending any; what was found, if anything.
-    pub fn check(self, place: &Path) -> Result<(), String> {
-        if self == Self::XfsExchange {
-            // The file system is not mounted, and no exchange is under way.
-            set_exchange(place, false);
-        }
-        let mut command = match self {
-            Self::Ext4 => Command::new("e2fsck"),
-            Self::Xfs | Self::XfsExchange => Command::new("xfs_repair"),
-            Self::Btrfs => Command::new("btrfs"),
-            Self::F2fs => Command::new("fsck.f2fs"),
-        };
-        match self {
-            Self::Ext4 => command.args(["-f", "-n"]),
-            Self::Xfs | Self::XfsExchange => command.arg("-n"),
-            // Without a look at what is mounted: others' loop devices may be gone before it has asked about them.
-            Self::Btrfs => command.args(["check", "--readonly", "--force"]),
-            Self::F2fs => command.args(["-f", "--dry-run"]),
-        };
-        let output = command.arg(place).stdin(Stdio::null()).output().unwrap();
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        // F2FS's checker says what it found and succeeds.
-        if output.status.success() && !text(&output.stdout).contains("[Fail]") {
-            return Ok(());
-        }
-        Err(format!("{command:?}: {}\n{}{}", output.status, text(&output.stdout), text(&output.stderr)))
-    }
-}
-
-/// Allows less than 300 MiB, as xfsprogs' own tests have it.
-fn small_xfs(command: &mut Command) {
-    command.env("TEST_DIR", "1").env("TEST_DEV", "1").env("QA_CHECK_FS", "1");
-}
-
-/// Sets or clears the feature that xfsprogs before 6.10 do not know: bit 6 of the incompatible ones
-/// (`XFS_SB_FEAT_INCOMPAT_EXCHRANGE`, fs/xfs/libxfs/xfs_format.h), in the superblock alone, with its checksum.
-fn set_exchange(place: &Path, on: bool) {
-    let show = ran(Command::new("xfs_db").args(["-r", "-c", "sb 0", "-c", "print features_incompat"]).arg(place));
-    let old = show.trim().rsplit("0x").next().and_then(|hex| u64::from_str_radix(hex, 16).ok()).unwrap();
-    let write = format!("write -d features_incompat {:#x}", if on { old | 1 << 6 } else { old & !(1 << 6) });
-    ran(Command::new("xfs_db").args(["-x", "-c", "sb 0", "-c", &write]).arg(place));
 }
 
 /// Makes a file system. That of Btrfs asks about each loop device of the machine, and fails when another test's goes away
@@ -488,51 +379,6 @@ pub fn filefrag(path: &Path) -> u64 {
     let said = ran(Command::new("filefrag").arg(path));
     let count = said.trim().rsplit(": ").next().and_then(|rest| rest.split(' ').next());
     count.unwrap().parse().unwrap()
-}
-
-/// What must stay as it is, as others see it. In place of `st_blocks`, which counts the blocks of the map of extents too,
-/// the allocated bytes.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Seen {
-    sha256: String,
-    size: u64,
-    data_bytes: u64,
-    modified: (i64, i64),
-    changed: (i64, i64),
-    accessed: (i64, i64),
-    mode: u32,
-    attributes: Vec<u8>,
-}
-
-impl Seen {
-    /// Its sum and size.
-    pub fn contents(&self) -> (&str, u64) {
-        (&self.sha256, self.size)
-    }
-}
-
-/// Looks at a file.
-pub fn seen(path: &Path) -> Seen {
-    let status = fs::metadata(path).unwrap();
-    // The clock of files ticks a hundred times a second, and in virtual time never by itself: the time of access is to
-    // be later than what was written.
-    thread::sleep(Duration::from_millis(20));
-    let sum = ran(Command::new("sha256sum").arg(path));
-    let mut attributes = vec![0; 4096];
-    let length = rustix::fs::getxattr(path, "user.plumb", &mut attributes[..]).unwrap_or(0);
-    attributes.truncate(length);
-    let after = fs::metadata(path).unwrap();
-    Seen {
-        sha256: sum.split(' ').next().unwrap().to_owned(),
-        size: status.size(),
-        data_bytes: map_of(path).extents().iter().map(|extent| extent.length).sum(),
-        modified: (status.mtime(), status.mtime_nsec()),
-        changed: (status.ctime(), status.ctime_nsec()),
-        // Reading it for the sum may have moved the time of access; nothing after that does (`relatime`).
-        accessed: (after.atime(), after.atime_nsec()),
-        mode: status.mode(),
-        attributes,
-    }
 }
 
 /// Has the page cache forget everything.

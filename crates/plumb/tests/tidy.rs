@@ -1,0 +1,175 @@
+//! The house rules that a machine can hold the sources to.
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+/// A file of code is about one thing; what is longer is about two.
+const MAX_LINES: usize = 500;
+/// What is read, and not printed by a test, fits the screen.
+const MAX_COMMENT_CHARACTERS: usize = 140;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+/// Files with this ending below a folder, in order.
+fn files(folder: &Path, ending: &str) -> Vec<PathBuf> {
+    let mut folders = vec![folder.to_owned()];
+    let mut found = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            if path.is_dir() && name != "target" && !name.starts_with('.') {
+                folders.push(path);
+            } else if name.ends_with(ending) {
+                found.push(path);
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+fn sources() -> Vec<(PathBuf, String)> {
+    let root = root();
+    let read = |path: PathBuf| {
+        let text = fs::read_to_string(&path).unwrap();
+        (path.strip_prefix(&root).unwrap().to_owned(), text)
+    };
+    files(&root.join("crates"), ".rs").into_iter().map(read).collect()
+}
+
+#[test]
+fn files_are_short_and_comments_fit_the_screen() {
+    let mut faults = Vec::new();
+    for (path, text) in sources() {
+        let path = path.display();
+        if text.lines().count() > MAX_LINES {
+            faults.push(format!("{path}: {} lines, {MAX_LINES} at most", text.lines().count()));
+        }
+        for (number, line) in (1..).zip(text.lines()) {
+            let length = line.chars().count();
+            if line.trim_start().starts_with("//") && length > MAX_COMMENT_CHARACTERS {
+                faults.push(format!("{path}:{number}: {length} characters, {MAX_COMMENT_CHARACTERS} at most"));
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+/// The floor of each crate, from the table in ARCHITECTURE.md; what all floors stand on is below the first.
+fn floors(text: &str) -> BTreeMap<String, i32> {
+    let mut floors = BTreeMap::new();
+    for line in text.lines() {
+        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+        let [_, floor, name, _, _] = cells[..] else { continue };
+        let Some(name) = name.strip_prefix('`').and_then(|name| name.strip_suffix('`')) else { continue };
+        let floor = match floor {
+            "ground" => -1,
+            number => match number.parse() {
+                Ok(number) => number,
+                Err(_) => continue,
+            },
+        };
+        assert!(floors.insert(name.to_owned(), floor).is_none(), "{name} is on two floors");
+    }
+    floors
+}
+
+#[test]
+fn crates_use_only_floors_below_their_own() {
+    let text = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    let floors = floors(&text);
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let arguments = ["metadata", "--format-version", "1", "--no-deps", "--offline"];
+    let output = Command::new(cargo).args(arguments).current_dir(root()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let name_of = |value: &Value| {
+        let name = value["name"].as_str().unwrap();
+        name.strip_prefix("plumb-").unwrap_or(name).to_owned()
+    };
+    let packages = metadata["packages"].as_array().unwrap();
+    let own: Vec<String> = packages.iter().map(name_of).collect();
+    let mut faults = Vec::new();
+    for package in packages {
+        let name = name_of(package);
+        let dependencies: Vec<String> = package["dependencies"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|dependency| dependency["kind"].is_null() && dependency["path"].is_string())
+            .map(name_of)
+            .collect();
+        let Some(floor) = floors.get(&name) else {
+            // Beside the floors: nothing depends on it, and it is named all the same.
+            if !dependencies.is_empty() || !text.contains(&format!("`{name}`")) {
+                faults.push(format!("{name} is on no floor"));
+            }
+            continue;
+        };
+        for below in dependencies {
+            if floors.get(&below).is_none_or(|below| below >= floor) {
+                faults.push(format!("{name} (floor {floor}) uses {below}"));
+            }
+        }
+    }
+    faults.extend(floors.keys().filter(|name| !own.contains(name)).map(|name| format!("there is no crate {name}")));
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+/// Clock, threads and unordered maps are kept out of the crates that have to give the same bytes each time.
+#[test]
+fn the_core_has_no_clock_no_thread_and_no_unordered_map() {
+    const CORE: [&str; 9] = ["nvme", "ssd", "block", "trace", "stats", "units", "crash", "workload", "betree"];
+    const ALLOWED: [(&str, &str); 1] = [("crates/betree/src/cache.rs", "HashMap")]; // asked by key, never walked
+    let mut faults = Vec::new();
+    for (path, text) in sources() {
+        let mut parts = path.components().skip(1).map(|part| part.as_os_str().to_string_lossy().into_owned());
+        let (Some(name), Some(folder)) = (parts.next(), parts.next()) else { continue };
+        if !CORE.contains(&name.as_str()) || folder != "src" {
+            continue;
+        }
+        let path = path.display().to_string();
+        // Modules of tests come last.
+        let code = text.split("\n#[cfg(test)]").next().unwrap_or_default();
+        for (number, line) in (1..).zip(code.lines()) {
+            if line.trim_start().starts_with("//") {
+                continue;
+            }
+            for word in ["Instant::now", "SystemTime", "thread::spawn", "HashMap", "HashSet", "static mut"] {
+                if line.contains(word) && !ALLOWED.contains(&(path.as_str(), word)) {
+                    faults.push(format!("{path}:{number}: {word}"));
+                }
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+#[test]
+fn no_path_of_a_machine_is_named() {
+    // In pieces, so that this file does not name one.
+    let machines = [["/home", "/"], ["/root", "/"], ["/Users", "/"]].map(|parts| parts.concat());
+    let root = root();
+    let kinds = [".rs", ".md", ".toml", ".fio", ".sh"];
+    let all = kinds.iter().flat_map(|ending| files(&root, ending));
+    let mut faults = Vec::new();
+    for path in all {
+        let text = fs::read_to_string(&path).unwrap_or_default();
+        for (number, line) in (1..).zip(text.lines()) {
+            // `/home/you` is anybody's.
+            let named = machines.iter().find(|machine| line.replace("/home/you", "").contains(machine.as_str()));
+            if let Some(machine) = named {
+                faults.push(format!("{}:{number}: {machine}", path.strip_prefix(&root).unwrap().display()));
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
