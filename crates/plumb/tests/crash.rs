@@ -2,13 +2,15 @@
 //! stopped, gone on with and stood in.
 #![allow(clippy::unwrap_used)]
 
+mod crash_rig;
 mod linux_rig;
 
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use linux_rig::{PLUMB, has, kernel};
+use crash_rig::{Trial, bad, explanations};
+use linux_rig::PLUMB;
 
 /// Appends lines and acknowledges each when it is synchronised.
 const LOG: &str = "for i in 1 2 3; do echo entry $i >> log; sync log; echo $i > $PLUMB_ACKNOWLEDGE; done
@@ -18,53 +20,6 @@ const EARLY_LOG: &str = "for i in 1 2 3 4; do echo entry $i >> log; echo $i > $P
 /// What was acknowledged is in the log.
 const LOG_CHECK: &str =
     "while read i; do grep -qx \"entry $i\" log || { echo entry $i is gone; exit 1; }; done < $PLUMB_ACKNOWLEDGED";
-
-struct Trial {
-    folder: tempfile::TempDir,
-}
-
-impl Trial {
-    /// Nothing where there is no kernel or no mkfs.
-    fn new(mkfs: &str) -> Option<Self> {
-        kernel()?;
-        has(mkfs).then(|| Self { folder: tempfile::tempdir().unwrap() })
-    }
-
-    fn command(&self, flags: &[&str], script: &str) -> Command {
-        let mut command = Command::new(PLUMB);
-        command.arg("crash").args(flags).arg("--out").arg(self.folder.path().join("out"));
-        command.args(["--", "sh", "-ec", script]).env("PATH", "/usr/bin:/bin").stdin(Stdio::null());
-        command
-    }
-
-    /// Its exit status and report.
-    fn run(&self, flags: &[&str], script: &str) -> (i32, serde_json::Value) {
-        let output = self.command(&[flags, &["--json"]].concat(), script).output().unwrap();
-        let text = String::from_utf8_lossy(&output.stdout);
-        let report = serde_json::from_str(&text).unwrap_or_else(|_| panic!("{output:?}"));
-        (output.status.code().unwrap(), report)
-    }
-
-    fn replay(&self, state: &str, script: &str) -> Output {
-        let mut command = Command::new(PLUMB);
-        command.args(["crash", "replay"]).arg(self.folder.path().join("out")).arg(state);
-        command.args(["--", "sh", "-c", script]).stdin(Stdio::null()).output().unwrap()
-    }
-}
-
-fn bad(report: &serde_json::Value) -> &[serde_json::Value] {
-    report["bad"].as_array().unwrap()
-}
-
-/// What the explanations of the bad states say, those that have one.
-fn explanations(report: &serde_json::Value) -> Vec<String> {
-    let lines = |bad: &serde_json::Value| {
-        let lines: Vec<&str> =
-            bad["explanation"].as_array().unwrap().iter().map(|line| line.as_str().unwrap()).collect();
-        lines.join("\n")
-    };
-    bad(report).iter().map(lines).filter(|text| !text.is_empty()).collect()
-}
 
 const EXT4: [&str; 4] = ["--fs", "ext4", "--size", "64MiB"];
 

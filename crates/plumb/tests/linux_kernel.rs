@@ -177,3 +177,12 @@ fn quotas_are_kept() {
         assert!((1 << 19..=1 << 20).contains(&full), "{:?}: {text}", run.file_system);
     }
 }
+
+/// Nothing takes time but what is said to: a program that only waits would wait for ever.
+#[test]
+fn loops_that_wait_for_a_coarse_clock_or_yield_come_to_an_end() {
+    let Some(kernel) = kernel() else { return };
+    let Some(spin) = Helper::compile("spin") else { return };
+    let script = format!("timeout 60 {}", spin.path());
+    assert_eq!(printed(&kernel, &on_memory(), &script), "done\n");
+}

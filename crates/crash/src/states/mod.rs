@@ -19,7 +19,8 @@ use hash::ImageHash;
 pub use survivors::Survivors;
 
 /// How many states are looked at.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Amount {
     /// Every subset of parts at each moment that has at most so many undecided; of a moment with more, nothing, everything, and
     /// so many others by lot as it may have parts.

@@ -5,7 +5,7 @@ use std::path::Path;
 use crash::{Event, LogReader};
 
 use super::survival::Survival;
-use super::task::{Acknowledgement, Lost, Recorded, Verdict};
+use super::task::{Acknowledgement, Judged, Lost, Recorded, Verdict};
 use crate::error::LinuxError;
 
 /// Everything that was recorded in a folder, to explain what was found there.
@@ -62,6 +62,11 @@ impl Evidence {
                 "every write that the device had been given is there: what `{line}` promised was still in the kernel's memory, an \
                  fsync is missing before it"
             ),
+            None if verdict.fault.as_ref().is_some_and(|fault| fault.by == Judged::Files) => {
+                "every write that the device had been given is there: it is the file system that does not keep the promise, in what it \
+                 wrote for it or in recovery"
+                    .to_owned()
+            }
             None => "every write that the device had been given is there: the file system wrote this before what belongs to it, \
                      and nothing had asked it for another order (an fsync of the data before it is named, for instance)"
                 .to_owned(),
@@ -69,9 +74,7 @@ impl Evidence {
     }
 
     fn last_promise(&self, until: usize) -> Option<&str> {
-        let promises = &self.recorded.acknowledgements;
-        let count = promises.partition_point(|promise| self.log.entries_at(promise.position_bytes) <= until);
-        promises.get(count.checked_sub(1)?).map(|promise| promise.line.as_str())
+        self.recorded.promised_until(&self.log, until).last().map(|promise| promise.line.as_str())
     }
 
     /// The barrier that would have kept the state from coming about.
@@ -87,12 +90,10 @@ impl Evidence {
         };
         let Some(first) = lost.iter().map(|lost| lost.entry).min() else { return String::new() };
         let done = completed(first);
-        let promises = &self.recorded.acknowledgements;
-        let count = promises.partition_point(|promise| self.log.entries_at(promise.position_bytes) <= verdict.until);
+        let promises = self.recorded.promised_until(&self.log, verdict.until);
         // The first promise that the lost writes could have kept: the one made after they completed, or the last one.
         let after =
             |promise: &&Acknowledgement| done.is_some_and(|done| self.log.entries_at(promise.position_bytes) > done);
-        let promises = promises.get(..count).unwrap_or_default();
         if let Some(promise) = promises.iter().find(after).or(promises.last()) {
             let at = self.log.entries_at(promise.position_bytes);
             let line = &promise.line;

@@ -13,16 +13,18 @@
 //! | `recorded.json` | when the command began, how it ended, what it acknowledged |
 //! | `verdicts-N.jsonl` | what was found, by one guest each; a second start leaves these states out |
 
+mod checks;
 mod explain;
 mod survival;
 mod task;
 mod trial;
 mod verdicts;
 
-pub use crash::EXHAUSTIVE_PARTS_MAX;
+pub use checks::{ProgramCheck, UnknownCheck};
+pub use crash::{Amount, EXHAUSTIVE_PARTS_MAX};
 pub use explain::Evidence;
 pub use survival::Survival;
 pub(crate) use task::{Acknowledgement, Answer, Judge, Record, Recorded, Stand, Task};
-pub use task::{Amount, Fault, Judged, Lost, Smallest, Verdict};
+pub use task::{Fault, Judged, Lost, Smallest, Verdict};
 pub use trial::{Progress, Recording, Trial};
 pub use verdicts::Summary;

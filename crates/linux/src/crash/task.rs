@@ -8,6 +8,7 @@ use super::survival::Survival;
 use crate::choice::FileSystem;
 use crate::outcome::Ended;
 use crate::plan::Text;
+use crash::{Amount, LogReader};
 
 /// What the inside does.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -44,6 +45,15 @@ pub(crate) struct Recorded {
     pub(crate) acknowledgements: Vec<Acknowledgement>,
     /// Ways of changing files that the command used and that are not followed.
     pub(crate) unfollowed: Vec<String>,
+}
+
+impl Recorded {
+    /// What had been acknowledged before this entry of the log.
+    pub(crate) fn promised_until(&self, log: &LogReader, entry: usize) -> &[Acknowledgement] {
+        let promises = &self.acknowledgements;
+        let count = promises.partition_point(|promise| log.entries_at(promise.position_bytes) <= entry);
+        promises.get(..count).unwrap_or_default()
+    }
 }
 
 /// A line that the command wrote to `$PLUMB_ACKNOWLEDGE`.
@@ -89,33 +99,6 @@ pub(crate) struct Judge {
 pub(crate) struct Stand {
     pub(crate) hash: String,
     pub(crate) command: Vec<Text>,
-}
-
-/// How many states are looked at; see [`crash::Amount`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Amount {
-    /// All subsets at moments with at most so many undecided parts.
-    Exhaustive {
-        /// At most [`crash::EXHAUSTIVE_PARTS_MAX`].
-        parts_max: u32,
-    },
-    /// A seeded sample that covers every moment.
-    Sampled {
-        /// How many.
-        states: usize,
-        /// The same one gives the same states.
-        seed: u64,
-    },
-}
-
-impl From<Amount> for crash::Amount {
-    fn from(amount: Amount) -> Self {
-        match amount {
-            Amount::Exhaustive { parts_max } => Self::Exhaustive { parts_max },
-            Amount::Sampled { states, seed } => Self::Sampled { states, seed },
-        }
-    }
 }
 
 /// A line of the guest's answer.

@@ -4,13 +4,15 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
 use super::explain::Evidence;
 use super::survival::Survival;
-use super::task::{Amount, Judge, Record, Recorded, Stand, Task};
+use crash::Amount;
+
+use super::task::{Judge, Record, Recorded, Stand, Task};
 use super::verdicts::{self, Summary};
 use crate::choice::{FileSystem, FrontEnd};
 use crate::error::LinuxError;
@@ -21,6 +23,8 @@ use crate::run::{Input, Linux, OutputStreams};
 
 /// How often progress is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// Of the time, looking takes one part of so many at most.
+const LOOK_SHARE: u32 = 50;
 
 /// A command, the device and file system under it, and how what a power cut leaves is judged.
 #[derive(Clone, Debug)]
@@ -118,7 +122,7 @@ impl Trial {
     fn key(&self, kernel: &Kernel) -> Key {
         Key {
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            kernel: kernel.release().to_owned(),
+            kernel: kernel.name(),
             device: self.linux.device.clone(),
             settings: self.linux.settings.clone(),
             file_system: self.linux.file_system,
@@ -141,11 +145,11 @@ impl Trial {
         }
     }
 
-    /// The trial that a folder, an absolute path, holds.
+    /// The trial that a folder, an absolute path, holds, and the [name](Kernel::name) of its kernel.
     ///
     /// # Errors
     /// Where it holds none.
-    pub fn of_folder(folder: &Path, plumb: &Path) -> Result<Self, LinuxError> {
+    pub fn of_folder(folder: &Path, plumb: &Path) -> Result<(Self, String), LinuxError> {
         let path = folder.join("trial.json");
         let text = fs::read(&path).map_err(LinuxError::system(format!("there is no trial: {}", path.display())))?;
         let damaged = |error| LinuxError::Invalid { message: format!("{} is damaged: {error}", path.display()) };
@@ -161,7 +165,7 @@ impl Trial {
         linux.memory_bytes = key.memory_bytes;
         linux.command = key.command.iter().map(OsString::from).collect();
         linux.folder = PathBuf::from(&key.folder);
-        Ok(Self {
+        let trial = Self {
             linux,
             setup: key.setup,
             recover: key.recover,
@@ -174,7 +178,8 @@ impl Trial {
             folder: folder.to_owned(),
             guests: 1,
             shard: (0, 1),
-        })
+        };
+        Ok((trial, key.kernel))
     }
 
     /// Sees to it that the folder is this trial's, and that nothing of another is in it.
@@ -301,11 +306,15 @@ impl Trial {
                     })
                 })
                 .collect();
+            let mut pause = LOOK_EVERY;
             while !threads.iter().all(std::thread::ScopedJoinHandle::is_finished) {
-                std::thread::sleep(LOOK_EVERY);
+                std::thread::sleep(pause);
+                let begun = Instant::now();
                 if let Ok(summary) = Summary::read(&self.folder) {
                     progress(self.progress(&summary));
                 }
+                // A look at many verdicts takes long itself.
+                pause = LOOK_EVERY.max(begun.elapsed() * LOOK_SHARE);
             }
             let lost = |_| Err(LinuxError::Invalid { message: "a guest's thread failed".to_owned() });
             threads.into_iter().map(|thread| thread.join().unwrap_or_else(lost)).collect()

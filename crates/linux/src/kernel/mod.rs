@@ -117,6 +117,25 @@ impl Kernel {
         &self.release
     }
 
+    /// Release and recipe in one word, which no other kernel has.
+    pub fn name(&self) -> String {
+        format!("{}-{}", self.release, self.recipe)
+    }
+
+    /// The kernel with this [name](Self::name): the one that is taken where nothing is said, or one of the cache.
+    ///
+    /// # Errors
+    /// [`LinuxError::NoKernel`] where there is none.
+    pub fn of_name(name: &str) -> Result<Self, LinuxError> {
+        if let Ok(usual) = Self::cached()
+            && usual.name() == name
+        {
+            return Ok(usual);
+        }
+        let (_, recipe) = name.rsplit_once('-').ok_or(LinuxError::NoKernel)?;
+        cache::newest(&cache::folder()?, recipe)?.filter(|kernel| kernel.name() == name).ok_or(LinuxError::NoKernel)
+    }
+
     /// Names what it was built from, beside the source: configuration and patches.
     pub fn recipe(&self) -> &str {
         &self.recipe

@@ -33,6 +33,7 @@ const BASE: BuiltIn = recipe!("time-travel":
     "0004-um-time-travel-stop-the-clock-at-a-console.patch",
     "0005-um-time-travel-random-numbers-without-the-host.patch",
     "0006-um-software-perf-events-and-bpf-on-tracepoints.patch",
+    "0007-um-time-travel-loops-on-coarse-clocks-end.patch",
 );
 
 /// What `--kernel` can name, beside the base.

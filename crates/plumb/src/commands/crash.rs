@@ -1,22 +1,23 @@
 //! `plumb crash`: what a power cut may leave of any program's files, on a real kernel.
 
 use std::ffi::OsString;
+use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
 use lab::Shard;
-use linux::crash::{Amount, Survival, Trial};
-use linux::{FileSystem, FrontEnd, Kernel, Linux, LinuxError, Recipe};
+use linux::crash::{Amount, ProgramCheck, Survival, Trial};
+use linux::{FileSystem, FrontEnd, Kernel, Linux, LinuxError};
 use ssd::Contents;
 use ssd::profile::BuildOptions;
 use units::ByteSize;
 
-use super::linux::failure;
-use super::{Done, EXIT_INTERRUPTED, crash_report, linux_kernel};
+use super::linux::{absolute, failure, plumb, stop};
+use super::linux_kernel::{self, KernelFlags};
+use super::{Done, EXIT_INTERRUPTED, crash_report};
 use crate::failure::Failure;
 
 /// What is run, and how states are judged.
@@ -24,7 +25,8 @@ use crate::failure::Failure;
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 #[command(after_help = "Examples:
   plumb crash --fs ext4 --setup 'echo old > f' --check 'grep -qx -e old -e new f' -- sh -c 'echo new > f.tmp && mv f.tmp f'
-  plumb crash --fs xfs --states 20000 --check 'sqlite3 db \"pragma integrity_check\" | grep -qx ok' -- ./load.sh
+  plumb crash --fs xfs --states 20000 --check-as sqlite:db -- ./load.sh
+  plumb crash --fs ext4 --kernel-patch my.patch -- ./load.sh
   plumb crash replay plumb-crash 3f2a91c0d4e5b678 -- bash
 
 COMMAND runs once under a real kernel in virtual time, in the mounted file system, while the device keeps a
@@ -40,6 +42,9 @@ pub struct CrashArguments {
     action: Option<Action>,
     #[command(flatten)]
     run: Option<RunFlags>,
+    // Not within the flags of a run: clap takes an optional group with another inside for absent.
+    #[command(flatten)]
+    kernel: KernelFlags,
 }
 
 #[derive(Subcommand)]
@@ -103,6 +108,9 @@ struct RunFlags {
     /// In each recovered state, for `sh -e`: fails where something is wrong
     #[arg(long, value_name = "CMD")]
     check: Option<String>,
+    /// In each recovered state: what is known of a program's files, as KIND:PATH; can be given again
+    #[arg(long, value_name = "KIND:PATH", long_help = check_as_help())]
+    check_as: Vec<ProgramCheck>,
     /// Do not hold files against what fsync and its like promised
     #[arg(long)]
     no_files: bool,
@@ -142,7 +150,7 @@ pub struct TaskArguments {
 pub fn crash(arguments: CrashArguments) -> Done {
     match (arguments.action, arguments.run) {
         (Some(Action::Replay(flags)), _) => replay(&flags),
-        (None, Some(flags)) => run(&flags),
+        (None, Some(flags)) => run(&flags, &arguments.kernel),
         (None, None) => Err(Failure::input("nothing to run: name a command after `--`")),
     }
 }
@@ -152,9 +160,9 @@ pub fn task(arguments: &TaskArguments) -> Done {
     linux::guest::crash::main(&arguments.file).map(ExitCode::from).map_err(failure)
 }
 
-fn run(flags: &RunFlags) -> Done {
+fn run(flags: &RunFlags, kernel: &KernelFlags) -> Done {
     let trial = trial(flags)?;
-    let kernel = kernel()?;
+    let kernel = linux_kernel::find(&kernel.recipe()?)?;
     let stop = stop()?;
     let stopped = || stop.load(Ordering::Relaxed);
     let recording = match trial.record(&kernel, &stopped) {
@@ -207,10 +215,17 @@ fn run(flags: &RunFlags) -> Done {
 
 fn replay(flags: &ReplayFlags) -> Done {
     let plumb = plumb()?;
-    let trial = Trial::of_folder(&absolute(&flags.folder)?, &plumb).map_err(failure)?;
+    let (trial, kernel) = Trial::of_folder(&absolute(&flags.folder)?, &plumb).map_err(failure)?;
+    let kernel = Kernel::of_name(&kernel).map_err(|error| match error {
+        LinuxError::NoKernel => Failure::input(format!(
+            "the trial ran under the kernel {kernel}, which is not in the cache: `plumb linux build` with the same --kernel-patch \
+             and the like makes it"
+        )),
+        other => failure(other),
+    })?;
     let command = if flags.command.is_empty() { vec!["bash".into()] } else { flags.command.clone() };
     let stop = stop()?;
-    let outcome = trial.stand(&kernel()?, &flags.state, &command, &|| stop.load(Ordering::Relaxed));
+    let outcome = trial.stand(&kernel, &flags.state, &command, &|| stop.load(Ordering::Relaxed));
     match outcome {
         Err(LinuxError::Stopped) => Ok(ExitCode::from(EXIT_INTERRUPTED)),
         done => Ok(ExitCode::from(done.map_err(failure)?.ended.shell_status())),
@@ -244,7 +259,7 @@ fn trial(flags: &RunFlags) -> Result<Trial, Failure> {
         linux: linux.command(flags.command.iter().cloned()),
         setup: flags.setup.clone(),
         recover: flags.recover.clone(),
-        check: flags.check.clone(),
+        check: check(flags)?,
         files: !flags.no_files,
         fsck: !flags.no_fsck,
         survival: survival(flags)?,
@@ -254,6 +269,26 @@ fn trial(flags: &RunFlags) -> Result<Trial, Failure> {
         guests: flags.guests.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from)),
         shard: flags.shard.place(),
     })
+}
+
+/// What is known of programs, and then what the user says.
+fn check(flags: &RunFlags) -> Result<Option<String>, Failure> {
+    if let Some(missing) = flags.check_as.iter().find_map(ProgramCheck::missing) {
+        return Err(Failure::Machine(missing));
+    }
+    let scripts: Vec<String> = flags.check_as.iter().map(ProgramCheck::script).chain(flags.check.clone()).collect();
+    Ok((!scripts.is_empty()).then(|| scripts.join("\n")))
+}
+
+fn check_as_help() -> String {
+    let mut help =
+        "In each recovered state: what is known of a program's files, as KIND:PATH; can be given again. They are \
+                    whole, and hold what was acknowledged; a line written to $PLUMB_ACKNOWLEDGE is then\n"
+            .to_owned();
+    for (name, promise) in ProgramCheck::kinds() {
+        let _ = write!(help, "\n  {name:<11} {promise}");
+    }
+    help
 }
 
 fn atomic_bytes(size: ByteSize) -> Result<u32, Failure> {
@@ -276,28 +311,6 @@ fn survival(flags: &RunFlags) -> Result<Survival, Failure> {
         Survival::Auto => Survival::ProtectedCache,
         named => named,
     })
-}
-
-fn plumb() -> Result<PathBuf, Failure> {
-    std::env::current_exe().map_err(|error| Failure::Machine(format!("cannot find plumb itself: {error}")))
-}
-
-fn absolute(path: &Path) -> Result<PathBuf, Failure> {
-    std::path::absolute(path)
-        .map_err(|error| Failure::Machine(format!("cannot tell where {} is: {error}", path.display())))
-}
-
-fn kernel() -> Result<Kernel, Failure> {
-    linux_kernel::find(&Recipe::built_in())
-}
-
-fn stop() -> Result<Arc<AtomicBool>, Failure> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&stop))
-            .map_err(|error| Failure::Machine(format!("cannot listen to signals: {error}")))?;
-    }
-    Ok(stop)
 }
 
 fn bar() -> ProgressBar {

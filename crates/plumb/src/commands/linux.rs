@@ -1,7 +1,7 @@
 //! `plumb linux`: a command under a real Linux kernel, on a modelled device, in virtual time.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -113,11 +113,7 @@ pub fn guest() -> Done {
 fn run(flags: &RunFlags, kernel: &KernelFlags) -> Done {
     let run = described(flags)?;
     let kernel = linux_kernel::find(&kernel.recipe()?)?;
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&stop))
-            .map_err(|error| Failure::Machine(format!("cannot listen to signals: {error}")))?;
-    }
+    let stop = stop()?;
     let outcome = match run.run_until(&kernel, &|| stop.load(Ordering::Relaxed)) {
         Err(LinuxError::Stopped) => return Ok(ExitCode::from(EXIT_INTERRUPTED)),
         done => done.map_err(failure)?,
@@ -140,9 +136,7 @@ fn run(flags: &RunFlags, kernel: &KernelFlags) -> Done {
 }
 
 fn described(flags: &RunFlags) -> Result<Linux, Failure> {
-    let plumb =
-        std::env::current_exe().map_err(|error| Failure::Machine(format!("cannot find plumb itself: {error}")))?;
-    let mut run = Linux::new(plumb, &flags.device);
+    let mut run = Linux::new(plumb()?, &flags.device);
     run.settings.clone_from(&flags.set);
     run.front_end = flags.front_end;
     run.file_system = flags.fs;
@@ -155,11 +149,30 @@ fn described(flags: &RunFlags) -> Result<Linux, Failure> {
     run.input = Input::Inherit;
     run.output_streams = OutputStreams::Inherit;
     if let Some(image) = &flags.image {
-        let image = std::path::absolute(image)
-            .map_err(|error| Failure::Machine(format!("cannot tell where {} is: {error}", image.display())))?;
-        run.image = Some(image);
+        run.image = Some(absolute(image)?);
     }
     Ok(run.command(flags.command.iter().cloned()))
+}
+
+/// This program, which is run inside too.
+pub fn plumb() -> Result<PathBuf, Failure> {
+    std::env::current_exe().map_err(|error| Failure::Machine(format!("cannot find plumb itself: {error}")))
+}
+
+/// A path from the root on.
+pub fn absolute(path: &Path) -> Result<PathBuf, Failure> {
+    std::path::absolute(path)
+        .map_err(|error| Failure::Machine(format!("cannot tell where {} is: {error}", path.display())))
+}
+
+/// Set when the user wants an end of it.
+pub fn stop() -> Result<Arc<AtomicBool>, Failure> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&stop))
+            .map_err(|error| Failure::Machine(format!("cannot listen to signals: {error}")))?;
+    }
+    Ok(stop)
 }
 
 /// One line for standard error.

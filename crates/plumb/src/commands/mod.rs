@@ -1,5 +1,6 @@
 //! One file a subcommand.
 
+pub mod app;
 pub mod calibrate;
 pub mod control;
 pub mod control_inject;

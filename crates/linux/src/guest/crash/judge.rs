@@ -5,12 +5,12 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::ops::Range;
 
-use crash::{LogReader, LoggedWrite, LyingCache, Moments, Plan, ProtectedCache, Rule, State, Survivors, VolatileCache};
+use crash::{LogReader, LoggedWrite, Moments, Plan, Rule, State, Survivors};
 
 use super::examine::{Examiner, Found};
 use super::places::Places;
 use super::state_device::StateDevices;
-use crate::crash::{Answer, Fault, Judge, Judged, Lost, Recorded, Smallest, Survival, Verdict};
+use crate::crash::{Acknowledgement, Answer, Fault, Judge, Judged, Lost, Recorded, Smallest, Survival, Verdict};
 use crate::guest::error::{GuestError, attempt};
 
 /// States that are looked at to make one bad state small.
@@ -36,9 +36,9 @@ impl Recording {
         Ok(Self { log, recorded })
     }
 
-    /// How many of the acknowledgements had been made before this entry.
-    pub(super) fn promised(&self, until: usize) -> usize {
-        self.recorded.acknowledgements.partition_point(|promise| self.log.entries_at(promise.position_bytes) <= until)
+    /// What had been acknowledged before this entry.
+    pub(super) fn promised_until(&self, entry: usize) -> &[Acknowledgement] {
+        self.recorded.promised_until(&self.log, entry)
     }
 
     /// How long the log's file was before this entry.
@@ -53,7 +53,7 @@ impl Recording {
 
     /// The states of all guests.
     pub(super) fn plan<R: Rule>(&self, rule: &R, task: &Judge) -> Plan {
-        Plan::new(&self.log.log, rule, self.first(), task.atomic_bytes, task.amount.into())
+        Plan::new(&self.log.log, rule, self.first(), task.atomic_bytes, task.amount)
     }
 }
 
@@ -61,9 +61,9 @@ impl Recording {
 macro_rules! with_rule {
     ($survival:expr, $from:expr, $with:expr) => {
         match $survival {
-            Survival::ProtectedCache => $with(ProtectedCache::default()),
-            Survival::LyingCache => $with(LyingCache::of_a_cheap_drive($from)),
-            Survival::Auto | Survival::VolatileCache => $with(VolatileCache::default()),
+            Survival::ProtectedCache => $with(::crash::ProtectedCache::default()),
+            Survival::LyingCache => $with(::crash::LyingCache::of_a_cheap_drive($from)),
+            Survival::Auto | Survival::VolatileCache => $with(::crash::VolatileCache::default()),
         }
     };
 }
@@ -181,8 +181,7 @@ impl Look<'_, '_, '_> {
     fn at(&mut self, survivors: &Survivors, until: usize) -> Result<Found, GuestError> {
         let atomic_bytes = self.task.atomic_bytes;
         let device = self.devices.make(&survivors.pieces(self.undecided, atomic_bytes))?;
-        let promised = self.recording.promised(until);
-        let promises = self.recording.recorded.acknowledgements.get(..promised).unwrap_or_default();
+        let promises = self.recording.promised_until(until);
         let found = self.examiner.examine(device.node(), promises, self.recording.position_bytes(until));
         self.devices.remove(device)?;
         found

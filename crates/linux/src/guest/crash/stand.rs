@@ -9,7 +9,6 @@ use crash::{Moments, Rule};
 use super::examine::{Examiner, variables};
 use super::judge::{Recording, name_of, with_rule};
 use super::state_device::StateDevices;
-use crash::{LyingCache, ProtectedCache, VolatileCache};
 
 use crate::crash::{Judge, Stand, Survival};
 use crate::guest::error::{GuestError, attempt};
@@ -34,8 +33,7 @@ fn with<R: Rule>(task: &Judge, stand: &Stand, recording: &Recording, rule: R) ->
     }
     let device = devices.make(&state.survivors.pieces(&moments.undecided(), task.atomic_bytes))?;
     let mut examiner = Examiner::new(task)?;
-    let promised = recording.promised(state.until);
-    examiner.tell(recording.recorded.acknowledgements.get(..promised).unwrap_or_default())?;
+    examiner.tell(recording.promised_until(state.until))?;
     let mut folder = Path::new("/");
     let mut is_mounted = false;
     if task.file_system.mount_type().is_some() {

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
@@ -59,10 +60,9 @@ impl StateDevices {
     /// More has become durable. There is no state while this is called.
     pub(super) fn settle(&mut self, writes: &[LoggedWrite]) -> Result<(), GuestError> {
         for piece in writes.iter().flat_map(LoggedWrite::whole) {
-            put(&self.durable, &piece, &self.written)?;
-            let grains = piece.offset_bytes / GRAIN_BYTES..(piece.offset_bytes + piece.len_bytes).div_ceil(GRAIN_BYTES);
+            put(&self.durable, &piece, [&self.written])?;
             if piece.bytes.is_some() {
-                self.written.extend(grains);
+                self.written.extend(grains(&piece));
             }
         }
         Ok(())
@@ -76,12 +76,11 @@ impl StateDevices {
         let mapped = self.mapper.make("plumb-state", self.sectors, "snapshot", &words)?;
         let opened = File::options().read(true).write(true).open(&mapped.node);
         let device = attempt(opened, || format!("cannot open {}", mapped.node.display()))?;
-        let mut written = self.written.clone();
+        let mut written_here = BTreeSet::new();
         for piece in pieces {
-            put(&device, piece, &written)?;
+            put(&device, piece, [&self.written, &written_here])?;
             if piece.bytes.is_some() {
-                let end = (piece.offset_bytes + piece.len_bytes).div_ceil(GRAIN_BYTES);
-                written.extend(piece.offset_bytes / GRAIN_BYTES..end);
+                written_here.extend(grains(piece));
             }
         }
         attempt(device.sync_data(), || "cannot write a state".to_owned())?;
@@ -93,15 +92,19 @@ impl StateDevices {
     }
 }
 
+fn grains(piece: &Piece<'_>) -> Range<u64> {
+    piece.offset_bytes / GRAIN_BYTES..(piece.offset_bytes + piece.len_bytes).div_ceil(GRAIN_BYTES)
+}
+
 /// Writes a piece; zeroes only where something is.
-fn put(device: &File, piece: &Piece<'_>, written: &BTreeSet<u64>) -> Result<(), GuestError> {
+fn put<const N: usize>(device: &File, piece: &Piece<'_>, written: [&BTreeSet<u64>; N]) -> Result<(), GuestError> {
     const ZEROES: [u8; GRAIN_BYTES as usize] = [0; GRAIN_BYTES as usize];
     let failed = || "cannot write a state".to_owned();
     if let Some(bytes) = piece.bytes {
         return attempt(device.write_all_at(bytes, piece.offset_bytes), failed);
     }
     let end = piece.offset_bytes + piece.len_bytes;
-    for grain in written.range(piece.offset_bytes / GRAIN_BYTES..end.div_ceil(GRAIN_BYTES)) {
+    for grain in written.iter().flat_map(|grain| grain.range(grains(piece))) {
         let from = (grain * GRAIN_BYTES).max(piece.offset_bytes);
         let to = ((grain + 1) * GRAIN_BYTES).min(end);
         attempt(device.write_all_at(&ZEROES[..(to - from) as usize], from), failed)?;

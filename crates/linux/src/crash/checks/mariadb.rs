@@ -1,0 +1,26 @@
+//! MariaDB: a data directory (`mariadb-install-db --datadir=PATH`), recovered by a server of its own.
+
+use super::Kind;
+
+pub(super) const KIND: Kind = Kind {
+    name: "mariadb",
+    promise: "a query that answers 1, with the database's name before the table's",
+    needs: ("mariadbd", "mariadb-server"),
+    script: r#"owner=$(stat -c %U "$checked"); socket=/tmp/plumb-mariadb.sock
+mariadbd --no-defaults --user="$owner" --datadir="$(realpath "$checked")" --socket=$socket --pid-file=/tmp/plumb-mariadb.pid \
+    --skip-networking --skip-grant-tables --innodb-buffer-pool-size=16M --loose-innodb-buffer-pool-size-max=16M > /tmp/plumb-said 2>&1 &
+server=$!
+tries=0
+until mariadb-admin --no-defaults --socket=$socket ping > /dev/null 2>&1; do
+    tries=$((tries + 1))
+    [ $tries -lt 600 ] && kill -0 $server 2> /dev/null || { echo "the server does not start:"; tail -n 20 /tmp/plumb-said; exit 1; }
+    sleep 0.05
+done
+sed 's/$/;/' "$PLUMB_ACKNOWLEDGED" | mariadb --no-defaults --socket=$socket --force -N -B > /tmp/plumb-answers 2> /tmp/plumb-errors || :
+mariadb-check --no-defaults --socket=$socket --all-databases --check --silent > /tmp/plumb-checked 2>&1 || :
+mariadb-admin --no-defaults --socket=$socket shutdown
+wait $server || { tail -n 20 /tmp/plumb-said; exit 1; }
+[ ! -s /tmp/plumb-checked ] || { cat /tmp/plumb-checked; exit 1; }
+[ ! -s /tmp/plumb-errors ] || { cat /tmp/plumb-errors; exit 1; }
+held /tmp/plumb-answers"#,
+};

@@ -1,0 +1,55 @@
+//! What the tests of `plumb crash` share.
+#![allow(dead_code)] // Each test file uses its own part.
+
+use std::process::{Command, Output, Stdio};
+
+use crate::linux_rig::{PLUMB, has, kernel};
+
+/// A trial's folder.
+pub struct Trial {
+    pub folder: tempfile::TempDir,
+}
+
+impl Trial {
+    /// Nothing where there is no kernel or no mkfs.
+    pub fn new(mkfs: &str) -> Option<Self> {
+        kernel()?;
+        has(mkfs).then(|| Self { folder: tempfile::tempdir().unwrap() })
+    }
+
+    pub fn command(&self, flags: &[&str], script: &str) -> Command {
+        let mut command = Command::new(PLUMB);
+        command.arg("crash").args(flags).arg("--out").arg(self.folder.path().join("out"));
+        command.args(["--", "sh", "-ec", script]).env("PATH", "/usr/bin:/bin").stdin(Stdio::null());
+        command
+    }
+
+    /// Its exit status and report.
+    pub fn run(&self, flags: &[&str], script: &str) -> (i32, serde_json::Value) {
+        let output = self.command(&[flags, &["--json"]].concat(), script).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        let report = serde_json::from_str(&text).unwrap_or_else(|_| panic!("{output:?}"));
+        (output.status.code().unwrap(), report)
+    }
+
+    pub fn replay(&self, state: &str, script: &str) -> Output {
+        let mut command = Command::new(PLUMB);
+        command.args(["crash", "replay"]).arg(self.folder.path().join("out")).arg(state);
+        command.args(["--", "sh", "-c", script]).stdin(Stdio::null()).output().unwrap()
+    }
+}
+
+/// The states with a fault.
+pub fn bad(report: &serde_json::Value) -> &[serde_json::Value] {
+    report["bad"].as_array().unwrap()
+}
+
+/// What the explanations of the bad states say, those that have one.
+pub fn explanations(report: &serde_json::Value) -> Vec<String> {
+    let lines = |bad: &serde_json::Value| {
+        let lines: Vec<&str> =
+            bad["explanation"].as_array().unwrap().iter().map(|line| line.as_str().unwrap()).collect();
+        lines.join("\n")
+    };
+    bad(report).iter().map(lines).filter(|text| !text.is_empty()).collect()
+}
