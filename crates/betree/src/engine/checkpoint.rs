@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use storage::{BLOCK_BYTES, Buffer};
 
 use super::work::{Outcome, Work};
-use super::{Engine, TreeState, locked};
+use super::{Engine, TreeState, TreeVersion, locked};
 use crate::catalog::{Catalog, SnapshotRecord, TreeId, TreeRecord};
 use crate::checkpoint::Writer;
 use crate::error::{Error, Result};
@@ -189,14 +189,20 @@ impl Engine {
             self.log_used_blocks.store(log.log.used_blocks(), Ordering::Release);
         }
         let roots: Vec<(TreeId, Option<_>)> = state.catalog.trees.iter().map(|(id, tree)| (*id, tree.root)).collect();
-        self.versions.publish(|trees| {
-            for (id, root) in roots {
-                if let (Some(tree), Some(root)) = (trees.get_mut(&id), root) {
-                    tree.root = Edge::Stored(root);
+        {
+            // Trees that were made meanwhile are not in this checkpoint; none is made right now.
+            let _commit = locked(&self.commit);
+            let mut left = 0;
+            self.versions.publish(|trees| {
+                for (id, root) in roots {
+                    if let (Some(tree), Some(root)) = (trees.get_mut(&id), root) {
+                        tree.root = Edge::Stored(root);
+                    }
                 }
-            }
-        });
-        self.fresh_bytes.store(0, Ordering::Release);
+                left = trees.values().filter(|tree| matches!(tree.root, Edge::Fresh(_))).count();
+            });
+            self.fresh_bytes.store(left as i64 * TreeVersion::EMPTY_BYTES, Ordering::Release);
+        }
         let oldest = if mutated(Mutant::ReadersIgnored) { u64::MAX } else { self.versions.oldest() };
         state.space.settle(waiting, oldest);
         Ok(())

@@ -166,9 +166,16 @@ impl Engine {
                 Change::CreateTree { tree, name } => {
                     commit.names.insert(name.clone(), *tree);
                     commit.next_tree = commit.next_tree.max(tree.0 + 1);
+                    let mut is_new = false;
                     self.versions.publish(|trees| {
-                        trees.entry(*tree).or_insert_with(TreeVersion::empty);
+                        trees.entry(*tree).or_insert_with(|| {
+                            is_new = true;
+                            TreeVersion::empty()
+                        });
                     });
+                    if is_new {
+                        self.fresh_bytes.fetch_add(TreeVersion::EMPTY_BYTES, Ordering::AcqRel);
+                    }
                     view = self.view();
                 }
                 Change::Point { tree, key, message } => {

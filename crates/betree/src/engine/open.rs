@@ -90,6 +90,7 @@ impl Engine {
 
     fn of(io: BlockIo, options: Options, superblock: Superblock, catalog: Catalog, space: Space) -> Self {
         let trees = catalog.trees.iter().map(|(id, tree)| (*id, TreeVersion::stored(tree.root))).collect();
+        let empty = catalog.trees.values().filter(|tree| tree.root.is_none()).count() as i64;
         let names: BTreeMap<String, _> = catalog.trees.iter().map(|(id, tree)| (tree.name.clone(), *id)).collect();
         let last_msn = superblock.last_msn;
         let commit = Commit {
@@ -111,7 +112,7 @@ impl Engine {
             log_used_blocks: AtomicU64::new(0),
             free_blocks: AtomicU64::new(space.free_blocks()),
             log_unsealed_blocks: AtomicU64::new(0),
-            fresh_bytes: AtomicI64::new(0),
+            fresh_bytes: AtomicI64::new(empty * TreeVersion::EMPTY_BYTES),
             owing: AtomicBool::new(false),
             credit_bytes: AtomicI64::new(0),
             worked_bytes: AtomicU64::new(0),

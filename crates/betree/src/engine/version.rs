@@ -22,6 +22,9 @@ pub(crate) struct TreeVersion {
 }
 
 impl TreeVersion {
+    /// What an empty tree adds to the bytes of changed nodes: its leaf's header.
+    pub const EMPTY_BYTES: i64 = storage::BLOCK_BYTES as i64;
+
     pub fn empty() -> Self {
         Self::of(Edge::Fresh(Arc::new(Node::Leaf(Run::default()))))
     }
