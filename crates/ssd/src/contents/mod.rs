@@ -16,4 +16,5 @@ mod store;
 pub(crate) use extent_map::ExtentMap;
 pub use failures::{FailureCount, StoreFailures};
 pub use media::MediaError;
+pub(crate) use store::WritePart;
 pub use store::{Contents, Store};

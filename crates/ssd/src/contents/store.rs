@@ -46,6 +46,15 @@ pub struct Store {
     failures: RefCell<StoreFailures>,
 }
 
+/// A part of an accepted write.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WritePart {
+    /// The write's position in the order of acceptance.
+    pub sequence: u64,
+    pub nsid: NamespaceId,
+    pub range: LbaRange,
+}
+
 /// The volatile layer.
 #[derive(Default, Debug)]
 struct Cache {

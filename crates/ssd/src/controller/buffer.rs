@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use trace::RequestId;
 use units::Nanos;
 
-use crate::ftl::map::Entry;
+use crate::contents::WritePart;
 use crate::slab::{Fifo, NONE, Slab};
 
 /// What a slot is waiting for.
@@ -28,10 +28,6 @@ pub(super) enum SlotState {
 pub(super) struct Slot {
     /// Logical unit; `NONE` in a free place.
     pub unit: u32,
-    /// Where the unit is on flash; kept in the newest version only.
-    pub base: Entry,
-    /// The physical unit that `base` means, or `NONE`; kept in the newest version only.
-    pub place: u32,
     pub state: SlotState,
     /// A newer version is already on flash, or the unit was deallocated.
     pub stale: bool,
@@ -49,19 +45,17 @@ pub(super) struct Slot {
     pub request: RequestId,
 }
 
-/// The part of an accepted write that lies in one unit.
+/// The part of an accepted write that lies in one unit, in a list of them.
 #[derive(Clone, Copy)]
-pub(super) struct Part {
-    pub sequence: u64,
-    pub nsid: nvme::NamespaceId,
-    pub range: nvme::LbaRange,
-    pub next: u32,
+struct Part {
+    part: WritePart,
+    next: u32,
 }
 
 /// All slots and what waits for them.
 pub(super) struct WriteBuffer {
     pub slots: Slab<Slot>,
-    pub parts: Slab<Part>,
+    parts: Slab<Part>,
     /// Slots neither used nor reserved.
     pub free: u32,
     /// Commands that wait for slots.
@@ -230,8 +224,20 @@ impl WriteBuffer {
     }
 
     /// Adds a part to what a slot holds.
-    pub fn add_part(&mut self, id: u32, part: Part) {
+    pub fn add_part(&mut self, id: u32, part: WritePart) {
         let next = self.slots[id].parts;
-        self.slots[id].parts = self.parts.insert(Part { next, ..part });
+        self.slots[id].parts = self.parts.insert(Part { part, next });
+    }
+
+    /// Takes the newest part that a slot holds.
+    pub fn pop_part(&mut self, id: u32) -> Option<WritePart> {
+        let first = self.slots[id].parts;
+        if first == NONE {
+            return None;
+        }
+        let Part { part, next } = self.parts[first];
+        self.parts.remove(first);
+        self.slots[id].parts = next;
+        Some(part)
     }
 }

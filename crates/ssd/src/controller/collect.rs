@@ -11,13 +11,11 @@ use units::Nanos;
 use crate::event::Event;
 use crate::flash::{Op, OpKind, Owner};
 use crate::ftl::blocks::BlockState;
-use crate::ftl::gc::{Plan, View};
-use crate::ftl::map::Entry;
+use crate::ftl::journal::Waiter;
 use crate::slab::NONE;
 
 use super::Ssd;
 use super::dies::{COLLECTOR_READS, Row, RowUnit};
-use super::journal::Waiter;
 
 /// Rows of moved data in flight per die.
 const COLLECTOR_ROWS: u8 = 2;
@@ -78,7 +76,7 @@ impl Ssd {
 
     /// Asks the policy for a victim, if the die is short of free blocks.
     pub(super) fn choose_victim(&mut self, now: Nanos, die: u32) -> Search {
-        let free = self.blocks.free(die);
+        let free = self.ftl.blocks.free(die);
         let streams = &mut self.dies[die as usize];
         let coming = free + streams.doomed;
         if coming < self.config.gc.start_below {
@@ -101,22 +99,15 @@ impl Ssd {
             _ => (self.layout.superpages_per_block - open.superpage) * self.layout.units_per_superpage,
         };
         let room = (open_units + capacity).saturating_sub(streams.pending.len() as u32);
-        let blocks = self.blocks.of_die(die);
+        let blocks = self.ftl.blocks.of_die(die);
         let slc = blocks.start + self.layout.normal_blocks_per_die;
         let (candidates, movable) =
             if collecting { (blocks.start..slc, room.min(capacity - 1)) } else { (slc..blocks.end, room) };
-        let host_units = self.write_clock;
-        let view = View { blocks: &self.blocks, candidates, capacity, movable, host_units };
-        let Plan::Collect { block } = self.policy.choose(&view) else { return Search::None };
-        debug_assert_eq!(self.blocks.state[block as usize], BlockState::Closed);
-        self.blocks.state[block as usize] = BlockState::Victim;
-        if std::mem::take(&mut self.blocks.veiled[block as usize]) {
-            self.map.expose(die, block - blocks.start);
-        }
+        let Some(block) = self.ftl.choose_victim(candidates, movable) else { return Search::None };
         let streams = &mut self.dies[die as usize];
         (streams.victim, streams.superpage) = (block, 0);
         self.counters.victims += 1;
-        self.counters.victim_units += u64::from(self.blocks.valid[block as usize]);
+        self.counters.victim_units += u64::from(self.ftl.blocks.valid[block as usize]);
         if self.recorder.is_on() {
             streams.began.push((block, now));
         }
@@ -128,7 +119,7 @@ impl Ssd {
         let streams = &self.dies[die as usize];
         let victim = streams.victim;
         // Units already picked up count as valid until they are mapped elsewhere.
-        if self.blocks.valid[victim as usize] == 0 {
+        if self.ftl.blocks.valid[victim as usize] == 0 {
             return false;
         }
         let slc = self.is_slc(victim);
@@ -137,7 +128,7 @@ impl Ssd {
         for superpage in streams.superpage..end {
             let address = victim * self.layout.superpages_per_block + superpage;
             let first = address * per_superpage;
-            let valid = (first..first + per_superpage).filter(|ppn| self.map.is_valid(*ppn)).count();
+            let valid = (first..first + per_superpage).filter(|ppn| self.ftl.is_valid(*ppn)).count();
             if valid == 0 {
                 continue;
             }
@@ -172,23 +163,14 @@ impl Ssd {
         streams.reading.rotate_left(1);
         streams.reads -= 1;
         let first = (victim * self.layout.superpages_per_block + superpage) * self.layout.units_per_superpage;
-        let initial = self.blocks.is_initial(first);
+        let initial = self.ftl.blocks.is_initial(first);
         for ppn in first..first + self.layout.units_per_superpage {
-            let valid = self.map.is_valid(ppn);
-            #[cfg(test)]
-            let valid = valid || self.ignores_validity(ppn, initial);
-            if valid {
-                let unit = self.map.owner(ppn, initial);
+            if let Some(unit) = self.ftl.valid_unit(ppn, initial) {
                 self.dies[die as usize].pending.push((unit, ppn));
-                self.blocks.moving[victim as usize] += 1;
+                self.ftl.blocks.moving[victim as usize] += 1;
             }
         }
         self.collect(now, die);
-    }
-
-    #[cfg(test)]
-    fn ignores_validity(&self, ppn: u32, initial: bool) -> bool {
-        self.mutant == Some(super::Mutant::ValidityIgnored) && self.map.owner(ppn, initial) != NONE
     }
 
     /// Every unit of the victim is read: it goes once they are mapped elsewhere.
@@ -196,8 +178,8 @@ impl Ssd {
         let streams = &mut self.dies[die as usize];
         let victim = std::mem::replace(&mut streams.victim, NONE);
         streams.doomed += 1;
-        self.blocks.state[victim as usize] = BlockState::Doomed;
-        if self.blocks.moving[victim as usize] == 0 {
+        self.ftl.blocks.state[victim as usize] = BlockState::Doomed;
+        if self.ftl.blocks.moving[victim as usize] == 0 {
             self.moved_out(now, victim);
         }
     }
@@ -226,47 +208,32 @@ impl Ssd {
         let Row { die, block, first, count } = self.rows.slab[id];
         for index in 0..count {
             if let RowUnit::Moved { unit, .. } = self.rows.unit(id, index) {
-                self.map.prefetch(unit);
+                self.ftl.prefetch(unit);
             }
         }
         let units_per_block = self.layout.units_per_block();
         for index in 0..count {
             let RowUnit::Moved { unit, from } = self.rows.unit(id, index) else { continue };
             let victim = from / units_per_block;
-            self.moved(unit, from, first + index);
-            let moving = &mut self.blocks.moving[victim as usize];
+            self.ftl.moved(unit, from, first + index);
+            let moving = &mut self.ftl.blocks.moving[victim as usize];
             *moving -= 1;
-            if *moving == 0 && self.blocks.state[victim as usize] == BlockState::Doomed {
+            if *moving == 0 && self.ftl.blocks.state[victim as usize] == BlockState::Doomed {
                 self.moved_out(now, victim);
             }
         }
         self.rows.remove(id);
-        self.blocks.programming[block as usize] -= 1;
+        self.ftl.blocks.programming[block as usize] -= 1;
         self.dies[die as usize].gc_rows -= 1;
         self.journal_if_full(now);
         self.collect(now, die);
     }
 
-    /// A unit is moved to `to`; a newer version on flash makes the copy garbage.
-    ///
-    /// A move survives a power cut without the journal: the copy carries its
-    /// logical address beside the data, and is as good as the original.
-    pub(super) fn moved(&mut self, unit: u32, from: u32, to: u32) {
-        let before = self.map.entry_for(from, self.blocks.is_initial(from));
-        let current = self.base(unit) == before;
-        #[cfg(test)]
-        let current = current || self.mutant == Some(super::Mutant::ValidityIgnored);
-        if current {
-            self.relocate(unit, from, Entry::flash(to), to);
-            self.journal.entries += 1;
-        }
-    }
-
     /// The block holds nothing that the map needs; the map must say so on
     /// flash before the block is erased.
     fn moved_out(&mut self, now: Nanos, block: u32) {
-        debug_assert_eq!(self.blocks.valid[block as usize], 0, "block {block} still holds valid units");
-        self.dies[self.blocks.die(block) as usize].erasing += 1;
+        debug_assert_eq!(self.ftl.blocks.valid[block as usize], 0, "block {block} still holds valid units");
+        self.dies[self.ftl.blocks.die(block) as usize].erasing += 1;
         let journaled = self.power_loss_protected();
         #[cfg(test)]
         let journaled = journaled || self.mutant == Some(super::Mutant::EraseBeforeJournal);
@@ -282,21 +249,21 @@ impl Ssd {
             kind: OpKind::Erase,
             owner: Owner::Erase,
             tag: block,
-            die: self.blocks.die(block),
+            die: self.ftl.blocks.die(block),
             address: block,
             array: self.timing.erase(self.is_slc(block)),
             bytes: 0,
             request: RequestId(0),
             suspended: 0,
         };
-        self.blocks.state[block as usize] = BlockState::Erasing;
+        self.ftl.blocks.state[block as usize] = BlockState::Erasing;
         self.flash.submit(now, op, &mut self.events);
     }
 
     /// A block is erased.
     pub(super) fn erased(&mut self, now: Nanos, block: u32) {
-        let die = self.blocks.die(block);
-        self.blocks.erased(block, self.is_slc(block));
+        let die = self.ftl.blocks.die(block);
+        self.ftl.blocks.erased(block, self.is_slc(block));
         self.counters.erases += 1;
         let streams = &mut self.dies[die as usize];
         streams.doomed -= 1;

@@ -6,13 +6,11 @@ use units::Nanos;
 use crate::event::Event;
 use crate::flash::{Op, OpKind, Owner};
 use crate::ftl::blocks::OpenBlock;
-use crate::ftl::map::Entry;
+use crate::ftl::journal::Waiter;
 use crate::slab::NONE;
 
 use super::Ssd;
-use super::buffer::Slot;
 use super::dies::{HOST_ROWS_PER_DIE, Row, RowUnit};
-use super::journal::Waiter;
 
 /// Free blocks of a die that host data leaves to the collector: one that it
 /// fills, one it needs to begin another victim before the last is erased.
@@ -58,7 +56,7 @@ impl Ssd {
 
     /// Schedules a look at the buffer's age, if anything can age.
     pub(super) fn arm_destage(&mut self, now: Nanos) {
-        if self.destage_armed || (self.buffer.waiting() == 0 && self.journal.is_clean()) {
+        if self.destage_armed || (self.buffer.waiting() == 0 && self.ftl.journal.is_clean()) {
             return;
         }
         let after = self.config.buffer.destage_after.max(TIMER_MIN);
@@ -95,7 +93,7 @@ impl Ssd {
     /// Units of the next row of host data on a die.
     pub(super) fn host_row_units(&self, die: u32) -> u32 {
         let host = self.dies[die as usize].host;
-        let slc = if host.block == NONE { self.blocks.free_slc(die) > 0 } else { self.is_slc(host.block) };
+        let slc = if host.block == NONE { self.ftl.blocks.free_slc(die) > 0 } else { self.is_slc(host.block) };
         self.layout.units_per_superpage * if slc { 1 } else { self.layout.superpages_per_row }
     }
 
@@ -103,8 +101,9 @@ impl Ssd {
     /// blocks are the collector's.
     pub(super) fn refresh_ready(&mut self, die: u32) {
         let streams = &self.dies[die as usize];
-        let room =
-            streams.host.block != NONE || self.blocks.free_slc(die) > 0 || self.blocks.free(die) > HOST_LEAVES_FREE;
+        let room = streams.host.block != NONE
+            || self.ftl.blocks.free_slc(die) > 0
+            || self.ftl.blocks.free(die) > HOST_LEAVES_FREE;
         self.ready.put(die, room && streams.host_rows < HOST_ROWS_PER_DIE);
     }
 
@@ -112,8 +111,8 @@ impl Ssd {
     pub(super) fn take_row(&mut self, die: u32, gc: bool) -> Option<Row> {
         let mut open = if gc { self.dies[die as usize].gc } else { self.dies[die as usize].host };
         if open.block == NONE {
-            let slc = !gc && self.blocks.free_slc(die) > 0;
-            open = OpenBlock { block: self.blocks.open(die, slc)?, superpage: 0 };
+            let slc = !gc && self.ftl.blocks.free_slc(die) > 0;
+            open = OpenBlock { block: self.ftl.blocks.open(die, slc)?, superpage: 0 };
         }
         let (block, superpage) = (open.block, open.superpage);
         let (step, end) = if self.is_slc(block) {
@@ -121,10 +120,10 @@ impl Ssd {
         } else {
             (self.layout.superpages_per_row, self.layout.superpages_per_block)
         };
-        self.blocks.programming[block as usize] += 1;
+        self.ftl.blocks.programming[block as usize] += 1;
         open.superpage += step;
         if open.superpage >= end {
-            self.blocks.close(block, self.write_clock);
+            self.ftl.close_block(block);
             open = OpenBlock::NONE;
         }
         let streams = &mut self.dies[die as usize];
@@ -177,9 +176,7 @@ impl Ssd {
         // Ahead of the first change, so that the cache misses of all of them overlap.
         for index in 0..count {
             if let RowUnit::Slot(slot) = self.rows.unit(id, index) {
-                let slot = &self.buffer.slots[slot];
-                self.map.prefetch(slot.unit);
-                self.map.prefetch_valid(slot.place);
+                self.ftl.prefetch_version(self.buffer.slots[slot].unit, slot);
             }
         }
         for index in 0..count {
@@ -188,7 +185,7 @@ impl Ssd {
             }
         }
         self.rows.remove(id);
-        self.blocks.programming[block as usize] -= 1;
+        self.ftl.blocks.programming[block as usize] -= 1;
         self.dies[die as usize].host_rows -= 1;
         self.host_rows -= 1;
         self.refresh_ready(die);
@@ -202,21 +199,11 @@ impl Ssd {
     /// A version is on flash at `ppn`: maps it, unless a newer one is there already.
     pub(super) fn install(&mut self, now: Nanos, id: u32, ppn: u32) {
         self.counters.destaged_units += 1;
-        self.write_clock += 1;
+        self.ftl.count_host_unit();
         let slot = &self.buffer.slots[id];
-        let unit = slot.unit;
         if !slot.stale {
-            let mut newest = id;
-            while self.buffer.slots[newest].newer != NONE {
-                newest = self.buffer.slots[newest].newer;
-            }
-            let Slot { base, place, .. } = self.buffer.slots[newest];
-            if newest == id {
-                self.map.set(unit, base);
-            }
-            self.remap(unit, (base, place), (Entry::flash(ppn), ppn));
-            self.journal.entries += 1;
-            let mut older = self.buffer.slots[id].older;
+            let mut older = slot.older;
+            self.ftl.install(slot.unit, id, ppn);
             while older != NONE {
                 self.buffer.slots[older].stale = true;
                 older = self.buffer.slots[older].older;
@@ -227,71 +214,14 @@ impl Ssd {
         self.buffer.release(id);
     }
 
-    /// Changes a unit's flash entry, given with the place that it means, because
-    /// the unit's content changed; until the journal says so, a power cut takes it back.
-    pub(super) fn remap(&mut self, unit: u32, (from, old): (Entry, u32), (to, new): (Entry, u32)) {
-        if !self.power_loss_protected() {
-            self.journal.undo.push((unit, from));
-        }
-        self.relocate(unit, old, to, new);
-    }
-
-    /// Changes a unit's flash entry, as the newest buffered version or the map has it.
-    pub(super) fn replace(&mut self, unit: u32, from: Entry, to: Entry) {
-        self.relocate(unit, self.map.locate(unit, from), to, self.map.locate(unit, to));
-    }
-
-    /// As `replace`, where the physical units that the entries mean are known.
-    pub(super) fn relocate(&mut self, unit: u32, old: u32, to: Entry, new: u32) {
-        let units_per_block = self.layout.units_per_block();
-        if old != NONE {
-            let block = old / units_per_block;
-            debug_assert!(self.blocks.valid[block as usize] > 0, "unit {unit} leaves block {block} that holds nothing");
-            self.blocks.valid[block as usize] -= 1;
-            self.map.flip_valid(old);
-        }
-        if new != NONE {
-            self.blocks.valid[(new / units_per_block) as usize] += 1;
-            self.map.flip_valid(new);
-            if to != Entry::INITIAL {
-                self.map.set_owner(new, unit);
-            }
-        }
-        match self.map.entry(unit).as_slot() {
-            Some(slot) => {
-                let slot = &mut self.buffer.slots[slot];
-                (slot.base, slot.place) = (to, new);
-            }
-            None => self.map.set(unit, to),
-        }
-    }
-
-    /// Where the unit is on flash, whatever the buffer has.
-    pub(super) fn base(&self, unit: u32) -> Entry {
-        let entry = self.map.entry(unit);
-        entry.as_slot().map_or(entry, |slot| self.buffer.slots[slot].base)
-    }
-
-    /// As `base`, for a unit whose map entry is `entry`, with the physical unit that it means.
-    pub(super) fn flash_entry(&self, unit: u32, entry: Entry) -> (Entry, u32) {
-        match entry.as_slot() {
-            Some(slot) => (self.buffer.slots[slot].base, self.buffer.slots[slot].place),
-            None => (entry, self.map.locate(unit, entry)),
-        }
-    }
-
     /// A version is on flash, or nobody needs it: tells whoever waits.
     pub(super) fn settle(&mut self, now: Nanos, id: u32) {
         self.buffer.settle(id);
         let slot = &mut self.buffer.slots[id];
         slot.settled = true;
         let fua = std::mem::replace(&mut slot.fua, NONE);
-        let mut part = std::mem::replace(&mut slot.parts, NONE);
-        while part != NONE {
-            let settled = self.buffer.parts[part];
-            self.journal.settled.push(settled);
-            self.buffer.parts.remove(part);
-            part = settled.next;
+        while let Some(part) = self.buffer.pop_part(id) {
+            self.ftl.journal.note_settled(part);
         }
         if fua != NONE {
             let cmd = &mut self.commands[fua];

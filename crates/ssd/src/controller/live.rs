@@ -13,7 +13,7 @@ impl Ssd {
             power_loss_protected: self.power_loss_protected(),
         };
         let dies = 0..self.layout.dies;
-        let free = |die| u64::from(self.blocks.free(die) + self.blocks.free_slc(die));
+        let free = |die| u64::from(self.ftl.blocks.free(die) + self.ftl.blocks.free_slc(die));
         let collects = |die: &u32| {
             let streams = &self.dies[*die as usize];
             streams.victim != NONE || streams.gc_rows > 0 || streams.erasing > 0

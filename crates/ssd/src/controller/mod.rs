@@ -36,8 +36,7 @@ use crate::contents::{Contents, MediaError, Store};
 use crate::event::{Event, Events};
 use crate::flash::{Flash, Owner, Timing};
 use crate::ftl::blocks::Blocks;
-use crate::ftl::gc::{self, GcPolicy};
-use crate::ftl::map::Map;
+use crate::ftl::translation::Translation;
 use crate::slab::{NONE, Slab};
 use crate::state::InitialLayout;
 use crate::{Completion, Device, Identity, LiveState, PowerCut, Submission, VolatileWrite};
@@ -45,7 +44,6 @@ use crate::{Completion, Device, Identity, LiveState, PowerCut, Submission, Volat
 use buffer::WriteBuffer;
 use command::{Cmd, Opcode};
 use dies::{DieSet, DieStreams, Rows};
-use journal::Journal;
 use link::HostLink;
 #[cfg(test)]
 pub(crate) use mutant::Mutant;
@@ -82,12 +80,9 @@ pub struct Ssd {
     /// Where the search for such a die begins.
     next_die: u32,
     flash: Flash,
-    map: Map,
-    blocks: Blocks,
-    /// Host units programmed, those before the run included: the clock of ages.
-    write_clock: u64,
-    policy: Box<dyn GcPolicy>,
-    journal: Journal,
+    ftl: Translation,
+    /// Die of the next journal page.
+    journal_die: u32,
     /// The row that surviving writes go to after a power cut.
     recovery: Option<RecoveryRow>,
     store: Store,
@@ -126,7 +121,7 @@ impl Ssd {
         let initial = InitialLayout::new(config, &layout)?;
         let mut dies = DieStreams::all(&layout);
         let mut blocks = Blocks::new(&layout, config.initial.pe_cycles);
-        let write_clock = blocks.fill(&layout, &initial, |die, gc, block| {
+        let host_units = blocks.fill(&layout, &initial, |die, gc, block| {
             let streams = &mut dies[die as usize];
             if !gc && config.slc_cache.is_none() {
                 streams.host = block;
@@ -158,11 +153,8 @@ impl Ssd {
             ready: DieSet::new(layout.dies),
             next_die: 0,
             flash: Flash::new(config, layout.dies, layout.channels),
-            map: Map::new(&layout, initial),
-            blocks,
-            write_clock,
-            policy: gc::policy(config.gc.policy),
-            journal: Journal::default(),
+            ftl: Translation::new(&layout, initial, blocks, host_units, config.gc.policy, !plp),
+            journal_die: 0,
             recovery: None,
             store,
             tracking: false,
@@ -391,7 +383,7 @@ impl Device for Ssd {
         if let Some(first) = self.layout.namespace_units.get((cmd.nsid.0 as usize).wrapping_sub(1)) {
             // The map entry is needed when the command is processed: by then it is here.
             let unit = u64::from(*first).saturating_add(cmd.range.start.0 / u64::from(self.layout.lbas_per_unit));
-            self.map.prefetch(unit.min(u64::from(u32::MAX)) as u32);
+            self.ftl.prefetch(unit.min(u64::from(u32::MAX)) as u32);
         }
         let id = self.commands.insert(cmd);
         self.fetch(now, id);

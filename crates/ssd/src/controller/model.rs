@@ -142,7 +142,7 @@ impl Host {
     fn new(config: &SsdConfig, mutant: Option<Mutant>) -> Self {
         let mut ssd = Ssd::new(config).unwrap();
         ssd.keep_contents(&Contents::Memory, true).unwrap();
-        ssd.mutant = mutant;
+        mutant.into_iter().for_each(|mutant| ssd.break_by(mutant));
         Self {
             ssd,
             now: Nanos::ZERO,

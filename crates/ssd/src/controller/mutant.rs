@@ -15,6 +15,14 @@ pub(crate) enum Mutant {
     EraseBeforeJournal,
 }
 
+impl super::Ssd {
+    /// Builds the defect in.
+    pub(crate) fn break_by(&mut self, mutant: Mutant) {
+        self.ftl.ignores_validity = mutant == Mutant::ValidityIgnored;
+        self.mutant = Some(mutant);
+    }
+}
+
 impl Mutant {
     pub const ALL: [Self; 5] = [
         Self::FlushDoesNotWait,

@@ -4,7 +4,6 @@ use nvme::LbaRange;
 use units::Nanos;
 
 use crate::ftl::blocks::BlockState;
-use crate::ftl::map::Entry;
 use crate::slab::NONE;
 use crate::{PowerCut, VolatileWrite};
 
@@ -33,20 +32,20 @@ impl Ssd {
             self.save_buffer(now);
         } else {
             self.drop_buffer();
-            self.revert_map();
+            self.ftl.take_back();
         }
         let undecided = self.store.cut();
         self.rows = Rows::new(&self.layout);
         for die in 0..self.layout.dies {
             self.settle_blocks(die);
         }
-        self.journal.reset();
+        self.ftl.journal.reset();
         self.host_rows = 0;
         self.recovery = None;
         (self.destage_armed, self.fold_armed, self.folding) = (false, false, false);
         for die in 0..self.layout.dies {
             // The collector's reserve comes first, lest another cut finds none.
-            while self.blocks.free(die) < FREE_TO_OVERLAP && self.collect_at_rest(die) {}
+            while self.ftl.blocks.free(die) < FREE_TO_OVERLAP && self.collect_at_rest(die) {}
             self.refresh_ready(die);
         }
         self.last_command = now;
@@ -64,7 +63,7 @@ impl Ssd {
                     RowUnit::Slot(slot) if self.power_loss_protected() => self.install(now, slot, first + index),
                     RowUnit::Slot(_) => {}
                     RowUnit::Moved { unit, from } => {
-                        self.moved(unit, from, first + index);
+                        self.ftl.moved(unit, from, first + index);
                     }
                     RowUnit::Empty => {}
                 }
@@ -90,34 +89,25 @@ impl Ssd {
     fn drop_buffer(&mut self) {
         for id in 0..self.buffer.slots.places() {
             let slot = &self.buffer.slots[id];
-            if slot.unit != NONE && self.map.entry(slot.unit) == Entry::slot(id) {
-                self.map.set(slot.unit, slot.base);
+            if slot.unit != NONE {
+                self.ftl.uncover(slot.unit, id);
             }
         }
         self.buffer = WriteBuffer::new(self.layout.buffer_slots);
     }
 
-    /// Map changes that the journal did not write are taken back, newest first.
-    fn revert_map(&mut self) {
-        let mut undo = std::mem::take(&mut self.journal.undo);
-        for (unit, before) in undo.drain(..).rev() {
-            let now_at = self.map.entry(unit);
-            self.replace(unit, now_at, before);
-        }
-    }
-
     /// No operation is in progress any more; a block that was being erased is
     /// erased at power-on.
     fn settle_blocks(&mut self, die: u32) {
-        let blocks = self.blocks.of_die(die);
+        let blocks = self.ftl.blocks.of_die(die);
         for block in blocks {
             let at = block as usize;
-            self.blocks.programming[at] = 0;
-            self.blocks.moving[at] = 0;
-            match self.blocks.state[at] {
-                BlockState::Victim | BlockState::Doomed => self.blocks.state[at] = BlockState::Closed,
+            self.ftl.blocks.programming[at] = 0;
+            self.ftl.blocks.moving[at] = 0;
+            match self.ftl.blocks.state[at] {
+                BlockState::Victim | BlockState::Doomed => self.ftl.blocks.state[at] = BlockState::Closed,
                 BlockState::Erasing => {
-                    self.blocks.erased(block, self.is_slc(block));
+                    self.ftl.blocks.erased(block, self.is_slc(block));
                     self.counters.erases += 1;
                 }
                 BlockState::Free | BlockState::Open | BlockState::Closed => {}
@@ -139,15 +129,12 @@ impl Ssd {
         let (first, units) = self.units_of(write.nsid, range);
         for index in 0..units {
             let unit = first + index;
-            let base = self.map.entry(unit);
             let zeroes = write.data.is_none() && self.store.keeps_contents();
             if !zeroes {
                 let ppn = self.recovery_unit();
-                // Making room may have moved the unit.
-                let base = self.map.entry(unit);
-                self.replace(unit, base, Entry::flash(ppn));
-            } else if self.part_of(write.nsid, range, index).1 && self.map.is_mapped(unit, base) {
-                self.replace(unit, base, Entry::UNMAPPED);
+                self.ftl.put(unit, ppn);
+            } else if self.part_of(write.nsid, range, index).1 {
+                self.ftl.remove(unit);
             }
         }
     }
@@ -166,7 +153,7 @@ impl Ssd {
         let Some(mut row) = self.take_row(die, false) else {
             unreachable!("a die that has room has a row");
         };
-        self.blocks.programming[row.block as usize] -= 1;
+        self.ftl.blocks.programming[row.block as usize] -= 1;
         self.refresh_ready(die);
         row.count = 1;
         self.recovery = Some(RecoveryRow { row, width });
@@ -195,29 +182,26 @@ impl Ssd {
         let first = victim * self.layout.units_per_block();
         let mut row: Option<Row> = None;
         for ppn in first..first + self.layout.units_per_block() {
-            if !self.map.is_valid(ppn) {
-                continue;
-            }
-            let unit = self.map.owner(ppn, self.blocks.is_initial(ppn));
+            let Some(unit) = self.ftl.valid_unit(ppn, self.ftl.blocks.is_initial(ppn)) else { continue };
             let mut into = match row {
                 Some(row) if row.count < self.rows.width as u32 => row,
                 _ => {
                     let Some(row) = self.take_row(die, true) else {
                         unreachable!("a victim is chosen only if there is room to move it")
                     };
-                    self.blocks.programming[row.block as usize] -= 1;
+                    self.ftl.blocks.programming[row.block as usize] -= 1;
                     row
                 }
             };
-            self.moved(unit, ppn, into.first + into.count);
+            self.ftl.moved(unit, ppn, into.first + into.count);
             into.count += 1;
             row = Some(into);
             self.counters.gc_moved_bytes += u64::from(self.layout.unit_bytes);
         }
-        self.blocks.erased(victim, self.is_slc(victim));
+        self.ftl.blocks.erased(victim, self.is_slc(victim));
         self.counters.erases += 1;
         self.dies[die as usize].began.clear();
-        self.journal.entries = 0;
+        self.ftl.journal.entries = 0;
         self.refresh_ready(die);
         true
     }

@@ -48,14 +48,14 @@ impl Ssd {
         let (mut address, mut run) = (NONE, 0);
         let mut at_hand = 0;
         for unit in first..first + count {
-            let entry = self.map.entry(unit);
+            let entry = self.ftl.entry(unit);
             let ppn = match entry.as_slot() {
                 Some(_) => {
                     self.counters.buffer_read_hits += 1;
                     NONE
                 }
                 None => {
-                    let found = self.map.locate(unit, entry);
+                    let found = self.ftl.locate(unit, entry);
                     self.counters.unwritten_read_units += u64::from(found == NONE);
                     found
                 }
@@ -86,7 +86,7 @@ impl Ssd {
         let bytes = units * self.layout.unit_bytes;
         self.counters.flash_read_bytes += u64::from(bytes);
         let block = address / self.layout.superpages_per_block;
-        let die = self.blocks.die(block);
+        let die = self.ftl.blocks.die(block);
         if let Some(op) = self.flash.queued_read(die, address) {
             let next = self.flash.op(op).tag;
             let tag = self.reads.insert(ReadWait { reader, units, next });

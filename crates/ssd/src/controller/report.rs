@@ -69,12 +69,12 @@ impl Ssd {
 
     /// Program/erase cycles of the least and the most worn block.
     pub fn wear(&self) -> (u32, u32) {
-        let cycles = &self.blocks.pe_cycles;
+        let cycles = &self.ftl.blocks.pe_cycles;
         (cycles.iter().copied().min().unwrap_or(0), cycles.iter().copied().max().unwrap_or(0))
     }
 
     /// Address space of the map's two tables in bytes; resident only as touched.
     pub fn map_bytes(&self) -> u64 {
-        self.map.table_bytes()
+        self.ftl.table_bytes()
     }
 }

@@ -4,14 +4,14 @@ use trace::{Step, Track};
 use units::Nanos;
 
 use crate::event::Event;
+use crate::ftl::journal::Waiter;
 
-use super::journal::Waiter;
 use super::{Opcode, Ssd};
 
 impl Ssd {
     /// Whether a power cut now could take anything accepted.
     pub(super) fn has_volatile(&self) -> bool {
-        self.buffer.has_unsettled() || !self.journal.is_clean()
+        self.buffer.has_unsettled() || !self.ftl.journal.is_clean()
     }
 
     /// A processed flush (or a FUA read that needs one).

@@ -4,12 +4,12 @@ use nvme::{LbaRange, NamespaceId, Status};
 use trace::{RequestId, Step, Track};
 use units::Nanos;
 
+use crate::contents::WritePart;
 use crate::event::Event;
-use crate::ftl::map::Entry;
+use crate::ftl::journal::Waiter;
 use crate::slab::NONE;
 
-use super::buffer::{Part, Slot, SlotState};
-use super::journal::Waiter;
+use super::buffer::{Slot, SlotState};
 use super::link::Direction;
 use super::read::Reader;
 use super::{Opcode, Ssd};
@@ -103,17 +103,17 @@ impl Ssd {
         for index in 0..units {
             let inside = index > 0 && index + 1 < units;
             let (part, whole) = if inside && !tracked { (range, true) } else { self.part_of(nsid, range, index) };
-            let part = tracked.then_some(Part { sequence, nsid, range: part, next: NONE });
+            let part = tracked.then_some(WritePart { sequence, nsid, range: part });
             if opcode == Opcode::Write || !whole {
                 used += 1;
                 self.insert(now, first + index, whole, part, if fua { id } else { NONE }, request);
             } else {
                 self.unmap(now, first + index);
-                self.journal.settled.extend(part);
+                part.into_iter().for_each(|part| self.ftl.journal.note_settled(part));
             }
         }
         debug_assert_eq!(used, reserved);
-        self.journal.entries += usize::from(opcode == Opcode::WriteZeroes);
+        self.ftl.journal.entries += usize::from(opcode == Opcode::WriteZeroes);
         if !fua {
             self.complete(now, id);
         } else if self.commands[id].left == 0 {
@@ -126,8 +126,8 @@ impl Ssd {
     }
 
     /// Puts one unit of an accepted write into a reserved slot.
-    fn insert(&mut self, now: Nanos, unit: u32, whole: bool, part: Option<Part>, fua: u32, request: RequestId) {
-        let entry = self.map.entry(unit);
+    fn insert(&mut self, now: Nanos, unit: u32, whole: bool, part: Option<WritePart>, fua: u32, request: RequestId) {
+        let entry = self.ftl.entry(unit);
         let older = entry.as_slot();
         if let Some(id) = older {
             let slot = &self.buffer.slots[id];
@@ -141,11 +141,8 @@ impl Ssd {
                 return;
             }
         }
-        let (base, place) = self.flash_entry(unit, entry);
         let id = self.buffer.insert(Slot {
             unit,
-            base,
-            place,
             state: SlotState::Reading,
             stale: false,
             settled: false,
@@ -166,7 +163,7 @@ impl Ssd {
         if let Some(part) = part {
             self.buffer.add_part(id, part);
         }
-        self.map.set(unit, Entry::slot(id));
+        let place = self.ftl.cover(unit, entry, id);
         // The rest of a unit comes from flash, unless the buffer has it.
         if whole || older.is_some() || place == NONE {
             self.buffer.enqueue(id);
@@ -202,8 +199,7 @@ impl Ssd {
 
     /// The unit reads as zeroes from now on.
     pub(super) fn unmap(&mut self, now: Nanos, unit: u32) {
-        let entry = self.map.entry(unit);
-        let (base, place) = self.flash_entry(unit, entry);
+        let entry = self.ftl.entry(unit);
         let mut at = entry.as_slot().unwrap_or(NONE);
         while at != NONE {
             let slot = &mut self.buffer.slots[at];
@@ -219,12 +215,7 @@ impl Ssd {
             }
             at = older;
         }
-        if place != NONE {
-            self.remap(unit, (base, place), (Entry::UNMAPPED, NONE));
-        }
-        if entry.as_slot().is_some() {
-            self.map.set(unit, Entry::UNMAPPED);
-        }
+        self.ftl.unmap(unit, entry);
     }
 
     /// A processed deallocation.
@@ -269,13 +260,13 @@ impl Ssd {
         } else {
             let sequence = self.store.write_volatile(nsid, inner, None);
             if self.tracking {
-                self.journal.settled.push(Part { sequence, nsid, range: inner, next: NONE });
+                self.ftl.journal.note_settled(WritePart { sequence, nsid, range: inner });
             }
         }
-        self.journal.entries += 1;
+        self.ftl.journal.entries += 1;
         self.counters.deallocated_bytes += u64::from(end - skip) * u64::from(self.layout.unit_bytes);
         let mut units = first + skip..first + end;
-        while let Some(unit) = self.map.first_candidate(units.clone()) {
+        while let Some(unit) = self.ftl.first_candidate(units.clone()) {
             self.unmap(now, unit);
             units.start = unit + 1;
         }

@@ -126,6 +126,12 @@ impl Blocks {
         self.closed_at[block as usize] = host_units;
     }
 
+    /// The full block is to be collected.
+    pub fn take_victim(&mut self, block: u32) {
+        debug_assert_eq!(self.state[block as usize], BlockState::Closed);
+        self.state[block as usize] = BlockState::Victim;
+    }
+
     /// The block was erased.
     pub fn erased(&mut self, block: u32, slc: bool) {
         debug_assert_eq!((self.valid[block as usize], self.moving[block as usize]), (0, 0));

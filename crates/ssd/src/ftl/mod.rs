@@ -1,10 +1,13 @@
-//! The page-mapped flash translation layer's tables and policies.
+//! The page-mapped flash translation layer.
 //!
-//! What moves data (destaging, collection, the map journal) is in
-//! `controller`; here is where data is ([`map`]), what state blocks are in
-//! ([`blocks`]) and which block to collect ([`gc`]).
+//! [`translation`] owns its state: where data is ([`map`]), what state blocks
+//! are in ([`blocks`]), what a power cut would take back ([`journal`]), and which
+//! block to collect ([`gc`]). What moves data (destaging, collection, journal
+//! pages) is in `controller`.
 
 pub(crate) mod blocks;
-pub(crate) mod gc;
+mod gc;
+pub(crate) mod journal;
 pub(crate) mod map;
 mod table;
+pub(crate) mod translation;

@@ -1,0 +1,304 @@
+//! The translation layer's state: where each logical unit is on flash, what is
+//! valid there, and which of its changes a power cut would take back.
+//!
+//! The map names the newest version of a unit. While that is in the write
+//! buffer, the unit's *place* on flash is kept here beside the version; a change
+//! of place goes there, and to the map once the version is on flash.
+
+use std::ops::Range;
+
+use super::blocks::Blocks;
+use super::gc::{self, GcPolicy, Plan, View};
+use super::journal::Journal;
+use super::map::{Entry, Map};
+use crate::config::{GcPolicyKind, Layout};
+use crate::slab::NONE;
+use crate::state::InitialLayout;
+
+/// Where a unit is on flash.
+#[derive(Clone, Copy)]
+struct Place {
+    /// As the map has it.
+    entry: Entry,
+    /// The physical unit that the entry means, or `NONE`.
+    ppn: u32,
+}
+
+impl Place {
+    const NOWHERE: Self = Self { entry: Entry::UNMAPPED, ppn: NONE };
+
+    fn at(ppn: u32) -> Self {
+        Self { entry: Entry::flash(ppn), ppn }
+    }
+}
+
+/// Map, validity, block states, undo and journal of a device.
+pub(crate) struct Translation {
+    map: Map,
+    /// By version: where on flash its unit is; kept for the newest version of a unit only.
+    places: Vec<Place>,
+    pub blocks: Blocks,
+    pub journal: Journal,
+    policy: Box<dyn GcPolicy>,
+    /// Host units programmed, those before the run included: the clock of ages.
+    host_units: u64,
+    units_per_block: u32,
+    blocks_per_die: u32,
+    /// Whether a power cut takes changes back that the journal has not written.
+    volatile: bool,
+    /// Takes garbage for valid: a defect, for tests.
+    #[cfg(test)]
+    pub ignores_validity: bool,
+}
+
+impl Translation {
+    /// With blocks that are filled as `initial` has it, up to the clock `host_units`.
+    pub fn new(
+        layout: &Layout,
+        initial: InitialLayout,
+        blocks: Blocks,
+        host_units: u64,
+        policy: GcPolicyKind,
+        volatile: bool,
+    ) -> Self {
+        Self {
+            map: Map::new(layout, initial),
+            places: Vec::new(),
+            blocks,
+            journal: Journal::default(),
+            policy: gc::policy(policy),
+            host_units,
+            units_per_block: layout.units_per_block(),
+            blocks_per_die: layout.blocks_per_die,
+            volatile,
+            #[cfg(test)]
+            ignores_validity: false,
+        }
+    }
+
+    /// What the map has for a unit.
+    #[inline]
+    pub fn entry(&self, unit: u32) -> Entry {
+        self.map.entry(unit)
+    }
+
+    /// The physical unit that an entry of `unit` means; `NONE` if it means none. Not for a version's.
+    #[inline]
+    pub fn locate(&self, unit: u32, entry: Entry) -> u32 {
+        self.map.locate(unit, entry)
+    }
+
+    /// Brings what the map has for a unit into the cache ahead of its use.
+    #[inline]
+    pub fn prefetch(&self, unit: u32) {
+        self.map.prefetch(unit);
+    }
+
+    /// Brings into the cache what `install` of a version will need.
+    #[inline]
+    pub fn prefetch_version(&self, unit: u32, version: u32) {
+        self.map.prefetch(unit);
+        self.map.prefetch_valid(self.places[version as usize].ppn);
+    }
+
+    /// Where a unit is on flash, whose map entry is `entry`.
+    #[inline]
+    fn place(&self, unit: u32, entry: Entry) -> Place {
+        match entry.as_slot() {
+            Some(version) => self.places[version as usize],
+            None => Place { entry, ppn: self.map.locate(unit, entry) },
+        }
+    }
+
+    /// A version in the buffer is the newest of its unit, whose map entry was
+    /// `entry`: where the unit is on flash, or `NONE`.
+    pub fn cover(&mut self, unit: u32, entry: Entry, version: u32) -> u32 {
+        let place = self.place(unit, entry);
+        let at = version as usize;
+        if self.places.len() <= at {
+            self.places.resize(at + 1, Place::NOWHERE);
+        }
+        self.places[at] = place;
+        self.map.set(unit, Entry::slot(version));
+        place.ppn
+    }
+
+    /// A version is lost with the buffer: the unit is where flash has it.
+    pub fn uncover(&mut self, unit: u32, version: u32) {
+        if self.map.entry(unit) == Entry::slot(version) {
+            self.map.set(unit, self.places[version as usize].entry);
+        }
+    }
+
+    /// A version of a unit is on flash at `ppn`, and none newer is: maps it there.
+    pub fn install(&mut self, unit: u32, version: u32, ppn: u32) {
+        let entry = self.map.entry(unit);
+        let place = self.place(unit, entry);
+        self.note_undo(unit, place.entry);
+        let holder = entry.as_slot().filter(|newest| *newest != version);
+        self.relocate(unit, holder, place.ppn, Place::at(ppn));
+        self.journal.entries += 1;
+    }
+
+    /// A unit of host data is programmed.
+    #[inline]
+    pub fn count_host_unit(&mut self) {
+        self.host_units += 1;
+    }
+
+    /// A unit reads as zeroes from now on; its map entry was `entry`.
+    pub fn unmap(&mut self, unit: u32, entry: Entry) {
+        let place = self.place(unit, entry);
+        if place.ppn != NONE {
+            self.note_undo(unit, place.entry);
+            self.relocate(unit, None, place.ppn, Place::NOWHERE);
+        } else if entry.as_slot().is_some() {
+            self.map.set(unit, Entry::UNMAPPED);
+        }
+    }
+
+    /// The content of a unit changed, which was at `from`: until the journal says so, a power cut takes it back.
+    fn note_undo(&mut self, unit: u32, from: Entry) {
+        if self.volatile {
+            self.journal.note_undo(unit, from);
+        }
+    }
+
+    /// A unit is moved from one physical unit to another; a newer version on
+    /// flash makes the copy garbage.
+    ///
+    /// A move survives a power cut without the journal: the copy carries its
+    /// logical address beside the data, and is as good as the original.
+    pub fn moved(&mut self, unit: u32, from: u32, to: u32) {
+        let before = self.map.entry_for(from, self.blocks.is_initial(from));
+        let entry = self.map.entry(unit);
+        let holder = entry.as_slot();
+        let current = holder.map_or(entry, |version| self.places[version as usize].entry) == before;
+        #[cfg(test)]
+        let current = current || self.ignores_validity;
+        if current {
+            self.relocate(unit, holder, from, Place::at(to));
+            self.journal.entries += 1;
+        }
+    }
+
+    /// Puts a unit, of which there is no version in the buffer, to a physical unit.
+    pub fn put(&mut self, unit: u32, ppn: u32) {
+        self.replace(unit, Place::at(ppn));
+    }
+
+    /// Takes a unit off flash, of which there is no version in the buffer.
+    pub fn remove(&mut self, unit: u32) {
+        if self.map.is_mapped(unit, self.map.entry(unit)) {
+            self.replace(unit, Place::NOWHERE);
+        }
+    }
+
+    fn replace(&mut self, unit: u32, to: Place) {
+        let entry = self.map.entry(unit);
+        self.relocate(unit, None, self.map.locate(unit, entry), to);
+    }
+
+    /// Takes back, newest first, what the journal has not written. No unit has a version in the buffer.
+    pub fn take_back(&mut self) {
+        let mut undo = self.journal.take_undo();
+        for (unit, before) in undo.drain(..).rev() {
+            let ppn = self.map.locate(unit, before);
+            self.replace(unit, Place { entry: before, ppn });
+        }
+    }
+
+    /// Changes a unit's place, in the map or beside the version that the map names, `holder`.
+    fn relocate(&mut self, unit: u32, holder: Option<u32>, old: u32, to: Place) {
+        if old != NONE {
+            let block = old / self.units_per_block;
+            debug_assert!(self.blocks.valid[block as usize] > 0, "unit {unit} leaves block {block} that holds nothing");
+            self.blocks.valid[block as usize] -= 1;
+            self.map.flip_valid(old);
+        }
+        if to.ppn != NONE {
+            self.blocks.valid[(to.ppn / self.units_per_block) as usize] += 1;
+            self.map.flip_valid(to.ppn);
+            if to.entry != Entry::INITIAL {
+                self.map.set_owner(to.ppn, unit);
+            }
+        }
+        match holder {
+            Some(version) => self.places[version as usize] = to,
+            None => self.map.set(unit, to.entry),
+        }
+    }
+
+    /// The first unit of `units` that may be mapped or have a version: none of those before it has.
+    pub fn first_candidate(&self, units: Range<u32>) -> Option<u32> {
+        self.map.first_candidate(units)
+    }
+
+    /// The full block, among `candidates` of one die, whose collection pays best
+    /// where there is room to move `movable` units. It becomes a victim.
+    pub fn choose_victim(&mut self, candidates: Range<u32>, movable: u32) -> Option<u32> {
+        let (capacity, host_units) = (self.units_per_block, self.host_units);
+        let view = View { blocks: &self.blocks, candidates, capacity, movable, host_units };
+        let Plan::Collect { block } = self.policy.choose(&view) else { return None };
+        self.blocks.take_victim(block);
+        if std::mem::take(&mut self.blocks.veiled[block as usize]) {
+            self.map.expose(block / self.blocks_per_die, block % self.blocks_per_die);
+        }
+        Some(block)
+    }
+
+    /// The block being filled is full.
+    pub fn close_block(&mut self, block: u32) {
+        self.blocks.close(block, self.host_units);
+    }
+
+    /// Whether a physical unit of a victim is valid.
+    #[inline]
+    pub fn is_valid(&self, ppn: u32) -> bool {
+        self.map.is_valid(ppn)
+    }
+
+    /// The logical unit that a victim's physical unit holds, if that is valid;
+    /// `initial` says that the place is as initially.
+    #[inline]
+    pub fn valid_unit(&self, ppn: u32, initial: bool) -> Option<u32> {
+        let valid = self.map.is_valid(ppn);
+        #[cfg(test)]
+        let valid = valid || (self.ignores_validity && self.map.owner(ppn, initial) != NONE);
+        valid.then(|| self.map.owner(ppn, initial))
+    }
+
+    /// Address space of the map's two tables in bytes; resident only as touched.
+    pub fn table_bytes(&self) -> u64 {
+        self.map.table_bytes()
+    }
+
+    /// Panics with the first disagreement between the tables. Takes time in
+    /// proportion to the device's size.
+    #[cfg(test)]
+    pub fn check_invariants(&self, layout: &Layout) {
+        use super::blocks::BlockState;
+        let mut valid = vec![0_u32; layout.blocks() as usize];
+        let mut held = vec![false; layout.blocks() as usize * layout.units_per_block() as usize];
+        for unit in 0..layout.logical_units() {
+            let Place { entry, ppn } = self.place(unit, self.map.entry(unit));
+            assert_eq!(ppn, self.map.locate(unit, entry), "the place of unit {unit}");
+            if ppn == NONE {
+                continue;
+            }
+            let block = ppn / layout.units_per_block();
+            let initial = self.blocks.is_initial(ppn);
+            assert_eq!(self.map.owner(ppn, initial), unit, "the reverse map of {ppn} in block {block}");
+            assert_eq!(self.map.entry_for(ppn, initial), entry, "unit {unit} in block {block}");
+            assert_ne!(self.blocks.state[block as usize], BlockState::Free, "unit {unit} is in a free block");
+            valid[block as usize] += 1;
+            held[ppn as usize] = true;
+        }
+        assert_eq!(valid, self.blocks.valid, "valid counts");
+        for (ppn, held) in (0..).zip(held) {
+            let block = ppn / layout.units_per_block();
+            let initially = self.blocks.veiled[block as usize] && self.map.owner(ppn, true) != NONE;
+            assert_eq!(self.map.is_valid(ppn) ^ initially, held, "validity of {ppn} in block {block}");
+        }
+    }
+}
