@@ -17,6 +17,8 @@ pub(super) enum SlotState {
     Dirty,
     /// On its way to flash.
     Programming,
+    /// On flash; its turn to be mapped has not come.
+    Delayed,
     /// Deallocated before it was destaged; leaves the queue when its turn comes.
     Dead,
 }

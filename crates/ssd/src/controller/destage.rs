@@ -7,9 +7,11 @@ use crate::event::Event;
 use crate::flash::{Op, OpKind, Owner};
 use crate::ftl::blocks::OpenBlock;
 use crate::ftl::journal::Waiter;
+use crate::ftl::order::Plan;
 use crate::slab::NONE;
 
 use super::Ssd;
+use super::buffer::SlotState;
 use super::dies::{HOST_ROWS_PER_DIE, Row, RowUnit};
 
 /// Free blocks of a die that host data leaves to the collector: one that it
@@ -181,9 +183,10 @@ impl Ssd {
         }
         for index in 0..count {
             if let RowUnit::Slot(slot) = self.rows.unit(id, index) {
-                self.install(now, slot, first + index);
+                self.programmed(now, slot, first + index);
             }
         }
+        self.map_ready(now);
         self.rows.remove(id);
         self.ftl.blocks.programming[block as usize] -= 1;
         self.dies[die as usize].host_rows -= 1;
@@ -196,10 +199,29 @@ impl Ssd {
         self.collect(now, die);
     }
 
-    /// A version is on flash at `ppn`: maps it, unless a newer one is there already.
-    pub(super) fn install(&mut self, now: Nanos, id: u32, ppn: u32) {
+    /// A version is on flash at `ppn`: maps it, if the order lets it.
+    pub(super) fn programmed(&mut self, now: Nanos, id: u32, ppn: u32) {
         self.counters.destaged_units += 1;
         self.ftl.count_host_unit();
+        let slot = &mut self.buffer.slots[id];
+        if slot.stale {
+            self.ftl.dropped(id);
+        } else if self.ftl.programmed(slot.unit, id, ppn) == Plan::Delay {
+            slot.state = SlotState::Delayed;
+            return;
+        }
+        self.install(now, id, ppn);
+    }
+
+    /// Maps the delayed versions whose turn has come.
+    pub(super) fn map_ready(&mut self, now: Nanos) {
+        while let Some((id, ppn)) = self.ftl.next_ready() {
+            self.install(now, id, ppn);
+        }
+    }
+
+    /// A version on flash at `ppn` may be mapped: maps it, unless a newer one is there already.
+    fn install(&mut self, now: Nanos, id: u32, ppn: u32) {
         let slot = &self.buffer.slots[id];
         if !slot.stale {
             let mut older = slot.older;

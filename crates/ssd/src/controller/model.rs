@@ -5,7 +5,7 @@
 //! return, and what must and what may survive a power cut. Deliberately broken
 //! devices show that it would notice.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use nvme::{Command, CommandId, Lba, LbaRange, NamespaceId, QueueId};
@@ -16,6 +16,8 @@ use units::{ByteSize, Nanos};
 use super::{Mutant, Ssd};
 use crate::config::{GcPolicyKind, HotCold, Initial, Overwritten, SlcCache, SsdConfig, Suspend};
 use crate::{Completion, Contents, Device, Submission};
+
+mod ordered;
 
 /// A point in the host's order of submissions and completions.
 type Instant = u64;
@@ -52,6 +54,8 @@ struct Host {
     outstanding: BTreeMap<u16, Outstanding>,
     next_cid: u16,
     next_value: u64,
+    /// Whether a power cut must leave a prefix of what was accepted.
+    expects_prefix: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -151,6 +155,7 @@ impl Host {
             outstanding: BTreeMap::new(),
             next_cid: 0,
             next_value: 1,
+            expects_prefix: false,
         }
     }
 
@@ -319,6 +324,14 @@ impl Host {
     /// block holds something it may.
     fn cut(&mut self, survivors: u64) -> Result<(), String> {
         let cut = self.ssd.power_cut(self.now);
+        if self.expects_prefix {
+            let undecided: BTreeSet<u64> = cut.undecided.iter().map(|write| write.sequence).collect();
+            let oldest = undecided.first().copied().unwrap_or(u64::MAX);
+            let missing = (oldest..=self.ssd.store.last_sequence()).find(|sequence| !undecided.contains(sequence));
+            if let Some(early) = missing {
+                return Err(format!("write {early} survives for certain, and {oldest} before it does not"));
+            }
+        }
         self.ssd.check_invariants();
         self.outstanding.clear();
         for (at, write) in cut.undecided.iter().enumerate() {

@@ -60,7 +60,7 @@ impl Ssd {
             let Row { first, count, .. } = self.rows.slab[id];
             for index in 0..count {
                 match self.rows.unit(id, index) {
-                    RowUnit::Slot(slot) if self.power_loss_protected() => self.install(now, slot, first + index),
+                    RowUnit::Slot(slot) if self.power_loss_protected() => self.programmed(now, slot, first + index),
                     RowUnit::Slot(_) => {}
                     RowUnit::Moved { unit, from } => {
                         self.ftl.moved(unit, from, first + index);
@@ -93,6 +93,7 @@ impl Ssd {
                 self.ftl.uncover(slot.unit, id);
             }
         }
+        self.ftl.drop_versions();
         self.buffer = WriteBuffer::new(self.layout.buffer_slots);
     }
 

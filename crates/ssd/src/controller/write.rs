@@ -119,6 +119,7 @@ impl Ssd {
         } else if self.commands[id].left == 0 {
             self.journal_wait(now, Waiter::Command(id));
         }
+        self.map_ready(now);
         self.wake_flushes(now);
         self.destage(now);
         self.arm_destage(now);
@@ -131,8 +132,10 @@ impl Ssd {
         let older = entry.as_slot();
         if let Some(id) = older {
             let slot = &self.buffer.slots[id];
-            // An overwritten version need not go to flash, unless FUA waits for it.
-            if slot.state != SlotState::Programming && slot.fua == NONE && fua == NONE {
+            // An overwritten version need not go to flash, unless FUA waits for it,
+            // or the write would be mapped before its turn.
+            let waits = !matches!(slot.state, SlotState::Programming | SlotState::Delayed);
+            if waits && slot.fua == NONE && fua == NONE && self.ftl.may_coalesce(id) {
                 self.counters.buffer_write_hits += 1;
                 self.buffer.free += 1;
                 if let Some(part) = part {
@@ -190,6 +193,7 @@ impl Ssd {
             return;
         }
         if !slot.settled {
+            self.ftl.dropped(id);
             self.buffer.unlink(id);
             self.settle(now, id);
             self.wake_flushes(now);
@@ -207,11 +211,15 @@ impl Ssd {
             slot.stale = true;
             // Versions being programmed settle when that ends.
             if state != SlotState::Programming {
+                self.ftl.dropped(at);
                 self.buffer.unlink(at);
                 if state == SlotState::Dirty {
                     self.buffer.kill(at);
                 }
                 self.settle(now, at);
+                if state == SlotState::Delayed {
+                    self.buffer.release(at);
+                }
             }
             at = older;
         }
@@ -231,6 +239,7 @@ impl Ssd {
         }
         self.complete(now, id);
         self.journal_if_full(now);
+        self.map_ready(now);
         self.wake_flushes(now);
         self.destage(now);
         self.arm_destage(now);

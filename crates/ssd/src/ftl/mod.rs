@@ -1,13 +1,15 @@
 //! The page-mapped flash translation layer.
 //!
 //! [`translation`] owns its state: where data is ([`map`]), what state blocks
-//! are in ([`blocks`]), what a power cut would take back ([`journal`]), and which
-//! block to collect ([`gc`]). What moves data (destaging, collection, journal
+//! are in ([`blocks`]), what a power cut would take back ([`journal`]), when a
+//! programmed unit may be mapped ([`order`]), and which block to collect ([`gc`]). What moves data (destaging, collection, journal
 //! pages) is in `controller`.
 
 pub(crate) mod blocks;
+mod delayed;
 mod gc;
 pub(crate) mod journal;
 pub(crate) mod map;
+pub(crate) mod order;
 mod table;
 pub(crate) mod translation;

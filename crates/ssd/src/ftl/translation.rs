@@ -3,14 +3,17 @@
 //!
 //! The map names the newest version of a unit. While that is in the write
 //! buffer, the unit's *place* on flash is kept here beside the version; a change
-//! of place goes there, and to the map once the version is on flash.
+//! of place goes there, and to the map once the version is on flash and the
+//! [`order`](super::order) lets it be mapped.
 
 use std::ops::Range;
 
 use super::blocks::Blocks;
+use super::delayed::Delayed;
 use super::gc::{self, GcPolicy, Plan, View};
 use super::journal::Journal;
 use super::map::{Entry, Map};
+use super::order::{self, Immediate, Order};
 use crate::config::{GcPolicyKind, Layout};
 use crate::slab::NONE;
 use crate::state::InitialLayout;
@@ -39,6 +42,8 @@ pub(crate) struct Translation {
     places: Vec<Place>,
     pub blocks: Blocks,
     pub journal: Journal,
+    order: Order,
+    delayed: Delayed,
     policy: Box<dyn GcPolicy>,
     /// Host units programmed, those before the run included: the clock of ages.
     host_units: u64,
@@ -46,9 +51,11 @@ pub(crate) struct Translation {
     blocks_per_die: u32,
     /// Whether a power cut takes changes back that the journal has not written.
     volatile: bool,
-    /// Takes garbage for valid: a defect, for tests.
+    /// Takes garbage for valid, or what is delayed for garbage: defects, for tests.
     #[cfg(test)]
     pub ignores_validity: bool,
+    #[cfg(test)]
+    pub forgets_delayed: bool,
 }
 
 impl Translation {
@@ -66,6 +73,8 @@ impl Translation {
             places: Vec::new(),
             blocks,
             journal: Journal::default(),
+            order: Order::Immediate(Immediate),
+            delayed: Delayed::default(),
             policy: gc::policy(policy),
             host_units,
             units_per_block: layout.units_per_block(),
@@ -73,7 +82,15 @@ impl Translation {
             volatile,
             #[cfg(test)]
             ignores_validity: false,
+            #[cfg(test)]
+            forgets_delayed: false,
         }
+    }
+
+    /// Maps versions in another order. Call before the first is accepted.
+    #[cfg(test)]
+    pub fn set_order(&mut self, order: Order) {
+        self.order = order;
     }
 
     /// What the map has for a unit.
@@ -120,7 +137,14 @@ impl Translation {
         }
         self.places[at] = place;
         self.map.set(unit, Entry::slot(version));
+        self.order.get_mut().accepted(version);
         place.ppn
+    }
+
+    /// Whether a write accepted now may go into a version that waits in the buffer.
+    #[inline]
+    pub fn may_coalesce(&self, version: u32) -> bool {
+        self.order.get().may_coalesce(version)
     }
 
     /// A version is lost with the buffer: the unit is where flash has it.
@@ -130,7 +154,62 @@ impl Translation {
         }
     }
 
-    /// A version of a unit is on flash at `ppn`, and none newer is: maps it there.
+    /// A version of a unit that somebody needs is on flash at `ppn`: whether it
+    /// may be mapped now. If not, its place counts as valid until it is.
+    #[inline]
+    pub fn programmed(&mut self, unit: u32, version: u32, ppn: u32) -> order::Plan {
+        let plan = self.order.get_mut().programmed(version);
+        if plan == order::Plan::Delay {
+            self.delay(unit, version, ppn);
+        }
+        plan
+    }
+
+    fn delay(&mut self, unit: u32, version: u32, ppn: u32) {
+        #[cfg(test)]
+        if self.forgets_delayed {
+            self.delayed.insert(version, ppn);
+            return;
+        }
+        self.gain(unit, Place::at(ppn));
+        self.delayed.insert(version, ppn);
+    }
+
+    /// A delayed version may be mapped now: it, and where it is on flash.
+    #[inline]
+    pub fn next_ready(&mut self) -> Option<(u32, u32)> {
+        let version = self.order.get_mut().next_ready()?;
+        let ppn = self.delayed.remove(version)?;
+        self.lose_delayed(ppn);
+        Some((version, ppn))
+    }
+
+    /// Nobody needs a version any more that is not mapped. Again for the same one changes nothing.
+    #[inline]
+    pub fn dropped(&mut self, version: u32) {
+        self.order.get_mut().dropped(version);
+        if let Some(ppn) = self.delayed.remove(version) {
+            self.lose_delayed(ppn);
+        }
+    }
+
+    /// The versions are lost with the buffer.
+    pub fn drop_versions(&mut self) {
+        self.order.get_mut().clear();
+        while let Some(ppn) = self.delayed.pop() {
+            self.lose_delayed(ppn);
+        }
+    }
+
+    fn lose_delayed(&mut self, ppn: u32) {
+        #[cfg(test)]
+        if self.forgets_delayed {
+            return;
+        }
+        self.lose(ppn);
+    }
+
+    /// A version of a unit may be mapped to `ppn`, and none newer is on flash: maps it there.
     pub fn install(&mut self, unit: u32, version: u32, ppn: u32) {
         let entry = self.map.entry(unit);
         let place = self.place(unit, entry);
@@ -179,6 +258,9 @@ impl Translation {
         if current {
             self.relocate(unit, holder, from, Place::at(to));
             self.journal.entries += 1;
+        } else if self.delayed.moved(from, to) {
+            self.lose(from);
+            self.gain(unit, Place::at(to));
         }
     }
 
@@ -211,21 +293,33 @@ impl Translation {
     /// Changes a unit's place, in the map or beside the version that the map names, `holder`.
     fn relocate(&mut self, unit: u32, holder: Option<u32>, old: u32, to: Place) {
         if old != NONE {
-            let block = old / self.units_per_block;
-            debug_assert!(self.blocks.valid[block as usize] > 0, "unit {unit} leaves block {block} that holds nothing");
-            self.blocks.valid[block as usize] -= 1;
-            self.map.flip_valid(old);
+            self.lose(old);
         }
         if to.ppn != NONE {
-            self.blocks.valid[(to.ppn / self.units_per_block) as usize] += 1;
-            self.map.flip_valid(to.ppn);
-            if to.entry != Entry::INITIAL {
-                self.map.set_owner(to.ppn, unit);
-            }
+            self.gain(unit, to);
         }
         match holder {
             Some(version) => self.places[version as usize] = to,
             None => self.map.set(unit, to.entry),
+        }
+    }
+
+    /// A physical unit is valid no more.
+    #[inline]
+    fn lose(&mut self, ppn: u32) {
+        let block = ppn / self.units_per_block;
+        debug_assert!(self.blocks.valid[block as usize] > 0, "{ppn} in block {block} that holds nothing");
+        self.blocks.valid[block as usize] -= 1;
+        self.map.flip_valid(ppn);
+    }
+
+    /// A physical unit is valid from now on: it holds `unit`.
+    #[inline]
+    fn gain(&mut self, unit: u32, place: Place) {
+        self.blocks.valid[(place.ppn / self.units_per_block) as usize] += 1;
+        self.map.flip_valid(place.ppn);
+        if place.entry != Entry::INITIAL {
+            self.map.set_owner(place.ppn, unit);
         }
     }
 
@@ -291,6 +385,12 @@ impl Translation {
             assert_eq!(self.map.owner(ppn, initial), unit, "the reverse map of {ppn} in block {block}");
             assert_eq!(self.map.entry_for(ppn, initial), entry, "unit {unit} in block {block}");
             assert_ne!(self.blocks.state[block as usize], BlockState::Free, "unit {unit} is in a free block");
+            valid[block as usize] += 1;
+            held[ppn as usize] = true;
+        }
+        for ppn in self.delayed.places() {
+            let block = ppn / layout.units_per_block();
+            assert_ne!(self.blocks.state[block as usize], BlockState::Free, "{ppn} is delayed in a free block");
             valid[block as usize] += 1;
             held[ppn as usize] = true;
         }
