@@ -20,6 +20,7 @@ enum Source {
     WriteAmplification,
     CoresBusy,
     Counter(String),
+    Program(String),
     Command { class: String, statistic: Statistic },
 }
 
@@ -63,7 +64,7 @@ const DIRECTIONS: [(&str, &[&str]); 8] = [
 #[error(
     "`{name}` is not a metric; write read|write|append|trim|reset|finish|management|sync, or job.NAME, or job.NAME.write, a dot, and \
      iops|iops_mean|count|mib_per_s|mb_per_s|mean_us|max_us|p50_us|p99_us|p99.9_us (such as read.p99_us), or \
-     device.write_amplification, or cpu.cores_busy, or counter.NAME, or command.CLASS.count|mean_us|max_us|p50_us|... \
+     device.write_amplification, or cpu.cores_busy, or counter.NAME, or program.NAME, or command.CLASS.count|mean_us|max_us|p50_us|... \
      (such as command.write_fua.mean_us, with run.commands = true)"
 )]
 pub struct MetricError {
@@ -89,6 +90,10 @@ impl FromStr for Metric {
             "device.write_amplification" => Some(Source::WriteAmplification),
             "cpu.cores_busy" => Some(Source::CoresBusy),
             _ => match (name.strip_prefix("counter."), name.strip_prefix("command.")) {
+                _ if name.starts_with("program.") => name
+                    .strip_prefix("program.")
+                    .filter(|name| !name.is_empty())
+                    .map(|name| Source::Program(name.to_owned())),
                 (Some(counter), _) => (!counter.is_empty()).then(|| Source::Counter(counter.to_owned())),
                 (_, Some(rest)) => command_statistic(rest),
                 (None, None) => work_statistic(name),
@@ -225,6 +230,12 @@ impl Metric {
             };
             metrics.extend(statistics.iter().filter_map(|name| format!("{direction}.{name}").parse().ok()));
         }
+        for (name, _) in runs.iter().flat_map(|run| &run.values) {
+            let metric = Self { name: format!("program.{name}"), source: Source::Program(name.clone()) };
+            if !metrics.contains(&metric) {
+                metrics.push(metric);
+            }
+        }
         metrics
     }
 
@@ -241,6 +252,7 @@ impl Metric {
             },
             Source::WriteAmplification => (Unit::Factor, 1.0),
             Source::CoresBusy => (Unit::Plain, 1.0),
+            Source::Program(name) => program_unit(name),
             Source::Counter(name) if name.ends_with("_ns") => (Unit::Time, 1.0),
             Source::Counter(name) if name.ends_with("_bytes") => (Unit::Bytes, 1.0),
             Source::Counter(_) => (Unit::Plain, 1.0),
@@ -272,7 +284,7 @@ impl Metric {
             }
             Source::WriteAmplification => "Write amplification".to_owned(),
             Source::CoresBusy => "Processor cores busy".to_owned(),
-            Source::Counter(name) => sentence(name),
+            Source::Counter(name) | Source::Program(name) => sentence(name),
         }
     }
 
@@ -280,6 +292,7 @@ impl Metric {
     pub fn value(&self, run: &RunResult) -> Option<f64> {
         match &self.source {
             Source::Counter(name) => run.counter(name).map(|value| value as f64),
+            Source::Program(name) => run.values.iter().find(|(known, _)| known == name).map(|(_, value)| *value),
             Source::WriteAmplification => {
                 let host = run.counter("device.host_written_bytes").filter(|bytes| *bytes > 0)?;
                 Some(run.counter("device.flash_written_bytes")? as f64 / host as f64)
@@ -299,6 +312,22 @@ impl Metric {
             }
         }
     }
+}
+
+/// A program's metric has the unit that its name ends in.
+fn program_unit(name: &str) -> (Unit, f64) {
+    const UNITS: [(&str, Unit, f64); 8] = [
+        ("_mib_per_s", Unit::Bandwidth, 1_048_576.0),
+        ("_mb_per_s", Unit::Bandwidth, 1e6),
+        ("_iops", Unit::Iops, 1.0),
+        ("_ms", Unit::Time, 1e6),
+        ("_us", Unit::Time, 1e3),
+        ("_ns", Unit::Time, 1.0),
+        ("_per_s", Unit::Plain, 1.0),
+        ("_s", Unit::Time, 1e9),
+    ];
+    let found = UNITS.iter().find(|(end, ..)| name.ends_with(end)).map(|(_, unit, factor)| (unit.clone(), *factor));
+    found.unwrap_or(if name.ends_with("_bytes") { (Unit::Bytes, 1.0) } else { (Unit::Plain, 1.0) })
 }
 
 /// The directions in which `runs` did I/O, most looked-at first.
@@ -328,6 +357,7 @@ mod tests {
             "sync.p99.9_us",
             "device.write_amplification",
             "counter.block.merges",
+            "program.elapsed_s",
             "finish.mean_us",
             "job.victim.iops",
             "job.victim-*.p99.9_us",

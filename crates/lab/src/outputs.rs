@@ -400,7 +400,7 @@ fn note(text: std::fmt::Arguments<'_>) {
 /// Runs the plan's first run once more with a recorder and keeps its spans.
 pub fn write_trace(store: &Store, planned: &[PlannedRun]) -> Result<(), LabError> {
     let Some(first) = planned.first() else { return Ok(()) };
-    if matches!(first.inputs.workload, WorkloadInput::Linux(_) | WorkloadInput::Study(_)) {
+    if matches!(first.inputs.workload, WorkloadInput::Linux(_) | WorkloadInput::Study(_) | WorkloadInput::Program(_)) {
         let reason = "its first run is under a real kernel; `plumb linux --trace FILE -- fio job.fio` traces one";
         return Err(LinuxHostError::Option { option: "--trace".to_owned(), reason: reason.to_owned() }.into());
     }

@@ -65,7 +65,6 @@ pub fn run(workload: &Workload, place: &Path) -> Result<Outcome, RunError> {
 
 fn prepare(workload: &Workload, folder: &Path) -> io::Result<()> {
     fs::create_dir(folder)?;
-    rustix::fs::sync();
     for (name, is_folder) in needed(&workload.steps).unwrap_or_default() {
         let path = folder.join(name);
         if is_folder {

@@ -160,13 +160,16 @@ pub(super) fn story(below: Below, seed: u64, batches: usize, depth: usize) -> Re
     Ok(seen)
 }
 
-/// Short stories; `PLUMB_LONG=1` tells many more and longer ones.
+/// Short stories; `PLUMB_LONG=1` tells longer ones until a million states have been looked at.
 #[test]
 fn every_cut_leaves_a_prefix_with_everything_acknowledged() {
     let long = std::env::var_os("PLUMB_LONG").is_some();
-    let (stories, batches) = if long { (400, 120) } else { (5, 50) };
+    let (stories, batches, enough) = if long { (400, 120, 1_000_000) } else { (5, 50, u64::MAX) };
     let mut states = 0;
     for seed in 0..stories {
+        if states >= enough {
+            break;
+        }
         match story(Below::Memory, seed, batches, if long { 2 } else { 1 }) {
             Ok(seen) => {
                 assert!(seen.recoveries_behind > 0, "cuts lose what nobody was promised");

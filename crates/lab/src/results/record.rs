@@ -26,6 +26,9 @@ pub struct RunResult {
     /// Counters of the device (`device.*`), the block layer (`block.*`) and the
     /// processors (`cpu.*`), in a fixed order. Names end in their unit.
     pub counters: Vec<(String, u64)>,
+    /// What a program's output said of itself, by the names of the spec, and how long it ran (`elapsed_s`).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub values: Vec<(String, f64)>,
     /// The commands that the device got, by class, where the spec asks for them
     /// (`run.commands`).
     #[serde(default)]

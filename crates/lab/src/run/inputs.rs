@@ -11,7 +11,7 @@ use workload::fio::{JobFile, ParseError};
 use workload::replay::{Align, Fit, Pace, Placement, ReadOptions, Record, ReplayOptions, Speed};
 
 use super::shared::{self, Shared};
-use super::{LabError, LinuxHostError, LinuxWorkload, StudyInput};
+use super::{LabError, LinuxHostError, LinuxWorkload, ProgramInput, StudyInput};
 use crate::device::Described;
 use crate::spec::{HostKind, Inline, Replay, ReplayMode, Spec, SpecError, SpecSource, value_text};
 
@@ -34,6 +34,8 @@ pub enum WorkloadInput {
     Linux(Box<LinuxWorkload>),
     /// A cell of the fragmentation study, under a real kernel.
     Study(Box<StudyInput>),
+    /// Any program, under a real kernel.
+    Program(Box<ProgramInput>),
     /// A block trace; one too large to keep is read while it is replayed.
     Trace {
         /// The file.
@@ -65,6 +67,9 @@ impl Inputs {
         let workload = match (&spec.workload.trace, &spec.workload.fio_file, &spec.workload.fio) {
             _ if spec.workload.defrag.is_some() => {
                 WorkloadInput::Study(Box::new(StudyInput::read(spec, folder, &mut hasher)?))
+            }
+            _ if spec.workload.program.is_some() => {
+                WorkloadInput::Program(Box::new(ProgramInput::read(spec, folder, &mut hasher)?))
             }
             _ if spec.stack.host == HostKind::Linux => {
                 WorkloadInput::Linux(Box::new(LinuxWorkload::read(spec, folder, source, &mut hasher)?))

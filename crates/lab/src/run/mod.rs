@@ -4,6 +4,7 @@ mod convert;
 mod inputs;
 mod linux_host;
 mod pool;
+mod program;
 mod shared;
 mod simulate;
 mod stories;
@@ -19,6 +20,7 @@ pub(crate) use convert::{job_results, latency};
 pub use inputs::{Inputs, WorkloadInput};
 pub use linux_host::{LinuxHostError, LinuxWorkload};
 pub use pool::{Batch, Observer, PoolOptions, PoolOutcome, Quiet, Shard, execute, finished};
+pub use program::{ProgramError, ProgramInput};
 pub(crate) use simulate::{simulate, simulate_recorded};
 pub use study::{StudyHostError, StudyInput};
 
@@ -82,6 +84,9 @@ pub enum LabError {
     /// A cell of the fragmentation study cannot be run, or went wrong.
     #[error(transparent)]
     Study(#[from] StudyHostError),
+    /// A program cannot be run, or what goes before it failed.
+    #[error(transparent)]
+    Program(#[from] ProgramError),
     /// Workload and stack do not fit.
     #[error("{message}")]
     Unfit {
@@ -123,8 +128,9 @@ pub fn commands_of_run(
 ) -> Result<(RunResult, Vec<ssd::command_log::CommandRecord>, u64), LabError> {
     match &run.inputs.workload {
         WorkloadInput::Linux(workload) => linux_host::run_logged(run, workload, capacity, &|| false),
-        WorkloadInput::Study(_) => {
-            let message = "commands are logged of fio jobs and traces, and not of workload.defrag".to_owned();
+        WorkloadInput::Study(_) | WorkloadInput::Program(_) => {
+            let message =
+                "commands are logged of fio jobs and traces, and not of workload.defrag or .program".to_owned();
             Err(LabError::Unfit { message })
         }
         WorkloadInput::Fio(_) | WorkloadInput::Trace { .. } => simulate::simulate_logged(run, capacity),

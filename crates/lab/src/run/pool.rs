@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::results::{ResultError, RunResult, Store};
 
-use super::{LabError, PlannedRun, WorkloadInput, linux_host, simulate, study};
+use super::{LabError, PlannedRun, WorkloadInput, linux_host, program, simulate, study};
 
 /// Shard `index` of `count`, from 1: every `count`-th run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,6 +149,7 @@ pub fn execute(batches: &[Batch<'_>], options: PoolOptions<'_>) -> Vec<Result<Po
             let result = match &item.run.inputs.workload {
                 WorkloadInput::Linux(workload) => linux_host::run(item.run, workload, &halted),
                 WorkloadInput::Study(input) => study::run(item.run, input, &halted),
+                WorkloadInput::Program(input) => program::run(item.run, input, &halted),
                 _ => simulate(item.run, &progress, &halted),
             };
             let done = result.and_then(|result| {

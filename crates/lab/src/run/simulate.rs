@@ -127,7 +127,7 @@ fn play(
             }
             replayed(&started.finish()?)
         }
-        WorkloadInput::Linux(_) | WorkloadInput::Study(_) => {
+        WorkloadInput::Linux(_) | WorkloadInput::Study(_) | WorkloadInput::Program(_) => {
             return Err(LabError::Unfit { message: "a run under Linux is not simulated".to_owned() });
         }
     };
@@ -154,6 +154,7 @@ fn play(
         text: played.text,
         fio_json: played.fio_json,
         stories: Vec::new(),
+        values: Vec::new(),
     }))
 }
 

@@ -56,7 +56,9 @@ pub enum SpecError {
         part: String,
     },
     /// None or several of the workload kinds.
-    #[error("[workload] names none or several workloads; give exactly one of `fio`, `fio_file`, `trace`, `defrag`")]
+    #[error(
+        "[workload] names none or several workloads; give exactly one of `fio`, `fio_file`, `trace`, `defrag`, `program`"
+    )]
     WorkloadChoice,
     /// No repeats.
     #[error("run.repeats is 0, so nothing would run; set it to 1 or more")]

@@ -8,6 +8,7 @@ mod derived;
 mod error;
 mod host;
 mod overrides;
+mod program;
 mod source;
 mod sweep;
 
@@ -24,6 +25,7 @@ pub use derived::{Derived, Form, HeatMap, Interference};
 pub use error::SpecError;
 pub use host::{HostKind, LinuxHost, LiveHost};
 pub use overrides::Override;
+pub use program::{Extract, Program};
 pub use source::{Inline, SpecSource};
 pub use sweep::{Point, short_key, value_text};
 
@@ -140,7 +142,7 @@ pub enum Contents {
     Memory,
 }
 
-/// What runs: exactly one of `fio`, `fio_file`, `trace`, `defrag`.
+/// What runs: exactly one of `fio`, `fio_file`, `trace`, `defrag`, `program`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Workload {
@@ -157,6 +159,9 @@ pub struct Workload {
     /// system of a real kernel.
     #[serde(default)]
     pub defrag: Option<defrag::study::Cell>,
+    /// Any program, under a real kernel.
+    #[serde(default)]
+    pub program: Option<Program>,
     /// How to replay the trace.
     #[serde(default)]
     pub replay: Replay,
@@ -359,8 +364,13 @@ impl Experiment {
 
     fn check(&self) -> Result<(), SpecError> {
         let workload = &self.spec.workload;
-        let given =
-            [workload.fio.is_some(), workload.fio_file.is_some(), workload.trace.is_some(), workload.defrag.is_some()];
+        let given = [
+            workload.fio.is_some(),
+            workload.fio_file.is_some(),
+            workload.trace.is_some(),
+            workload.defrag.is_some(),
+            workload.program.is_some(),
+        ];
         if given.iter().filter(|given| **given).count() != 1 {
             return Err(SpecError::WorkloadChoice);
         }

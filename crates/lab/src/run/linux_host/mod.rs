@@ -25,7 +25,7 @@ use crate::device::leaves;
 use crate::quantity::texts;
 use crate::results::{CommandClass, RunResult};
 
-pub(super) use script::queue_commands;
+pub(super) use script::{queue_commands, queue_counters};
 pub use workload::LinuxWorkload;
 pub(super) use workload::{check_stack, device_argument, environment};
 
@@ -94,7 +94,7 @@ pub enum LinuxHostError {
 }
 
 impl LinuxHostError {
-    fn file(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> Self {
+    pub(super) fn file(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> Self {
         let what = what.into();
         move |source| Self::File { what, source }
     }
@@ -180,7 +180,7 @@ fn play(
         None => Vec::new(),
     };
     let mut counters = device_counters(&outcome);
-    counters.extend(script::queue_counters(&outcome.text()));
+    counters.extend(script::told_counters(&outcome.text()));
     let result = RunResult {
         key: run.key.clone(),
         point: run.point.index,
@@ -198,6 +198,7 @@ fn play(
         text: fio.text,
         fio_json: Some(fio.json),
         stories: Vec::new(),
+        values: Vec::new(),
     };
     Ok((result, records))
 }

@@ -71,8 +71,13 @@ fn queue_settings(stack: &Stack) -> Vec<(String, String)> {
 
 /// The kernel's counters under the names of the model's, out of the script's
 /// output (Documentation/admin-guide/iostats.rst).
-pub(super) fn queue_counters(output: &str) -> Vec<(String, u64)> {
-    let Some(line) = output.lines().rev().find_map(|line| line.strip_prefix(COUNTERS)) else { return Vec::new() };
+pub(super) fn told_counters(output: &str) -> Vec<(String, u64)> {
+    let line = output.lines().rev().find_map(|line| line.strip_prefix(COUNTERS));
+    line.map(queue_counters).unwrap_or_default()
+}
+
+/// The same out of the text of `stat`.
+pub(in super::super) fn queue_counters(line: &str) -> Vec<(String, u64)> {
     let values: Vec<u64> = line.split_whitespace().map_while(|word| word.parse().ok()).collect();
     const NAMES: [(usize, &str); 8] = [
         (0, "read_commands"),
@@ -94,11 +99,11 @@ mod tests {
     #[test]
     fn counters_by_column() {
         let text = format!("noise\n{COUNTERS}1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17\n");
-        let counters = queue_counters(&text);
+        let counters = told_counters(&text);
         assert!(counters.contains(&("block.read_commands".to_owned(), 1)));
         assert!(counters.contains(&("block.write_merges".to_owned(), 6)));
         assert!(counters.contains(&("block.flush_commands".to_owned(), 16)));
-        assert_eq!(queue_counters("nothing"), []);
-        assert_eq!(queue_counters(&format!("{COUNTERS}x")), []);
+        assert_eq!(told_counters("nothing"), []);
+        assert_eq!(told_counters(&format!("{COUNTERS}x")), []);
     }
 }

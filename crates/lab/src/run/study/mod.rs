@@ -144,6 +144,7 @@ fn result(run: &PlannedRun, measured: Measured, device_model: String, elapsed_ns
         text,
         fio_json: None,
         stories: Vec::new(),
+        values: Vec::new(),
     }
 }
 
