@@ -13,8 +13,8 @@ use crate::failure::Failure;
 #[derive(Args)]
 #[command(after_help = "Examples:
   plumb app ace --list | less
-  plumb crash --fs btrfs --states 5000 -- plumb app ace                     # each single operation, cut at every moment
-  plumb crash --fs f2fs --states 200 -- plumb app ace --only 131            # one of them
+  plumb crash --fs btrfs --states 20000 -- plumb app ace          # each operation, cut at each moment
+  plumb crash --fs f2fs --states 200 -- plumb app ace --only 131  # one of them
   plumb crash --fs xfs --states 20000 -- plumb app ace --operations 2 --sample 300 --seed 7")]
 pub struct AppArguments {
     #[command(subcommand)]

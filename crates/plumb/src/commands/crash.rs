@@ -24,19 +24,23 @@ use crate::failure::Failure;
 #[derive(Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 #[command(after_help = "Examples:
-  plumb crash --fs ext4 --setup 'echo old > f' --check 'grep -qx -e old -e new f' -- sh -c 'echo new > f.tmp && mv f.tmp f'
+  plumb crash --fs ext4 --setup 'echo old > f' --check 'grep -qx -e old -e new f' -- \\
+      sh -c 'echo new > f.tmp && mv f.tmp f'
   plumb crash --fs xfs --states 20000 --check-as sqlite:db -- ./load.sh
   plumb crash --fs ext4 --kernel-patch my.patch -- ./load.sh
   plumb crash replay plumb-crash 3f2a91c0d4e5b678 -- bash
 
-COMMAND runs once under a real kernel in virtual time, in the mounted file system, while the device keeps a
-log of its writes. For each distinct state that a power cut may leave, the kernel mounts and recovers the file
-system, --recover and --check run in it, and the file system's own checker has a look. A line that COMMAND
-writes to $PLUMB_ACKNOWLEDGE is a promise: --check gets those made before the cut in $PLUMB_ACKNOWLEDGED.
+COMMAND runs once under a real kernel in virtual time, in the mounted file system, while the
+device keeps a log of its writes. For each distinct state that a power cut may leave, the kernel
+mounts and recovers the file system, --recover, --check-as and --check run in it, and the file
+system's own checker has a look. A line that COMMAND writes to $PLUMB_ACKNOWLEDGE is a promise:
+checks get those made before the cut in $PLUMB_ACKNOWLEDGED.
 
-Nothing of the host is written but the folder of --out. The same arguments again go on where it was stopped.
+Nothing of the host is written but the folder of --out. The same arguments again go on where it
+was stopped.
 
-Exit status: 0 every state is good; 1 a state is bad; 2 bad usage, or COMMAND failed; 130 interrupted.")]
+Exit status: 0 every state is good; 1 a state is bad; 2 bad usage, or COMMAND failed;
+130 interrupted.")]
 pub struct CrashArguments {
     #[command(subcommand)]
     action: Option<Action>,
