@@ -40,6 +40,18 @@ pub struct PlannedRun {
 }
 
 impl PlannedRun {
+    /// A result of this run in which nothing has happened yet.
+    fn result(&self) -> RunResult {
+        RunResult {
+            key: self.key.clone(),
+            point: self.point.index,
+            repeat: self.repeat,
+            seed: self.seed,
+            parameters: texts(&self.point),
+            ..RunResult::default()
+        }
+    }
+
     /// Its result, where `store` has it.
     pub fn kept(&self, store: &Store) -> Result<Option<RunResult>, ResultError> {
         let Some(result) = store.get(&self.key)? else { return Ok(None) };

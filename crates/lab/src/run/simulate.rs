@@ -18,7 +18,6 @@ use super::shared::open_trace;
 use super::stories::{self, Stories};
 use super::{LabError, PlannedRun, WorkloadInput};
 use crate::commands::{self, COMMANDS_MAX};
-use crate::quantity::texts;
 use crate::results::{CommandClass, RunResult};
 use crate::spec::Contents;
 
@@ -138,11 +137,6 @@ fn play(
         .extend(block_counters(&disk.statistics()).into_iter().map(|(name, value)| (format!("block.{name}"), value)));
     counters.extend(cpu_counters(&host.cpus.counters()));
     Ok(Some(RunResult {
-        key: run.key.clone(),
-        point: run.point.index,
-        repeat: run.repeat,
-        seed: run.seed,
-        parameters: texts(&run.point),
         device_model: disk.with_device(|device| device.identity().model.clone()),
         elapsed_ns: host.sim.now().0,
         jobs: played.jobs,
@@ -153,8 +147,7 @@ fn play(
         notes: played.notes,
         text: played.text,
         fio_json: played.fio_json,
-        stories: Vec::new(),
-        values: Vec::new(),
+        ..run.result()
     }))
 }
 

@@ -22,7 +22,6 @@ use units::Nanos;
 use super::{LabError, PlannedRun};
 use crate::commands::{self, COMMANDS_MAX};
 use crate::device::leaves;
-use crate::quantity::texts;
 use crate::results::{CommandClass, RunResult};
 
 pub(super) use script::{queue_commands, queue_counters};
@@ -182,23 +181,15 @@ fn play(
     let mut counters = device_counters(&outcome);
     counters.extend(script::told_counters(&outcome.text()));
     let result = RunResult {
-        key: run.key.clone(),
-        point: run.point.index,
-        repeat: run.repeat,
-        seed: run.seed,
-        parameters: texts(&run.point),
         device_model: model_name(run),
         elapsed_ns: outcome.virtual_time().0,
         jobs: fio.jobs,
         counters,
-        commands: Vec::new(),
         failures,
-        remarks: Vec::new(),
         notes: vec![workload.note()],
         text: fio.text,
         fio_json: Some(fio.json),
-        stories: Vec::new(),
-        values: Vec::new(),
+        ..run.result()
     };
     Ok((result, records))
 }

@@ -14,7 +14,6 @@ use ::linux::{Ended, Kernel, LinuxError};
 
 use super::linux_host::LinuxHostError;
 use super::{LabError, PlannedRun, linux_host};
-use crate::quantity::texts;
 use crate::results::RunResult;
 use crate::spec::{HostKind, Program, Spec, value_text};
 use values::Extractor;
@@ -134,11 +133,6 @@ pub(super) fn run(
         outcome.kernel
     );
     Ok(Some(RunResult {
-        key: run.key.clone(),
-        point: run.point.index,
-        repeat: run.repeat,
-        seed: run.seed,
-        parameters: texts(&run.point),
         device_model: linux_host::model_name(run),
         elapsed_ns: outcome.virtual_time().0,
         counters,
@@ -146,6 +140,6 @@ pub(super) fn run(
         notes: vec![note],
         text: printed_text.chars().take(TEXT_BYTES_MAX).collect(),
         values,
-        ..RunResult::default()
+        ..run.result()
     }))
 }

@@ -15,7 +15,6 @@ use stats::Histogram;
 use units::Nanos;
 
 use super::{LabError, PlannedRun, latency, linux_host};
-use crate::quantity::texts;
 use crate::results::{DirectionResult, JobResult, RunResult, Series};
 use crate::spec::{HostKind, Spec};
 
@@ -128,23 +127,14 @@ fn result(run: &PlannedRun, measured: Measured, device_model: String, elapsed_ns
     let mut counters: Vec<(String, u64)> = Vec::new();
     counters.extend(measured.counters.iter().map(|(name, value)| (format!("study.{name}"), *value)));
     RunResult {
-        key: run.key.clone(),
-        point: run.point.index,
-        repeat: run.repeat,
-        seed: run.seed,
-        parameters: texts(&run.point),
         device_model,
         elapsed_ns,
         jobs: job(&measured).into_iter().collect(),
         counters,
-        commands: Vec::new(),
         failures: Vec::new(),
-        remarks: Vec::new(),
         notes: measured.notes,
         text,
-        fio_json: None,
-        stories: Vec::new(),
-        values: Vec::new(),
+        ..run.result()
     }
 }
 
