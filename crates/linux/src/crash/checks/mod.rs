@@ -27,13 +27,16 @@ struct Kind {
 
 const KINDS: [&Kind; 5] = [&sqlite::KIND, &git::KIND, &postgresql::KIND, &mariadb::KIND, &rocksdb::KIND];
 
-/// For scripts whose promises are queries that answer 1.
+/// For scripts whose promises are queries that answer 1. One process: a state is looked at in milliseconds.
 const HELD: &str = r#"held() {
-    asked=$(grep -c . "$PLUMB_ACKNOWLEDGED" || :)
-    answered=$(grep -c . "$1" || :)
-    [ "$asked" = "$answered" ] || { echo "$asked queries were acknowledged, $answered rows came"; exit 1; }
-    awk 'NR == FNR { asked[FNR] = $0; next } $0 != "1" { print "acknowledged, and not so any more: " asked[FNR]; bad = 1 }
-        END { exit bad }' "$PLUMB_ACKNOWLEDGED" "$1"
+    awk 'FILENAME == ARGV[1] { if ($0 != "") asked[++n] = $0; next }
+        $0 != "" { answers[++m] = $0 }
+        END {
+            if (n != m) { print n + 0 " queries were acknowledged, " m + 0 " rows came"; exit 1 }
+            for (i = 1; i <= n; i++)
+                if (answers[i] != "1") { print "acknowledged, and not so any more: " asked[i]; bad = 1 }
+            exit bad
+        }' "$PLUMB_ACKNOWLEDGED" "$1"
 }
 "#;
 
