@@ -8,6 +8,7 @@ use std::fs::{File, OpenOptions};
 use std::ops::ControlFlow;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use disk::{Dice, Disk, System, map_of, seen, skipped};
 use plumb_defrag::extents::WriteBack;
@@ -60,10 +61,14 @@ fn keep_in_large_folios(path: &Path) {
     std::io::copy(&mut file, &mut std::io::sink()).unwrap();
 }
 
+/// A `sync` of one test has every file system commit, which costs Btrfs its trees once more.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
 fn writes_data_once(system: System, made: fn(&Disk) -> PathBuf) {
     if skipped(system) {
         return;
     }
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     for mode in [Mode::Bypass, Mode::Whole] {
         let mut disk = Disk::in_memory(system);
         let path = made(&disk);
