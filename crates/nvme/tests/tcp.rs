@@ -154,7 +154,12 @@ proptest! {
         let mut bytes = wire(&pdu, data_bytes, &format);
         let header = format.header_bytes(pdu.pdu_type());
         bytes[at.index(header)] ^= 1 << bit;
-        prop_assert!(decode(&bytes, pdu.pdu_type().direction(), &format).is_err());
+        match decode(&bytes, pdu.pdu_type().direction(), &format) {
+            Err(_) => {}
+            Ok(None) => prop_assert!(false, "more bytes are waited for"),
+            // What has become a request to end the connection, which has no digests, ends it.
+            Ok(Some((read, _))) => prop_assert!(!read.pdu_type().has_digests()),
+        }
     }
 }
 
