@@ -46,7 +46,7 @@ pub fn workloads(selection: Selection) -> Vec<Workload> {
     let operations = Operation::all();
     let mut all = Vec::new();
     let mut add = |steps: &[(Operation, Option<Persist>)]| {
-        if !is_possible(steps) {
+        if needed(steps).is_none() {
             return;
         }
         for prepared in [Prepared::Fresh, Prepared::Synced] {
@@ -99,14 +99,10 @@ pub(super) fn needed(steps: &[(Operation, Option<Persist>)]) -> Option<Vec<(&'st
             return None;
         }
     }
-    let is_folder = |name: &str| FOLDERS.contains(&name);
-    let mut needed: Vec<(&'static str, bool)> = names.before.keys().map(|name| (*name, is_folder(name))).collect();
+    let mut needed: Vec<(&'static str, bool)> =
+        names.before.iter().map(|(name, thing)| (*name, *thing == Thing::Folder)).collect();
     needed.sort_by_key(|(name, _)| (name.matches('/').count(), *name));
     Some(needed)
-}
-
-fn is_possible(steps: &[(Operation, Option<Persist>)]) -> bool {
-    needed(steps).is_some()
 }
 
 /// What is there as operations go, and what has to have been there for that.
@@ -168,12 +164,7 @@ impl Names {
             | Operation::Truncate(name, _)
             | Operation::SetAttribute(name)
             | Operation::RemoveAttribute(name) => self.require(name, Thing::File)?,
-            Operation::Link(from, to) => {
-                self.require(from, Thing::File)?;
-                self.vacant(to)?;
-                self.now.insert(to, Thing::File);
-            }
-            Operation::Symlink(from, to) => {
+            Operation::Link(from, to) | Operation::Symlink(from, to) => {
                 self.require(from, Thing::File)?;
                 self.vacant(to)?;
                 self.now.insert(to, Thing::File);
