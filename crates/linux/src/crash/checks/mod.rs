@@ -15,6 +15,7 @@ use std::str::FromStr;
 use crate::kernel::find_program;
 
 /// A program whose files can be checked.
+#[derive(PartialEq, Eq, Debug)]
 struct Kind {
     name: &'static str,
     /// What a line of `$PLUMB_ACKNOWLEDGE` is.
@@ -43,7 +44,7 @@ const HELD: &str = r#"held() {
 /// A check that is built in, of a path: `sqlite:db`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ProgramCheck {
-    kind: &'static str,
+    kind: &'static Kind,
     path: String,
 }
 
@@ -51,15 +52,13 @@ impl ProgramCheck {
     /// The script, for `sh -e` in the mounted file system.
     pub fn script(&self) -> String {
         let path = self.path.replace('\'', r"'\''");
-        let script = KINDS.iter().find(|kind| kind.name == self.kind).map_or("", |kind| kind.script);
         // Its variables and its exit are its own.
-        format!("(\nchecked='{path}'\n{HELD}{script}\n)")
+        format!("(\nchecked='{path}'\n{HELD}{}\n)", self.kind.script)
     }
 
     /// What this machine lacks for it, with the Debian package to install.
     pub fn missing(&self) -> Option<String> {
-        let kind = KINDS.iter().find(|kind| kind.name == self.kind)?;
-        let (program, package) = kind.needs;
+        let (program, package) = self.kind.needs;
         let path = std::env::var_os("PATH").unwrap_or_default();
         let folders = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]);
         let path = std::env::join_paths(folders).unwrap_or(path);
@@ -92,13 +91,13 @@ impl FromStr for ProgramCheck {
         if path.is_empty() || path.contains('\0') {
             return Err(unknown());
         }
-        Ok(Self { kind: kind.name, path: path.to_owned() })
+        Ok(Self { kind, path: path.to_owned() })
     }
 }
 
 impl fmt::Display for ProgramCheck {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.kind, self.path)
+        write!(f, "{}:{}", self.kind.name, self.path)
     }
 }
 
