@@ -114,7 +114,9 @@ impl Guest {
         let log = folder.join("qemu.log");
         let log = fs::File::create(&log).map_err(Error::file(&log))?;
         let mut command = Command::new(qemu);
-        command.args(["-accel", "tcg,thread=multi", "-M", "q35", "-cpu", "max", "-smp", "2"]);
+        // One thread for both processors: with two, one may run an instruction that the other is patching, and the kernel dies of it
+        // ("Oops: int3").
+        command.args(["-accel", "tcg,thread=single", "-M", "q35", "-cpu", "max", "-smp", "2"]);
         command.arg("-m").arg(format!("{}M", self.memory_mib));
         command.args(["-display", "none", "-monitor", "none", "-nic", "none", "-no-reboot"]);
         command.args(["-device", "virtio-rng-pci"]);
