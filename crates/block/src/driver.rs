@@ -19,7 +19,7 @@ pub(crate) fn command(pool: &Pool, rq: Rq) -> Command {
     match request.kind {
         Kind::Flush => Command::Flush { nsid },
         Kind::Bio(BioOp::Read) => Command::Read { nsid, range: own(), fua },
-        Kind::Bio(BioOp::Write) => Command::Write { nsid, range: own(), fua },
+        Kind::Bio(BioOp::Write) => Command::write(nsid, own(), fua),
         Kind::Bio(BioOp::WriteZeroes) => {
             // No NOUNMAP flag on bios: the device may deallocate if it can.
             Command::WriteZeroes { nsid, range: own(), fua, deallocate: limits.max_discard_sectors > 0 }

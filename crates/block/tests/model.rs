@@ -12,7 +12,7 @@ use std::num::{NonZeroU16, NonZeroU32};
 use std::rc::Rc;
 
 use block::{Bio, BioFlags, BioOp, BlockDevice, NoMerges, QueueConfig, SchedulerKind};
-use nvme::Command;
+use nvme::{Command, WriteCommand};
 use proptest::prelude::*;
 use sim::{Executor, Handle};
 use ssd::{Contents, Device, Ssd, SsdConfig};
@@ -240,7 +240,7 @@ fn check_limits(device: &BlockDevice, log: &RefCell<Log>) {
     let limits = device.limits();
     for (_, _, command) in &log.borrow().commands {
         match command {
-            Command::Read { range, .. } | Command::Write { range, .. } => {
+            Command::Read { range, .. } | Command::Write(WriteCommand { range, .. }) => {
                 // One segment a block: segment_bytes is a block.
                 assert!(u64::from(range.count) * BLOCK <= limits.max_sectors * 512);
                 assert!(range.count <= limits.max_segments);

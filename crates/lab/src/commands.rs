@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use nvme::{Command, ZoneSendAction};
+use nvme::{Command, WriteCommand, ZoneSendAction};
 use ssd::command_log::CommandRecord;
 use stats::Histogram;
 
@@ -35,8 +35,8 @@ pub const CLASSES: [&str; 15] = [
 pub fn class(command: &Command) -> &'static str {
     match command {
         Command::Read { .. } => "read",
-        Command::Write { fua: false, .. } => "write",
-        Command::Write { fua: true, .. } => "write_fua",
+        Command::Write(WriteCommand { fua: false, .. }) => "write",
+        Command::Write(WriteCommand { fua: true, .. }) => "write_fua",
         Command::Flush { .. } => "flush",
         Command::WriteZeroes { fua: false, .. } => "write_zeroes",
         Command::WriteZeroes { fua: true, .. } => "write_zeroes_fua",
@@ -57,9 +57,9 @@ pub fn class(command: &Command) -> &'static str {
 /// Logical blocks of a command.
 pub fn blocks(command: &Command) -> u64 {
     match command {
-        Command::Read { range, .. } | Command::Write { range, .. } | Command::WriteZeroes { range, .. } => {
-            range.count.into()
-        }
+        Command::Read { range, .. }
+        | Command::Write(WriteCommand { range, .. })
+        | Command::WriteZeroes { range, .. } => range.count.into(),
         Command::Deallocate { ranges, .. } => ranges.iter().map(|range| u64::from(range.count)).sum(),
         Command::ZoneAppend { blocks, .. } => (*blocks).into(),
         Command::Flush { .. } | Command::ZoneManagementSend { .. } | Command::ZoneManagementReceive { .. } => 0,
@@ -106,7 +106,7 @@ mod tests {
             completed_at,
             queue: QueueId(1),
             cid: CommandId(0),
-            command: Command::Write { nsid: NamespaceId(1), range: LbaRange { start: Lba(0), count: 8 }, fua },
+            command: Command::write(NamespaceId(1), LbaRange { start: Lba(0), count: 8 }, fua),
             status: Some(Status::SUCCESS),
         };
         let records = [record(0, false, Some(Nanos(300))), record(1, true, Some(Nanos(1100))), record(2, false, None)];

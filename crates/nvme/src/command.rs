@@ -41,6 +41,18 @@ impl LbaRange {
     }
 }
 
+/// Write (NVM 3.2.6). Made by [`Command::write`], so that another field breaks nobody who does not ask for it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct WriteCommand {
+    /// Namespace.
+    pub nsid: NamespaceId,
+    /// Blocks to write.
+    pub range: LbaRange,
+    /// Force Unit Access: complete only when on non-volatile media.
+    pub fua: bool,
+}
+
 /// An I/O command of the NVM or the Zoned Namespace command set.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Command {
@@ -59,14 +71,7 @@ pub enum Command {
         fua: bool,
     },
     /// Write (NVM 3.2.6).
-    Write {
-        /// Namespace.
-        nsid: NamespaceId,
-        /// Blocks to write.
-        range: LbaRange,
-        /// Force Unit Access: complete only when on non-volatile media.
-        fua: bool,
-    },
+    Write(WriteCommand),
     /// Write Zeroes (NVM 3.2.8).
     WriteZeroes {
         /// Namespace.
@@ -128,12 +133,17 @@ pub enum Command {
 }
 
 impl Command {
+    /// A write of blocks of a namespace, with Force Unit Access or without.
+    pub const fn write(nsid: NamespaceId, range: LbaRange, fua: bool) -> Self {
+        Self::Write(WriteCommand { nsid, range, fua })
+    }
+
     /// The namespace the command names.
     pub fn nsid(&self) -> NamespaceId {
         match *self {
             Self::Flush { nsid }
             | Self::Read { nsid, .. }
-            | Self::Write { nsid, .. }
+            | Self::Write(WriteCommand { nsid, .. })
             | Self::WriteZeroes { nsid, .. }
             | Self::Deallocate { nsid, .. }
             | Self::ZoneAppend { nsid, .. }

@@ -40,7 +40,7 @@ mod zone_report;
 
 pub use asynchronous_event::{AsynchronousEvent, EventConfiguration};
 pub use changed_zone_list::ChangedZoneList;
-pub use command::{Command, CommandId, Lba, LbaRange, NamespaceId, QueueId};
+pub use command::{Command, CommandId, Lba, LbaRange, NamespaceId, QueueId, WriteCommand};
 pub use completion_entry::{CompletionEntry, CompletionStatus};
 pub use dataset_management::DatasetManagementRange;
 pub use discovery::{DiscoveryFacts, DiscoveryLogEntry, DiscoveryLogHeader, SubsystemType, TransportType};

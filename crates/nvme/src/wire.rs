@@ -3,8 +3,8 @@
 use zerocopy::{FromBytes, IntoBytes};
 
 use crate::{
-    Command, CommandId, DatasetManagementRange, IoOpcode, Lba, LbaRange, Status, SubmissionEntry, ZoneReceiveAction,
-    ZoneReportFilter, ZoneSendAction,
+    Command, CommandId, DatasetManagementRange, IoOpcode, Lba, LbaRange, Status, SubmissionEntry, WriteCommand,
+    ZoneReceiveAction, ZoneReportFilter, ZoneSendAction,
 };
 
 /// Number of Logical Blocks (NLB): 16 bits, zero-based.
@@ -77,7 +77,7 @@ impl Command {
         match IoOpcode::try_from(entry.opc)? {
             IoOpcode::Flush => Ok(Self::Flush { nsid }),
             IoOpcode::Read => Ok(Self::Read { nsid, range, fua }),
-            IoOpcode::Write => Ok(Self::Write { nsid, range, fua }),
+            IoOpcode::Write => Ok(Self::write(nsid, range, fua)),
             IoOpcode::WriteZeroes => Ok(Self::WriteZeroes { nsid, range, fua, deallocate: cdw12 & DEAC != 0 }),
             IoOpcode::DatasetManagement if entry.cdw11.get() & AD == 0 => {
                 Ok(Self::Deallocate { nsid, ranges: Box::default() })
@@ -127,7 +127,7 @@ impl Command {
         let (opcode, range, flags) = match self {
             Self::Flush { .. } => (IoOpcode::Flush, None, 0),
             Self::Read { range, fua, .. } => (IoOpcode::Read, Some(*range), if *fua { FUA } else { 0 }),
-            Self::Write { range, fua, .. } => (IoOpcode::Write, Some(*range), if *fua { FUA } else { 0 }),
+            Self::Write(WriteCommand { range, fua, .. }) => (IoOpcode::Write, Some(*range), if *fua { FUA } else { 0 }),
             Self::WriteZeroes { range, fua, deallocate, .. } => {
                 let flags = if *fua { FUA } else { 0 } | if *deallocate { DEAC } else { 0 };
                 (IoOpcode::WriteZeroes, Some(*range), flags)

@@ -23,7 +23,7 @@ fn command() -> impl Strategy<Value = Command> {
     prop_oneof![
         nsid().prop_map(|nsid| Command::Flush { nsid }),
         (nsid(), range(), any::<bool>()).prop_map(|(nsid, range, fua)| Command::Read { nsid, range, fua }),
-        (nsid(), range(), any::<bool>()).prop_map(|(nsid, range, fua)| Command::Write { nsid, range, fua }),
+        (nsid(), range(), any::<bool>()).prop_map(|(nsid, range, fua)| Command::write(nsid, range, fua)),
         (nsid(), range(), any::<bool>(), any::<bool>())
             .prop_map(|(nsid, range, fua, deallocate)| Command::WriteZeroes { nsid, range, fua, deallocate }),
         (nsid(), vec(any_range, 1..=256))
@@ -140,7 +140,7 @@ proptest! {
 #[test]
 fn a_write_byte_by_byte() {
     let range = LbaRange { start: Lba(0x1_0000_0002), count: 8 };
-    let write = Command::Write { nsid: NamespaceId(1), range, fua: true };
+    let write = Command::write(NamespaceId(1), range, true);
     let (mut entry, data) = write.encode(CommandId(0x1234)).unwrap();
     entry.dptr = SglDescriptor::new(SglDescriptorType::TransportDataBlock, 0xa, 0, 4096);
     let mut expected = [0; 64];

@@ -12,7 +12,7 @@ use std::path::Path;
 
 use linux::{Ended, FrontEnd, Linux, Outcome};
 use linux_rig::{PLUMB, has, kernel, on};
-use nvme::{Command, NamespaceId, ZoneSendAction};
+use nvme::{Command, NamespaceId, WriteCommand, ZoneSendAction};
 use ssd::command_log::{self, CommandRecord};
 use units::Nanos;
 
@@ -106,7 +106,7 @@ fn a_request_takes_what_the_device_says_it_takes() {
     let reads = log.iter().rev().filter(|record| matches!(record.command, Command::Read { .. })).take(500);
     added("read", each("read"), mean_us(reads).1);
     let writes: Vec<&CommandRecord> =
-        log.iter().filter(|record| matches!(record.command, Command::Write { fua: false, .. })).collect();
+        log.iter().filter(|record| matches!(record.command, Command::Write(WriteCommand { fua: false, .. }))).collect();
     assert_eq!(writes.len(), 501);
     added("write", each("write"), mean_us(writes[..500].iter().copied()).1);
     let flushes: Vec<&CommandRecord> = log
@@ -115,7 +115,7 @@ fn a_request_takes_what_the_device_says_it_takes() {
         .collect();
     assert_eq!(flushes.len(), 501);
     let (count, fua_us) =
-        mean_us(log.iter().filter(|record| matches!(record.command, Command::Write { fua: true, .. })));
+        mean_us(log.iter().filter(|record| matches!(record.command, Command::Write(WriteCommand { fua: true, .. }))));
     assert_eq!(count, 500);
     // A block device's file flushes after every synchronous write, FUA or not
     // (blkdev_write_iter of block/fops.c).

@@ -378,7 +378,7 @@ impl<T> Backend<T> {
                 let fua = *fua && supports_fua;
                 let piece =
                     if bytes == length { std::mem::take(data) } else { data[data_at..data_at + bytes as usize].into() };
-                (Command::Write { nsid, range, fua }, Some(piece), 0)
+                (Command::write(nsid, range, fua), Some(piece), 0)
             }
             Request::WriteZeroes { fua, deallocate, .. } => {
                 let fua = *fua && supports_fua;

@@ -103,9 +103,7 @@ impl<C> Engine<C> {
             Request::Write { data, .. } => self.counts.wrote(data.len() as u64),
             Request::Command { command, data } => match (command, data) {
                 (Command::Read { range, .. }, _) => self.counts.read(u64::from(range.count) * self.lba_bytes),
-                (Command::Write { .. } | Command::ZoneAppend { .. }, Some(data)) => {
-                    self.counts.wrote(data.len() as u64)
-                }
+                (Command::Write(_) | Command::ZoneAppend { .. }, Some(data)) => self.counts.wrote(data.len() as u64),
                 _ => {}
             },
             _ => {}

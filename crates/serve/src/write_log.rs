@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::rc::Rc;
 
 use crash::{Content, Event, FlushId, LogWriter, WriteId};
-use nvme::{Command, CommandId, LbaRange, NamespaceId, QueueId};
+use nvme::{Command, CommandId, LbaRange, NamespaceId, QueueId, WriteCommand};
 use ssd::{Completion, Device, PowerCut, Submission, Wrapper};
 use units::Nanos;
 
@@ -125,7 +125,7 @@ impl Wrapper for Logged {
 
     fn submit(&mut self, now: Nanos, submission: Submission) {
         let outstanding = match &submission.command {
-            Command::Write { nsid, range, fua } => {
+            Command::Write(WriteCommand { nsid, range, fua, .. }) => {
                 Some(self.writes(now, *nsid, &[*range], Some(submission.data.as_deref().unwrap_or_default()), *fua))
             }
             Command::WriteZeroes { nsid, range, fua, .. } => Some(self.writes(now, *nsid, &[*range], None, *fua)),

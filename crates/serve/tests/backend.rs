@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use nvme::{Command, NamespaceId, QueueId, Status};
+use nvme::{Command, NamespaceId, QueueId, Status, WriteCommand};
 use plumb_serve::backend::{Backend, Reply, Request};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -49,9 +49,9 @@ impl Device for Narrow {
         let QueueId(queue) = submission.queue;
         self.outstanding[usize::from(queue)] += 1;
         assert!(queue > 0 && self.outstanding[usize::from(queue)] <= self.identity.queue_depth);
-        if let Command::Read { range, .. } | Command::Write { range, .. } = submission.command {
+        if let Command::Read { range, .. } | Command::Write(WriteCommand { range, .. }) = submission.command {
             assert!(range.count * LBA_BYTES as u32 <= self.identity.max_transfer_bytes);
-            let expected = matches!(submission.command, Command::Write { .. });
+            let expected = matches!(submission.command, Command::Write(_));
             let bytes = submission.data.as_ref().map(|data| data.len());
             assert_eq!(bytes, expected.then_some(range.count as usize * LBA_BYTES));
         }
@@ -99,7 +99,9 @@ fn call(backend: &mut Backend<()>, request: Request) -> Reply<()> {
 
 fn counts(given: &RefCell<Vec<Command>>) -> Vec<u32> {
     let count = |command: &Command| match command {
-        Command::Read { range, .. } | Command::Write { range, .. } | Command::WriteZeroes { range, .. } => range.count,
+        Command::Read { range, .. }
+        | Command::Write(WriteCommand { range, .. })
+        | Command::WriteZeroes { range, .. } => range.count,
         Command::Deallocate { ranges, .. } => ranges.iter().map(|range| range.count).sum(),
         _ => 0,
     };
@@ -132,13 +134,13 @@ fn fua_is_emulated_by_a_flush_only_where_needed() {
     let (device, given) = Narrow::new(|_| {});
     let reply = call(&mut Backend::new(device), write());
     assert_eq!((flushes(&given), reply.modelled_latency()), (1, LATENCY * 2));
-    assert!(matches!(given.borrow()[0], Command::Write { fua: false, .. }));
+    assert!(matches!(given.borrow()[0], Command::Write(WriteCommand { fua: false, .. })));
 
     let (device, given) = Narrow::new(|identity| identity.supports_fua = true);
     let mut backend = Backend::new(device);
     call(&mut backend, write());
     assert_eq!(flushes(&given), 0);
-    assert!(matches!(given.borrow()[0], Command::Write { fua: true, .. }));
+    assert!(matches!(given.borrow()[0], Command::Write(WriteCommand { fua: true, .. })));
     // Dataset Management has no FUA bit.
     call(&mut backend, Request::Trim { offset: 0, length: 512, fua: true });
     assert_eq!(flushes(&given), 1);

@@ -125,7 +125,7 @@ fn run(device: Box<dyn Device>, steps: &[Step]) -> (Vec<u8>, Box<dyn Device>, Na
             }
             Step::Write { at, blocks, fua } => {
                 data = Some(vec![number as u8 + 1; (blocks * lba_bytes) as usize].into_boxed_slice());
-                Command::Write { nsid, range: range(*at, *blocks), fua: *fua }
+                Command::write(nsid, range(*at, *blocks), *fua)
             }
             Step::Zeroes { at, blocks } => {
                 Command::WriteZeroes { nsid, range: range(*at, *blocks), fua: false, deallocate: false }

@@ -21,7 +21,7 @@ fn run(ssd: &mut Ssd, random: &mut Random, now: &mut Nanos, write: bool, command
         let range = LbaRange { start: Lba(random.below(blocks)), count: 1 };
         let nsid = NamespaceId::FIRST;
         let command =
-            if write { Command::Write { nsid, range, fua: false } } else { Command::Read { nsid, range, fua: false } };
+            if write { Command::write(nsid, range, false) } else { Command::Read { nsid, range, fua: false } };
         ssd.submit(now, Submission { queue: QueueId(1), cid, command, data: None, request: RequestId(0) });
     };
     for cid in 0..DEPTH {

@@ -100,7 +100,7 @@ fn main() {
             let zone = (*turn * 8 + u64::from(place)) % zones;
             let range = range(zone, *at);
             *at += 1;
-            Command::Write { nsid: NSID, range, fua: false }
+            Command::write(NSID, range, false)
         });
     });
     let filled: u64 = written.iter().map(|(turn, _)| turn + 1).min().unwrap_or(1) * 8;

@@ -1,6 +1,6 @@
 //! Which commands a device refuses before it does anything.
 
-use nvme::{Command, LbaRange, NamespaceId, Status};
+use nvme::{Command, LbaRange, NamespaceId, Status, WriteCommand};
 
 use crate::Identity;
 
@@ -21,12 +21,12 @@ pub(crate) fn check_command(identity: &Identity, command: &Command, data_bytes: 
     let inside = |range: &LbaRange| range.end().0 <= blocks;
     match command {
         Command::Flush { .. } => Ok(()),
-        Command::Read { range, .. } | Command::Write { range, .. } => {
+        Command::Read { range, .. } | Command::Write(WriteCommand { range, .. }) => {
             let bytes = u64::from(range.count) * u64::from(identity.lba_bytes);
             if range.count == 0 || bytes > u64::from(identity.max_transfer_bytes) {
                 return Err(Status::INVALID_FIELD);
             }
-            if matches!(command, Command::Write { .. }) && data_bytes.is_some_and(|given| given as u64 != bytes) {
+            if matches!(command, Command::Write(_)) && data_bytes.is_some_and(|given| given as u64 != bytes) {
                 return Err(Status::INVALID_FIELD);
             }
             if inside(range) { Ok(()) } else { Err(Status::LBA_OUT_OF_RANGE) }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use nvme::{Command, LbaRange, NamespaceId, Status};
+use nvme::{Command, LbaRange, NamespaceId, Status, WriteCommand};
 use trace::Recorder;
 use units::Nanos;
 
@@ -63,8 +63,12 @@ impl NullDevice {
                 Err(_) => (Status::UNRECOVERED_READ, None),
             },
             // A write without bytes belongs to a timing-only run.
-            Command::Write { range, .. } if self.in_range(range) && data.is_none() => (Status::SUCCESS, None),
-            Command::Write { nsid, range, .. } if self.in_range(range) => (self.put(nsid, range, data), None),
+            Command::Write(WriteCommand { range, .. }) if self.in_range(range) && data.is_none() => {
+                (Status::SUCCESS, None)
+            }
+            Command::Write(WriteCommand { nsid, range, .. }) if self.in_range(range) => {
+                (self.put(nsid, range, data), None)
+            }
             Command::WriteZeroes { nsid, range, .. } if self.in_range(range) => (self.put(nsid, range, None), None),
             Command::Deallocate { nsid, ranges } if ranges.iter().all(|range| self.in_range(*range)) => {
                 let failed =

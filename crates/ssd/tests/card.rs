@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use nvme::{Command, CommandId, Lba, LbaRange, NamespaceId, QueueId, Status};
+use nvme::{Command, CommandId, Lba, LbaRange, NamespaceId, QueueId, Status, WriteCommand};
 use plumb_ssd::card::{CardBus, CardController, CardFlash, CardMapping};
 use plumb_ssd::profile::{Driver, Op, Pattern, Phase, Sample};
 use plumb_ssd::{Card, CardConfig, Contents, Device, Store, Submission};
@@ -77,7 +77,7 @@ fn streams_run_at_the_flash_rate_and_scattered_writes_pay_for_merging() {
 
 fn submit(card: &mut Card, now: Nanos, cid: u16, command: Command, fill: u8) {
     let data = match &command {
-        Command::Write { range, .. } => Some(vec![fill; range.count as usize * 512].into()),
+        Command::Write(WriteCommand { range, .. }) => Some(vec![fill; range.count as usize * 512].into()),
         _ => None,
     };
     card.submit(now, Submission { queue: QueueId(1), cid: CommandId(cid), command, data, request: RequestId(0) });
@@ -88,7 +88,7 @@ fn a_completed_write_survives_and_the_one_under_way_may() {
     let mut card = card(&Contents::Memory);
     let nsid = NamespaceId::FIRST;
     let range = |start| LbaRange { start: Lba(start), count: 8 };
-    let write = |start| Command::Write { nsid, range: range(start), fua: false };
+    let write = |start| Command::write(nsid, range(start), false);
     submit(&mut card, Nanos::ZERO, 1, write(0), 1);
     submit(&mut card, Nanos::ZERO, 2, write(0), 2);
     submit(&mut card, Nanos::ZERO, 3, write(8), 3);

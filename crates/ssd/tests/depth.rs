@@ -182,7 +182,7 @@ fn measure(device: &mut dyn Device, cell: Cell, depth: u32, warm_up: u64, count:
             let range = LbaRange { start, count: blocks };
             return match work {
                 Work::RandomRead => Command::Read { nsid, range, fua: false },
-                _ => Command::Write { nsid, range, fua: false },
+                _ => Command::write(nsid, range, false),
             };
         }
         if stream.at + u64::from(blocks) > stream.blocks {
@@ -199,7 +199,7 @@ fn measure(device: &mut dyn Device, cell: Cell, depth: u32, warm_up: u64, count:
         match work {
             Work::Append => Command::ZoneAppend { nsid, zone: Lba(stream.first), blocks, fua: false },
             Work::SequentialRead => Command::Read { nsid, range, fua: false },
-            _ => Command::Write { nsid, range, fua: false },
+            _ => Command::write(nsid, range, false),
         }
     };
     // A queue has so many identifiers; a slot keeps its own.

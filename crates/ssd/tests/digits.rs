@@ -123,7 +123,7 @@ impl Run {
         let count = (1 + self.random.below(24)).min(blocks - start) as u32;
         let (range, fua) = (LbaRange { start: Lba(start), count }, self.random.below(10) == 0);
         let (command, data) = match self.random.below(20) {
-            0..11 => (Command::Write { nsid, range, fua }, self.data(count)),
+            0..11 => (Command::write(nsid, range, fua), self.data(count)),
             11..16 => (Command::Read { nsid, range, fua }, None),
             16 => (Command::WriteZeroes { nsid, range, fua, deallocate: true }, None),
             17 => (Command::Deallocate { nsid, ranges: [range].into() }, None),
@@ -148,7 +148,7 @@ impl Run {
         let (command, written) = match kind {
             0..24 if room => {
                 let (start, count, fua) = (Lba(first + written), blocks as u32, kind == 0);
-                let write = Command::Write { nsid, range: LbaRange { start, count }, fua };
+                let write = Command::write(nsid, LbaRange { start, count }, fua);
                 (write, written + blocks)
             }
             24..26 if room => {
@@ -166,7 +166,7 @@ impl Run {
         };
         self.written[zone as usize] = written;
         let data = match &command {
-            Command::Write { .. } | Command::ZoneAppend { .. } => self.data(blocks as u32),
+            Command::Write(_) | Command::ZoneAppend { .. } => self.data(blocks as u32),
             _ => None,
         };
         self.submit(command, data);

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use nvme::{Command, CommandId, Lba, LbaRange, NamespaceId, QueueId, Status};
+use nvme::{Command, CommandId, Lba, LbaRange, NamespaceId, QueueId, Status, WriteCommand};
 use plumb_ssd::disk::{DiskCache, DiskController, DiskGeometry, DiskLink, DiskScheduler, DiskSeek};
 use plumb_ssd::profile::{Driver, Op, Pattern, Phase, Sample};
 use plumb_ssd::{Contents, Device, Disk, DiskConfig, Store, Submission};
@@ -137,7 +137,7 @@ fn a_flush_takes_as_long_as_the_cache_is_dirty_and_fua_a_positioning() {
 
 fn submit(disk: &mut Disk, now: Nanos, cid: u16, command: Command, fill: Option<u8>) {
     let data = match (&command, fill) {
-        (Command::Write { range, .. }, Some(fill)) => Some(vec![fill; range.count as usize * 512].into()),
+        (Command::Write(WriteCommand { range, .. }), Some(fill)) => Some(vec![fill; range.count as usize * 512].into()),
         _ => None,
     };
     let (queue, cid, request) = (QueueId(1), CommandId(cid), RequestId(u64::from(cid)));
@@ -154,7 +154,7 @@ fn drain(disk: &mut Disk, now: &mut Nanos) -> Vec<(u16, Status, Option<u8>)> {
 }
 
 fn write(start: u64, count: u32, fua: bool) -> Command {
-    Command::Write { nsid: NamespaceId::FIRST, range: LbaRange { start: Lba(start), count }, fua }
+    Command::write(NamespaceId::FIRST, LbaRange { start: Lba(start), count }, fua)
 }
 
 fn read(start: u64, count: u32) -> Command {

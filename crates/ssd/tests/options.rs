@@ -34,9 +34,9 @@ fn malformed_commands_say_what_is_wrong() {
         (Command::Read { nsid: NamespaceId(3), range: range(0, 1), fua }, Status::INVALID_NAMESPACE),
         (Command::Flush { nsid: NamespaceId(0) }, Status::INVALID_NAMESPACE),
         (Command::Read { nsid: second, range: range(255, 2), fua }, Status::LBA_OUT_OF_RANGE),
-        (Command::Write { nsid: second, range: range(u64::MAX, 2), fua }, Status::LBA_OUT_OF_RANGE),
+        (Command::write(second, range(u64::MAX, 2), fua), Status::LBA_OUT_OF_RANGE),
         (Command::Deallocate { nsid: second, ranges: [range(0, 1), range(256, 1)].into() }, Status::LBA_OUT_OF_RANGE),
-        (Command::Write { nsid: second, range: range(0, 129), fua }, Status::INVALID_FIELD),
+        (Command::write(second, range(0, 129), fua), Status::INVALID_FIELD),
         (Command::Read { nsid: second, range: range(0, 0), fua }, Status::INVALID_FIELD),
         (Command::WriteZeroes { nsid: second, range: range(0, 256), fua: true, deallocate: false }, Status::SUCCESS),
         (Command::Flush { nsid: NamespaceId::ALL }, Status::SUCCESS),
@@ -132,7 +132,7 @@ fn capacitors_make_flush_and_fua_free() {
     let fixed = config.link.submission_latency + config.controller.flush + config.link.completion_latency;
     let plain = rig.once(write(7, 1));
     assert_eq!(rig.once(flush()), fixed);
-    let fua = Command::Write { nsid: NamespaceId::FIRST, range: LbaRange { start: Lba(9), count: 1 }, fua: true };
+    let fua = Command::write(NamespaceId::FIRST, LbaRange { start: Lba(9), count: 1 }, true);
     assert_eq!(rig.once(fua), plain);
     assert!(!rig.device.identity().volatile_write_cache);
 }
@@ -145,7 +145,7 @@ fn fua_costs_its_program_and_journal_pages() {
     let mut rig = rig(&config);
     let plain = rig.once(write(7, 1));
     rig.once(flush());
-    let fua = Command::Write { nsid: NamespaceId::FIRST, range: LbaRange { start: Lba(9), count: 1 }, fua: true };
+    let fua = Command::write(NamespaceId::FIRST, LbaRange { start: Lba(9), count: 1 }, true);
     let transfer = config.channel.command_overhead + Nanos::transfer(16_384, config.channel.bandwidth.0);
     let programs = (transfer + config.cell.program[0]) * 4;
     // The flush before took the first superpage on die 0; this takes that on die 1.
@@ -272,7 +272,7 @@ fn contents_come_back_and_deallocated_blocks_are_zero() {
     let nsid = NamespaceId(2);
     let range = LbaRange { start: Lba(5), count: 2 };
     let bytes: Box<[u8]> = (0..8192_u32).map(|at| at as u8).collect();
-    run(&mut device, Command::Write { nsid, range, fua: false }, Some(bytes.clone()));
+    run(&mut device, Command::write(nsid, range, false), Some(bytes.clone()));
     assert_eq!(run(&mut device, Command::Read { nsid, range, fua: false }, None), Some(bytes));
     run(&mut device, Command::Deallocate { nsid, ranges: [range].into() }, None);
     assert_eq!(run(&mut device, Command::Read { nsid, range, fua: false }, None), Some(vec![0; 8192].into()));

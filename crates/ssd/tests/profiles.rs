@@ -165,7 +165,7 @@ fn every_device_returns_what_was_written_and_keeps_what_was_flushed() {
         }
         let lba_bytes = device.identity().lba_bytes as usize;
         let range = |start| LbaRange { start: Lba(start), count: 8 };
-        let write = |start| Command::Write { nsid, range: range(start), fua: false };
+        let write = |start| Command::write(nsid, range(start), false);
         let mut now = Nanos::ZERO;
         run(device.as_mut(), &mut now, write(64), Some(vec![1; 8 * lba_bytes].into()));
         run(device.as_mut(), &mut now, Command::Flush { nsid }, None);

@@ -191,7 +191,7 @@ impl Host {
                 let fill = u8::try_from(index + 1).unwrap();
                 self.writes.push(Write { fill, start, count, completed: false, durable: false, advice: false });
                 let data = vec![fill; count as usize * LBA_BYTES].into_boxed_slice();
-                let command = Command::Write { nsid, range: LbaRange { start: Lba(start), count }, fua };
+                let command = Command::write(nsid, LbaRange { start: Lba(start), count }, fua);
                 self.submit(command, Some(data), Outstanding::Write { index, fua });
             }
             Op::Deallocate { start, count } => {

@@ -32,7 +32,7 @@ fn submission(request: &Request, cid: u16, blocks: u64) -> Submission {
     let nsid = NamespaceId::FIRST;
     let command = match request.kind {
         0..5 => Command::Read { nsid, range, fua: false },
-        5..8 => Command::Write { nsid, range, fua: request.kind == 7 },
+        5..8 => Command::write(nsid, range, request.kind == 7),
         8 => Command::Deallocate { nsid, ranges: [range].into() },
         _ => Command::Flush { nsid },
     };

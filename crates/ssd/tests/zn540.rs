@@ -80,7 +80,7 @@ impl Bench {
 
     fn write(&mut self, zone: u32, from: u64, blocks: u64) -> Nanos {
         let start = Lba(u64::from(zone) * ZONE_BLOCKS + from);
-        self.time(Command::Write { nsid: NSID, range: LbaRange { start, count: blocks as u32 }, fua: false })
+        self.time(Command::write(NSID, LbaRange { start, count: blocks as u32 }, false))
     }
 
     /// Writes a zone up to `blocks`, in large writes, and lets the device come to rest.

@@ -72,7 +72,7 @@ fn exercise(rig: &mut Rig<Zoned>, seed: u64) {
             _ if *at + u64::from(count) <= zoned.zone_capacity_blocks => {
                 let range = LbaRange { start: Lba(start + *at), count };
                 *at += u64::from(count);
-                Command::Write { nsid: NSID, range, fua: false }
+                Command::write(NSID, range, false)
             }
             _ => {
                 *at = 0;

@@ -23,7 +23,7 @@ fn rig(changes: &str) -> Rig<Zoned> {
 }
 
 fn write(zone: u64, block: u64, count: u32, fua: bool) -> Command {
-    Command::Write { nsid: NSID, range: LbaRange { start: Lba(zone * ZONE_BLOCKS + block), count }, fua }
+    Command::write(NSID, LbaRange { start: Lba(zone * ZONE_BLOCKS + block), count }, fua)
 }
 
 fn manage(zone: u64, action: ZoneSendAction, zrwa: bool) -> Command {

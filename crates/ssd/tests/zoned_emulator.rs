@@ -32,7 +32,7 @@ fn emulator(changes: &str) -> Emulator {
 
 fn write(zone: u64, page: u64) -> Command {
     let start = Lba(zone * ZONE_BLOCKS + page * u64::from(PAGE_BLOCKS));
-    Command::Write { nsid: NSID, range: LbaRange { start, count: PAGE_BLOCKS }, fua: false }
+    Command::write(NSID, LbaRange { start, count: PAGE_BLOCKS }, false)
 }
 
 fn read(zone: u64, page: u64) -> Command {
@@ -67,7 +67,7 @@ fn fill(rig: &mut Emulator, zone: u64, pages: u64) {
         let count = (pages - page).min(32);
         let start = Lba(zone * ZONE_BLOCKS + page * u64::from(PAGE_BLOCKS));
         let range = LbaRange { start, count: count as u32 * PAGE_BLOCKS };
-        rig.once(Command::Write { nsid: NSID, range, fua: false });
+        rig.once(Command::write(NSID, range, false));
         page += count;
     }
 }
@@ -81,7 +81,7 @@ fn one_page_takes_its_transfer_and_its_program_or_read() {
     for block in 0..4 {
         let start = Lba(u64::from(PAGE_BLOCKS) + block * 8);
         let range = LbaRange { start, count: 8 };
-        assert_eq!(rig.once(Command::Write { nsid: NSID, range, fua: false }), micros(725));
+        assert_eq!(rig.once(Command::write(NSID, range, false)), micros(725));
     }
     assert_eq!(rig.counter("flash_programmed_bytes"), 5 * 16384);
     // Nothing is read where nothing was written.
@@ -288,7 +288,7 @@ fn zone_classes_set_what_a_zone_can_do_alone() {
         );
         let mut rig = emulator(&changes);
         let range = LbaRange { start: Lba(0), count: 16 * PAGE_BLOCKS };
-        let time = rig.once(Command::Write { nsid: NSID, range, fua: false });
+        let time = rig.once(Command::write(NSID, range, false));
         // Transfers of a channel queue; programs of a chip too.
         let ways = u64::from(ways as u32);
         let expected = if chips == 16 { 25 * ways + 700 } else { 25 + 700 * (16 / chips) };

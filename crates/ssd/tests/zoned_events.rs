@@ -21,7 +21,7 @@ fn rig() -> Rig<Zoned> {
 }
 
 fn write(zone: u64, block: u64) -> Command {
-    Command::Write { nsid: NSID, range: LbaRange { start: Lba(zone * ZONE_BLOCKS + block), count: 1 }, fua: false }
+    Command::write(NSID, LbaRange { start: Lba(zone * ZONE_BLOCKS + block), count: 1 }, false)
 }
 
 #[test]

@@ -22,7 +22,7 @@ fn rig(changes: &str) -> Rig<Zoned> {
 
 fn write(nsid: u32, zone: u64, block: u64, count: u32) -> Command {
     let range = LbaRange { start: Lba(zone * ZONE_BLOCKS + block), count };
-    Command::Write { nsid: NamespaceId(nsid), range, fua: false }
+    Command::write(NamespaceId(nsid), range, false)
 }
 
 fn manage(nsid: u32, zone: u64, action: ZoneSendAction) -> Command {

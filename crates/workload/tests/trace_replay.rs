@@ -10,7 +10,7 @@ use std::num::{NonZeroU16, NonZeroU32, NonZeroU64};
 use std::rc::Rc;
 
 use block::{BlockDevice, QueueConfig};
-use nvme::{Command, Status};
+use nvme::{Command, Status, WriteCommand};
 use plumb_workload::fio::Direction;
 use plumb_workload::fio::report::ShortfallReason;
 use plumb_workload::replay::{
@@ -60,7 +60,7 @@ impl Device for SingleServer {
     fn submit(&mut self, now: Nanos, submission: Submission) {
         self.busy_until = self.busy_until.max(now) + self.service;
         let start = match &submission.command {
-            Command::Read { range, .. } | Command::Write { range, .. } => Some(range.start.0),
+            Command::Read { range, .. } | Command::Write(WriteCommand { range, .. }) => Some(range.start.0),
             _ => None,
         };
         let bad = start.is_some() && start == self.bad_lba;
@@ -272,8 +272,8 @@ fn flags_reach_the_device() {
         .iter()
         .map(|command| match command {
             Command::Flush { .. } => "flush",
-            Command::Write { fua: true, .. } => "write fua",
-            Command::Write { fua: false, .. } => "write",
+            Command::Write(WriteCommand { fua: true, .. }) => "write fua",
+            Command::Write(WriteCommand { fua: false, .. }) => "write",
             _ => "other",
         })
         .collect();

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use block::{Bio, BioFlags, BioFuture, BioOp, BioResult, BlockDevice, QueueConfig, Sector};
-use nvme::{Command, LbaRange, Status};
+use nvme::{Command, LbaRange, Status, WriteCommand};
 use sim::Executor;
 use ssd::{Completion, Device, Identity, Payload, PowerCut, Submission, VolatileWrite};
 use trace::{Recorder, RequestId};
@@ -138,7 +138,7 @@ impl CacheDevice {
                     }
                     read = Some(bytes.into_boxed_slice());
                 }
-                Command::Write { range, fua, .. } => {
+                Command::Write(WriteCommand { range, fua, .. }) => {
                     if let Some(data) = &data {
                         assert_eq!(data.len() as u64, u64::from(range.count) * BLOCK);
                         self.store(range, Some(data), fua);
@@ -167,7 +167,7 @@ pub fn text(command: &Command) -> String {
     match command {
         Command::Flush { .. } => "F".to_owned(),
         Command::Read { range: r, fua, .. } => format!("R {}{}", range(r), flag(fua)),
-        Command::Write { range: r, fua, .. } => format!("W {}{}", range(r), flag(fua)),
+        Command::Write(WriteCommand { range: r, fua, .. }) => format!("W {}{}", range(r), flag(fua)),
         Command::WriteZeroes { range: r, fua, .. } => format!("Z {}{}", range(r), flag(fua)),
         Command::Deallocate { ranges, .. } => {
             format!("D {}", ranges.iter().map(range).collect::<Vec<_>>().join(" "))

@@ -7,8 +7,8 @@ use std::rc::Rc;
 
 use block::{BlockDevice, QueueConfig};
 use nvme::{
-    Command, Lba, NamespaceId, QueueId, Status, ZoneAttributes, ZoneDescriptor, ZoneReportHeader, ZoneSendAction,
-    ZoneState,
+    Command, Lba, NamespaceId, QueueId, Status, WriteCommand, ZoneAttributes, ZoneDescriptor, ZoneReportHeader,
+    ZoneSendAction, ZoneState,
 };
 use rand::RngExt;
 use sim::Executor;
@@ -146,7 +146,7 @@ impl ZonedDevice {
         let nsid = command.nsid();
         let mut completion = Completion { queue, cid, status: Status::SUCCESS, result: 0, data: None, at };
         let outcome = match command {
-            Command::Write { range, .. } => {
+            Command::Write(WriteCommand { range, .. }) => {
                 let (zone, blocks) = (range.start.0 / ZONE, u64::from(range.count));
                 self.write(nsid, Some(range.start.0), zone, blocks)
             }
@@ -178,7 +178,7 @@ impl ZonedDevice {
             }
             Err(status) => completion.status = status,
         }
-        if let Command::Write { range, .. } = command {
+        if let Command::Write(WriteCommand { range, .. }) = command {
             *self.log.borrow_mut().writes.entry((nsid, range.start.0 / ZONE)).or_default() -= 1;
         }
         completion
@@ -193,7 +193,7 @@ impl Device for ZonedDevice {
     fn submit(&mut self, now: Nanos, submission: Submission) {
         let mut log = self.log.borrow_mut();
         log.commands.push((now, submission.queue, submission.command.clone()));
-        if let Command::Write { range, nsid, .. } = submission.command {
+        if let Command::Write(WriteCommand { range, nsid, .. }) = submission.command {
             let writes = log.writes.entry((nsid, range.start.0 / ZONE)).or_default();
             *writes += 1;
             let writes = *writes;

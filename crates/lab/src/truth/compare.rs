@@ -245,7 +245,7 @@ mod tests {
     const NSID: NamespaceId = NamespaceId::FIRST;
 
     fn write(start: u64, count: u32, fua: bool) -> Command {
-        Command::Write { nsid: NSID, range: LbaRange { start: Lba(start), count }, fua }
+        Command::write(NSID, LbaRange { start: Lba(start), count }, fua)
     }
 
     fn record(sequence: u64, submitted: u64, completed: u64, command: Command) -> CommandRecord {

@@ -6,7 +6,7 @@ use ssd::command_log::CommandRecord;
 use units::Nanos;
 
 use crate::commands::{blocks, class};
-use nvme::Command;
+use nvme::{Command, WriteCommand};
 
 /// A command as it is compared: opcode, place, length and flags.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,7 +24,7 @@ impl Step {
     pub fn of(command: &Command) -> Self {
         let (ranges, flag) = match command {
             Command::Flush { .. } => (Vec::new(), false),
-            Command::Read { range, .. } | Command::Write { range, .. } => {
+            Command::Read { range, .. } | Command::Write(WriteCommand { range, .. }) => {
                 (vec![(range.start.0, u64::from(range.count))], false)
             }
             Command::WriteZeroes { range, deallocate, .. } => {
@@ -74,7 +74,10 @@ pub struct Order {
 
 /// Whether a command is an order constraint by itself.
 fn orders(command: &Command) -> bool {
-    matches!(command, Command::Flush { .. } | Command::Write { fua: true, .. } | Command::ZoneManagementSend { .. })
+    matches!(
+        command,
+        Command::Flush { .. } | Command::Write(WriteCommand { fua: true, .. }) | Command::ZoneManagementSend { .. }
+    )
 }
 
 /// The order constraints of a stream, in the order of submission.

@@ -1,6 +1,6 @@
 //! What front-ends ask, what they are answered, and what is remembered in between.
 
-use nvme::{Command, NamespaceId, Status};
+use nvme::{Command, NamespaceId, Status, WriteCommand};
 use units::Nanos;
 
 /// What a front-end asks of a namespace. Offsets and lengths are in bytes.
@@ -126,7 +126,9 @@ impl<T> Active<T> {
             Request::Write { fua, .. } | Request::WriteZeroes { fua, .. } => *fua,
             Request::Command { command, .. } => match command {
                 Command::Flush { .. } => true,
-                Command::Write { fua, .. } | Command::WriteZeroes { fua, .. } | Command::ZoneAppend { fua, .. } => *fua,
+                Command::Write(WriteCommand { fua, .. })
+                | Command::WriteZeroes { fua, .. }
+                | Command::ZoneAppend { fua, .. } => *fua,
                 _ => false,
             },
             _ => false,

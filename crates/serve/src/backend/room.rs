@@ -1,7 +1,7 @@
 //! What is beneath the device: whether there is room for what a request would store, and whether what the device
 //! has stored is really there.
 
-use nvme::{Command, Lba, LbaRange, NamespaceId, Status};
+use nvme::{Command, Lba, LbaRange, NamespaceId, Status, WriteCommand};
 use ssd::Store;
 use units::Nanos;
 
@@ -66,7 +66,7 @@ impl<T> Backend<T> {
         let lba_bytes = u64::from(self.identity.lba_bytes);
         let (nsid, start, bytes) = match request {
             Request::Write { offset, data, .. } => (nsid, offset / lba_bytes, data.len() as u64),
-            Request::Command { command: Command::Write { nsid, range, .. }, data: Some(data) } => {
+            Request::Command { command: Command::Write(WriteCommand { nsid, range, .. }), data: Some(data) } => {
                 (*nsid, range.start.0, data.len() as u64)
             }
             // Where the blocks go is not known, but that nothing is there yet.
@@ -86,7 +86,7 @@ impl<T> Backend<T> {
     pub(super) fn no_room(&mut self, now: Nanos, request: &Request, absent_bytes: u64) -> Option<Status> {
         let writes = match request {
             Request::Write { .. } => true,
-            Request::Command { command, .. } => matches!(command, Command::Write { .. } | Command::ZoneAppend { .. }),
+            Request::Command { command, .. } => matches!(command, Command::Write(_) | Command::ZoneAppend { .. }),
             _ => false,
         };
         let store = self.device.store_mut().filter(|_| writes)?;

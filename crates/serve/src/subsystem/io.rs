@@ -2,7 +2,8 @@
 //! and what the device is asked to do.
 
 use nvme::{
-    Command, CommandSet, IoOpcode, Lba, LbaRange, NamespaceId, OrderingFields, Status, SubmissionEntry, ZoneSendAction,
+    Command, CommandSet, IoOpcode, Lba, LbaRange, NamespaceId, OrderingFields, Status, SubmissionEntry, WriteCommand,
+    ZoneSendAction,
 };
 
 use super::Transfer;
@@ -153,11 +154,11 @@ pub(super) fn plan(
             }
             Ok(IoPlan { command, data: None, then: Then::Complete { bytes: whole as u32 } })
         }
-        Command::Write { fua, .. } | Command::ZoneAppend { fua, .. } => {
+        Command::Write(WriteCommand { fua, .. }) | Command::ZoneAppend { fua, .. } => {
             check_transfer(facts, whole, Some(&data))?;
             let written_bytes = whole as u32;
             let then = then_durable(facts, fua, nsid, written_bytes);
-            if matches!(command, Command::Write { .. }) && !inside(&range) {
+            if matches!(command, Command::Write(_)) && !inside(&range) {
                 return Err(Status::LBA_OUT_OF_RANGE);
             }
             let data = exactly(data, whole)?;

@@ -245,7 +245,7 @@ fn range(lba: u64, bytes: u32) -> LbaRange {
 }
 
 pub fn write_entry(lba: u64, bytes: u32) -> SubmissionEntry {
-    let command = Command::Write { nsid: NamespaceId::FIRST, range: range(lba, bytes), fua: false };
+    let command = Command::write(NamespaceId::FIRST, range(lba, bytes), false);
     command.encode(CommandId(0)).unwrap().0
 }
 

@@ -70,7 +70,7 @@ fn guarded() -> Rig {
 
 fn write() -> SubmissionEntry {
     let range = LbaRange { start: Lba(0), count: 1 };
-    Command::Write { nsid: NamespaceId(1), range, fua: false }.encode(CommandId(0)).unwrap().0
+    Command::write(NamespaceId(1), range, false).encode(CommandId(0)).unwrap().0
 }
 
 #[test]

@@ -217,7 +217,7 @@ fn errors_and_traffic_are_counted() {
     let (admin, io) = rig.ready();
     let write = |start, count| {
         let range = nvme::LbaRange { start: Lba(start), count };
-        let write = nvme::Command::Write { nsid: NamespaceId(1), range, fua: false };
+        let write = nvme::Command::write(NamespaceId(1), range, false);
         write.encode(nvme::CommandId(0)).unwrap().0
     };
     for _ in 0..3 {

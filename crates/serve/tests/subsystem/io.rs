@@ -1,8 +1,8 @@
 //! I/O commands: what they move, what is refused, and what is done around the device.
 
 use nvme::{
-    Command, CommandId, Lba, LbaRange, NamespaceId, OrderingFields, Status, SubmissionEntry, ZoneReceiveAction,
-    ZoneReportFilter, ZoneReportHeader, ZoneSendAction, ZoneState,
+    Command, CommandId, Lba, LbaRange, NamespaceId, OrderingFields, Status, SubmissionEntry, WriteCommand,
+    ZoneReceiveAction, ZoneReportFilter, ZoneReportHeader, ZoneSendAction, ZoneState,
 };
 use plumb_serve::backend::Request;
 use plumb_serve::subsystem::{ConnectionId, Reaction, Subsystem, SubsystemConfig, Transfer};
@@ -24,7 +24,7 @@ fn entry(command: &Command) -> (SubmissionEntry, Vec<u8>) {
 
 fn write(rig: &mut Rig, io: ConnectionId, start: u64, data: &[u8]) -> Status {
     let count = (data.len() / rig.device.identity().lba_bytes as usize) as u32;
-    rig.status(io, entry(&Command::Write { nsid: NSID, range: range(start, count), fua: false }).0, data)
+    rig.status(io, entry(&Command::write(NSID, range(start, count), false)).0, data)
 }
 
 fn read(rig: &mut Rig, io: ConnectionId, start: u64, count: u32) -> Box<[u8]> {
@@ -59,7 +59,7 @@ fn compare() {
     let (_, io) = rig.ready();
     let data = vec![5; 1024];
     write(&mut rig, io, 8, &data);
-    let mut compare = entry(&Command::Write { nsid: NSID, range: range(8, 2), fua: false }).0;
+    let mut compare = entry(&Command::write(NSID, range(8, 2), false)).0;
     compare.opc = nvme::IoOpcode::Compare as u8;
     assert_eq!(rig.subsystem.transfer(io, &compare), Transfer::HostToController { bytes: 1024 });
     assert_eq!(rig.status(io, compare, &data), Status::SUCCESS);
@@ -85,7 +85,7 @@ fn what_is_refused() {
     let data = vec![0; 1 << 20];
     let command = |command: Command| entry(&command).0;
     let read = |start, count| command(Command::Read { nsid: NSID, range: range(start, count), fua: false });
-    let write = |start, count| command(Command::Write { nsid: NSID, range: range(start, count), fua: false });
+    let write = |start, count| command(Command::write(NSID, range(start, count), false));
     let elsewhere = |mut entry: SubmissionEntry, nsid: u32| {
         entry.nsid = nsid.into();
         entry
@@ -120,7 +120,7 @@ fn what_is_refused() {
 fn order_that_is_not_offered() {
     let mut rig = rig();
     let (_, io) = rig.ready();
-    let mut plain = entry(&Command::Write { nsid: NSID, range: range(0, 1), fua: false }).0;
+    let mut plain = entry(&Command::write(NSID, range(0, 1), false)).0;
     OrderingFields { first: (3, 4), second: (5, 6), barrier: false }.set(&mut plain);
     assert_eq!(rig.status(io, plain, &[1; 512]), Status::SUCCESS);
     OrderingFields { first: (3, 4), second: (5, 6), barrier: true }.set(&mut plain);
@@ -150,11 +150,10 @@ fn forced_unit_access_without_the_device() {
     (identity.supports_fua, identity.volatile_write_cache) = (false, true);
     rig.subsystem = Subsystem::new(config(), &identity, Box::new(entropy())).unwrap();
     let (_, io) = rig.ready();
-    let write =
-        SubmissionEntry { cid: 77.into(), ..entry(&Command::Write { nsid: NSID, range: range(0, 1), fua: true }).0 };
+    let write = SubmissionEntry { cid: 77.into(), ..entry(&Command::write(NSID, range(0, 1), true)).0 };
     let reaction = rig.subsystem.capsule(rig.now, io, &write, vec![0; 512].into());
     let Reaction::Submit(first) = reaction else { panic!("{reaction:?}") };
-    let Request::Command { command: Command::Write { fua: false, .. }, .. } = first.request else {
+    let Request::Command { command: Command::Write(WriteCommand { fua: false, .. }), .. } = first.request else {
         panic!("{first:?}")
     };
     let next = rig.subsystem.device_done(rig.now, first.token, Ok(Box::default()), 0);

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use nvme::{Command, CommandId, Lba, LbaRange, NamespaceId, QueueId, Status};
+use nvme::{Command, CommandId, Lba, LbaRange, NamespaceId, QueueId, Status, WriteCommand};
 use trace::{Recorder, RequestId, Span, Step, Track};
 use units::{ByteSize, Nanos};
 
@@ -126,7 +126,7 @@ impl Card {
                     read = Some(range);
                     self.read(processed, self.bytes(range), request)
                 }
-                Command::Write { nsid, range, .. } => {
+                Command::Write(WriteCommand { nsid, range, .. }) => {
                     self.store.write_volatile(nsid, range, data);
                     self.write(processed, self.bytes(range), request)
                 }

@@ -122,7 +122,7 @@ mod tests {
     }
 
     fn write(start: u64) -> Command {
-        Command::Write { nsid: NamespaceId::FIRST, range: LbaRange { start: Lba(start), count: 8 }, fua: true }
+        Command::write(NamespaceId::FIRST, LbaRange { start: Lba(start), count: 8 }, true)
     }
 
     /// A writer that can be looked at while the log has it.

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use nvme::{
-    Command, CommandId, Lba, LbaRange, NamespaceId, QueueId, Status, ZoneReceiveAction, ZoneReportFilter,
+    Command, CommandId, Lba, LbaRange, NamespaceId, QueueId, Status, WriteCommand, ZoneReceiveAction, ZoneReportFilter,
     ZoneSendAction,
 };
 use units::Nanos;
@@ -68,7 +68,7 @@ impl fmt::Display for CommandRecord {
         };
         let (start, blocks, flags) = match &self.command {
             Command::Flush { .. } => ("-".to_owned(), 0, "-".to_owned()),
-            Command::Read { range, fua, .. } | Command::Write { range, fua, .. } => {
+            Command::Read { range, fua, .. } | Command::Write(WriteCommand { range, fua, .. }) => {
                 (range.start.0.to_string(), range.count.into(), flags(&[flag(*fua, "fua")]))
             }
             Command::WriteZeroes { range, fua, deallocate, .. } => {
@@ -107,7 +107,7 @@ fn opcode_name(command: &Command) -> &'static str {
     match command {
         Command::Flush { .. } => "flush",
         Command::Read { .. } => "read",
-        Command::Write { .. } => "write",
+        Command::Write(_) => "write",
         Command::WriteZeroes { .. } => "write_zeroes",
         Command::Deallocate { .. } => "deallocate",
         Command::ZoneAppend { .. } => "zone_append",
@@ -171,7 +171,7 @@ fn command(opcode: &str, nsid: NamespaceId, lba: &str, blocks: &str, flags: &str
     let command = match opcode {
         "flush" => Command::Flush { nsid },
         "read" => Command::Read { nsid, range: range()?, fua: flags.has("fua") },
-        "write" => Command::Write { nsid, range: range()?, fua: flags.has("fua") },
+        "write" => Command::write(nsid, range()?, flags.has("fua")),
         "write_zeroes" => {
             Command::WriteZeroes { nsid, range: range()?, fua: flags.has("fua"), deallocate: flags.has("deac") }
         }
@@ -259,11 +259,7 @@ mod tests {
                 range,
                 fua
             }),
-            (nsid.clone(), any_range(), any::<bool>()).prop_map(|(nsid, range, fua)| Command::Write {
-                nsid,
-                range,
-                fua
-            }),
+            (nsid.clone(), any_range(), any::<bool>()).prop_map(|(nsid, range, fua)| Command::write(nsid, range, fua)),
             (nsid.clone(), any_range(), any::<bool>(), any::<bool>())
                 .prop_map(|(nsid, range, fua, deallocate)| Command::WriteZeroes { nsid, range, fua, deallocate }),
             (nsid.clone(), prop::collection::vec(any_range(), 0..=RANGES_MAX))

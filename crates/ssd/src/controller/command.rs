@@ -1,6 +1,6 @@
 //! Commands inside the device.
 
-use nvme::{Command, CommandId, Lba, LbaRange, NamespaceId, QueueId, Status};
+use nvme::{Command, CommandId, Lba, LbaRange, NamespaceId, QueueId, Status, WriteCommand};
 use trace::RequestId;
 use units::Nanos;
 
@@ -53,7 +53,7 @@ impl Cmd {
         let (opcode, range, fua, ranges) = match command {
             Command::Flush { .. } => (Opcode::Flush, nothing, false, None),
             Command::Read { range, fua, .. } => (Opcode::Read, range, fua, None),
-            Command::Write { range, fua, .. } => (Opcode::Write, range, fua, None),
+            Command::Write(WriteCommand { range, fua, .. }) => (Opcode::Write, range, fua, None),
             Command::WriteZeroes { range, fua, .. } => (Opcode::WriteZeroes, range, fua, None),
             Command::Deallocate { ranges, .. } => (Opcode::Deallocate, nothing, false, Some(ranges)),
             Command::ZoneAppend { .. } | Command::ZoneManagementSend { .. } | Command::ZoneManagementReceive { .. } => {

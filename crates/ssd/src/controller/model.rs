@@ -202,7 +202,7 @@ impl Host {
                 let block: Vec<u8> = value.to_le_bytes().into_iter().cycle().take(lba_bytes).collect();
                 data = Some(block.repeat(range.count as usize).into_boxed_slice());
                 let expect = Outstanding::Write { blocks: blocks(nsid, range), value, fua, submitted };
-                (Command::Write { nsid, range, fua }, expect)
+                (Command::write(nsid, range, fua), expect)
             }
             Action::Zero { ns, at, blocks: count, fua } => {
                 let (nsid, range) = self.range(ns, at, count);

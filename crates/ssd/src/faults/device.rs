@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use nvme::{Command, CommandId, NamespaceId, QueueId, Status};
+use nvme::{Command, CommandId, NamespaceId, QueueId, Status, WriteCommand};
 use units::Nanos;
 
 use super::plan::{Ending, FaultId, FaultPlan};
@@ -94,8 +94,9 @@ impl FaultyDevice {
 
 /// The same command without the promise of FUA.
 fn without_fua(mut command: Command) -> Command {
-    if let Command::Write { fua, .. } | Command::WriteZeroes { fua, .. } | Command::ZoneAppend { fua, .. } =
-        &mut command
+    if let Command::Write(WriteCommand { fua, .. })
+    | Command::WriteZeroes { fua, .. }
+    | Command::ZoneAppend { fua, .. } = &mut command
     {
         *fua = false;
     }

@@ -1,6 +1,6 @@
 //! What a fault is: which commands it hits, which of those, and what they suffer.
 
-use nvme::{Command, LbaRange, NamespaceId, Status};
+use nvme::{Command, LbaRange, NamespaceId, Status, WriteCommand};
 use serde::{Deserialize, Serialize};
 use units::Nanos;
 
@@ -56,7 +56,7 @@ impl Operation {
     pub fn of(command: &Command) -> Self {
         match command {
             Command::Read { .. } => Self::Read,
-            Command::Write { .. } => Self::Write,
+            Command::Write(_) => Self::Write,
             Command::WriteZeroes { .. } => Self::WriteZeroes,
             Command::Flush { .. } => Self::Flush,
             Command::Deallocate { .. } => Self::Deallocate,
@@ -133,7 +133,9 @@ impl Effect {
             Self::ReadOnly => Operation::of(command).changes(),
             Self::LostFlush => match command {
                 Command::Flush { .. } => true,
-                Command::Write { fua, .. } | Command::WriteZeroes { fua, .. } | Command::ZoneAppend { fua, .. } => *fua,
+                Command::Write(WriteCommand { fua, .. })
+                | Command::WriteZeroes { fua, .. }
+                | Command::ZoneAppend { fua, .. } => *fua,
                 _ => false,
             },
         }
@@ -332,9 +334,9 @@ impl Fault {
 /// of that zone, whose size is `zone_blocks`.
 pub(super) fn extents(command: &Command, zone_blocks: u64) -> impl Iterator<Item = (u64, u64)> {
     let one: Option<(u64, u64)> = match command {
-        Command::Read { range, .. } | Command::Write { range, .. } | Command::WriteZeroes { range, .. } => {
-            Some(of(range))
-        }
+        Command::Read { range, .. }
+        | Command::Write(WriteCommand { range, .. })
+        | Command::WriteZeroes { range, .. } => Some(of(range)),
         Command::ZoneAppend { zone, .. } => Some((zone.0, zone_blocks)),
         Command::ZoneManagementSend { start, all: false, .. } | Command::ZoneManagementReceive { start, .. } => {
             Some((start.0, zone_blocks))

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use nvme::{Command, CommandId, Lba, LbaRange, NamespaceId, QueueId, Status};
+use nvme::{Command, CommandId, Lba, LbaRange, NamespaceId, QueueId, Status, WriteCommand};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use trace::RequestId;
@@ -42,7 +42,9 @@ fn range(start: u64, count: u32) -> LbaRange {
 fn submission(cid: usize, command: Command) -> Submission {
     let tag = (cid % 255) as u8 + 1;
     let data = match &command {
-        Command::Write { range, .. } => Some(vec![tag; range.count as usize * LBA_BYTES].into_boxed_slice()),
+        Command::Write(WriteCommand { range, .. }) => {
+            Some(vec![tag; range.count as usize * LBA_BYTES].into_boxed_slice())
+        }
         _ => None,
     };
     Submission { queue: QueueId(1), cid: CommandId(cid as u16), command, data, request: RequestId(cid as u64) }
@@ -83,7 +85,9 @@ fn run(faults: &[Fault], commands: &[Command]) -> Vec<Fate> {
 /// The blocks that a command names.
 fn blocks_of(command: &Command) -> BTreeSet<u64> {
     let ranges: Vec<LbaRange> = match command {
-        Command::Read { range, .. } | Command::Write { range, .. } | Command::WriteZeroes { range, .. } => vec![*range],
+        Command::Read { range, .. }
+        | Command::Write(WriteCommand { range, .. })
+        | Command::WriteZeroes { range, .. } => vec![*range],
         Command::Deallocate { ranges, .. } => ranges.to_vec(),
         _ => Vec::new(),
     };
@@ -176,7 +180,7 @@ fn model(faults: &[Fault], commands: &[Command], bug: Bug) -> Vec<Fate> {
 fn command() -> impl Strategy<Value = Command> {
     let place = (0..BLOCKS, 1..8_u32).prop_map(|(start, count)| range(start, count.min((BLOCKS - start) as u32)));
     (0..5_u8, place).prop_map(|(kind, range)| match kind {
-        0 => Command::Write { nsid: NSID, range, fua: false },
+        0 => Command::write(NSID, range, false),
         1 => Command::WriteZeroes { nsid: NSID, range, fua: false, deallocate: true },
         2 => Command::Deallocate { nsid: NSID, ranges: [range].into() },
         3 => Command::Flush { nsid: NSID },
@@ -230,7 +234,7 @@ proptest! {
 #[test]
 fn broken_models_are_noticed() {
     let read = |start| Command::Read { nsid: NSID, range: range(start, 2), fua: false };
-    let write = |start| Command::Write { nsid: NSID, range: range(start, 2), fua: false };
+    let write = |start| Command::write(NSID, range(start, 2), false);
     let commands = [read(4), write(4), read(4), write(20), read(20), write(4), read(4), Command::Flush { nsid: NSID }];
     let error = |status| Effect::Error { status, after: Nanos(5) };
     let only = |operation, fault: Fault| Fault { operations: vec![operation], ..fault };
@@ -313,7 +317,7 @@ fn a_lost_flush_is_lost() {
             assert_eq!(done.status, Status::SUCCESS);
             (done.data, now)
         };
-        let write = |at, fua| Command::Write { nsid: NSID, range: range(at, 1), fua };
+        let write = |at, fua| Command::write(NSID, range(at, 1), fua);
         call(&mut device, write(0, false), Some(vec![7; lba_bytes].into()));
         call(&mut device, Command::Flush { nsid: NSID }, None);
         let (_, now) = call(&mut device, write(80, true), Some(vec![7; lba_bytes].into()));

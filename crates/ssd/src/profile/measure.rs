@@ -240,7 +240,7 @@ impl<'a> Driver<'a> {
         let range = LbaRange { start, count: (phase.block.0 / lba_bytes) as u32 };
         Ok(match phase.op {
             Op::Read => Command::Read { nsid, range, fua: false },
-            _ => Command::Write { nsid, range, fua: phase.fua },
+            _ => Command::write(nsid, range, phase.fua),
         })
     }
 

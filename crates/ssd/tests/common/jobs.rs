@@ -191,7 +191,7 @@ pub fn run(device: &mut dyn Device, start: Nanos, jobs: &[Job], warm_up: Nanos, 
             let (command, counts) = match state.job.work {
                 Work::Write => {
                     state.written += u64::from(blocks);
-                    (Command::Write { nsid, range: LbaRange { start, count: blocks }, fua: false }, true)
+                    (Command::write(nsid, LbaRange { start, count: blocks }, false), true)
                 }
                 Work::Append => {
                     state.written += u64::from(blocks);
@@ -206,7 +206,7 @@ pub fn run(device: &mut dyn Device, start: Nanos, jobs: &[Job], warm_up: Nanos, 
                 }
                 Work::Finish if state.written == 0 => {
                     state.written = 1;
-                    (Command::Write { nsid, range: LbaRange { start, count: 1 }, fua: false }, false)
+                    (Command::write(nsid, LbaRange { start, count: 1 }, false), false)
                 }
                 Work::Reset | Work::Finish => {
                     let action =

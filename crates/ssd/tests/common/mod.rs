@@ -38,7 +38,7 @@ pub fn read(start: u64, count: u32) -> Command {
 }
 
 pub fn write(start: u64, count: u32) -> Command {
-    Command::Write { nsid: NamespaceId::FIRST, range: LbaRange { start: Lba(start), count }, fua: false }
+    Command::write(NamespaceId::FIRST, LbaRange { start: Lba(start), count }, false)
 }
 
 /// A built-in profile with other values, given as TOML. It has no sources then.

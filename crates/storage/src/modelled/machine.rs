@@ -177,7 +177,7 @@ impl Machine {
             Request::Read { .. } => (Command::Read { nsid: NSID, range, fua: false }, None),
             Request::Write { buffer, .. } => {
                 let data = buffer.get(part.bytes.start as usize..part.bytes.end as usize).unwrap_or_default();
-                (Command::Write { nsid: NSID, range, fua: false }, Some(data.into()))
+                (Command::write(NSID, range, false), Some(data.into()))
             }
             Request::Flush => (Command::Flush { nsid: NSID }, None),
             Request::Discard { .. } => (Command::Deallocate { nsid: NSID, ranges: [range].into() }, None),

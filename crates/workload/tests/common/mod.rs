@@ -165,7 +165,7 @@ impl<D: Device> Wrapper for Corrupting<D> {
     }
 
     fn submit(&mut self, now: Nanos, mut submission: ssd::Submission) {
-        if let nvme::Command::Write { range, .. } = &mut submission.command {
+        if let nvme::Command::Write(nvme::WriteCommand { range, .. }) = &mut submission.command {
             self.writes += 1;
             if self.writes == self.at {
                 match self.fault {
@@ -191,7 +191,7 @@ impl<D: Device> Wrapper for Failing<D> {
     fn submit(&mut self, now: Nanos, mut submission: ssd::Submission) {
         if self.after == 0 {
             // Past the end: the device says so.
-            if let nvme::Command::Write { range, .. } = &mut submission.command {
+            if let nvme::Command::Write(nvme::WriteCommand { range, .. }) = &mut submission.command {
                 range.start.0 = BLOCKS;
             }
         }
@@ -232,7 +232,7 @@ impl<D: Device> Wrapper for Noting<D> {
         let kib = |start: nvme::Lba| start.0 * lba / 1024;
         let note = match &submission.command {
             Command::Read { range, .. } => format!("r{}", kib(range.start)),
-            Command::Write { range, .. } => format!("w{}", kib(range.start)),
+            Command::Write(nvme::WriteCommand { range, .. }) => format!("w{}", kib(range.start)),
             Command::ZoneAppend { zone, .. } => format!("a{}", kib(*zone)),
             Command::ZoneManagementSend { start, action: ZoneSendAction::Reset, .. } => format!("R{}", kib(*start)),
             Command::ZoneManagementSend { start, action: ZoneSendAction::Finish, .. } => format!("F{}", kib(*start)),

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use nvme::{Command, CommandId, Lba, LbaRange, NamespaceId, QueueId, Status};
+use nvme::{Command, CommandId, Lba, LbaRange, NamespaceId, QueueId, Status, WriteCommand};
 use trace::{RequestId, Step, Track};
 use units::Nanos;
 
@@ -43,7 +43,9 @@ impl Disk {
         let blocks_of = |range: LbaRange| range.start.0..range.end().0;
         let (kind, range) = match (refused, command) {
             (Ok(()), Command::Read { range, .. }) => (Kind::Read, range),
-            (Ok(()), Command::Write { range, fua, .. }) => (Kind::Write { data: true, durable: fua }, range),
+            (Ok(()), Command::Write(WriteCommand { range, fua, .. })) => {
+                (Kind::Write { data: true, durable: fua }, range)
+            }
             (Ok(()), Command::WriteZeroes { range, fua, .. }) => (Kind::Write { data: false, durable: fua }, range),
             (refused, _) => {
                 self.active -= 1;

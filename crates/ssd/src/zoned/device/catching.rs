@@ -59,7 +59,7 @@ impl Zoned {
             None => {
                 let io = matches!(
                     self.commands[id].command,
-                    Command::Read { .. } | Command::Write { .. } | Command::ZoneAppend { .. }
+                    Command::Read { .. } | Command::Write(_) | Command::ZoneAppend { .. }
                 );
                 self.catching.armed && io
             }

@@ -1,7 +1,7 @@
 //! What the processors do with a command: they take it in, and, done with it, see to
 //! it that what it asks for begins.
 
-use nvme::{Command, NamespaceId, Status};
+use nvme::{Command, NamespaceId, Status, WriteCommand};
 use trace::{Step, Track};
 use units::Nanos;
 
@@ -18,13 +18,13 @@ impl Zoned {
         let controller = &self.config.controller;
         let cmd = &self.commands[id];
         let blocks = match cmd.command {
-            Command::Read { range, .. } | Command::Write { range, .. } => range.count,
+            Command::Read { range, .. } | Command::Write(WriteCommand { range, .. }) => range.count,
             Command::ZoneAppend { blocks, .. } => blocks,
             _ => 0,
         };
         let cost = match cmd.command {
             Command::Read { .. } => &controller.read,
-            Command::Write { .. } | Command::WriteZeroes { .. } => &controller.write,
+            Command::Write(_) | Command::WriteZeroes { .. } => &controller.write,
             Command::ZoneAppend { .. } => &controller.append,
             Command::Flush { .. } => &controller.flush,
             Command::ZoneManagementSend { action, .. } => match action {
@@ -51,7 +51,9 @@ impl Zoned {
             return Some(u64::MAX);
         }
         let (nsid, at) = match self.commands[id].command {
-            Command::Write { nsid, range, .. } | Command::WriteZeroes { nsid, range, .. } => (nsid, range.start),
+            Command::Write(WriteCommand { nsid, range, .. }) | Command::WriteZeroes { nsid, range, .. } => {
+                (nsid, range.start)
+            }
             Command::ZoneAppend { nsid, zone, .. } => (nsid, zone),
             Command::ZoneManagementSend { nsid, start, .. } => (nsid, start),
             _ => return None,
@@ -76,7 +78,9 @@ impl Zoned {
         }
         match self.commands[id].command {
             Command::Read { range, .. } => self.read(now, id, index, range),
-            Command::Write { range, .. } | Command::WriteZeroes { range, .. } => self.write(now, id, index, range),
+            Command::Write(WriteCommand { range, .. }) | Command::WriteZeroes { range, .. } => {
+                self.write(now, id, index, range)
+            }
             Command::ZoneAppend { zone, blocks, .. } => self.append(now, id, index, zone, blocks),
             Command::Flush { .. } => self.flush(now, id, index),
             Command::ZoneManagementSend { start, action, all, zrwa, .. } => {

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use nvme::{Command, Lba, LbaRange, Status};
+use nvme::{Command, Lba, LbaRange, Status, WriteCommand};
 use trace::{Step, Track};
 use units::Nanos;
 
@@ -242,7 +242,7 @@ impl Zoned {
         }
         let fua = matches!(
             self.commands[id].command,
-            Command::Write { fua: true, .. }
+            Command::Write(WriteCommand { fua: true, .. })
                 | Command::WriteZeroes { fua: true, .. }
                 | Command::ZoneAppend { fua: true, .. }
         );

@@ -5,7 +5,7 @@
 mod report;
 mod send;
 
-use nvme::{Command, Lba, Status, ZoneSendAction, ZoneState};
+use nvme::{Command, Lba, Status, WriteCommand, ZoneSendAction, ZoneState};
 
 use super::zones::ControllerEvent;
 
@@ -111,7 +111,7 @@ impl Model {
     pub fn execute(&mut self, command: &Command, stamp: u64, data: Option<&[u8]>) -> Result<Reply, Status> {
         self.tick += 1;
         let transfer = match *command {
-            Command::Write { range, .. } => range.count,
+            Command::Write(WriteCommand { range, .. }) => range.count,
             Command::ZoneAppend { blocks, .. } => blocks,
             _ => 0,
         };
@@ -121,7 +121,9 @@ impl Model {
         match *command {
             Command::Flush { .. } => Ok(Reply::Done),
             Command::Read { .. } | Command::ZoneManagementReceive { .. } => self.look(command),
-            Command::Write { range, .. } => self.write(range.start.0, range.count.into(), stamp).map(|()| Reply::Done),
+            Command::Write(WriteCommand { range, .. }) => {
+                self.write(range.start.0, range.count.into(), stamp).map(|()| Reply::Done)
+            }
             Command::WriteZeroes { range, .. } => {
                 self.write(range.start.0, range.count.into(), UNWRITTEN).map(|()| Reply::Done)
             }

@@ -78,7 +78,7 @@ pub(super) fn resolve(action: &Action, models: &[Model]) -> Option<(usize, Comma
             let range = LbaRange { start: Lba(first + pointer + u64::from(off)), count: blocks.into() };
             let command = match zeroes {
                 true => Command::WriteZeroes { nsid, range, fua, deallocate: false },
-                false => Command::Write { nsid, range, fua },
+                false => Command::write(nsid, range, fua),
             };
             (index, command)
         }

@@ -12,7 +12,8 @@ mod cut;
 use std::collections::BTreeMap;
 
 use nvme::{
-    Command, CommandId, Lba, LbaRange, NamespaceId, QueueId, Status, ZoneReceiveAction, ZoneReportFilter, ZoneState,
+    Command, CommandId, Lba, LbaRange, NamespaceId, QueueId, Status, WriteCommand, ZoneReceiveAction, ZoneReportFilter,
+    ZoneState,
 };
 use trace::{Recorder, RequestId, Step};
 use units::Nanos;
@@ -229,7 +230,9 @@ impl Host {
         let extension = vec![request as u8; model.shape.extension_bytes];
         // Stamps are requests, so that a block tells which write it is from.
         let data = match command {
-            Command::Write { range, .. } => Some(fill(request, range.count, self.device.identity().lba_bytes)),
+            Command::Write(WriteCommand { range, .. }) => {
+                Some(fill(request, range.count, self.device.identity().lba_bytes))
+            }
             Command::ZoneAppend { blocks, .. } => Some(fill(request, blocks, self.device.identity().lba_bytes)),
             Command::ZoneManagementSend { .. } => Some(extension.clone().into_boxed_slice()),
             _ => None,
@@ -280,7 +283,9 @@ impl Host {
     /// Which blocks a command has written, where it has.
     fn note_written(&self, sent: &mut Sent, result: &Result<Reply, Status>) {
         let (start, count) = match (&sent.command, result) {
-            (Command::Write { range, .. } | Command::WriteZeroes { range, .. }, Ok(_)) => (range.start.0, range.count),
+            (Command::Write(WriteCommand { range, .. }) | Command::WriteZeroes { range, .. }, Ok(_)) => {
+                (range.start.0, range.count)
+            }
             (Command::ZoneAppend { blocks, .. }, Ok(Reply::Appended(start))) => (*start, *blocks),
             _ => return,
         };
@@ -381,7 +386,7 @@ impl Host {
         self.completed = self.completed.max(*order);
         let fua = matches!(
             command,
-            Command::Write { fua: true, .. }
+            Command::Write(WriteCommand { fua: true, .. })
                 | Command::WriteZeroes { fua: true, .. }
                 | Command::ZoneAppend { fua: true, .. }
         );

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use nvme::{Command, NamespaceId};
+use nvme::{Command, NamespaceId, WriteCommand};
 use proptest::prelude::*;
 
 use super::*;
@@ -98,7 +98,7 @@ fn steps() -> impl Strategy<Value = Step> {
         }),
         40 => send.prop_map(Step::Command),
         4 => range.clone().prop_map(|range| Step::Command(Command::Read { nsid: NSID, range, fua: false })),
-        2 => range.prop_map(|range| Step::Command(Command::Write { nsid: NSID, range, fua: false })),
+        2 => range.prop_map(|range| Step::Command(Command::write(NSID, range, false))),
         5 => receive.prop_map(Step::Command),
         2 => (0..8_u32, event).prop_map(|(zone, event)| Step::Event(zone, event)),
         1 => Just(Step::PowerLoss),
@@ -117,7 +117,7 @@ fn execute(zones: &mut Zones, command: &Command, data: Option<&[u8]>) -> Result<
     };
     let reply = match *command {
         Command::Read { range, .. } => zones.read(range).map(|()| Reply::Done)?,
-        Command::Write { range, .. } => {
+        Command::Write(WriteCommand { range, .. }) => {
             note(&zones.write(range)?);
             Reply::Done
         }
@@ -160,7 +160,7 @@ proptest! {
                 Step::WriteAt { zone, offset, blocks } => {
                     let zone = zone % shape.zones;
                     let start = Lba(zone * 16 + model.zones[zone as usize].pointer.min(16) + offset);
-                    Command::Write { nsid: NSID, range: LbaRange { start, count: blocks }, fua: false }
+                    Command::write(NSID, LbaRange { start, count: blocks }, false)
                 }
                 Step::FlushAt { zone, blocks } => {
                     let zone = zone % shape.zones;
