@@ -159,10 +159,13 @@ fn inserts(database: &Database, tree: &Tree, device: Option<&Modelled>, plan: &P
         let stats = database.stats();
         let of = |bytes: u64| bytes as f64 / user as f64;
         println!(
-            "  written, {name:<13} {:.2} times the user's bytes: log {:.2}, blocks {:.2}, catalog {:.3}; {} checkpoints",
+            "  written, {name:<13} {:.2} times the user's bytes: log {:.2}, leaves {:.2}, runs {:.2}, \
+             headers {:.2}, catalog {:.3}; {} checkpoints",
             of(stats.written_bytes()),
             of(stats.log_bytes),
-            of(stats.block_bytes),
+            of(stats.leaf_bytes),
+            of(stats.run_bytes),
+            of(stats.header_bytes),
             of(stats.catalog_bytes),
             stats.checkpoints
         );
@@ -173,11 +176,17 @@ fn inserts(database: &Database, tree: &Tree, device: Option<&Modelled>, plan: &P
     let began = Instant::now();
     database.quiesce().unwrap();
     println!("  quiesce                {:.2} s", began.elapsed().as_secs_f64());
-    written("nothing owed");
+    written("at rest");
     if let Some(device) = device {
-        on_device(device, "nothing owed");
+        on_device(device, "at rest");
     }
-    gets(database, tree, device, plan, "nothing owed");
+    gets(database, tree, device, plan, "at rest");
+    scans(tree, plan);
+    let began = Instant::now();
+    database.compact().unwrap();
+    println!("  compact                {:.2} s", began.elapsed().as_secs_f64());
+    written("compacted");
+    gets(database, tree, device, plan, "compacted");
 }
 
 /// What the device did so far.

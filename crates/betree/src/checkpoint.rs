@@ -24,7 +24,7 @@ pub(crate) struct Writer<'a> {
     space: &'a mut Space,
     generation: u64,
     compression: Compression,
-    batch: Vec<(u64, Buffer)>,
+    batch: Vec<(Purpose, u64, Buffer)>,
     batch_bytes: usize,
 }
 
@@ -50,7 +50,7 @@ impl<'a> Writer<'a> {
         self.space.allocate(blocks).ok_or(Error::Full)
     }
 
-    fn place(&mut self, start: u64, packed: Packed) -> Result<BlockPointer> {
+    fn place(&mut self, purpose: Purpose, start: u64, packed: Packed) -> Result<BlockPointer> {
         let pointer = BlockPointer {
             start,
             stored_bytes: packed.stored.len() as u32,
@@ -61,7 +61,7 @@ impl<'a> Writer<'a> {
         };
         let buffer = Buffer::padded(&packed.stored);
         self.batch_bytes += buffer.len();
-        self.batch.push((start, buffer));
+        self.batch.push((purpose, start, buffer));
         if self.batch_bytes >= BATCH_BYTES {
             self.write_batch()?;
         }
@@ -73,15 +73,15 @@ impl<'a> Writer<'a> {
         Packed { codec, stored, raw_bytes: raw.len() as u32 }
     }
 
-    /// Writes one block by itself.
-    pub fn block(&mut self, raw: &[u8]) -> Result<BlockPointer> {
+    /// Writes one header by itself.
+    fn header(&mut self, raw: &[u8]) -> Result<BlockPointer> {
         let packed = self.pack(raw);
         let start = self.allocate((packed.stored.len() as u64).div_ceil(BLOCK_BYTES as u64))?;
-        self.place(start, packed)
+        self.place(Purpose::Headers, start, packed)
     }
 
     /// Writes the fresh blocks of a run side by side, where there is room for that.
-    async fn run(&mut self, run: &Run) -> Result<Run> {
+    async fn run(&mut self, purpose: Purpose, run: &Run) -> Result<Run> {
         let mut packed: Vec<Option<(Packed, Arc<_>)>> = Vec::with_capacity(run.blocks.len());
         for block in &run.blocks {
             packed.push(match &block.part {
@@ -103,7 +103,7 @@ impl<'a> Writer<'a> {
                         Some(next) => std::mem::replace(next, *next + length),
                         None => self.allocate(length)?,
                     };
-                    let pointer = self.place(start, packed)?;
+                    let pointer = self.place(purpose, start, packed)?;
                     self.io.cache.put(&pointer, Cached::Block(content));
                     Part::Stored(pointer)
                 }
@@ -124,7 +124,7 @@ impl<'a> Writer<'a> {
             Edge::Fresh(node) => node,
         };
         let stored = match &**node {
-            Node::Leaf(leaf) => Node::Leaf(self.run(leaf).await?),
+            Node::Leaf(leaf) => Node::Leaf(self.run(Purpose::Leaves, leaf).await?),
             Node::Internal(internal) => {
                 let mut internal = internal.clone();
                 for child in &mut internal.children {
@@ -132,14 +132,14 @@ impl<'a> Writer<'a> {
                     let mut runs = Vec::with_capacity(child.runs.len());
                     for run in &child.runs {
                         let fresh = run.blocks.iter().any(|block| matches!(block.part, Part::Fresh(_)));
-                        runs.push(if fresh { Arc::new(self.run(run).await?) } else { Arc::clone(run) });
+                        runs.push(if fresh { Arc::new(self.run(Purpose::Runs, run).await?) } else { Arc::clone(run) });
                     }
                     *child = Child { edge, runs };
                 }
                 Node::Internal(internal)
             }
         };
-        let pointer = self.block(&stored.encode())?;
+        let pointer = self.header(&stored.encode())?;
         self.io.cache.put(&pointer, Cached::Node(Arc::new(stored)));
         self.quota.spend(u64::from(pointer.stored_bytes)).await;
         Ok(pointer)
@@ -147,7 +147,7 @@ impl<'a> Writer<'a> {
 
     fn write_batch(&mut self) -> Result<()> {
         self.batch_bytes = 0;
-        self.io.write(Purpose::Blocks, std::mem::take(&mut self.batch))
+        self.io.write(std::mem::take(&mut self.batch))
     }
 
     /// Waits until everything is written. Not durable before a flush.

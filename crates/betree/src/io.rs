@@ -31,12 +31,17 @@ pub enum Compression {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Purpose {
     Log,
-    Blocks,
+    /// Entries of leaves.
+    Leaves,
+    /// Messages that wait.
+    Runs,
+    /// Headers of nodes.
+    Headers,
     Catalog,
     Superblock,
 }
 
-const PURPOSES: usize = 4;
+const PURPOSES: usize = 6;
 
 /// Bytes written and read so far.
 #[derive(Default)]
@@ -186,7 +191,7 @@ impl BlockIo {
     }
 
     /// Writes, many at a time, and waits for all.
-    pub fn write(&self, purpose: Purpose, writes: impl IntoIterator<Item = (u64, Buffer)>) -> Result<()> {
+    pub fn write(&self, writes: impl IntoIterator<Item = (Purpose, u64, Buffer)>) -> Result<()> {
         self.with_queue(|queue| {
             let mut outstanding = 0;
             let mut completions: Vec<Completion> = Vec::new();
@@ -206,7 +211,7 @@ impl BlockIo {
                     }
                 }
             };
-            for (number, (start, buffer)) in writes.into_iter().enumerate() {
+            for (number, (purpose, start, buffer)) in writes.into_iter().enumerate() {
                 self.counters.written[purpose as usize].fetch_add(buffer.len() as u64, Ordering::Relaxed);
                 let offset_bytes = start * BLOCK_BYTES as u64;
                 queue.submit(Tag(number as u64), Request::Write { offset_bytes, buffer });

@@ -116,10 +116,10 @@ impl Log {
         let mut writes = Vec::new();
         for (start, count) in self.pieces(self.tail.position, blocks) {
             let (piece, later) = rest.split_at(count as usize * BLOCK_BYTES);
-            writes.push((start, Buffer::padded(piece)));
+            writes.push((Purpose::Log, start, Buffer::padded(piece)));
             rest = later;
         }
-        io.write(Purpose::Log, writes)?;
+        io.write(writes)?;
         self.tail = LogHead { position: self.tail.position + blocks, sequence: self.tail.sequence + 1, chain: sum };
         Ok(())
     }
@@ -170,12 +170,21 @@ impl Log {
         ours.then_some(Header { epoch, position, sequence, durable, chain, payload_bytes })
     }
 
-    /// Whether the frame at `tail` was durable once: a frame behind it says so. After a replay that means damage, since
-    /// what is durable is read, and stays in its place until the head has passed it.
+    /// Whether the frame at `tail` was durable once: the epoch begins behind it, or a frame behind it says so. After a
+    /// replay that means damage, since what is durable is read, and stays in its place until the head has passed it.
     fn is_damaged(&self, io: &BlockIo) -> Result<bool> {
         if mutated(Mutant::DamagedLogEnds) {
             return Ok(false);
         }
+        if self.tail.sequence < self.epoch.first_sequence && !mutated(Mutant::FoundMayBeLost) {
+            return Ok(true);
+        }
+        // Where the epoch has begun, frames of older ones may lie behind damage that was accepted.
+        let is_witness = |header: &Header| {
+            header.epoch >= self.epoch.number
+                || header.sequence < self.epoch.first_sequence
+                || mutated(Mutant::AcceptedDamageReturns)
+        };
         let end = self.head.position + self.extent.blocks;
         let mut position = self.tail.position;
         while position < end {
@@ -185,7 +194,8 @@ impl Log {
             for (number, block) in blocks.chunks(BLOCK_BYTES).enumerate() {
                 let at = position + number as u64;
                 let Some(header) = self.parse(block) else { continue };
-                if header.position == at
+                if is_witness(&header)
+                    && header.position == at
                     && header.sequence > self.tail.sequence
                     && header.durable > self.tail.sequence
                     && at + frame_blocks(header.payload_bytes) <= end

@@ -80,6 +80,14 @@ pub(crate) enum Mutant {
     StepUnbounded,
     /// Commits go on however much is owed.
     DebtUnbounded,
+    /// A store at rest keeps what deletes and newer values have made useless.
+    RestKeepsGarbage,
+    /// The header of a changed node that is given up before it was written stays counted.
+    GivenUpStaysCounted,
+    /// Frames behind damage that was accepted count as witnesses of it.
+    AcceptedDamageReturns,
+    /// What recovery found once may be missing the next time.
+    FoundMayBeLost,
 }
 
 #[cfg(test)]
@@ -93,7 +101,7 @@ pub(crate) const fn mutated(_mutant: Mutant) -> bool {
 
 #[cfg(test)]
 impl Mutant {
-    pub const ALL: [Self; 38] = [
+    pub const ALL: [Self; 42] = [
         Self::NoFlushBeforeSuperblock,
         Self::NoFlushAfterSuperblock,
         Self::SpaceReusedEarly,
@@ -132,6 +140,10 @@ impl Mutant {
         Self::FilterForgets,
         Self::StepUnbounded,
         Self::DebtUnbounded,
+        Self::RestKeepsGarbage,
+        Self::GivenUpStaysCounted,
+        Self::AcceptedDamageReturns,
+        Self::FoundMayBeLost,
     ];
 }
 

@@ -194,7 +194,7 @@ mod tests {
     use crate::filter::{Filter, KeyHash};
     use crate::pointer::Codec;
     use crate::range::RangeSet;
-    use crate::run::{Part, RunBlock};
+    use crate::run::{Part, RunBlock, Tally};
     use proptest::prelude::*;
 
     fn pointer() -> impl Strategy<Value = BlockPointer> {
@@ -216,7 +216,8 @@ mod tests {
             move |(first_keys, ends, pointers, first_msn, more)| {
                 let block = |(first_key, pointer): (Key, BlockPointer)| {
                     let filter = Filter::of(&[KeyHash::of(&first_key)], 10 * (first_key.len() % 3));
-                    RunBlock { first_key, filter: Arc::new(filter), part: Part::Stored(pointer) }
+                    let tally = Tally { deletes: pointer.raw_bytes };
+                    RunBlock { first_key, filter: Arc::new(filter), tally, part: Part::Stored(pointer) }
                 };
                 let blocks = first_keys.into_iter().zip(pointers).map(block).collect();
                 let mut tombstones = RangeSet::default();

@@ -42,11 +42,36 @@ impl Part {
     }
 }
 
+/// How many of a block's entries are of interest without the block.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Tally {
+    /// Deletes.
+    pub deletes: u32,
+}
+
+impl Tally {
+    pub fn add(&mut self, message: &Message<'_>) {
+        match message {
+            Message::Delete => self.deletes += 1,
+            Message::Insert(_) | Message::Upserts(_) => {}
+        }
+    }
+
+    fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self { deletes: from.u32()? })
+    }
+
+    fn encode(self, to: &mut Vec<u8>) {
+        to.extend_from_slice(&self.deletes.to_le_bytes());
+    }
+}
+
 /// A block of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct RunBlock {
     pub first_key: Key,
     pub filter: Arc<Filter>,
+    pub tally: Tally,
     pub part: Part,
 }
 
@@ -70,6 +95,11 @@ impl Run {
         self.blocks.iter().map(|block| block.part.raw_bytes()).sum::<u64>() + self.tombstones.bytes() as u64
     }
 
+    /// Whether it takes anything away.
+    pub fn deletes(&self) -> bool {
+        !self.tombstones.is_empty() || self.blocks.iter().any(|block| block.tally.deletes > 0)
+    }
+
     /// The block that has `key`, if any has it.
     pub fn block_of(&self, key: &[u8]) -> Option<usize> {
         self.blocks.partition_point(|block| *block.first_key <= *key).checked_sub(1)
@@ -84,7 +114,11 @@ impl Run {
     /// Bytes that it takes in a node's header, at most.
     pub fn header_bytes(&self) -> usize {
         let block = |block: &RunBlock| {
-            2 * VARINT_BYTES_MAX + block.first_key.len() + block.filter.bytes().len() + BlockPointer::ENCODED_BYTES
+            2 * VARINT_BYTES_MAX
+                + block.first_key.len()
+                + block.filter.bytes().len()
+                + size_of::<Tally>()
+                + BlockPointer::ENCODED_BYTES
         };
         4 * VARINT_BYTES_MAX + self.tombstones.bytes() + self.blocks.iter().map(block).sum::<usize>()
     }
@@ -100,6 +134,7 @@ impl Run {
             };
             put_bytes(to, &block.first_key);
             put_bytes(to, block.filter.bytes());
+            block.tally.encode(to);
             pointer.encode(to);
         }
     }
@@ -111,13 +146,14 @@ impl Run {
         }
         let tombstones = RangeSet::decode(from)?;
         let mut blocks: Vec<RunBlock> = Vec::new();
-        for _ in 0..from.count(2 + BlockPointer::ENCODED_BYTES)? {
+        for _ in 0..from.count(2 + size_of::<Tally>() + BlockPointer::ENCODED_BYTES)? {
             let first_key: Key = from.bytes()?.into();
             if blocks.last().is_some_and(|last| last.first_key >= first_key) {
                 return Err(Malformed("blocks are out of order"));
             }
             let filter = Arc::new(Filter::from_bytes(from.bytes()?));
-            blocks.push(RunBlock { first_key, filter, part: Part::Stored(BlockPointer::decode(from)?) });
+            let tally = Tally::decode(from)?;
+            blocks.push(RunBlock { first_key, filter, tally, part: Part::Stored(BlockPointer::decode(from)?) });
         }
         Ok(Self { tombstones, blocks, first_msn, last_msn })
     }
@@ -130,6 +166,7 @@ pub(crate) struct RunBuilder {
     /// Of the keys in `current`.
     hashes: Vec<KeyHash>,
     current: BlockBuilder,
+    tally: Tally,
     first_key: Key,
     blocks: Vec<RunBlock>,
 }
@@ -138,8 +175,15 @@ impl RunBuilder {
     /// Blocks of about `block_bytes`, with filters of so many bits a key; an entry that is larger gets a block of its
     /// own.
     pub fn new(block_bytes: usize, filter_bits: usize) -> Self {
-        let (hashes, blocks) = (Vec::new(), Vec::new());
-        Self { block_bytes, filter_bits, hashes, current: BlockBuilder::default(), first_key: Key::default(), blocks }
+        Self {
+            block_bytes,
+            filter_bits,
+            hashes: Vec::new(),
+            current: BlockBuilder::default(),
+            tally: Tally::default(),
+            first_key: Key::default(),
+            blocks: Vec::new(),
+        }
     }
 
     pub fn push(&mut self, key: &[u8], message: &Message<'_>) {
@@ -150,6 +194,7 @@ impl RunBuilder {
             self.first_key = key.into();
         }
         self.current.push(key, message);
+        self.tally.add(message);
         if self.filter_bits > 0 {
             self.hashes.push(KeyHash::of(key));
         }
@@ -171,7 +216,8 @@ impl RunBuilder {
             let part = Part::Fresh(Arc::new(self.current.finish()));
             let filter = Arc::new(Filter::of(&self.hashes, self.filter_bits));
             self.hashes.clear();
-            self.blocks.push(RunBlock { first_key: std::mem::take(&mut self.first_key), filter, part });
+            let (first_key, tally) = (std::mem::take(&mut self.first_key), std::mem::take(&mut self.tally));
+            self.blocks.push(RunBlock { first_key, filter, tally, part });
         }
     }
 

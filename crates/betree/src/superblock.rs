@@ -20,7 +20,7 @@ use crate::wire::{Malformed, Reader};
 const MAGIC: [u8; 8] = *b"plumbBe1";
 
 /// The format that this program writes.
-pub(crate) const FORMAT_VERSION: u32 = 3;
+pub(crate) const FORMAT_VERSION: u32 = 4;
 
 /// Features that a program must know to read a store; none so far.
 const FEATURES_KNOWN: u64 = 0;
@@ -149,7 +149,7 @@ impl Superblock {
     /// Writes both copies; durable after a flush.
     pub fn write(&self, io: &BlockIo) -> Result<()> {
         let image = self.encode();
-        io.write(Purpose::Superblock, Self::places(self.generation).map(|place| (place, image.clone())))
+        io.write(Self::places(self.generation).map(|place| (Purpose::Superblock, place, image.clone())))
     }
 
     /// The newest superblock, and how many of its copies are damaged.

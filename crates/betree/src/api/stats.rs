@@ -44,8 +44,12 @@ impl Latency {
 pub struct Stats {
     /// Bytes written to the log.
     pub log_bytes: u64,
-    /// Bytes written for nodes, runs and basements.
-    pub block_bytes: u64,
+    /// Bytes written for the entries of leaves.
+    pub leaf_bytes: u64,
+    /// Bytes written for messages that wait in nodes.
+    pub run_bytes: u64,
+    /// Bytes written for the headers of nodes.
+    pub header_bytes: u64,
     /// Bytes written for catalogs.
     pub catalog_bytes: u64,
     /// Bytes written for superblocks.
@@ -87,7 +91,9 @@ impl Stats {
         let (free_bytes, waiting_bytes, capacity_bytes) = engine.space_bytes();
         Self {
             log_bytes: counters.written(Purpose::Log),
-            block_bytes: counters.written(Purpose::Blocks),
+            leaf_bytes: counters.written(Purpose::Leaves),
+            run_bytes: counters.written(Purpose::Runs),
+            header_bytes: counters.written(Purpose::Headers),
             catalog_bytes: counters.written(Purpose::Catalog),
             superblock_bytes: counters.written(Purpose::Superblock),
             read_bytes: counters.read.load(Ordering::Relaxed),
@@ -109,7 +115,12 @@ impl Stats {
 
     /// Bytes written for any purpose.
     pub fn written_bytes(&self) -> u64 {
-        self.log_bytes + self.block_bytes + self.catalog_bytes + self.superblock_bytes
+        self.log_bytes
+            + self.leaf_bytes
+            + self.run_bytes
+            + self.header_bytes
+            + self.catalog_bytes
+            + self.superblock_bytes
     }
 }
 

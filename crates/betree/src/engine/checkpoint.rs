@@ -157,7 +157,7 @@ impl Engine {
                 birth: generation,
                 checksum: checksum(&raw),
             };
-            io.write(Purpose::Catalog, [(start, Buffer::padded(&raw))])?;
+            io.write([(Purpose::Catalog, start, Buffer::padded(&raw))])?;
             quota.pause().await;
             if !mutated(Mutant::NoFlushBeforeSuperblock) {
                 io.flush()?;

@@ -15,6 +15,7 @@ use crate::memtable::RANGES_MAX;
 use crate::mutant::{Mutant, mutated};
 use crate::pacing::PacingLoad;
 use crate::step::UNBOUNDED;
+use crate::tree::Reach;
 
 /// What a commit added.
 #[derive(Clone, Copy)]
@@ -137,21 +138,30 @@ impl Engine {
 
     /// Frees what a checkpoint can free, and what deletes in buffers can.
     pub(super) fn make_room(&self) -> Result<()> {
-        match self.quiesce() {
+        match self.compact() {
             Err(Error::Full) => Ok(()),
             result => result,
         }
     }
 
-    /// Moves every message to its leaf and makes it durable: the state in which nothing is owed. On a full store leaf
-    /// after leaf.
+    /// Does all that is owed: messages that give space back go to their leaves, and everything is durable in the trees.
     pub fn quiesce(&self) -> Result<()> {
+        self.move_all(Reach::Rest)
+    }
+
+    /// Moves every message to its leaf and makes that durable.
+    pub fn compact(&self) -> Result<()> {
+        self.move_all(Reach::Empty)
+    }
+
+    /// On a full store it goes leaf after leaf, with checkpoints in between.
+    fn move_all(&self, reach: Reach) -> Result<()> {
         let mut state = locked(&self.trees);
         self.checkpoint_with(&mut state, SnapshotChange::None)?;
         let trees: Vec<TreeId> = self.view().version.trees.keys().copied().collect();
         for tree in trees {
             loop {
-                let progress = self.empty_buffers(&mut state, tree)?;
+                let progress = self.move_down(&mut state, tree, reach)?;
                 // The second frees what the first no longer needed.
                 self.checkpoint_with(&mut state, SnapshotChange::None)?;
                 self.checkpoint_with(&mut state, SnapshotChange::None)?;

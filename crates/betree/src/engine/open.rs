@@ -71,7 +71,7 @@ impl Engine {
             last_msn: 0,
             catalog: pointer,
         };
-        io.write(Purpose::Catalog, [(start, Buffer::padded(&raw))])?;
+        io.write([(Purpose::Catalog, start, Buffer::padded(&raw))])?;
         io.flush()?;
         superblock.write(&io)?;
         io.flush()?;

@@ -12,7 +12,7 @@ use crate::message::Message;
 use crate::node::{Child, Edge, Node};
 use crate::pointer::BlockPointer;
 use crate::range::KeyRange;
-use crate::run::{Part, Run};
+use crate::run::{Part, Run, Tally};
 use crate::space::{Extent, Space};
 use crate::superblock::Superblock;
 
@@ -85,6 +85,7 @@ impl Walk<'_> {
             });
             let Some(block) = self.findings.damage(whose, read)? else { continue };
             let next = run.blocks.get(index + 1).map(|next| &next.first_key);
+            let mut tally = Tally::default();
             for at in 0..block.len() {
                 let key = block.key(at);
                 if !bounds.contains(key) || next.is_some_and(|next| **next <= *key) {
@@ -93,9 +94,14 @@ impl Walk<'_> {
                 if !entry.filter.admits(KeyHash::of(key)) {
                     self.findings.add(format!("{whose}: a block's filter does not admit its key {key:?}"));
                 }
-                if leaf && !matches!(block.message(at), Message::Insert(_)) {
+                let message = block.message(at);
+                tally.add(&message);
+                if leaf && !matches!(message, Message::Insert(_)) {
                     self.findings.add(format!("{whose}: a leaf has a message for key {key:?}"));
                 }
+            }
+            if tally != entry.tally {
+                self.findings.add(format!("{whose}: a block has {tally:?} and counts as {:?}", entry.tally));
             }
             if *block.key(0) != *entry.first_key {
                 self.findings.add(format!(

@@ -17,7 +17,7 @@ use crate::mutant::{Mutant, mutated};
 use crate::node::Edge;
 use crate::pointer::BlockPointer;
 use crate::step::{Steps, UNBOUNDED};
-use crate::tree::Change;
+use crate::tree::{Change, Reach};
 
 /// A piece of work in flight.
 pub(crate) struct Work {
@@ -55,8 +55,8 @@ pub(super) struct Changed {
 enum Task {
     /// A sealed table goes into it.
     Drain(Arc<Memtable>),
-    /// Every message goes to its leaf.
-    Empty,
+    /// Messages move down.
+    Move(Reach),
 }
 
 /// How far a change of a tree went before the free space was used up.
@@ -81,7 +81,7 @@ impl Engine {
             let mut change = Change::new(&io, &operators, &quota, shape, budget);
             let (root, drained) = match task {
                 Task::Drain(table) => (change.drain(&root, &table).await?, Some(table)),
-                Task::Empty => (change.drain_buffers(&root).await?, None),
+                Task::Move(reach) => (change.move_down(&root, reach).await?, None),
             };
             let progress = match (change.stopped, change.moved) {
                 (false, _) => Progress::Done,
@@ -94,11 +94,11 @@ impl Engine {
         Work::new(steps, false)
     }
 
-    /// Moves every message of a tree to its leaf, as far as there is room.
-    pub(super) fn empty_buffers(&self, state: &mut TreeState, tree: TreeId) -> Result<Progress> {
+    /// Moves messages of a tree down, as far as there is room.
+    pub(super) fn move_down(&self, state: &mut TreeState, tree: TreeId, reach: Reach) -> Result<Progress> {
         let view = self.view();
         let Some(version) = view.version.trees.get(&tree) else { return Ok(Progress::Done) };
-        let work = self.change_work(state, tree, version, Task::Empty);
+        let work = self.change_work(state, tree, version, Task::Move(reach));
         drop(view);
         self.run(state, work)
     }

@@ -2,6 +2,9 @@
 
 mod cost_benefit;
 mod largest;
+mod rest;
+
+pub(crate) use rest::is_worth_at_rest;
 
 /// What a policy sees of a child.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -82,6 +85,11 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn at_rest_an_eighth_may_be_there_twice() {
+        assert!(!is_worth_at_rest(100, 800) && is_worth_at_rest(101, 800) && is_worth_at_rest(1, 0));
     }
 
     #[test]

@@ -47,7 +47,7 @@ pub(super) fn closed(seed: u64) -> Result<(), String> {
     // With nothing waiting, the entries of the leaves are the map.
     drop(tree);
     database.remove_snapshot("kept").map_err(failed)?;
-    database.quiesce().map_err(failed)?;
+    database.compact().map_err(failed)?;
     drop(database);
     let mut entries = Vec::new();
     let entry = |line: &str| line.trim_start().starts_with('"').then(|| line.trim_start().to_owned());

@@ -12,5 +12,6 @@ mod live;
 mod mutants;
 mod paced;
 mod refused;
+mod rest;
 mod twice;
 mod workload;

@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::below::Below;
-use super::{crash, damage, faults, full, live, paced, refused, twice};
+use super::{crash, damage, faults, full, live, paced, refused, rest, twice};
 use crate::mutant::{Mutant, set};
 
 type Proof = Box<dyn Fn() -> Result<(), String>>;
@@ -19,6 +19,8 @@ fn proofs() -> Vec<(&'static str, Proof)> {
         ("crash", Box::new(|| (0..4).try_for_each(|seed| crash::story(Below::Memory, seed, 50, 1).map(drop)))),
         ("paced", Box::new(|| paced::puts(0, 3000))),
         ("refused", Box::new(|| refused::checkpoints(0))),
+        ("rest", Box::new(|| rest::space(1))),
+        ("accepted damage", Box::new(|| damage::accepted(0))),
         ("damaged log", Box::new(|| damage::log(0, 400))),
         ("covered", Box::new(|| damage::covered(9, 10))),
         ("flips", Box::new(|| damage::flips(1, 300).map(drop))),

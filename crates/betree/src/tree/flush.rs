@@ -2,7 +2,7 @@
 
 use std::pin::Pin;
 
-use super::{Change, layers_of, span};
+use super::{Change, Reach, layers_of, span};
 use crate::error::Result;
 use crate::flush::{ChildLoad, FlushPlan, NodeLoad};
 use crate::mutant::{Mutant, mutated};
@@ -25,26 +25,32 @@ impl Change<'_> {
                 FlushPlan::Flush { .. } if !self.affordable() => return Ok(()),
                 FlushPlan::Flush { child } => {
                     let before = node.buffered_bytes();
-                    self.flush_child(node, child, bounds, false).await?;
+                    self.flush_child(node, child, bounds, Reach::Settle).await?;
                     assert!(node.buffered_bytes() < before, "a flush moves something");
                 }
             }
         }
     }
 
-    /// Flushes every child, and theirs, until nothing waits anywhere.
-    pub(super) async fn empty(&mut self, node: &mut Internal, bounds: &KeyRange) -> Result<()> {
+    /// Flushes what is due in a node and below.
+    pub(super) async fn flush_node(&mut self, node: &mut Internal, bounds: &KeyRange, reach: Reach) -> Result<()> {
+        if reach == Reach::Settle {
+            return self.settle(node, bounds).await;
+        }
         // From the right, since a child may become several.
         for index in (0..node.children.len()).rev() {
-            if index < node.children.len() && self.affordable() {
-                self.flush_child(node, index, bounds, true).await?;
+            if let Some(child) = node.children.get(index)
+                && (reach == Reach::Empty || self.is_child_due(child, node.height == 1, reach)?)
+                && self.affordable()
+            {
+                self.flush_child(node, index, bounds, reach).await?;
             }
         }
         Ok(())
     }
 
-    /// Moves everything that waits for child `index` into it; with `deep` also everything below. The child may become
-    /// several, or join a neighbour.
+    /// Moves everything that waits for child `index` into it, and what is below as far as `reach` says. The child may
+    /// become several, or join a neighbour.
     ///
     /// It calls itself for the levels below, so the future is boxed.
     pub(super) fn flush_child<'b>(
@@ -52,9 +58,9 @@ impl Change<'_> {
         node: &'b mut Internal,
         index: usize,
         bounds: &'b KeyRange,
-        deep: bool,
+        reach: Reach,
     ) -> Pin<Box<dyn Future<Output = Result<()>> + Send + 'b>> {
-        Box::pin(self.flush_child_now(node, index, bounds, deep))
+        Box::pin(self.flush_child_now(node, index, bounds, reach))
     }
 
     async fn flush_child_now(
@@ -62,12 +68,12 @@ impl Change<'_> {
         node: &mut Internal,
         index: usize,
         bounds: &KeyRange,
-        deep: bool,
+        reach: Reach,
     ) -> Result<()> {
         let range = node.range_of(index, bounds);
         let Some(child) = node.children.get(index).cloned() else { return Ok(()) };
         let target = self.io.node(&child.edge)?;
-        if child.runs.is_empty() && !(deep && self.is_pending(&child.edge)?) {
+        if child.runs.is_empty() && !self.is_due(&child.edge, reach)? {
             return Ok(());
         }
         self.moved = true;
@@ -86,11 +92,7 @@ impl Change<'_> {
                 if !runs.is_empty() {
                     self.push(&mut inner, &range, &source, msns).await?;
                 }
-                if deep {
-                    self.empty(&mut inner, &range).await?;
-                } else {
-                    self.settle(&mut inner, &range).await?;
-                }
+                self.flush_node(&mut inner, &range, reach).await?;
                 self.split_internal(inner)
             }
         };

@@ -7,9 +7,11 @@
 mod flush;
 mod leaf;
 mod lookup;
+mod rest;
 mod shape;
 
 pub(crate) use lookup::{find, window};
+pub(crate) use rest::Reach;
 
 use std::sync::Arc;
 
@@ -114,21 +116,6 @@ impl<'a> Change<'a> {
         affordable
     }
 
-    /// Whether anything waits in a tree.
-    pub fn is_pending(&self, root: &Edge) -> Result<bool> {
-        match &*self.io.node(root)? {
-            Node::Leaf(_) => Ok(false),
-            Node::Internal(node) => {
-                for child in &node.children {
-                    if !child.runs.is_empty() || (node.height > 1 && self.is_pending(&child.edge)?) {
-                        return Ok(true);
-                    }
-                }
-                Ok(false)
-            }
-        }
-    }
-
     /// The tree with everything that is in a memtable.
     pub async fn drain(&mut self, root: &Edge, table: &Arc<Memtable>) -> Result<Edge> {
         let Some(msns) = table.msns() else { return Ok(root.clone()) };
@@ -153,16 +140,16 @@ impl<'a> Change<'a> {
         Ok(self.grow(parts))
     }
 
-    /// The tree with every buffer empty, as far as the budget goes.
-    pub async fn drain_buffers(&mut self, root: &Edge) -> Result<Edge> {
-        if !self.is_pending(root)? {
+    /// The tree with what is due moved down, as far as the budget goes.
+    pub async fn move_down(&mut self, root: &Edge, reach: Reach) -> Result<Edge> {
+        if !self.is_due(root, reach)? {
             return Ok(root.clone());
         }
         let node = self.io.node(root)?;
         let Node::Internal(internal) = &*node else { return Ok(root.clone()) };
         self.free_header(root);
         let mut internal = internal.clone();
-        self.empty(&mut internal, &KeyRange::all()).await?;
+        self.flush_node(&mut internal, &KeyRange::all(), reach).await?;
         let parts = self.split_internal(internal);
         Ok(self.grow(parts))
     }
@@ -276,6 +263,7 @@ impl<'a> Change<'a> {
     fn free_header(&mut self, edge: &Edge) {
         match edge {
             Edge::Stored(pointer) => self.freed.push(*pointer),
+            Edge::Fresh(_) if mutated(Mutant::GivenUpStaysCounted) => {}
             Edge::Fresh(node) => self.fresh_bytes -= node.header_bytes() as i64,
         }
     }

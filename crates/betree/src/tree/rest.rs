@@ -1,0 +1,78 @@
+//! What may not wait for ever.
+//!
+//! A message that waits costs nothing but a place in a lookup. Moving it into its leaf rewrites the leaf, which is
+//! what makes a store write much: so a store at rest moves what gives something back, and lets the rest wait.
+
+use super::Change;
+use crate::error::Result;
+use crate::filter::KeyHash;
+use crate::flush::is_worth_at_rest;
+use crate::mutant::{Mutant, mutated};
+use crate::node::{Child, Edge, Node};
+use crate::run::Run;
+
+/// How far messages move down.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Reach {
+    /// Until the flush policy lets every node rest.
+    Settle,
+    /// Where that gives space back.
+    Rest,
+    /// Every one to its leaf.
+    Empty,
+}
+
+impl Change<'_> {
+    /// Whether anything in a tree is to move.
+    pub(super) fn is_due(&self, edge: &Edge, reach: Reach) -> Result<bool> {
+        if reach == Reach::Settle {
+            return Ok(false);
+        }
+        let node = self.io.node(edge)?;
+        let Node::Internal(node) = &*node else { return Ok(false) };
+        for child in &node.children {
+            if self.is_child_due(child, node.height == 1, reach)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Whether what waits for a child, or below it, is to move.
+    pub(super) fn is_child_due(&self, child: &Child, above_leaves: bool, reach: Reach) -> Result<bool> {
+        let own = match reach {
+            Reach::Settle => false,
+            Reach::Empty => !child.runs.is_empty(),
+            Reach::Rest if mutated(Mutant::RestKeepsGarbage) => false,
+            Reach::Rest => child.runs.iter().any(|run| run.deletes()) || (above_leaves && self.replaces(child)?),
+        };
+        Ok(own || (!above_leaves && self.is_due(&child.edge, reach)?))
+    }
+
+    /// Whether much of what waits for a leaf takes the place of something older: by the keys of one block a run, and
+    /// the filters of what is below it.
+    fn replaces(&self, child: &Child) -> Result<bool> {
+        if child.runs.is_empty() {
+            return Ok(false);
+        }
+        let node = self.io.node(&child.edge)?;
+        let Node::Leaf(leaf) = &*node else { return Ok(false) };
+        let admits = |run: &Run, key: &[u8]| {
+            let block = run.block_of(key).and_then(|index| run.blocks.get(index));
+            block.is_some_and(|block| block.filter.admits(KeyHash::of(key)))
+        };
+        let mut replaced_bytes = 0;
+        for (number, run) in child.runs.iter().enumerate() {
+            let Some(sample) = run.blocks.get(run.blocks.len() / 2) else { continue };
+            let block = self.io.block(&sample.part)?;
+            let older = child.runs.get(number + 1..).unwrap_or_default();
+            let found = |at: &usize| {
+                let key = block.key(*at);
+                older.iter().any(|run| admits(run, key)) || admits(leaf, key)
+            };
+            let count = (0..block.len()).filter(found).count() as u64;
+            replaced_bytes += run.bytes() * count / block.len().max(1) as u64;
+        }
+        Ok(is_worth_at_rest(replaced_bytes, leaf.bytes()))
+    }
+}
