@@ -131,6 +131,11 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
+    /// Whether the block belongs to the SLC cache.
+    pub fn is_slc(&self, block: u32) -> bool {
+        block % self.blocks_per_die >= self.normal_blocks_per_die
+    }
+
     /// Logical units of the device.
     pub fn logical_units(&self) -> u32 {
         self.namespace_units[self.namespace_units.len() - 1]

@@ -21,7 +21,7 @@ impl Ssd {
                 .filter(|block| self.ftl.blocks.state[*block as usize] == BlockState::Free)
                 .collect();
             assert_eq!(free, marked, "free blocks of die {die}");
-            let streams = &self.dies[die as usize];
+            let streams = &self.dies[die];
             let open = [streams.host.block, streams.gc.block];
             for block in self.ftl.blocks.of_die(die) {
                 let is_open = self.ftl.blocks.state[block as usize] == BlockState::Open;

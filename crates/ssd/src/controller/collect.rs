@@ -15,7 +15,8 @@ use crate::ftl::journal::Waiter;
 use crate::slab::NONE;
 
 use super::Ssd;
-use super::dies::{COLLECTOR_READS, Row, RowUnit};
+use super::dies::COLLECTOR_READS;
+use super::rows::{Row, RowUnit};
 
 /// Rows of moved data in flight per die.
 const COLLECTOR_ROWS: u8 = 2;
@@ -39,9 +40,9 @@ pub(super) enum Search {
 impl Ssd {
     /// Takes every step that the collector of a die can take now.
     pub(super) fn collect(&mut self, now: Nanos, die: u32) {
-        let row_units = self.rows.width;
+        let row_units = self.dies.rows.width;
         loop {
-            let streams = &self.dies[die as usize];
+            let streams = &self.dies[die];
             if streams.pending.len() >= row_units {
                 if !self.program_moved_row(now, die) {
                     return;
@@ -54,19 +55,19 @@ impl Ssd {
                     Search::Later => return,
                     Search::None => {
                         // No company will come for what is left.
-                        if !self.dies[die as usize].pending.is_empty() {
+                        if !self.dies[die].pending.is_empty() {
                             self.program_moved_row(now, die);
                         }
                         return;
                     }
                 }
             }
-            let streams = &self.dies[die as usize];
+            let streams = &self.dies[die];
             if streams.reads == COLLECTOR_READS {
                 return;
             }
             if !self.read_victim(now, die) {
-                if self.dies[die as usize].reads > 0 {
+                if self.dies[die].reads > 0 {
                     return;
                 }
                 self.finish_victim(now, die);
@@ -77,7 +78,7 @@ impl Ssd {
     /// Asks the policy for a victim, if the die is short of free blocks.
     pub(super) fn choose_victim(&mut self, now: Nanos, die: u32) -> Search {
         let free = self.ftl.blocks.free(die);
-        let streams = &mut self.dies[die as usize];
+        let streams = &mut self.dies[die];
         let coming = free + streams.doomed;
         if coming < self.config.gc.start_below {
             streams.collecting = true;
@@ -104,7 +105,7 @@ impl Ssd {
         let (candidates, movable) =
             if collecting { (blocks.start..slc, room.min(capacity - 1)) } else { (slc..blocks.end, room) };
         let Some(block) = self.ftl.choose_victim(candidates, movable) else { return Search::None };
-        let streams = &mut self.dies[die as usize];
+        let streams = &mut self.dies[die];
         (streams.victim, streams.superpage) = (block, 0);
         self.counters.victims += 1;
         self.counters.victim_units += u64::from(self.ftl.blocks.valid[block as usize]);
@@ -116,13 +117,13 @@ impl Ssd {
 
     /// Reads the victim's next superpage that holds anything; whether there was one.
     fn read_victim(&mut self, now: Nanos, die: u32) -> bool {
-        let streams = &self.dies[die as usize];
+        let streams = &self.dies[die];
         let victim = streams.victim;
         // Units already picked up count as valid until they are mapped elsewhere.
         if self.ftl.blocks.valid[victim as usize] == 0 {
             return false;
         }
-        let slc = self.is_slc(victim);
+        let slc = self.layout.is_slc(victim);
         let end = if slc { self.layout.slc_superpages_per_block } else { self.layout.superpages_per_block };
         let per_superpage = self.layout.units_per_superpage;
         for superpage in streams.superpage..end {
@@ -140,25 +141,25 @@ impl Ssd {
                 tag: NONE,
                 die,
                 address,
-                array: self.timing.read(superpage, slc),
+                array: self.flash.timing.read(superpage, slc),
                 bytes,
                 request: RequestId(0),
                 suspended: 0,
             };
-            let streams = &mut self.dies[die as usize];
+            let streams = &mut self.dies[die];
             streams.reading[streams.reads] = superpage;
             streams.reads += 1;
             streams.superpage = superpage + 1;
             self.flash.submit(now, op, &mut self.events);
             return true;
         }
-        self.dies[die as usize].superpage = end;
+        self.dies[die].superpage = end;
         false
     }
 
     /// The collector's oldest read of a die is in the controller.
     pub(super) fn collector_read(&mut self, now: Nanos, die: u32) {
-        let streams = &mut self.dies[die as usize];
+        let streams = &mut self.dies[die];
         let (victim, superpage) = (streams.victim, streams.reading[0]);
         streams.reading.rotate_left(1);
         streams.reads -= 1;
@@ -166,7 +167,7 @@ impl Ssd {
         let initial = self.ftl.blocks.is_initial(first);
         for ppn in first..first + self.layout.units_per_superpage {
             if let Some(unit) = self.ftl.valid_unit(ppn, initial) {
-                self.dies[die as usize].pending.push((unit, ppn));
+                self.dies[die].pending.push((unit, ppn));
                 self.ftl.blocks.moving[victim as usize] += 1;
             }
         }
@@ -175,7 +176,7 @@ impl Ssd {
 
     /// Every unit of the victim is read: it goes once they are mapped elsewhere.
     fn finish_victim(&mut self, now: Nanos, die: u32) {
-        let streams = &mut self.dies[die as usize];
+        let streams = &mut self.dies[die];
         let victim = std::mem::replace(&mut streams.victim, NONE);
         streams.doomed += 1;
         self.ftl.blocks.state[victim as usize] = BlockState::Doomed;
@@ -186,34 +187,34 @@ impl Ssd {
 
     /// Programs what is pending, up to a row; whether it could.
     fn program_moved_row(&mut self, now: Nanos, die: u32) -> bool {
-        if self.dies[die as usize].gc_rows >= COLLECTOR_ROWS {
+        if self.dies[die].gc_rows >= COLLECTOR_ROWS {
             return false;
         }
-        let Some(row) = self.take_row(die, true) else { return false };
-        let id = self.rows.insert(row);
-        let streams = &mut self.dies[die as usize];
-        let count = streams.pending.len().min(self.rows.width);
+        let Some(row) = self.dies.take_row(&self.layout, &mut self.ftl, die, true) else { return false };
+        let id = self.dies.rows.insert(row);
+        let (streams, rows) = self.dies.with_rows(die);
+        let count = streams.pending.len().min(rows.width);
         for (unit, from) in streams.pending.drain(..count) {
-            self.rows.push(id, RowUnit::Moved { unit, from });
+            rows.push(id, RowUnit::Moved { unit, from });
         }
         streams.gc_rows += 1;
         self.counters.gc_moved_bytes += count as u64 * u64::from(self.layout.unit_bytes);
-        self.refresh_ready(die);
+        self.dies.refresh(&self.ftl.blocks, die);
         self.program_row(now, id, Owner::GcProgram, RequestId(0));
         true
     }
 
     /// A row of moved data is programmed.
     pub(super) fn collector_row_done(&mut self, now: Nanos, id: u32) {
-        let Row { die, block, first, count } = self.rows.slab[id];
+        let Row { die, block, first, count } = self.dies.rows.slab[id];
         for index in 0..count {
-            if let RowUnit::Moved { unit, .. } = self.rows.unit(id, index) {
+            if let RowUnit::Moved { unit, .. } = self.dies.rows.unit(id, index) {
                 self.ftl.prefetch(unit);
             }
         }
         let units_per_block = self.layout.units_per_block();
         for index in 0..count {
-            let RowUnit::Moved { unit, from } = self.rows.unit(id, index) else { continue };
+            let RowUnit::Moved { unit, from } = self.dies.rows.unit(id, index) else { continue };
             let victim = from / units_per_block;
             self.ftl.moved(unit, from, first + index);
             let moving = &mut self.ftl.blocks.moving[victim as usize];
@@ -222,9 +223,9 @@ impl Ssd {
                 self.moved_out(now, victim);
             }
         }
-        self.rows.remove(id);
+        self.dies.rows.remove(id);
         self.ftl.blocks.programming[block as usize] -= 1;
-        self.dies[die as usize].gc_rows -= 1;
+        self.dies[die].gc_rows -= 1;
         self.journal_if_full(now);
         self.collect(now, die);
     }
@@ -233,7 +234,7 @@ impl Ssd {
     /// flash before the block is erased.
     fn moved_out(&mut self, now: Nanos, block: u32) {
         debug_assert_eq!(self.ftl.blocks.valid[block as usize], 0, "block {block} still holds valid units");
-        self.dies[self.ftl.blocks.die(block) as usize].erasing += 1;
+        self.dies[self.ftl.blocks.die(block)].erasing += 1;
         let journaled = self.power_loss_protected();
         #[cfg(test)]
         let journaled = journaled || self.mutant == Some(super::Mutant::EraseBeforeJournal);
@@ -251,7 +252,7 @@ impl Ssd {
             tag: block,
             die: self.ftl.blocks.die(block),
             address: block,
-            array: self.timing.erase(self.is_slc(block)),
+            array: self.flash.timing.erase(self.layout.is_slc(block)),
             bytes: 0,
             request: RequestId(0),
             suspended: 0,
@@ -263,9 +264,9 @@ impl Ssd {
     /// A block is erased.
     pub(super) fn erased(&mut self, now: Nanos, block: u32) {
         let die = self.ftl.blocks.die(block);
-        self.ftl.blocks.erased(block, self.is_slc(block));
+        self.ftl.blocks.erased(block, self.layout.is_slc(block));
         self.counters.erases += 1;
-        let streams = &mut self.dies[die as usize];
+        let streams = &mut self.dies[die];
         streams.doomed -= 1;
         streams.erasing -= 1;
         if let Some(at) = streams.began.iter().position(|(began, _)| *began == block) {
@@ -273,7 +274,7 @@ impl Ssd {
             let track = Track::Die { channel: (die % self.layout.channels) as u16, die: die as u16 };
             self.record(since, now, track, Step::GarbageCollect, RequestId(0), 0);
         }
-        self.refresh_ready(die);
+        self.dies.refresh(&self.ftl.blocks, die);
         self.collect(now, die);
         self.destage(now);
     }

@@ -5,18 +5,13 @@ use units::Nanos;
 
 use crate::event::Event;
 use crate::flash::{Op, OpKind, Owner};
-use crate::ftl::blocks::OpenBlock;
 use crate::ftl::journal::Waiter;
 use crate::ftl::order::Plan;
 use crate::slab::NONE;
 
 use super::Ssd;
 use super::buffer::SlotState;
-use super::dies::{HOST_ROWS_PER_DIE, Row, RowUnit};
-
-/// Free blocks of a die that host data leaves to the collector: one that it
-/// fills, one it needs to begin another victim before the last is erased.
-pub(super) const HOST_LEAVES_FREE: u32 = 3;
+use super::rows::{Row, RowUnit};
 
 /// The shortest time between two looks at the buffer's age.
 const TIMER_MIN: Nanos = Nanos(1_000);
@@ -32,14 +27,14 @@ impl Ssd {
                 debug_assert!(none.is_none());
                 return;
             }
-            let Some(die) = self.ready.next_from(self.next_die) else {
-                if self.host_rows == 0 {
+            let Some(die) = self.dies.next_ready() else {
+                if self.dies.host_rows == 0 {
                     // No die has room: see whether one has something to collect by now.
                     (0..self.layout.dies).for_each(|die| self.collect(now, die));
                 }
                 return;
             };
-            let row_units = self.host_row_units(die);
+            let row_units = self.dies.host_row_units(&self.layout, &self.ftl.blocks, die);
             if waiting < row_units && !self.buffer.is_urgent() && !self.is_aged(now) && !self.is_pressed() {
                 return;
             }
@@ -53,7 +48,7 @@ impl Ssd {
 
     /// Whether a command waits for slots that no row in flight will free.
     fn is_pressed(&self) -> bool {
-        !self.buffer.grants.is_empty() && self.host_rows == 0
+        !self.buffer.grants.is_empty() && self.dies.host_rows == 0
     }
 
     /// Schedules a look at the buffer's age, if anything can age.
@@ -79,7 +74,7 @@ impl Ssd {
             } else {
                 self.arm_destage(now);
             }
-        } else if self.commands.len() == 0 && self.host_rows == 0 && !self.buffer.has_unsettled() {
+        } else if self.commands.len() == 0 && self.dies.host_rows == 0 && !self.buffer.has_unsettled() {
             // Idle: nothing is left to do but to make it durable.
             self.journal_if_dirty(now);
         } else {
@@ -87,85 +82,38 @@ impl Ssd {
         }
     }
 
-    /// Whether the block belongs to the SLC cache.
-    pub(super) fn is_slc(&self, block: u32) -> bool {
-        block % self.layout.blocks_per_die >= self.layout.normal_blocks_per_die
-    }
-
-    /// Units of the next row of host data on a die.
-    pub(super) fn host_row_units(&self, die: u32) -> u32 {
-        let host = self.dies[die as usize].host;
-        let slc = if host.block == NONE { self.ftl.blocks.free_slc(die) > 0 } else { self.is_slc(host.block) };
-        self.layout.units_per_superpage * if slc { 1 } else { self.layout.superpages_per_row }
-    }
-
-    /// Notes whether the die could take a row of host data now. The last free
-    /// blocks are the collector's.
-    pub(super) fn refresh_ready(&mut self, die: u32) {
-        let streams = &self.dies[die as usize];
-        let room = streams.host.block != NONE
-            || self.ftl.blocks.free_slc(die) > 0
-            || self.ftl.blocks.free(die) > HOST_LEAVES_FREE;
-        self.ready.put(die, room && streams.host_rows < HOST_ROWS_PER_DIE);
-    }
-
-    /// Takes the next row of a die's host or collector stream.
-    pub(super) fn take_row(&mut self, die: u32, gc: bool) -> Option<Row> {
-        let mut open = if gc { self.dies[die as usize].gc } else { self.dies[die as usize].host };
-        if open.block == NONE {
-            let slc = !gc && self.ftl.blocks.free_slc(die) > 0;
-            open = OpenBlock { block: self.ftl.blocks.open(die, slc)?, superpage: 0 };
-        }
-        let (block, superpage) = (open.block, open.superpage);
-        let (step, end) = if self.is_slc(block) {
-            (1, self.layout.slc_superpages_per_block)
-        } else {
-            (self.layout.superpages_per_row, self.layout.superpages_per_block)
-        };
-        self.ftl.blocks.programming[block as usize] += 1;
-        open.superpage += step;
-        if open.superpage >= end {
-            self.ftl.close_block(block);
-            open = OpenBlock::NONE;
-        }
-        let streams = &mut self.dies[die as usize];
-        *(if gc { &mut streams.gc } else { &mut streams.host }) = open;
-        let first = (block * self.layout.superpages_per_block + superpage) * self.layout.units_per_superpage;
-        Some(Row { die, block, first, count: 0 })
-    }
-
     /// Sends a filled row to its die.
     pub(super) fn program_row(&mut self, now: Nanos, id: u32, owner: Owner, request: RequestId) {
-        let Row { die, block, first, count } = self.rows.slab[id];
+        let Row { die, block, first, count } = self.dies.rows.slab[id];
         debug_assert!(count > 0);
         let pages = count.div_ceil(self.layout.units_per_page);
         let bytes = pages * self.layout.units_per_page * self.layout.unit_bytes;
         self.counters.flash_written_bytes += u64::from(bytes);
         let address = first / self.layout.units_per_superpage;
-        let array = self.timing.program(address % self.layout.superpages_per_block, self.is_slc(block));
+        let array = self.flash.timing.program(address % self.layout.superpages_per_block, self.layout.is_slc(block));
         let op = Op { kind: OpKind::Program, owner, tag: id, die, address, array, bytes, request, suspended: 0 };
         self.flash.submit(now, op, &mut self.events);
     }
 
     fn program_host_row(&mut self, now: Nanos, die: u32, row_units: u32) {
-        let Some(row) = self.take_row(die, false) else {
+        let Some(row) = self.dies.take_row(&self.layout, &mut self.ftl, die, false) else {
             debug_assert!(false, "die {die} was ready but has no free block");
             return;
         };
-        self.next_die = (die + 1) % self.layout.dies;
-        let id = self.rows.insert(row);
+        self.dies.take_turn(die);
+        let id = self.dies.rows.insert(row);
         let mut request = RequestId(0);
         for index in 0..row_units {
             let Some(slot) = self.buffer.dequeue() else { break };
             if index == 0 {
                 request = self.buffer.slots[slot].request;
             }
-            self.rows.push(id, RowUnit::Slot(slot));
+            self.dies.rows.push(id, RowUnit::Slot(slot));
         }
-        self.dies[die as usize].host_rows += 1;
-        self.host_rows += 1;
-        self.refresh_ready(die);
-        if self.is_slc(row.block) {
+        self.dies[die].host_rows += 1;
+        self.dies.host_rows += 1;
+        self.dies.refresh(&self.ftl.blocks, die);
+        if self.layout.is_slc(row.block) {
             self.arm_fold(now);
         }
         self.program_row(now, id, Owner::HostProgram, request);
@@ -174,24 +122,24 @@ impl Ssd {
 
     /// A row of host data is programmed.
     pub(super) fn host_row_done(&mut self, now: Nanos, id: u32) {
-        let Row { die, block, first, count } = self.rows.slab[id];
+        let Row { die, block, first, count } = self.dies.rows.slab[id];
         // Ahead of the first change, so that the cache misses of all of them overlap.
         for index in 0..count {
-            if let RowUnit::Slot(slot) = self.rows.unit(id, index) {
+            if let RowUnit::Slot(slot) = self.dies.rows.unit(id, index) {
                 self.ftl.prefetch_version(self.buffer.slots[slot].unit, slot);
             }
         }
         for index in 0..count {
-            if let RowUnit::Slot(slot) = self.rows.unit(id, index) {
+            if let RowUnit::Slot(slot) = self.dies.rows.unit(id, index) {
                 self.programmed(now, slot, first + index);
             }
         }
         self.map_ready(now);
-        self.rows.remove(id);
+        self.dies.rows.remove(id);
         self.ftl.blocks.programming[block as usize] -= 1;
-        self.dies[die as usize].host_rows -= 1;
-        self.host_rows -= 1;
-        self.refresh_ready(die);
+        self.dies[die].host_rows -= 1;
+        self.dies.host_rows -= 1;
+        self.dies.refresh(&self.ftl.blocks, die);
         self.wake_flushes(now);
         self.journal_if_full(now);
         self.grant_waiting(now);

@@ -1,14 +1,113 @@
-//! What the translation layer is doing on each die, and rows on their way.
+//! The dies as the translation layer fills them: their write streams and
+//! collectors, the rows on their way, and whose turn it is.
+
+use std::ops::{Index, IndexMut};
 
 use units::Nanos;
 
 use crate::config::Layout;
-use crate::ftl::blocks::OpenBlock;
-use crate::slab::{NONE, Slab};
+use crate::ftl::blocks::{Blocks, OpenBlock};
+use crate::ftl::translation::Translation;
+use crate::slab::NONE;
+
+use super::die_set::DieSet;
+use super::rows::{Row, Rows};
 
 /// Rows of host data that a die takes at a time: one being programmed, one
 /// whose data is on its way.
-pub(super) const HOST_ROWS_PER_DIE: u8 = 2;
+const HOST_ROWS_PER_DIE: u8 = 2;
+
+/// Free blocks of a die that host data leaves to the collector: one that it
+/// fills, one it needs to begin another victim before the last is erased.
+const HOST_LEAVES_FREE: u32 = 3;
+
+/// All dies.
+pub(super) struct Dies {
+    streams: Vec<DieStreams>,
+    pub rows: Rows,
+    /// Rows of host data in flight on all dies.
+    pub host_rows: u32,
+    /// Dies that could take a row of host data now.
+    ready: DieSet,
+    /// Where the search for such a die begins.
+    next: u32,
+}
+
+impl Dies {
+    pub fn new(layout: &Layout, streams: Vec<DieStreams>) -> Self {
+        Self { streams, rows: Rows::new(layout), host_rows: 0, ready: DieSet::new(layout.dies), next: 0 }
+    }
+
+    /// The die whose turn it is to take a row of host data, of those that could.
+    pub fn next_ready(&self) -> Option<u32> {
+        self.ready.next_from(self.next)
+    }
+
+    /// A die takes a row: it is its neighbour's turn.
+    pub fn take_turn(&mut self, die: u32) {
+        self.next = (die + 1) % self.streams.len() as u32;
+    }
+
+    /// A die's streams beside the rows.
+    pub fn with_rows(&mut self, die: u32) -> (&mut DieStreams, &mut Rows) {
+        (&mut self.streams[die as usize], &mut self.rows)
+    }
+
+    /// Units of the next row of host data on a die.
+    pub fn host_row_units(&self, layout: &Layout, blocks: &Blocks, die: u32) -> u32 {
+        let host = self[die].host;
+        let slc = if host.block == NONE { blocks.free_slc(die) > 0 } else { layout.is_slc(host.block) };
+        layout.units_per_superpage * if slc { 1 } else { layout.superpages_per_row }
+    }
+
+    /// Notes whether the die could take a row of host data now. The last free
+    /// blocks are the collector's.
+    pub fn refresh(&mut self, blocks: &Blocks, die: u32) {
+        let streams = &self[die];
+        let room = streams.host.block != NONE || blocks.free_slc(die) > 0 || blocks.free(die) > HOST_LEAVES_FREE;
+        let ready = room && streams.host_rows < HOST_ROWS_PER_DIE;
+        self.ready.put(die, ready);
+    }
+
+    /// Takes the next row of a die's host or collector stream.
+    pub fn take_row(&mut self, layout: &Layout, ftl: &mut Translation, die: u32, gc: bool) -> Option<Row> {
+        let streams = &mut self[die];
+        let open = if gc { &mut streams.gc } else { &mut streams.host };
+        if open.block == NONE {
+            let slc = !gc && ftl.blocks.free_slc(die) > 0;
+            *open = OpenBlock { block: ftl.blocks.open(die, slc)?, superpage: 0 };
+        }
+        let OpenBlock { block, superpage } = *open;
+        let (step, end) = if layout.is_slc(block) {
+            (1, layout.slc_superpages_per_block)
+        } else {
+            (layout.superpages_per_row, layout.superpages_per_block)
+        };
+        ftl.blocks.programming[block as usize] += 1;
+        open.superpage += step;
+        if open.superpage >= end {
+            ftl.close_block(block);
+            *open = OpenBlock::NONE;
+        }
+        let first = (block * layout.superpages_per_block + superpage) * layout.units_per_superpage;
+        Some(Row { die, block, first, count: 0 })
+    }
+}
+
+impl Index<u32> for Dies {
+    type Output = DieStreams;
+    #[inline]
+    fn index(&self, die: u32) -> &DieStreams {
+        &self.streams[die as usize]
+    }
+}
+
+impl IndexMut<u32> for Dies {
+    #[inline]
+    fn index_mut(&mut self, die: u32) -> &mut DieStreams {
+        &mut self.streams[die as usize]
+    }
+}
 
 /// The write streams and the collector of one die.
 pub(super) struct DieStreams {
@@ -62,122 +161,5 @@ impl DieStreams {
 
     pub fn all(layout: &Layout) -> Vec<Self> {
         (0..layout.dies).map(|_| Self::new(layout)).collect()
-    }
-}
-
-/// Rows being programmed, and the units they carry.
-pub(super) struct Rows {
-    pub slab: Slab<Row>,
-    /// `width` units of every row.
-    pub units: Vec<RowUnit>,
-    pub width: usize,
-}
-
-/// One programming operation's worth of units.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Row {
-    pub die: u32,
-    pub block: u32,
-    /// First physical unit.
-    pub first: u32,
-    /// Units in it.
-    pub count: u32,
-}
-
-/// A unit in a row: a buffer slot, or a moved unit.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum RowUnit {
-    /// Nothing.
-    Empty,
-    /// Host data in this slot.
-    Slot(u32),
-    /// A logical unit that lay at the physical unit `from`.
-    Moved { unit: u32, from: u32 },
-}
-
-impl Rows {
-    pub fn new(layout: &Layout) -> Self {
-        let width = (layout.units_per_superpage * layout.superpages_per_row) as usize;
-        Self { slab: Slab::with_capacity(64), units: Vec::new(), width }
-    }
-
-    /// A new row with no units yet.
-    pub fn insert(&mut self, row: Row) -> u32 {
-        let id = self.slab.insert(row);
-        let end = (id as usize + 1) * self.width;
-        if self.units.len() < end {
-            self.units.resize(end, RowUnit::Empty);
-        }
-        id
-    }
-
-    pub fn push(&mut self, id: u32, unit: RowUnit) {
-        let row = &mut self.slab[id];
-        self.units[id as usize * self.width + row.count as usize] = unit;
-        row.count += 1;
-    }
-
-    /// Frees the row; its place then counts no units.
-    pub fn remove(&mut self, id: u32) {
-        self.slab[id].count = 0;
-        self.slab.remove(id);
-    }
-
-    pub fn unit(&self, id: u32, index: u32) -> RowUnit {
-        self.units[id as usize * self.width + index as usize]
-    }
-}
-
-/// A set of dies, searched round-robin.
-pub(super) struct DieSet {
-    words: Vec<u64>,
-    dies: u32,
-}
-
-impl DieSet {
-    pub fn new(dies: u32) -> Self {
-        Self { words: vec![0; dies.div_ceil(64) as usize], dies }
-    }
-
-    pub fn put(&mut self, die: u32, member: bool) {
-        let word = &mut self.words[die as usize / 64];
-        let bit = 1 << (die % 64);
-        *word = if member { *word | bit } else { *word & !bit };
-    }
-
-    /// The first member at or after `from`, going round once.
-    pub fn next_from(&self, from: u32) -> Option<u32> {
-        self.scan(from, self.dies).or_else(|| self.scan(0, from))
-    }
-
-    fn scan(&self, from: u32, to: u32) -> Option<u32> {
-        let mut at = from;
-        while at < to {
-            let word = self.words[at as usize / 64] >> (at % 64);
-            if word != 0 {
-                let found = at + word.trailing_zeros();
-                return (found < to).then_some(found);
-            }
-            at = (at / 64 + 1) * 64;
-        }
-        None
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn dies_are_found_in_turn() {
-        let mut set = DieSet::new(130);
-        assert_eq!(set.next_from(5), None);
-        for die in [3, 64, 129] {
-            set.put(die, true);
-        }
-        let next = |from| set.next_from(from);
-        assert_eq!([next(0), next(3), next(4), next(65), next(129)], [3, 3, 64, 129, 129].map(Some));
-        set.put(129, false);
-        assert_eq!(set.next_from(65), Some(3));
     }
 }

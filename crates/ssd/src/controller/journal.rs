@@ -74,7 +74,7 @@ impl Ssd {
             tag: NONE,
             die,
             address: NONE,
-            array: self.timing.program_journal(),
+            array: self.flash.timing.program_journal(),
             bytes,
             request,
             suspended: 0,

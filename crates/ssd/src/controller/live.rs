@@ -15,7 +15,7 @@ impl Ssd {
         let dies = 0..self.layout.dies;
         let free = |die| u64::from(self.ftl.blocks.free(die) + self.ftl.blocks.free_slc(die));
         let collects = |die: &u32| {
-            let streams = &self.dies[*die as usize];
+            let streams = &self.dies[*die];
             streams.victim != NONE || streams.gc_rows > 0 || streams.erasing > 0
         };
         let garbage_collection = GarbageCollectionState {

@@ -10,6 +10,7 @@ mod buffer;
 mod collect;
 mod command;
 mod destage;
+mod die_set;
 mod dies;
 mod journal;
 pub(crate) mod link;
@@ -17,6 +18,7 @@ mod live;
 mod power;
 mod read;
 mod report;
+mod rows;
 mod sync;
 mod write;
 
@@ -34,7 +36,7 @@ use units::Nanos;
 use crate::config::{ConfigError, Layout, SsdConfig};
 use crate::contents::{Contents, MediaError, Store};
 use crate::event::{Event, Events};
-use crate::flash::{Flash, Owner, Timing};
+use crate::flash::{Flash, Owner};
 use crate::ftl::blocks::Blocks;
 use crate::ftl::translation::Translation;
 use crate::slab::{NONE, Slab};
@@ -43,7 +45,7 @@ use crate::{Completion, Device, Identity, LiveState, PowerCut, Submission, Volat
 
 use buffer::WriteBuffer;
 use command::{Cmd, Opcode};
-use dies::{DieSet, DieStreams, Rows};
+use dies::{DieStreams, Dies};
 use link::HostLink;
 #[cfg(test)]
 pub(crate) use mutant::Mutant;
@@ -56,7 +58,6 @@ pub struct Ssd {
     identity: Identity,
     config: SsdConfig,
     layout: Layout,
-    timing: Timing,
     events: Events,
     commands: Slab<Cmd>,
     /// When each processor is next free.
@@ -71,14 +72,7 @@ pub struct Ssd {
     fold_armed: bool,
     /// Whether the SLC cache is being emptied.
     folding: bool,
-    /// Rows of host data in flight on all dies.
-    host_rows: u32,
-    rows: Rows,
-    dies: Vec<DieStreams>,
-    /// Dies that could take a row of host data now.
-    ready: DieSet,
-    /// Where the search for such a die begins.
-    next_die: u32,
+    dies: Dies,
     flash: Flash,
     ftl: Translation,
     /// Die of the next journal page.
@@ -119,10 +113,10 @@ impl Ssd {
             Err(_) => unreachable!("a store of nothing opens no file"),
         };
         let initial = InitialLayout::new(config, &layout)?;
-        let mut dies = DieStreams::all(&layout);
+        let mut streams = DieStreams::all(&layout);
         let mut blocks = Blocks::new(&layout, config.initial.pe_cycles);
         let host_units = blocks.fill(&layout, &initial, |die, gc, block| {
-            let streams = &mut dies[die as usize];
+            let streams = &mut streams[die as usize];
             if !gc && config.slc_cache.is_none() {
                 streams.host = block;
                 return;
@@ -136,7 +130,6 @@ impl Ssd {
         });
         let mut ssd = Self {
             identity,
-            timing: Timing::new(config),
             events: Events::default(),
             commands: Slab::with_capacity(256),
             processors: vec![Nanos::ZERO; config.controller.processors as usize],
@@ -147,11 +140,7 @@ impl Ssd {
             destage_armed: false,
             fold_armed: false,
             folding: false,
-            host_rows: 0,
-            rows: Rows::new(&layout),
-            dies,
-            ready: DieSet::new(layout.dies),
-            next_die: 0,
+            dies: Dies::new(&layout, streams),
             flash: Flash::new(config, layout.dies, layout.channels),
             ftl: Translation::new(&layout, initial, blocks, host_units, config.gc.policy, !plp),
             journal_die: 0,
@@ -166,7 +155,7 @@ impl Ssd {
             layout,
         };
         for die in 0..ssd.layout.dies {
-            ssd.refresh_ready(die);
+            ssd.dies.refresh(&ssd.ftl.blocks, die);
         }
         Ok(ssd)
     }

@@ -10,7 +10,8 @@ use crate::{PowerCut, VolatileWrite};
 use super::Ssd;
 use super::buffer::{SlotState, WriteBuffer};
 use super::collect::{FREE_TO_OVERLAP, Search};
-use super::dies::{DieStreams, Row, RowUnit, Rows};
+use super::dies::DieStreams;
+use super::rows::{Row, RowUnit, Rows};
 
 /// The row that recovery fills with surviving units.
 #[derive(Clone, Copy)]
@@ -35,18 +36,18 @@ impl Ssd {
             self.ftl.take_back();
         }
         let undecided = self.store.cut();
-        self.rows = Rows::new(&self.layout);
+        self.dies.rows = Rows::new(&self.layout);
         for die in 0..self.layout.dies {
             self.settle_blocks(die);
         }
         self.ftl.journal.reset();
-        self.host_rows = 0;
+        self.dies.host_rows = 0;
         self.recovery = None;
         (self.destage_armed, self.fold_armed, self.folding) = (false, false, false);
         for die in 0..self.layout.dies {
             // The collector's reserve comes first, lest another cut finds none.
             while self.ftl.blocks.free(die) < FREE_TO_OVERLAP && self.collect_at_rest(die) {}
-            self.refresh_ready(die);
+            self.dies.refresh(&self.ftl.blocks, die);
         }
         self.last_command = now;
         self.arm_destage(now);
@@ -56,10 +57,10 @@ impl Ssd {
     /// Rows in flight: those of moved data are finished, as a die finishes a
     /// program that has begun; so are, with capacitors, those of host data.
     fn save_rows(&mut self, now: Nanos) {
-        for id in 0..self.rows.slab.places() {
-            let Row { first, count, .. } = self.rows.slab[id];
+        for id in 0..self.dies.rows.slab.places() {
+            let Row { first, count, .. } = self.dies.rows.slab[id];
             for index in 0..count {
-                match self.rows.unit(id, index) {
+                match self.dies.rows.unit(id, index) {
                     RowUnit::Slot(slot) if self.power_loss_protected() => self.programmed(now, slot, first + index),
                     RowUnit::Slot(_) => {}
                     RowUnit::Moved { unit, from } => {
@@ -108,13 +109,13 @@ impl Ssd {
             match self.ftl.blocks.state[at] {
                 BlockState::Victim | BlockState::Doomed => self.ftl.blocks.state[at] = BlockState::Closed,
                 BlockState::Erasing => {
-                    self.ftl.blocks.erased(block, self.is_slc(block));
+                    self.ftl.blocks.erased(block, self.layout.is_slc(block));
                     self.counters.erases += 1;
                 }
                 BlockState::Free | BlockState::Open | BlockState::Closed => {}
             }
         }
-        let streams = &mut self.dies[die as usize];
+        let streams = &mut self.dies[die];
         let (host, gc) = (streams.host, streams.gc);
         *streams = DieStreams { host, gc, ..DieStreams::new(&self.layout) };
     }
@@ -149,13 +150,13 @@ impl Ssd {
             return recovery.row.first + recovery.row.count - 1;
         }
         let die = self.recovery_die();
-        self.next_die = (die + 1) % self.layout.dies;
-        let width = self.host_row_units(die);
-        let Some(mut row) = self.take_row(die, false) else {
+        self.dies.take_turn(die);
+        let width = self.dies.host_row_units(&self.layout, &self.ftl.blocks, die);
+        let Some(mut row) = self.dies.take_row(&self.layout, &mut self.ftl, die, false) else {
             unreachable!("a die that has room has a row");
         };
         self.ftl.blocks.programming[row.block as usize] -= 1;
-        self.refresh_ready(die);
+        self.dies.refresh(&self.ftl.blocks, die);
         row.count = 1;
         self.recovery = Some(RecoveryRow { row, width });
         row.first
@@ -164,7 +165,7 @@ impl Ssd {
     /// A die with room, made by collecting if need be.
     fn recovery_die(&mut self) -> u32 {
         loop {
-            if let Some(die) = self.ready.next_from(self.next_die) {
+            if let Some(die) = self.dies.next_ready() {
                 return die;
             }
             let gained = (0..self.layout.dies).filter(|die| self.collect_at_rest(*die)).count();
@@ -179,15 +180,15 @@ impl Ssd {
         if self.choose_victim(Nanos::ZERO, die) != Search::Found {
             return false;
         }
-        let victim = std::mem::replace(&mut self.dies[die as usize].victim, NONE);
+        let victim = std::mem::replace(&mut self.dies[die].victim, NONE);
         let first = victim * self.layout.units_per_block();
         let mut row: Option<Row> = None;
         for ppn in first..first + self.layout.units_per_block() {
             let Some(unit) = self.ftl.valid_unit(ppn, self.ftl.blocks.is_initial(ppn)) else { continue };
             let mut into = match row {
-                Some(row) if row.count < self.rows.width as u32 => row,
+                Some(row) if row.count < self.dies.rows.width as u32 => row,
                 _ => {
-                    let Some(row) = self.take_row(die, true) else {
+                    let Some(row) = self.dies.take_row(&self.layout, &mut self.ftl, die, true) else {
                         unreachable!("a victim is chosen only if there is room to move it")
                     };
                     self.ftl.blocks.programming[row.block as usize] -= 1;
@@ -199,11 +200,11 @@ impl Ssd {
             row = Some(into);
             self.counters.gc_moved_bytes += u64::from(self.layout.unit_bytes);
         }
-        self.ftl.blocks.erased(victim, self.is_slc(victim));
+        self.ftl.blocks.erased(victim, self.layout.is_slc(victim));
         self.counters.erases += 1;
-        self.dies[die as usize].began.clear();
+        self.dies[die].began.clear();
         self.ftl.journal.entries = 0;
-        self.refresh_ready(die);
+        self.dies.refresh(&self.ftl.blocks, die);
         true
     }
 }

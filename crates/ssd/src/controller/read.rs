@@ -105,7 +105,7 @@ impl Ssd {
             tag,
             die,
             address,
-            array: self.timing.read(page, self.is_slc(block)),
+            array: self.flash.timing.read(page, self.layout.is_slc(block)),
             bytes,
             request,
             suspended: 0,

@@ -19,7 +19,7 @@ use crate::event::{Event, Events};
 use crate::slab::{NONE, Slab};
 
 use die::Die;
-pub(crate) use timing::Timing;
+use timing::Timing;
 
 /// Host reads that may overtake a waiting program or erase before it gets its turn.
 const READS_BEFORE_OTHERS: u32 = 16;
@@ -94,6 +94,8 @@ pub(crate) struct Flash {
     bytes_per_s: u64,
     command_overhead: Nanos,
     suspend: Option<Suspend>,
+    /// How long its array operations take.
+    pub timing: Timing,
     recorder: Recorder,
 }
 
@@ -106,6 +108,7 @@ impl Flash {
             bytes_per_s: config.channel.bandwidth.0,
             command_overhead: config.channel.command_overhead,
             suspend: config.suspend.clone(),
+            timing: Timing::new(config),
             recorder: Recorder::default(),
         }
     }
