@@ -19,6 +19,7 @@ mod event;
 pub mod faults;
 mod flash;
 mod ftl;
+mod link;
 mod live;
 mod null;
 pub mod profile;

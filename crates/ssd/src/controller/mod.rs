@@ -13,7 +13,6 @@ mod destage;
 mod die_set;
 mod dies;
 mod journal;
-pub(crate) mod link;
 mod live;
 mod power;
 mod read;
@@ -39,6 +38,7 @@ use crate::event::{Event, Events};
 use crate::flash::{Flash, Owner};
 use crate::ftl::blocks::Blocks;
 use crate::ftl::translation::Translation;
+use crate::link::HostLink;
 use crate::slab::{NONE, Slab};
 use crate::state::InitialLayout;
 use crate::{Completion, Device, Identity, LiveState, PowerCut, Submission, VolatileWrite};
@@ -46,7 +46,6 @@ use crate::{Completion, Device, Identity, LiveState, PowerCut, Submission, Volat
 use buffer::WriteBuffer;
 use command::{Cmd, Opcode};
 use dies::{DieStreams, Dies};
-use link::HostLink;
 #[cfg(test)]
 pub(crate) use mutant::Mutant;
 use power::RecoveryRow;

@@ -4,9 +4,9 @@ use trace::{Step, Track};
 use units::Nanos;
 
 use crate::flash::{Op, OpKind, Owner};
+use crate::link::Direction;
 use crate::slab::NONE;
 
-use super::link::Direction;
 use super::{Opcode, Ssd};
 
 /// Someone who waits for units of a flash read.
@@ -137,7 +137,6 @@ impl Ssd {
         let bytes = if cmd.left == 0 { bytes + std::mem::take(&mut cmd.bytes_left) } else { bytes };
         let (left, request) = (cmd.left, cmd.request);
         let (start, end) = self.link.transfer(now, Direction::ToHost, bytes);
-        self.counters.link_busy += end - start;
         self.record(start, end, Track::Link, Step::Transfer, request, bytes as u32);
         if left == 0 {
             self.counters.host_read_bytes +=

@@ -7,10 +7,10 @@ use units::Nanos;
 use crate::contents::WritePart;
 use crate::event::Event;
 use crate::ftl::journal::Waiter;
+use crate::link::Direction;
 use crate::slab::NONE;
 
 use super::buffer::{Slot, SlotState};
-use super::link::Direction;
 use super::read::Reader;
 use super::{Opcode, Ssd};
 
@@ -61,7 +61,6 @@ impl Ssd {
         }
         let (bytes, request) = (u64::from(cmd.range.count) * u64::from(self.layout.lba_bytes), cmd.request);
         let (start, end) = self.link.transfer(now, Direction::ToDevice, bytes);
-        self.counters.link_busy += end - start;
         self.record(start, end, Track::Link, Step::Transfer, request, bytes as u32);
         self.events.push(end, Event::Arrived, id);
     }

@@ -34,8 +34,8 @@ use super::mapping::{self, Mapping, Physical};
 use super::reset::{self, ResetPolicy};
 use super::stripe::Striping;
 use super::zones::{Change, ControllerEvent, Zones};
-use crate::controller::link::{Direction, HostLink};
 use crate::event::Events;
+use crate::link::{Direction, HostLink};
 use crate::slab::{Fifo, Slab};
 use crate::{
     Completion, Contents, Device, Identity, LiveState, MediaError, PowerCut, Store, Submission, VolatileWrite,
@@ -304,7 +304,6 @@ impl Zoned {
     /// Books a transfer over the host link: start and end.
     fn transfer(&mut self, now: Nanos, direction: Direction, bytes: u64, request: RequestId) -> (Nanos, Nanos) {
         let (start, end) = self.link.transfer(now, direction, bytes);
-        self.counters.link_busy += end - start;
         self.record(start, end, Track::Link, Step::Transfer, request, bytes.min(u64::from(u32::MAX)) as u32);
         (start, end)
     }

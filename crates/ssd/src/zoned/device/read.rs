@@ -5,7 +5,7 @@ use trace::{RequestId, Step, Track};
 use units::Nanos;
 
 use super::{Part, Zoned};
-use crate::controller::link::Direction;
+use crate::link::Direction;
 use crate::zoned::Event;
 use crate::zoned::config::Booking;
 use crate::zoned::mapping::UNMAPPED;

@@ -32,7 +32,6 @@ pub(super) struct Counters {
     /// Failures of the memory or file behind the device.
     pub media_errors: u64,
     pub buffer_wait: Nanos,
-    pub link_busy: Nanos,
 }
 
 impl Zoned {
@@ -57,7 +56,7 @@ impl Zoned {
             ("stalls", counters.stalls),
             ("media_errors", counters.media_errors),
             ("buffer_wait_ns", counters.buffer_wait.0),
-            ("link_busy_ns", counters.link_busy.0),
+            ("link_busy_ns", self.link.busy().0),
         ];
         let rows = || self.physical.iter().map(|physical| u64::from(physical.erased_rows));
         let wear = [("least_erased_rows", rows().min().unwrap_or(0)), ("most_erased_rows", rows().max().unwrap_or(0))];

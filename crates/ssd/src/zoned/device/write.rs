@@ -8,7 +8,7 @@ use units::Nanos;
 
 use super::command::Incoming;
 use super::{Pending, Zoned};
-use crate::controller::link::Direction;
+use crate::link::Direction;
 use crate::zoned::Event;
 use crate::zoned::config::{AppendTiming, StripeOrder};
 use crate::zoned::flash::JobKind;

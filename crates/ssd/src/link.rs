@@ -1,4 +1,4 @@
-//! The host link: a first-come, first-served pipe each way, or one for both.
+//! The host link of a flash device, conventional or zoned: a first-come, first-served pipe each way, or one for both.
 
 use units::Nanos;
 
@@ -10,6 +10,7 @@ pub(crate) struct HostLink {
     /// Which of `free_at` each direction uses.
     lanes: [usize; 2],
     bytes_per_s: u64,
+    busy: Nanos,
 }
 
 /// Which way data goes.
@@ -25,7 +26,7 @@ impl HostLink {
             Duplex::Full => [0, 1],
             Duplex::Half => [0, 0],
         };
-        Self { free_at: [Nanos::ZERO; 2], lanes, bytes_per_s: link.bandwidth.0 }
+        Self { free_at: [Nanos::ZERO; 2], lanes, bytes_per_s: link.bandwidth.0, busy: Nanos::ZERO }
     }
 
     /// Queues a transfer at `now`: when it begins and ends.
@@ -34,7 +35,13 @@ impl HostLink {
         let start = (*free_at).max(now);
         let end = start + Nanos::transfer(bytes, self.bytes_per_s);
         *free_at = end;
+        self.busy += end - start;
         (start, end)
+    }
+
+    /// How long its directions have carried data so far, together.
+    pub fn busy(&self) -> Nanos {
+        self.busy
     }
 
     /// Power off.
