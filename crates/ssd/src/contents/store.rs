@@ -121,6 +121,11 @@ impl Store {
         self.media.keeps()
     }
 
+    /// Whether it knows which accepted writes a power cut may take.
+    pub(crate) fn tracks_volatile(&self) -> bool {
+        self.cache.is_some()
+    }
+
     /// Accepts a write into the cache and returns its sequence number.
     ///
     /// `data` is exactly `count * lba_bytes` long; `None` writes zeroes, as

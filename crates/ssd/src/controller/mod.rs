@@ -79,8 +79,6 @@ pub struct Ssd {
     /// The row that surviving writes go to after a power cut.
     recovery: Option<RecoveryRow>,
     store: Store,
-    /// Whether the store asks which accepted writes are volatile.
-    tracking: bool,
     counters: Counters,
     recorder: Recorder,
     #[cfg(test)]
@@ -145,7 +143,6 @@ impl Ssd {
             journal_die: 0,
             recovery: None,
             store,
-            tracking: false,
             counters: Counters::default(),
             recorder: Recorder::default(),
             #[cfg(test)]
@@ -165,7 +162,6 @@ impl Ssd {
     pub fn keep_contents(&mut self, contents: &Contents, power_cuts: bool) -> Result<(), MediaError> {
         debug_assert!(self.commands.len() == 0, "contents come before commands");
         self.store = Store::new(contents, self.layout.lba_bytes, &self.layout.namespace_blocks, power_cuts)?;
-        self.tracking = power_cuts || self.store.keeps_contents();
         self.identity.keeps_contents = self.store.keeps_contents();
         Ok(())
     }

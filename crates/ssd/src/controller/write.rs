@@ -97,7 +97,7 @@ impl Ssd {
             self.store.write_volatile(nsid, range, data)
         };
         self.counters.host_written_bytes += u64::from(range.count) * u64::from(self.layout.lba_bytes);
-        let tracked = self.tracking && !protected;
+        let tracked = self.store.tracks_volatile() && !protected;
         let mut used = 0;
         for index in 0..units {
             let inside = index > 0 && index + 1 < units;
@@ -267,7 +267,7 @@ impl Ssd {
             }
         } else {
             let sequence = self.store.write_volatile(nsid, inner, None);
-            if self.tracking {
+            if self.store.tracks_volatile() {
                 self.ftl.journal.note_settled(WritePart { sequence, nsid, range: inner });
             }
         }

@@ -112,7 +112,7 @@ impl Zoned {
         };
         let physical = flash.physical;
         self.empty(now, zone);
-        if self.tracking && change.written_blocks > 0 {
+        if self.store.tracks_volatile() && change.written_blocks > 0 {
             let range = self.zone_range(change.zone, 0..capacity_blocks);
             #[cfg(test)]
             let range = match self.mutant {

@@ -83,9 +83,7 @@ pub struct Zoned {
     catching: Catching,
     eraser: Eraser,
     store: Store,
-    /// Whether the store keeps track of writes.
-    tracking: bool,
-    /// Volatile writes of each zone, oldest first, while `tracking` and the buffer
+    /// Volatile writes of each zone, oldest first, while the store tracks them and the buffer
     /// does not survive a power cut; else empty.
     pending: Vec<std::collections::VecDeque<Pending>>,
     /// Share of a journal write that finishes have filled.
@@ -159,7 +157,6 @@ impl Zoned {
             catching: Catching::default(),
             eraser: Eraser::default(),
             store,
-            tracking: false,
             pending: Vec::new(),
             journalled: 0.0,
             waits: Vec::new(),
@@ -202,9 +199,8 @@ impl Zoned {
     pub fn keep_contents(&mut self, contents: &Contents, power_cuts: bool) -> Result<(), MediaError> {
         debug_assert!(self.commands.len() == 0, "contents come before commands");
         self.store = Store::new(contents, self.identity.lba_bytes, &self.identity.namespace_blocks, power_cuts)?;
-        self.tracking = power_cuts || self.store.keeps_contents();
         self.identity.keeps_contents = self.store.keeps_contents();
-        if self.tracking && !self.survives_power_cut() {
+        if self.store.tracks_volatile() && !self.survives_power_cut() {
             self.pending = self.zones.iter().map(|_| std::collections::VecDeque::new()).collect();
         }
         Ok(())

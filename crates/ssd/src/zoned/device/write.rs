@@ -80,7 +80,7 @@ impl Zoned {
             }
         }
         self.commands[id].range = range;
-        if self.tracking {
+        if self.store.tracks_volatile() {
             self.keep(id, namespace, zone, written.zone, range);
         }
         let committed = (written.committed.end - written.committed.start) * self.layout.lba_bytes;
