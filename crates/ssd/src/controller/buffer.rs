@@ -8,6 +8,8 @@ use units::Nanos;
 use crate::contents::WritePart;
 use crate::slab::{Fifo, NONE, Slab};
 
+use super::timer::Timer;
+
 /// What a slot is waiting for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum SlotState {
@@ -64,6 +66,8 @@ pub(super) struct WriteBuffer {
     pub grants: Fifo,
     /// Flushes that wait for their interval to be over, oldest first.
     pub flushes: Fifo,
+    /// Looks at the age of what is to be destaged.
+    pub age_timer: Timer,
     /// Slots to destage, oldest first.
     dirty: Fifo,
     /// Slots of FUA writes to destage, before the others.
@@ -86,6 +90,7 @@ impl WriteBuffer {
             free: slots,
             grants: Fifo::default(),
             flushes: Fifo::default(),
+            age_timer: Timer::default(),
             dirty: Fifo::default(),
             urgent: Fifo::default(),
             live: 0,

@@ -8,7 +8,6 @@
 use trace::{RequestId, Step, Track};
 use units::Nanos;
 
-use crate::event::Event;
 use crate::flash::{Op, OpKind, Owner};
 use crate::ftl::blocks::BlockState;
 use crate::ftl::journal::Waiter;
@@ -85,7 +84,7 @@ impl Ssd {
         } else if coming >= self.config.gc.stop_at {
             streams.collecting = false;
         }
-        let (collecting, folding) = (streams.collecting, self.folding);
+        let (collecting, folding) = (streams.collecting, self.fold.is_active());
         if !(collecting || folding) {
             return Search::None;
         }
@@ -277,35 +276,5 @@ impl Ssd {
         self.dies.refresh(&self.ftl.blocks, die);
         self.collect(now, die);
         self.destage(now);
-    }
-
-    /// Schedules a look whether the device is idle enough to empty its SLC cache.
-    pub(super) fn arm_fold(&mut self, now: Nanos) {
-        let after = self.config.slc_cache.as_ref().and_then(|slc| slc.fold_after_idle);
-        if let Some(after) = after
-            && !self.fold_armed
-        {
-            self.fold_armed = true;
-            self.events.push(now + after, Event::Fold, 0);
-        }
-    }
-
-    pub(super) fn fold_timer(&mut self, now: Nanos) {
-        self.fold_armed = false;
-        let after = self.config.slc_cache.as_ref().and_then(|slc| slc.fold_after_idle).unwrap_or_default();
-        let idle = self.commands.len() == 0 && now.since(self.last_command) >= after;
-        if !idle {
-            self.arm_fold(now);
-            return;
-        }
-        self.folding = true;
-        (0..self.layout.dies).for_each(|die| self.collect(now, die));
-    }
-
-    /// A command came: the cache is emptied when the device is next idle.
-    pub(super) fn stop_folding(&mut self, now: Nanos) {
-        if std::mem::take(&mut self.folding) {
-            self.arm_fold(now);
-        }
     }
 }

@@ -53,24 +53,23 @@ impl Ssd {
 
     /// Schedules a look at the buffer's age, if anything can age.
     pub(super) fn arm_destage(&mut self, now: Nanos) {
-        if self.destage_armed || (self.buffer.waiting() == 0 && self.ftl.journal.is_clean()) {
+        if self.buffer.age_timer.is_armed() || (self.buffer.waiting() == 0 && self.ftl.journal.is_clean()) {
             return;
         }
         let after = self.config.buffer.destage_after.max(TIMER_MIN);
         let due = self.buffer.oldest().map_or(now + after, |since| (since + after).max(now + TIMER_MIN));
-        self.destage_armed = true;
-        self.events.push(due, Event::Destage, 0);
+        self.buffer.age_timer.arm(due, Event::Destage, &mut self.events);
     }
 
     pub(super) fn destage_timer(&mut self, now: Nanos) {
-        self.destage_armed = false;
+        self.buffer.age_timer.fired();
         self.destage(now);
         self.grant_waiting(now);
         if self.buffer.waiting() > 0 {
             if self.is_aged(now) {
                 // No die has room; the next look comes a full interval later.
-                self.destage_armed = true;
-                self.events.push(now + self.config.buffer.destage_after.max(TIMER_MIN), Event::Destage, 0);
+                let due = now + self.config.buffer.destage_after.max(TIMER_MIN);
+                self.buffer.age_timer.arm(due, Event::Destage, &mut self.events);
             } else {
                 self.arm_destage(now);
             }
@@ -114,7 +113,7 @@ impl Ssd {
         self.dies.host_rows += 1;
         self.dies.refresh(&self.ftl.blocks, die);
         if self.layout.is_slc(row.block) {
-            self.arm_fold(now);
+            self.fold.arm(now, &mut self.events);
         }
         self.program_row(now, id, Owner::HostProgram, request);
         self.collect(now, die);

@@ -12,6 +12,7 @@ mod command;
 mod destage;
 mod die_set;
 mod dies;
+mod fold;
 mod journal;
 mod live;
 mod power;
@@ -19,6 +20,7 @@ mod read;
 mod report;
 mod rows;
 mod sync;
+mod timer;
 mod write;
 
 #[cfg(test)]
@@ -46,6 +48,7 @@ use crate::{Completion, Device, Identity, LiveState, PowerCut, Submission, Volat
 use buffer::WriteBuffer;
 use command::{Cmd, Opcode};
 use dies::{DieStreams, Dies};
+use fold::Fold;
 #[cfg(test)]
 pub(crate) use mutant::Mutant;
 use power::RecoveryRow;
@@ -66,11 +69,7 @@ pub struct Ssd {
     link: HostLink,
     reads: Slab<ReadWait>,
     buffer: WriteBuffer,
-    /// Whether a look at the buffer's age is scheduled.
-    destage_armed: bool,
-    fold_armed: bool,
-    /// Whether the SLC cache is being emptied.
-    folding: bool,
+    fold: Fold,
     dies: Dies,
     flash: Flash,
     ftl: Translation,
@@ -134,9 +133,7 @@ impl Ssd {
             link: HostLink::new(&config.link),
             reads: Slab::with_capacity(256),
             buffer: WriteBuffer::new(layout.buffer_slots),
-            destage_armed: false,
-            fold_armed: false,
-            folding: false,
+            fold: Fold::new(config),
             dies: Dies::new(&layout, streams),
             flash: Flash::new(config, layout.dies, layout.channels),
             ftl: Translation::new(&layout, initial, blocks, host_units, config.gc.policy, !plp),
@@ -193,7 +190,7 @@ impl Ssd {
             arrival += wake;
         }
         self.last_command = now;
-        self.stop_folding(now);
+        self.fold.stop(now, &mut self.events);
         let mut first = 0;
         for (at, free) in self.processors.iter().enumerate() {
             if *free < self.processors[first] {

@@ -12,6 +12,7 @@ use super::buffer::{SlotState, WriteBuffer};
 use super::collect::{FREE_TO_OVERLAP, Search};
 use super::dies::DieStreams;
 use super::rows::{Row, RowUnit, Rows};
+use super::timer::Timer;
 
 /// The row that recovery fills with surviving units.
 #[derive(Clone, Copy)]
@@ -43,7 +44,8 @@ impl Ssd {
         self.ftl.journal.reset();
         self.dies.host_rows = 0;
         self.recovery = None;
-        (self.destage_armed, self.fold_armed, self.folding) = (false, false, false);
+        self.buffer.age_timer = Timer::default();
+        self.fold.reset();
         for die in 0..self.layout.dies {
             // The collector's reserve comes first, lest another cut finds none.
             while self.ftl.blocks.free(die) < FREE_TO_OVERLAP && self.collect_at_rest(die) {}
