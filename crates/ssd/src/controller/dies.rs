@@ -11,7 +11,7 @@ use crate::ftl::translation::Translation;
 use crate::slab::NONE;
 
 use super::die_set::DieSet;
-use super::rows::{Row, Rows};
+use super::rows::{RecoveryRow, Row, Rows};
 
 /// Rows of host data that a die takes at a time: one being programmed, one
 /// whose data is on its way.
@@ -31,11 +31,23 @@ pub(super) struct Dies {
     ready: DieSet,
     /// Where the search for such a die begins.
     next: u32,
+    /// Die of the next journal page.
+    next_journal: u32,
+    /// The row that surviving writes go to after a power cut.
+    recovery: Option<RecoveryRow>,
 }
 
 impl Dies {
     pub fn new(layout: &Layout, streams: Vec<DieStreams>) -> Self {
-        Self { streams, rows: Rows::new(layout), host_rows: 0, ready: DieSet::new(layout.dies), next: 0 }
+        Self {
+            streams,
+            rows: Rows::new(layout),
+            host_rows: 0,
+            ready: DieSet::new(layout.dies),
+            next: 0,
+            next_journal: 0,
+            recovery: None,
+        }
     }
 
     /// The die whose turn it is to take a row of host data, of those that could.
@@ -46,6 +58,39 @@ impl Dies {
     /// A die takes a row: it is its neighbour's turn.
     pub fn take_turn(&mut self, die: u32) {
         self.next = (die + 1) % self.streams.len() as u32;
+    }
+
+    /// The die that takes the next journal page: each in turn.
+    pub fn take_journal_turn(&mut self) -> u32 {
+        let die = self.next_journal;
+        self.next_journal = (die + 1) % self.streams.len() as u32;
+        die
+    }
+
+    /// Power off: no row is on its way.
+    pub fn forget_rows(&mut self, layout: &Layout) {
+        self.rows = Rows::new(layout);
+        self.host_rows = 0;
+        self.recovery = None;
+    }
+
+    /// Power off: a die keeps the blocks that it fills, and nothing that was under way.
+    pub fn forget_work(&mut self, layout: &Layout, die: u32) {
+        let streams = &mut self[die];
+        let (host, gc) = (streams.host, streams.gc);
+        *streams = DieStreams { host, gc, ..DieStreams::new(layout) };
+    }
+
+    /// The next place for a surviving write in the row that takes them, if one is begun and has room.
+    pub fn next_recovered(&mut self) -> Option<u32> {
+        self.recovery.as_mut().and_then(RecoveryRow::take)
+    }
+
+    /// Surviving writes go to `row` from now on, which takes `width` units: the place of the first.
+    pub fn begin_recovery(&mut self, mut row: Row, width: u32) -> u32 {
+        row.count = 1;
+        self.recovery = Some(RecoveryRow { row, width });
+        row.first
     }
 
     /// A die's streams beside the rows.

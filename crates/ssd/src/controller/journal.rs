@@ -65,8 +65,7 @@ impl Ssd {
             _ => RequestId(0),
         };
         let bytes = self.layout.units_per_page * self.layout.unit_bytes;
-        let die = self.journal_die;
-        self.journal_die = (die + 1) % self.layout.dies;
+        let die = self.dies.take_journal_turn();
         self.counters.journal_written_bytes += u64::from(bytes);
         let op = Op {
             kind: OpKind::Program,

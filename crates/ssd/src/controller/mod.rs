@@ -51,7 +51,6 @@ use dies::{DieStreams, Dies};
 use fold::Fold;
 #[cfg(test)]
 pub(crate) use mutant::Mutant;
-use power::RecoveryRow;
 use read::ReadWait;
 use report::Counters;
 
@@ -73,10 +72,6 @@ pub struct Ssd {
     dies: Dies,
     flash: Flash,
     ftl: Translation,
-    /// Die of the next journal page.
-    journal_die: u32,
-    /// The row that surviving writes go to after a power cut.
-    recovery: Option<RecoveryRow>,
     store: Store,
     counters: Counters,
     recorder: Recorder,
@@ -137,8 +132,6 @@ impl Ssd {
             dies: Dies::new(&layout, streams),
             flash: Flash::new(config, layout.dies, layout.channels),
             ftl: Translation::new(&layout, initial, blocks, host_units, config.gc.policy, !plp),
-            journal_die: 0,
-            recovery: None,
             store,
             counters: Counters::default(),
             recorder: Recorder::default(),

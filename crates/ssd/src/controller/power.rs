@@ -10,16 +10,8 @@ use crate::{PowerCut, VolatileWrite};
 use super::Ssd;
 use super::buffer::{SlotState, WriteBuffer};
 use super::collect::{FREE_TO_OVERLAP, Search};
-use super::dies::DieStreams;
-use super::rows::{Row, RowUnit, Rows};
+use super::rows::{Row, RowUnit};
 use super::timer::Timer;
-
-/// The row that recovery fills with surviving units.
-#[derive(Clone, Copy)]
-pub(super) struct RecoveryRow {
-    row: Row,
-    width: u32,
-}
 
 impl Ssd {
     pub(super) fn lose_power(&mut self, now: Nanos) -> PowerCut {
@@ -37,13 +29,11 @@ impl Ssd {
             self.ftl.take_back();
         }
         let undecided = self.store.cut();
-        self.dies.rows = Rows::new(&self.layout);
+        self.dies.forget_rows(&self.layout);
         for die in 0..self.layout.dies {
             self.settle_blocks(die);
         }
         self.ftl.journal.reset();
-        self.dies.host_rows = 0;
-        self.recovery = None;
         self.buffer.age_timer = Timer::default();
         self.fold.reset();
         for die in 0..self.layout.dies {
@@ -117,9 +107,7 @@ impl Ssd {
                 BlockState::Free | BlockState::Open | BlockState::Closed => {}
             }
         }
-        let streams = &mut self.dies[die];
-        let (host, gc) = (streams.host, streams.gc);
-        *streams = DieStreams { host, gc, ..DieStreams::new(&self.layout) };
+        self.dies.forget_work(&self.layout, die);
     }
 
     pub(super) fn make_survive(&mut self, write: &VolatileWrite) {
@@ -145,23 +133,18 @@ impl Ssd {
 
     /// A physical unit for a surviving write.
     fn recovery_unit(&mut self) -> u32 {
-        if let Some(recovery) = &mut self.recovery
-            && recovery.row.count < recovery.width
-        {
-            recovery.row.count += 1;
-            return recovery.row.first + recovery.row.count - 1;
+        if let Some(ppn) = self.dies.next_recovered() {
+            return ppn;
         }
         let die = self.recovery_die();
         self.dies.take_turn(die);
         let width = self.dies.host_row_units(&self.layout, &self.ftl.blocks, die);
-        let Some(mut row) = self.dies.take_row(&self.layout, &mut self.ftl, die, false) else {
+        let Some(row) = self.dies.take_row(&self.layout, &mut self.ftl, die, false) else {
             unreachable!("a die that has room has a row");
         };
         self.ftl.blocks.programming[row.block as usize] -= 1;
         self.dies.refresh(&self.ftl.blocks, die);
-        row.count = 1;
-        self.recovery = Some(RecoveryRow { row, width });
-        row.first
+        self.dies.begin_recovery(row, width)
     }
 
     /// A die with room, made by collecting if need be.

@@ -22,6 +22,25 @@ pub(super) struct Row {
     pub count: u32,
 }
 
+/// A row filled with surviving writes after a power cut.
+#[derive(Clone, Copy)]
+pub(super) struct RecoveryRow {
+    pub row: Row,
+    /// Units that it takes.
+    pub width: u32,
+}
+
+impl RecoveryRow {
+    /// Its next physical unit, if it has room.
+    pub fn take(&mut self) -> Option<u32> {
+        let at = self.row.count;
+        (at < self.width).then(|| {
+            self.row.count += 1;
+            self.row.first + at
+        })
+    }
+}
+
 /// A unit in a row: a buffer slot, or a moved unit.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum RowUnit {
