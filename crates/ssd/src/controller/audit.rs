@@ -52,7 +52,7 @@ impl Ssd {
         }
         assert_eq!(live, self.buffer.slots.len(), "slots in use");
         assert!(live + self.buffer.free <= layout.buffer_slots, "slots there are");
-        if self.commands.len() == 0 {
+        if self.host.is_idle() {
             assert_eq!(live + self.buffer.free, layout.buffer_slots, "a slot was lost");
             assert_eq!(self.reads.len(), 0, "someone waits for a read");
         }

@@ -62,10 +62,6 @@ pub(super) struct WriteBuffer {
     parts: Slab<Part>,
     /// Slots neither used nor reserved.
     pub free: u32,
-    /// Commands that wait for slots.
-    pub grants: Fifo,
-    /// Flushes that wait for their interval to be over, oldest first.
-    pub flushes: Fifo,
     /// Looks at the age of what is to be destaged.
     pub age_timer: Timer,
     /// Slots to destage, oldest first.
@@ -88,8 +84,6 @@ impl WriteBuffer {
             slots: Slab::with_capacity(slots.min(4096) as usize),
             parts: Slab::with_capacity(0),
             free: slots,
-            grants: Fifo::default(),
-            flushes: Fifo::default(),
             age_timer: Timer::default(),
             dirty: Fifo::default(),
             urgent: Fifo::default(),

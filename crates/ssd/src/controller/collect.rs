@@ -5,7 +5,7 @@
 //! elsewhere and the map journal says so. Units that do not fill a row wait for
 //! those of the next victim, if there is one.
 
-use trace::{RequestId, Step, Track};
+use trace::RequestId;
 use units::Nanos;
 
 use crate::flash::{Op, OpKind, Owner};
@@ -108,9 +108,7 @@ impl Ssd {
         (streams.victim, streams.superpage) = (block, 0);
         self.counters.victims += 1;
         self.counters.victim_units += u64::from(self.ftl.blocks.valid[block as usize]);
-        if self.recorder.is_on() {
-            streams.began.push((block, now));
-        }
+        self.dies.note_victim(now, die, block);
         Search::Found
     }
 
@@ -268,11 +266,7 @@ impl Ssd {
         let streams = &mut self.dies[die];
         streams.doomed -= 1;
         streams.erasing -= 1;
-        if let Some(at) = streams.began.iter().position(|(began, _)| *began == block) {
-            let (_, since) = streams.began.swap_remove(at);
-            let track = Track::Die { channel: (die % self.layout.channels) as u16, die: die as u16 };
-            self.record(since, now, track, Step::GarbageCollect, RequestId(0), 0);
-        }
+        self.dies.note_erased(now, die, block);
         self.dies.refresh(&self.ftl.blocks, die);
         self.collect(now, die);
         self.destage(now);

@@ -48,7 +48,7 @@ impl Ssd {
 
     /// Whether a command waits for slots that no row in flight will free.
     fn is_pressed(&self) -> bool {
-        !self.buffer.grants.is_empty() && self.dies.host_rows == 0
+        self.host.awaits_slots() && self.dies.host_rows == 0
     }
 
     /// Schedules a look at the buffer's age, if anything can age.
@@ -73,7 +73,7 @@ impl Ssd {
             } else {
                 self.arm_destage(now);
             }
-        } else if self.commands.len() == 0 && self.dies.host_rows == 0 && !self.buffer.has_unsettled() {
+        } else if self.host.is_idle() && self.dies.host_rows == 0 && !self.buffer.has_unsettled() {
             // Idle: nothing is left to do but to make it durable.
             self.journal_if_dirty(now);
         } else {
@@ -193,7 +193,7 @@ impl Ssd {
             self.ftl.journal.note_settled(part);
         }
         if fua != NONE {
-            let cmd = &mut self.commands[fua];
+            let cmd = &mut self.host[fua];
             cmd.left -= 1;
             if cmd.left == 0 {
                 self.journal_wait(now, Waiter::Command(fua));

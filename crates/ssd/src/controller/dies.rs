@@ -3,6 +3,7 @@
 
 use std::ops::{Index, IndexMut};
 
+use trace::{Recorder, RequestId, Span, Step, Track};
 use units::Nanos;
 
 use crate::config::Layout;
@@ -35,6 +36,8 @@ pub(super) struct Dies {
     next_journal: u32,
     /// The row that surviving writes go to after a power cut.
     recovery: Option<RecoveryRow>,
+    channels: u32,
+    recorder: Recorder,
 }
 
 impl Dies {
@@ -47,6 +50,31 @@ impl Dies {
             next: 0,
             next_journal: 0,
             recovery: None,
+            channels: layout.channels,
+            recorder: Recorder::default(),
+        }
+    }
+
+    pub fn set_recorder(&mut self, recorder: Recorder) {
+        self.recorder = recorder;
+    }
+
+    /// A block is to be collected: notes it for the trace.
+    pub fn note_victim(&mut self, now: Nanos, die: u32, block: u32) {
+        if self.recorder.is_on() {
+            self[die].began.push((block, now));
+        }
+    }
+
+    /// A block is erased: records how long it was collected.
+    pub fn note_erased(&mut self, now: Nanos, die: u32, block: u32) {
+        let began = &mut self.streams[die as usize].began;
+        let Some(at) = began.iter().position(|(began, _)| *began == block) else { return };
+        let (_, start) = began.swap_remove(at);
+        let track = Track::Die { channel: (die % self.channels) as u16, die: die as u16 };
+        let (step, request) = (Step::GarbageCollect, RequestId(0));
+        if self.recorder.is_on() {
+            self.recorder.record(Span { start, end: now, track, step, request, offset: 0, bytes: 0 });
         }
     }
 

@@ -52,8 +52,7 @@ impl Ssd {
     pub(super) fn fold_timer(&mut self, now: Nanos) {
         self.fold.timer.fired();
         let after = self.fold.after.unwrap_or_default();
-        let idle = self.commands.len() == 0 && now.since(self.last_command) >= after;
-        if !idle {
+        if !self.host.is_idle_for(now, after) {
             self.fold.arm(now, &mut self.events);
             return;
         }

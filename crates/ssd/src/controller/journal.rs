@@ -50,9 +50,9 @@ impl Ssd {
 
     fn journal_begin(&mut self, now: Nanos) {
         let entries = self.journal_page_entries();
-        let (controller, commands) = (&self.config.controller, &self.commands);
+        let (controller, host) = (&self.config.controller, &self.host);
         self.ftl.journal.begin(entries, |waiter| match waiter {
-            Waiter::Command(id) if commands[*id].opcode == Opcode::Write => controller.journal_pages_per_fua,
+            Waiter::Command(id) if host[*id].opcode == Opcode::Write => controller.journal_pages_per_fua,
             Waiter::Command(_) => controller.journal_pages_per_flush,
             Waiter::Erase(_) => 1,
         });
@@ -61,7 +61,7 @@ impl Ssd {
 
     fn journal_page(&mut self, now: Nanos) {
         let request = match self.ftl.journal.first_running() {
-            Some(Waiter::Command(id)) => self.commands[id].request,
+            Some(Waiter::Command(id)) => self.host[id].request,
             _ => RequestId(0),
         };
         let bytes = self.layout.units_per_page * self.layout.unit_bytes;
@@ -95,7 +95,7 @@ impl Ssd {
             if let Waiter::Command(id) = waiter
                 && !status.is_success()
             {
-                self.commands[id].status = status;
+                self.host[id].status = status;
             }
             self.journal_done(now, waiter);
         }
@@ -108,8 +108,8 @@ impl Ssd {
     fn journal_done(&mut self, now: Nanos, waiter: Waiter) {
         match waiter {
             Waiter::Erase(block) => self.erase(now, block),
-            Waiter::Command(id) if self.commands[id].opcode == Opcode::Read => {
-                self.commands[id].prepared = true;
+            Waiter::Command(id) if self.host[id].opcode == Opcode::Read => {
+                self.host[id].prepared = true;
                 self.start_read(now, id);
             }
             Waiter::Command(id) => self.complete(now, id),

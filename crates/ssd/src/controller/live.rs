@@ -26,7 +26,7 @@ impl Ssd {
             moved_bytes: self.counters.gc_moved_bytes,
         };
         LiveState {
-            outstanding_commands: u64::from(self.commands.len()),
+            outstanding_commands: u64::from(self.host.outstanding()),
             write_cache: Some(write_cache),
             garbage_collection: Some(garbage_collection),
             zones: Vec::new(),

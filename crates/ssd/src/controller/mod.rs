@@ -13,6 +13,7 @@ mod destage;
 mod die_set;
 mod dies;
 mod fold;
+mod host_interface;
 mod journal;
 mod live;
 mod power;
@@ -31,7 +32,7 @@ mod model;
 mod mutant;
 
 use nvme::{LbaRange, NamespaceId, Status};
-use trace::{Recorder, RequestId, Span, Step, Track};
+use trace::{Recorder, Step, Track};
 use units::Nanos;
 
 use crate::config::{ConfigError, Layout, SsdConfig};
@@ -40,7 +41,6 @@ use crate::event::{Event, Events};
 use crate::flash::{Flash, Owner};
 use crate::ftl::blocks::Blocks;
 use crate::ftl::translation::Translation;
-use crate::link::HostLink;
 use crate::slab::{NONE, Slab};
 use crate::state::InitialLayout;
 use crate::{Completion, Device, Identity, LiveState, PowerCut, Submission, VolatileWrite};
@@ -49,6 +49,7 @@ use buffer::WriteBuffer;
 use command::{Cmd, Opcode};
 use dies::{DieStreams, Dies};
 use fold::Fold;
+use host_interface::HostInterface;
 #[cfg(test)]
 pub(crate) use mutant::Mutant;
 use read::ReadWait;
@@ -60,12 +61,7 @@ pub struct Ssd {
     config: SsdConfig,
     layout: Layout,
     events: Events,
-    commands: Slab<Cmd>,
-    /// When each processor is next free.
-    processors: Vec<Nanos>,
-    /// When the last command came.
-    last_command: Nanos,
-    link: HostLink,
+    host: HostInterface,
     reads: Slab<ReadWait>,
     buffer: WriteBuffer,
     fold: Fold,
@@ -74,7 +70,6 @@ pub struct Ssd {
     ftl: Translation,
     store: Store,
     counters: Counters,
-    recorder: Recorder,
     #[cfg(test)]
     mutant: Option<Mutant>,
 }
@@ -122,10 +117,7 @@ impl Ssd {
         let mut ssd = Self {
             identity,
             events: Events::default(),
-            commands: Slab::with_capacity(256),
-            processors: vec![Nanos::ZERO; config.controller.processors as usize],
-            last_command: Nanos::ZERO,
-            link: HostLink::new(&config.link),
+            host: HostInterface::new(config),
             reads: Slab::with_capacity(256),
             buffer: WriteBuffer::new(layout.buffer_slots),
             fold: Fold::new(config),
@@ -134,7 +126,6 @@ impl Ssd {
             ftl: Translation::new(&layout, initial, blocks, host_units, config.gc.policy, !plp),
             store,
             counters: Counters::default(),
-            recorder: Recorder::default(),
             #[cfg(test)]
             mutant: None,
             config: config.clone(),
@@ -150,7 +141,7 @@ impl Ssd {
     /// a power cut may take where no contents are kept. Call before the first
     /// command.
     pub fn keep_contents(&mut self, contents: &Contents, power_cuts: bool) -> Result<(), MediaError> {
-        debug_assert!(self.commands.len() == 0, "contents come before commands");
+        debug_assert!(self.host.is_idle(), "contents come before commands");
         self.store = Store::new(contents, self.layout.lba_bytes, &self.layout.namespace_blocks, power_cuts)?;
         self.identity.keeps_contents = self.store.keeps_contents();
         Ok(())
@@ -162,49 +153,19 @@ impl Ssd {
 
     /// Processes the command on the processor that is free first.
     fn fetch(&mut self, now: Nanos, id: u32) {
-        let controller = &self.config.controller;
-        let cmd = &self.commands[id];
-        let (work, request) = match cmd.opcode {
-            Opcode::Flush => (controller.flush, cmd.request),
-            Opcode::Read => (controller.read, cmd.request),
-            Opcode::Write | Opcode::WriteZeroes => (controller.write, cmd.request),
-            Opcode::Deallocate => (controller.deallocate, cmd.request),
-            Opcode::Foreign => (Nanos::ZERO, cmd.request),
-        };
-        let latency = self.config.link.submission_latency;
-        let mut arrival = now + latency;
-        self.record_some(now, latency, Track::Link, Step::LinkLatency, request);
-        if let Some(sleep) = &self.config.sleep
-            && self.commands.len() == 1
-            && now.since(self.last_command) >= sleep.after
-        {
-            let wake = sleep.wake;
-            self.record_some(arrival, wake, Track::Controller, Step::Firmware, request);
-            arrival += wake;
-        }
-        self.last_command = now;
+        let end = self.host.fetch(now, id, &self.config);
         self.fold.stop(now, &mut self.events);
-        let mut first = 0;
-        for (at, free) in self.processors.iter().enumerate() {
-            if *free < self.processors[first] {
-                first = at;
-            }
-        }
-        let start = self.processors[first].max(arrival);
-        let end = start + work;
-        self.processors[first] = end;
-        self.record(start, end, Track::Controller, Step::Process, request, 0);
         self.events.push(end, Event::Processed, id);
     }
 
     fn processed(&mut self, now: Nanos, id: u32) {
         let status = self.place(id);
         if !status.is_success() {
-            self.commands[id].status = status;
+            self.host[id].status = status;
             self.complete(now, id);
             return;
         }
-        match self.commands[id].opcode {
+        match self.host[id].opcode {
             Opcode::Read => self.read(now, id),
             Opcode::Write | Opcode::WriteZeroes => self.write(now, id),
             Opcode::Flush => self.flush(now, id),
@@ -215,7 +176,7 @@ impl Ssd {
 
     /// Checks the command against the namespace and finds its logical units.
     fn place(&mut self, id: u32) -> Status {
-        let cmd = &self.commands[id];
+        let cmd = &self.host[id];
         let all = cmd.nsid == NamespaceId::ALL && cmd.opcode == Opcode::Flush;
         let index = (cmd.nsid.0 as usize).wrapping_sub(1);
         if all {
@@ -253,7 +214,7 @@ impl Ssd {
             return Status::LBA_OUT_OF_RANGE;
         }
         let (unit, units) = self.units_of(cmd.nsid, cmd.range);
-        let cmd = &mut self.commands[id];
+        let cmd = &mut self.host[id];
         (cmd.unit, cmd.units) = (unit, units);
         Status::SUCCESS
     }
@@ -282,20 +243,12 @@ impl Ssd {
     /// Tells the host, after the way back.
     fn complete(&mut self, now: Nanos, id: u32) {
         let latency = self.config.link.completion_latency;
-        self.record_some(now, latency, Track::Link, Step::LinkLatency, self.commands[id].request);
+        self.host.record_some(now, latency, Track::Link, Step::LinkLatency, self.host[id].request);
         self.events.push(now + latency, Event::Complete, id);
     }
 
-    /// Records a span of `took`, if that is any time.
-    #[inline]
-    fn record_some(&self, start: Nanos, took: Nanos, track: Track, step: Step, request: RequestId) {
-        if took > Nanos::ZERO {
-            self.record(start, start + took, track, step, request, 0);
-        }
-    }
-
     fn completed(&mut self, now: Nanos, id: u32, completions: &mut Vec<Completion>) {
-        let cmd = &mut self.commands[id];
+        let cmd = &self.host[id];
         let (queue, cid, mut status) = (cmd.queue, cmd.cid, cmd.status);
         let mut data = None;
         if cmd.opcode == Opcode::Read && status.is_success() {
@@ -304,19 +257,9 @@ impl Ssd {
                 Err(_) => status = Status::UNRECOVERED_READ,
             }
         }
-        cmd.data = None;
-        cmd.ranges = None;
-        self.commands.remove(id);
+        self.host.remove(now, id);
         self.counters.commands += 1;
-        self.last_command = now;
         completions.push(Completion { queue, cid, status, result: 0, data, at: now });
-    }
-
-    #[inline]
-    fn record(&self, start: Nanos, end: Nanos, track: Track, step: Step, request: RequestId, bytes: u32) {
-        if self.recorder.is_on() {
-            self.recorder.record(Span { start, end, track, step, request, offset: 0, bytes });
-        }
     }
 
     /// Does what an event other than a completion says.
@@ -359,7 +302,7 @@ impl Device for Ssd {
             let unit = u64::from(*first).saturating_add(cmd.range.start.0 / u64::from(self.layout.lbas_per_unit));
             self.ftl.prefetch(unit.min(u64::from(u32::MAX)) as u32);
         }
-        let id = self.commands.insert(cmd);
+        let id = self.host.insert(cmd);
         self.fetch(now, id);
     }
 
@@ -399,7 +342,8 @@ impl Device for Ssd {
 
     fn set_recorder(&mut self, recorder: Recorder) {
         self.flash.set_recorder(recorder.clone());
-        self.recorder = recorder;
+        self.dies.set_recorder(recorder.clone());
+        self.host.set_recorder(recorder);
     }
 
     fn live_state(&self) -> LiveState {

@@ -17,9 +17,7 @@ impl Ssd {
     pub(super) fn lose_power(&mut self, now: Nanos) -> PowerCut {
         self.events.clear();
         self.flash.reset();
-        self.link.reset();
-        self.processors.fill(Nanos::ZERO);
-        self.commands.clear();
+        self.host.reset(now);
         self.reads.clear();
         self.save_rows(now);
         if self.power_loss_protected() {
@@ -41,7 +39,6 @@ impl Ssd {
             while self.ftl.blocks.free(die) < FREE_TO_OVERLAP && self.collect_at_rest(die) {}
             self.dies.refresh(&self.ftl.blocks, die);
         }
-        self.last_command = now;
         self.arm_destage(now);
         PowerCut { undecided }
     }
@@ -74,8 +71,6 @@ impl Ssd {
             }
         }
         self.buffer.free = self.layout.buffer_slots - self.buffer.slots.len();
-        self.buffer.grants = Default::default();
-        self.buffer.flushes = Default::default();
     }
 
     /// The buffer is empty: units are where flash has them.

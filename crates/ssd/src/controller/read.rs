@@ -1,6 +1,5 @@
 //! Reads: map look-up, flash reads merged by superpage, and the way to the host.
 
-use trace::{Step, Track};
 use units::Nanos;
 
 use crate::flash::{Op, OpKind, Owner};
@@ -30,7 +29,7 @@ pub(super) enum Reader {
 impl Ssd {
     /// A processed read.
     pub(super) fn read(&mut self, now: Nanos, id: u32) {
-        let cmd = &self.commands[id];
+        let cmd = &self.host[id];
         // FUA: what is volatile must become durable first (NVM 3.2.4).
         if cmd.fua && !cmd.prepared && !self.power_loss_protected() && self.has_volatile() {
             self.flush(now, id);
@@ -40,7 +39,7 @@ impl Ssd {
     }
 
     pub(super) fn start_read(&mut self, now: Nanos, id: u32) {
-        let cmd = &mut self.commands[id];
+        let cmd = &mut self.host[id];
         let (first, count) = (cmd.unit, cmd.units);
         cmd.bytes_left = u64::from(cmd.range.count) * u64::from(self.layout.lba_bytes);
         cmd.left = count;
@@ -95,7 +94,7 @@ impl Ssd {
         }
         let tag = self.reads.insert(ReadWait { reader, units, next: NONE });
         let request = match reader {
-            Reader::Command(id) => self.commands[id].request,
+            Reader::Command(id) => self.host[id].request,
             Reader::Slot(id) => self.buffer.slots[id].request,
         };
         let page = address % self.layout.superpages_per_block;
@@ -128,7 +127,7 @@ impl Ssd {
 
     /// Sends units of a read over the link; completes the command with the last.
     fn send(&mut self, now: Nanos, id: u32, units: u32) {
-        let cmd = &mut self.commands[id];
+        let cmd = &mut self.host[id];
         debug_assert_eq!(cmd.opcode, Opcode::Read);
         // The ends of a range may be less than a unit; count bytes, not units.
         let bytes = (u64::from(units) * u64::from(self.layout.unit_bytes)).min(cmd.bytes_left);
@@ -136,11 +135,9 @@ impl Ssd {
         cmd.left -= units;
         let bytes = if cmd.left == 0 { bytes + std::mem::take(&mut cmd.bytes_left) } else { bytes };
         let (left, request) = (cmd.left, cmd.request);
-        let (start, end) = self.link.transfer(now, Direction::ToHost, bytes);
-        self.record(start, end, Track::Link, Step::Transfer, request, bytes as u32);
+        let end = self.host.transfer(now, Direction::ToHost, bytes, request);
         if left == 0 {
-            self.counters.host_read_bytes +=
-                u64::from(self.commands[id].range.count) * u64::from(self.layout.lba_bytes);
+            self.counters.host_read_bytes += u64::from(self.host[id].range.count) * u64::from(self.layout.lba_bytes);
             self.complete(end, id);
         }
     }

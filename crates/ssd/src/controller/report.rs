@@ -55,7 +55,7 @@ impl Ssd {
             ("read_modify_writes", counters.read_modify_writes),
             ("media_errors", counters.media_errors),
             ("buffer_wait_ns", counters.buffer_wait.0),
-            ("link_busy_ns", self.link.busy().0),
+            ("link_busy_ns", self.host.link_busy().0),
         ];
         let (dies, channels) = self.flash.busy();
         plain

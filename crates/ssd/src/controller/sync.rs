@@ -32,13 +32,13 @@ impl Ssd {
 
     /// Does the firmware work before a flush or FUA write.
     pub(super) fn firmware_work(&mut self, now: Nanos, took: Nanos, id: u32) {
-        self.record(now, now + took, Track::Controller, Step::Firmware, self.commands[id].request, 0);
+        self.host.record(now, now + took, Track::Controller, Step::Firmware, self.host[id].request, 0);
         self.events.push(now + took, Event::Firmware, id);
     }
 
     /// The firmware work before a flush or FUA write is done.
     pub(super) fn prepared(&mut self, now: Nanos, id: u32) {
-        let cmd = &mut self.commands[id];
+        let cmd = &mut self.host[id];
         if matches!(cmd.opcode, Opcode::Write | Opcode::WriteZeroes) {
             cmd.prepared = true;
             self.write(now, id);
@@ -51,8 +51,7 @@ impl Ssd {
         match self.buffer.end_epoch() {
             None => self.journal_wait(now, Waiter::Command(id)),
             Some(epoch) => {
-                self.commands[id].left = epoch;
-                self.buffer.flushes.push_back(&mut self.commands, id);
+                self.host.wait_for_epoch(id, epoch);
                 self.destage(now);
             }
         }
@@ -60,10 +59,7 @@ impl Ssd {
 
     /// Lets the flushes go on whose interval is over.
     pub(super) fn wake_flushes(&mut self, now: Nanos) {
-        while let Some(id) = self.buffer.flushes.front()
-            && self.buffer.epoch_is_over(self.commands[id].left)
-        {
-            self.buffer.flushes.pop_front(&mut self.commands);
+        while let Some(id) = self.host.next_flush(|epoch| self.buffer.epoch_is_over(epoch)) {
             self.journal_wait(now, Waiter::Command(id));
         }
     }

@@ -18,7 +18,7 @@ impl Ssd {
     /// A processed write or write zeroes: firmware work if it is FUA, then slots.
     pub(super) fn write(&mut self, now: Nanos, id: u32) {
         let overhead = self.config.controller.fua_overhead;
-        let cmd = &mut self.commands[id];
+        let cmd = &mut self.host[id];
         if cmd.fua && !cmd.prepared && overhead > Nanos::ZERO && !self.config.buffer.power_loss_protected {
             self.firmware_work(now, overhead, id);
             return;
@@ -28,11 +28,11 @@ impl Ssd {
             // Whole units are zeroed in the map; only the ends need data.
             _ => self.partial_ends(id),
         };
-        let cmd = &mut self.commands[id];
+        let cmd = &mut self.host[id];
         cmd.left = slots;
         cmd.since = now;
-        if !self.buffer.grants.is_empty() || self.buffer.free < slots {
-            self.buffer.grants.push_back(&mut self.commands, id);
+        if self.host.awaits_slots() || self.buffer.free < slots {
+            self.host.wait_for_slots(id);
             self.destage(now);
             self.grant_waiting(now);
             return;
@@ -41,7 +41,7 @@ impl Ssd {
     }
 
     fn partial_ends(&self, id: u32) -> u32 {
-        let cmd = &self.commands[id];
+        let cmd = &self.host[id];
         let whole = |index| self.part_of(cmd.nsid, cmd.range, index).1;
         let last = cmd.units - 1;
         u32::from(!whole(0)) + u32::from(last > 0 && !whole(last))
@@ -49,35 +49,31 @@ impl Ssd {
 
     /// Gives the command its slots and fetches its data.
     fn grant(&mut self, now: Nanos, id: u32) {
-        let cmd = &self.commands[id];
+        let cmd = &self.host[id];
         self.buffer.free -= cmd.left;
         if cmd.since < now {
             self.counters.buffer_wait += now - cmd.since;
-            self.record(cmd.since, now, Track::Buffer, Step::BufferWait, cmd.request, 0);
+            self.host.record(cmd.since, now, Track::Buffer, Step::BufferWait, cmd.request, 0);
         }
         if cmd.opcode != Opcode::Write {
             self.events.push(now, Event::Arrived, id);
             return;
         }
         let (bytes, request) = (u64::from(cmd.range.count) * u64::from(self.layout.lba_bytes), cmd.request);
-        let (start, end) = self.link.transfer(now, Direction::ToDevice, bytes);
-        self.record(start, end, Track::Link, Step::Transfer, request, bytes as u32);
+        let end = self.host.transfer(now, Direction::ToDevice, bytes, request);
         self.events.push(end, Event::Arrived, id);
     }
 
     /// Serves commands that wait for slots, in order, as far as the slots go.
     pub(super) fn grant_waiting(&mut self, now: Nanos) {
-        while let Some(id) = self.buffer.grants.front()
-            && self.commands[id].left <= self.buffer.free
-        {
-            self.buffer.grants.pop_front(&mut self.commands);
+        while let Some(id) = self.host.next_for_slots(self.buffer.free) {
             self.grant(now, id);
         }
     }
 
     /// A write's data is in the device: from here on it is accepted.
     pub(super) fn arrived(&mut self, now: Nanos, id: u32) {
-        let cmd = &mut self.commands[id];
+        let cmd = &mut self.host[id];
         let (nsid, range, first, units, request) = (cmd.nsid, cmd.range, cmd.unit, cmd.units, cmd.request);
         let (opcode, data, reserved) = (cmd.opcode, cmd.data.take(), cmd.left);
         let protected = self.config.buffer.power_loss_protected;
@@ -115,7 +111,7 @@ impl Ssd {
         self.ftl.journal.entries += usize::from(opcode == Opcode::WriteZeroes);
         if !fua {
             self.complete(now, id);
-        } else if self.commands[id].left == 0 {
+        } else if self.host[id].left == 0 {
             self.journal_wait(now, Waiter::Command(id));
         }
         self.map_ready(now);
@@ -160,7 +156,7 @@ impl Ssd {
             self.buffer.slots[older].newer = id;
         }
         if fua != NONE {
-            self.commands[fua].left += 1;
+            self.host[fua].left += 1;
         }
         if let Some(part) = part {
             self.buffer.add_part(id, part);
@@ -227,8 +223,8 @@ impl Ssd {
 
     /// A processed deallocation.
     pub(super) fn deallocate(&mut self, now: Nanos, id: u32) {
-        let nsid = self.commands[id].nsid;
-        let ranges = self.commands[id].ranges.take().unwrap_or_default();
+        let nsid = self.host[id].nsid;
+        let ranges = self.host[id].ranges.take().unwrap_or_default();
         #[cfg(test)]
         if self.mutant == Some(super::Mutant::DeallocateIgnored) {
             return self.complete(now, id);
@@ -263,7 +259,7 @@ impl Ssd {
         let inner = LbaRange { start, count: (last.end().0 - start.0) as u32 };
         if self.power_loss_protected() {
             if self.store.write_durable(nsid, inner, None).is_err() {
-                self.commands[id].status = Status::WRITE_FAULT;
+                self.host[id].status = Status::WRITE_FAULT;
             }
         } else {
             let sequence = self.store.write_volatile(nsid, inner, None);
