@@ -12,9 +12,12 @@ use std::num::{NonZeroU16, NonZeroU32};
 use std::rc::Rc;
 
 use block::{Bio, BioFlags, BioOp, BlockDevice, NoMerges, QueueConfig, SchedulerKind};
+use crash::Choice;
 use nvme::{Command, WriteCommand};
 use proptest::prelude::*;
+use proptest::test_runner::{TestCaseError, TestRunner};
 use sim::{Executor, Handle};
+use ssd::faults::{self, Fault, FaultPlan, FaultyDevice};
 use ssd::{Contents, Device, Ssd, SsdConfig};
 use support::{BLOCK, CacheDevice, Log, bio};
 use trace::Recorder;
@@ -324,35 +327,75 @@ fn flash(buffer_slots: u64) -> Box<dyn Device> {
     Box::new(device)
 }
 
+/// A run of bios that ends in a power cut of the flash model.
+#[derive(Clone, Debug)]
+struct FlashCut {
+    actions: Vec<Action>,
+    config: QueueConfig,
+    buffer_slots: u64,
+    cut_us: u64,
+    survivors: Choice,
+}
+
+fn flash_cuts() -> impl Strategy<Value = FlashCut> {
+    (actions(), configs(), 40..120_u64, 1..20_000_u64, any::<u64>()).prop_map(
+        |(actions, config, buffer_slots, cut_us, lot)| FlashCut {
+            actions,
+            config,
+            buffer_slots,
+            cut_us,
+            survivors: Choice::Lot(lot),
+        },
+    )
+}
+
+/// Cuts the power and judges what is left; `faults` are the device's.
+fn cut_flash(cut: FlashCut, faults: FaultPlan) {
+    let FlashCut { actions, config, buffer_slots, cut_us, survivors } = cut;
+    let mut executor = Executor::new_virtual();
+    let device = Box::new(FaultyDevice::new(flash(buffer_slots), faults));
+    let device = BlockDevice::new(&executor.handle(), device, config, Recorder::default());
+    let disk = Rc::new(RefCell::new(Disk::default()));
+    drop(executor.handle().spawn(perform(executor.handle(), device.clone(), disk.clone(), actions)));
+    executor.run_until(Nanos::from_micros(cut_us));
+    let undecided = device.power_cut().undecided;
+    let survivors = survivors.of(undecided.len());
+    device.with_device(|device| {
+        for (index, write) in undecided.iter().enumerate() {
+            if survivors.has(index) {
+                device.survive(write);
+            }
+        }
+    });
+    let now_us = executor.handle().now().0 / 1000 + 1;
+    let contents = |block| device.with_device(|device| read_block(device, now_us, block));
+    disk.borrow().judge_survivors(contents);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// As above on the flash model, whichever undecided writes its power cut leaves.
     #[test]
-    fn promises_survive_a_power_cut_of_flash(
-        actions in actions(),
-        config in configs(),
-        buffer_slots in 40..120_u64,
-        cut_us in 1..20_000_u64,
-        luck: u64,
-    ) {
-        let mut executor = Executor::new_virtual();
-        let device = BlockDevice::new(&executor.handle(), flash(buffer_slots), config, Recorder::default());
-        let disk = Rc::new(RefCell::new(Disk::default()));
-        drop(executor.handle().spawn(perform(executor.handle(), device.clone(), disk.clone(), actions)));
-        executor.run_until(Nanos::from_micros(cut_us));
-        let cut = device.power_cut();
-        device.with_device(|device| {
-            for (index, write) in cut.undecided.iter().enumerate() {
-                if luck >> (index % 64) & 1 == 1 {
-                    device.survive(write);
-                }
-            }
-        });
-        let now_us = executor.handle().now().0 / 1000 + 1;
-        let contents = |block| device.with_device(|device| read_block(device, now_us, block));
-        disk.borrow().judge_survivors(contents);
+    fn promises_survive_a_power_cut_of_flash(cut in flash_cuts()) {
+        cut_flash(cut, FaultPlan::default());
     }
+}
+
+#[test]
+fn lost_flushes_of_flash_are_noticed() {
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| {}));
+    let config =
+        ProptestConfig { cases: 400, max_shrink_iters: 0, failure_persistence: None, ..ProptestConfig::default() };
+    let outcome = TestRunner::new(config).run(&flash_cuts(), |cut| {
+        let plan = FaultPlan::default();
+        plan.inject(Fault::new(faults::Effect::LostFlush)).unwrap();
+        cut_flash(cut, plan);
+        Ok::<(), TestCaseError>(())
+    });
+    std::panic::set_hook(hook);
+    assert!(outcome.is_err(), "a device that does not flush passes");
 }
 
 /// Reads a block from the bare device after a power cut.

@@ -18,6 +18,8 @@
 //! states: {}, {W3}, and each part of W3 in units of the device's atomic write
 //! ```
 //!
+//! A test that asks a device itself what a cut left undecided has no log: a [`Choice`] says which of those writes survive.
+//!
 //! A write may be torn between multiples of what the device writes whole or not at all when the power goes (NVM command set 2.1.4,
 //! AWUPF); any of its parts may then be there.
 //!
@@ -53,5 +55,5 @@ pub use log::{Content, Entry, Event, FlushId, Log, LogError, LogReader, LogWrite
 pub use moments::Moments;
 pub use rules::{LyingCache, ProtectedCache, Rule, VolatileCache};
 pub use shrink::{Shrunk, shrink};
-pub use states::{Amount, EXHAUSTIVE_PARTS_MAX, Plan, State, Survivors};
+pub use states::{Amount, Choice, EXHAUSTIVE_PARTS_MAX, Plan, State, Survivors};
 pub use write::{LoggedWrite, Piece};

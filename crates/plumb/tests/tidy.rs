@@ -100,13 +100,12 @@ fn crates_use_only_floors_below_their_own() {
     let mut faults = Vec::new();
     for package in packages {
         let name = name_of(package);
-        let dependencies: Vec<String> = package["dependencies"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .filter(|dependency| dependency["kind"].is_null() && dependency["path"].is_string())
-            .map(name_of)
-            .collect();
+        let of_this_house = |kind: &dyn Fn(&Value) -> bool| -> Vec<String> {
+            let all = package["dependencies"].as_array().unwrap().iter();
+            all.filter(|dependency| kind(&dependency["kind"]) && dependency["path"].is_string()).map(name_of).collect()
+        };
+        let dependencies = of_this_house(&Value::is_null);
+        let of_tests = of_this_house(&|kind| kind == "dev");
         let Some(floor) = floors.get(&name) else {
             // Beside the floors: nothing depends on it, and it is named all the same.
             if !dependencies.is_empty() || !text.contains(&format!("`{name}`")) {
@@ -114,7 +113,7 @@ fn crates_use_only_floors_below_their_own() {
             }
             continue;
         };
-        for below in dependencies {
+        for below in dependencies.into_iter().chain(of_tests) {
             if floors.get(&below).is_none_or(|below| below >= floor) {
                 faults.push(format!("{name} (floor {floor}) uses {below}"));
             }

@@ -2,9 +2,13 @@
 
 #![allow(clippy::unwrap_used)]
 
+use std::collections::BTreeSet;
+
+use crash::Choice;
 use nvme::{Lba, LbaRange, NamespaceId};
 use plumb_ssd::{Contents, MediaError, Store, VolatileWrite};
 use proptest::prelude::*;
+use proptest::test_runner::{TestCaseError, TestRunner};
 
 const LBA_BYTES: u32 = 512;
 const NAMESPACES: [u64; 2] = [40, 24];
@@ -36,9 +40,9 @@ enum Op {
     CommitThrough {
         back: u64,
     },
-    /// Cuts the power; bit i decides whether the i-th undecided write survives.
+    /// Cuts the power; of the writes with a volatile block, those chosen survive.
     Cut {
-        choice: u64,
+        choice: Choice,
     },
 }
 
@@ -54,7 +58,7 @@ fn op() -> impl Strategy<Value = Op> {
         5 => any::<usize>().prop_map(|pick| Op::Commit { pick }),
         4 => (any::<usize>(), 0u32..12, 1u32..12).prop_map(|(pick, skip, blocks)| Op::CommitBlocks { pick, skip, blocks }),
         1 => (0u64..6).prop_map(|back| Op::CommitThrough { back }),
-        1 => any::<u64>().prop_map(|choice| Op::Cut { choice }),
+        1 => any::<u64>().prop_map(|lot| Op::Cut { choice: Choice::Lot(lot) }),
     ]
 }
 
@@ -134,7 +138,15 @@ fn check(store: &Store, model: &Model) {
     }
 }
 
-fn run(contents: &Contents, ops: Vec<Op>) {
+/// What a broken store would do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Defect {
+    ForgetsCommits,
+    SurvivesNewestFirst,
+    LosesAfter64,
+}
+
+fn run(contents: &Contents, ops: Vec<Op>, defect: Option<Defect>) {
     let mut store = Store::new(contents, LBA_BYTES, &NAMESPACES, false).unwrap();
     let mut model = Model::new();
     for op in ops {
@@ -152,7 +164,9 @@ fn run(contents: &Contents, ops: Vec<Op>) {
             Op::Commit { pick } => {
                 if !model.volatile.is_empty() {
                     let (sequence, ns, start, count) = model.volatile[pick % model.volatile.len()];
-                    store.commit(sequence).unwrap();
+                    if defect != Some(Defect::ForgetsCommits) {
+                        store.commit(sequence).unwrap();
+                    }
                     model.commit(sequence, ns, start, count);
                 }
             }
@@ -184,14 +198,22 @@ fn run(contents: &Contents, ops: Vec<Op>) {
                 }
             }
             Op::Cut { choice } => {
-                let survives = |sequence: u64| choice >> (sequence % 64) & 1 == 1;
+                let volatile: BTreeSet<u64> = model.volatile.iter().map(|write| write.0).collect();
+                let survivors = choice.of(volatile.len());
+                let kept: BTreeSet<u64> =
+                    volatile.iter().enumerate().filter(|(at, _)| survivors.has(*at)).map(|(_, write)| *write).collect();
                 let undecided: Vec<VolatileWrite> = store.cut();
                 assert!(undecided.is_sorted_by_key(|write| write.sequence));
-                undecided
-                    .iter()
-                    .filter(|write| survives(write.sequence))
-                    .for_each(|write| store.survive(write).unwrap());
-                model.cut(survives);
+                let unknown = undecided.iter().find(|write| !volatile.contains(&write.sequence));
+                assert!(unknown.is_none(), "{unknown:?} was durable already");
+                let mut surviving: Vec<_> = undecided.iter().filter(|write| kept.contains(&write.sequence)).collect();
+                match defect {
+                    Some(Defect::SurvivesNewestFirst) => surviving.reverse(),
+                    Some(Defect::LosesAfter64) => surviving.truncate(64),
+                    _ => {}
+                }
+                surviving.into_iter().for_each(|write| store.survive(write).unwrap());
+                model.cut(|sequence| kept.contains(&sequence));
             }
         }
         check(&store, &model);
@@ -210,7 +232,7 @@ proptest! {
 
     #[test]
     fn memory_agrees_with_the_model(ops in prop::collection::vec(op(), 1..60)) {
-        run(&Contents::Memory, ops);
+        run(&Contents::Memory, ops, None);
     }
 }
 
@@ -220,8 +242,53 @@ proptest! {
     #[test]
     fn an_image_file_agrees_with_the_model(ops in prop::collection::vec(op(), 1..60)) {
         let directory = tempfile::tempdir().unwrap();
-        run(&Contents::File(directory.path().join("image")), ops);
+        run(&Contents::File(directory.path().join("image")), ops, None);
     }
+}
+
+/// Writes enough that more than 64 are undecided, whichever survive.
+fn many_undecided() -> impl Strategy<Value = Vec<Op>> {
+    let write = (0..NAMESPACES[0], 1u8..=255).prop_map(|(start, fill)| Op::Volatile {
+        ns: 0,
+        start,
+        blocks: 1,
+        fill: Some(fill),
+    });
+    let choice = prop_oneof![1 => Just(Choice::Everything), 4 => any::<u64>().prop_map(Choice::Lot)];
+    (prop::collection::vec(write, 130..200), choice).prop_map(|(mut ops, choice)| {
+        ops.push(Op::Cut { choice });
+        ops
+    })
+}
+
+#[test]
+fn many_undecided_writes_survive_each_for_itself() {
+    let config = ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() };
+    let outcome = TestRunner::new(config).run(&many_undecided(), |ops| {
+        run(&Contents::Memory, ops, None);
+        Ok(())
+    });
+    outcome.unwrap();
+}
+
+#[test]
+fn broken_stores_are_noticed() {
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| {}));
+    let noticed = |defect| {
+        let ops = prop_oneof![prop::collection::vec(op(), 1..60), many_undecided()];
+        let config =
+            ProptestConfig { cases: 400, max_shrink_iters: 0, failure_persistence: None, ..ProptestConfig::default() };
+        let outcome = TestRunner::new(config).run(&ops, |ops| {
+            run(&Contents::Memory, ops, Some(defect));
+            Ok::<(), TestCaseError>(())
+        });
+        outcome.is_err()
+    };
+    let defects = [Defect::ForgetsCommits, Defect::SurvivesNewestFirst, Defect::LosesAfter64];
+    let unnoticed: Vec<_> = defects.into_iter().filter(|defect| !noticed(*defect)).collect();
+    std::panic::set_hook(hook);
+    assert!(unnoticed.is_empty(), "{unnoticed:?}");
 }
 
 #[test]

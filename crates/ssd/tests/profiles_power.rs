@@ -5,10 +5,13 @@
 
 use std::collections::BTreeMap;
 
+use crash::Choice;
 use nvme::{Command, CommandId, Lba, LbaRange, NamespaceId, QueueId};
+use plumb_ssd::faults::{Effect, Fault, FaultPlan, FaultyDevice};
 use plumb_ssd::profile::{BuildOptions, DeviceConfig, Profile, builtin_names};
 use plumb_ssd::{Completion, Contents, Device, Submission};
 use proptest::prelude::*;
+use proptest::test_runner::{TestCaseError, TestRunner};
 use trace::RequestId;
 use units::Nanos;
 
@@ -229,17 +232,18 @@ impl Host {
     }
 
     /// Cuts the power and lets a choice of the undecided writes survive.
-    fn cut(&mut self, choice: u64) {
+    fn cut(&mut self, choice: Choice) {
         self.outstanding.clear();
         self.completions_left = usize::MAX;
         let undecided = self.device.power_cut(self.now).undecided;
         assert!(undecided.is_sorted_by_key(|write| write.sequence), "oldest first");
+        let survivors = choice.of(undecided.len());
         for (index, write) in undecided.iter().enumerate() {
-            if choice >> (index % 64) & 1 == 1 {
+            if survivors.has(index) {
                 self.device.survive(write);
             }
         }
-        let all = choice == u64::MAX;
+        let all = choice == Choice::Everything;
         // Without a volatile cache, completion is a guarantee.
         let cacheless = !self.device.identity().volatile_write_cache;
         let command = Command::Read {
@@ -278,11 +282,11 @@ fn assert_block(block: &[u8], allowed: &[u8], lba: u64) {
 }
 
 /// Runs `ops` up to the completion of a number of commands, and cuts.
-fn run(name: &str, ops: &[Op], completions: usize, choice: u64) {
+fn run(name: &str, ops: &[Op], completions: usize, choice: Choice, faults: &FaultPlan) {
     let options = BuildOptions { contents: Contents::Memory, ..BuildOptions::default() };
     let device = Profile::builtin(name).unwrap().build(&options).unwrap();
     let mut host = Host {
-        device,
+        device: Box::new(FaultyDevice::new(device, faults.clone())),
         now: Nanos::ZERO,
         writes: Vec::new(),
         outstanding: BTreeMap::new(),
@@ -303,8 +307,8 @@ fn is_zoned(name: &str) -> bool {
     matches!(Profile::builtin(name).unwrap().config, DeviceConfig::Zoned(_))
 }
 
-fn choice() -> impl Strategy<Value = u64> {
-    prop_oneof![Just(0), Just(u64::MAX), any::<u64>()]
+fn choice() -> impl Strategy<Value = Choice> {
+    prop_oneof![Just(Choice::Nothing), Just(Choice::Everything), any::<u64>().prop_map(Choice::Lot)]
 }
 
 proptest! {
@@ -313,7 +317,33 @@ proptest! {
     #[test]
     fn power_cuts_keep_the_promise(ops in prop::collection::vec(op(), 1..60), completions in 1usize..50, choice in choice()) {
         for name in builtin_names().filter(|name| !is_zoned(name)) {
-            run(name, &ops, completions, choice);
+            run(name, &ops, completions, choice, &FaultPlan::default());
         }
     }
+}
+
+/// A device that says it flushed and did not is found out, whichever it is, if its cache is volatile.
+#[test]
+fn lost_flushes_are_noticed() {
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| {}));
+    let noticed = |name| {
+        let input = (prop::collection::vec(op(), 1..60), 1usize..50, choice());
+        let config =
+            ProptestConfig { cases: 400, max_shrink_iters: 0, failure_persistence: None, ..ProptestConfig::default() };
+        let outcome = TestRunner::new(config).run(&input, |(ops, completions, choice)| {
+            let faults = FaultPlan::default();
+            faults.inject(Fault::new(Effect::LostFlush)).unwrap();
+            run(name, &ops, completions, choice, &faults);
+            Ok::<(), TestCaseError>(())
+        });
+        outcome.is_err()
+    };
+    let volatile = |name: &&str| {
+        let device = Profile::builtin(name).unwrap().build(&BuildOptions::default()).unwrap();
+        !is_zoned(name) && device.identity().volatile_write_cache
+    };
+    let (names, unnoticed): (Vec<_>, Vec<_>) = builtin_names().filter(volatile).partition(|name| noticed(*name));
+    std::panic::set_hook(hook);
+    assert!(!names.is_empty() && unnoticed.is_empty(), "{unnoticed:?}");
 }

@@ -14,6 +14,7 @@ use crate::moments::Moments;
 use crate::rules::Rule;
 use crate::write::LoggedWrite;
 
+pub use choice::Choice;
 use choice::Choices;
 use hash::ImageHash;
 pub use survivors::Survivors;
@@ -155,7 +156,7 @@ fn sample(
     random: &mut Xoshiro256PlusPlus,
     add: &mut impl FnMut(Survivors) -> bool,
 ) {
-    let mut choices = Choices::new(undecided, atomic_bytes);
+    let mut choices = Choices::new(undecided.iter().map(|write| write.parts(atomic_bytes)));
     let tries = if undecided.is_empty() { 1 } else { (wanted * TRIES).max(2) };
     let mut found = 0;
     for number in 0..tries {

@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use crash::Choice;
 use nvme::{Command, CommandId, Lba, LbaRange, NamespaceId, QueueId};
 use proptest::prelude::*;
 use trace::RequestId;
@@ -66,7 +67,7 @@ enum Action {
     Read { ns: bool, at: u16, blocks: u8, fua: bool },
     Flush,
     Wait { micros: u16 },
-    Cut { survivors: u64 },
+    Cut { survivors: Choice },
 }
 
 fn action() -> impl Strategy<Value = Action> {
@@ -78,7 +79,7 @@ fn action() -> impl Strategy<Value = Action> {
         4 => (range(), prop::bool::weighted(0.1)).prop_map(|((ns, at, blocks), fua)| Action::Read { ns, at, blocks, fua }),
         1 => Just(Action::Flush),
         8 => (0..3000_u16).prop_map(|micros| Action::Wait { micros }),
-        1 => any::<u64>().prop_map(|survivors| Action::Cut { survivors }),
+        1 => any::<u64>().prop_map(|lot| Action::Cut { survivors: Choice::Lot(lot) }),
     ]
 }
 
@@ -174,7 +175,7 @@ impl Host {
         }
         self.finish()?;
         self.read_everything()?;
-        self.cut(0x5555_5555_5555_5555)
+        self.cut(Choice::Lot(self.next_value))
     }
 
     /// Where a range of the generator's lies: namespace, first block, count.
@@ -322,7 +323,7 @@ impl Host {
 
     /// Cuts the power, lets some undecided writes survive, and checks that every
     /// block holds something it may.
-    fn cut(&mut self, survivors: u64) -> Result<(), String> {
+    fn cut(&mut self, survivors: Choice) -> Result<(), String> {
         let cut = self.ssd.power_cut(self.now);
         if self.expects_prefix {
             let undecided: BTreeSet<u64> = cut.undecided.iter().map(|write| write.sequence).collect();
@@ -334,8 +335,9 @@ impl Host {
         }
         self.ssd.check_invariants();
         self.outstanding.clear();
+        let survivors = survivors.of(cut.undecided.len());
         for (at, write) in cut.undecided.iter().enumerate() {
-            if survivors >> (at % 64) & 1 == 1 {
+            if survivors.has(at) {
                 self.ssd.survive(write);
             }
         }

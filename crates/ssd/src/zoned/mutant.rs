@@ -11,6 +11,10 @@ pub(crate) enum Mutant {
     AppendReturnsWrongLba,
     /// One zone more than the limit can be open.
     OneOpenZoneTooMany,
+    /// Flush completes without waiting for anything.
+    FlushDoesNotWait,
+    /// A write that survives a power cut is kept though one before it in its zone is lost.
+    SurvivesBehindGap,
 }
 
 impl Mutant {
@@ -20,4 +24,7 @@ impl Mutant {
         Self::AppendReturnsWrongLba,
         Self::OneOpenZoneTooMany,
     ];
+
+    /// Those that show only after a power cut.
+    pub const OF_CUTS: [Self; 2] = [Self::FlushDoesNotWait, Self::SurvivesBehindGap];
 }

@@ -1,5 +1,6 @@
 //! What the host does: every command, at places that make sense and at others.
 
+use crash::Choice;
 use nvme::{Command, Lba, LbaRange, NamespaceId, ZoneReceiveAction, ZoneReportFilter, ZoneSendAction, ZoneState};
 use proptest::prelude::*;
 
@@ -60,7 +61,7 @@ pub(super) enum Action {
     },
     Drain,
     Cut {
-        survivors: u64,
+        survivors: Choice,
     },
 }
 
@@ -157,7 +158,7 @@ pub(super) fn actions(cuts: bool) -> impl Strategy<Value = Action> + Clone {
         12 => (0..600_u16).prop_map(|micros| Action::Wait { micros }),
         2 => (0..30_000_u16).prop_map(|micros| Action::Wait { micros }),
         2 => Just(Action::Drain),
-        2 => any::<u64>().prop_map(move |survivors| if cuts { Action::Cut { survivors } } else { Action::Drain }),
+        2 => any::<u64>().prop_map(move |lot| if cuts { Action::Cut { survivors: Choice::Lot(lot) } } else { Action::Drain }),
     ]
 }
 

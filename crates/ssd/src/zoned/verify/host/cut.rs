@@ -1,5 +1,6 @@
 //! Power cuts: what may be left of each zone.
 
+use crash::Choice;
 use nvme::{Command, CommandId, Lba, LbaRange, NamespaceId, QueueId, ZoneAttributes, ZoneDescriptor, ZoneState};
 use trace::RequestId;
 
@@ -10,12 +11,13 @@ use crate::{Device, Submission};
 impl Host {
     /// Cuts the power, lets some undecided writes survive, and finds for each
     /// zone a version that explains what is there. The host goes on from that.
-    pub(in crate::zoned::verify) fn cut(&mut self, survivors: u64) -> Result<(), String> {
+    pub(in crate::zoned::verify) fn cut(&mut self, survivors: Choice) -> Result<(), String> {
         let protected = !self.device.identity().volatile_write_cache;
         let cut = self.device.power_cut(self.now);
         self.outstanding.clear();
+        let survivors = survivors.of(cut.undecided.len());
         for (at, write) in cut.undecided.iter().enumerate() {
-            if survivors >> (at % 64) & 1 == 1 {
+            if survivors.has(at) {
                 self.device.survive(write);
             }
         }

@@ -11,6 +11,7 @@ mod cut;
 
 use std::collections::BTreeMap;
 
+use crash::Choice;
 use nvme::{
     Command, CommandId, Lba, LbaRange, NamespaceId, QueueId, Status, WriteCommand, ZoneReceiveAction, ZoneReportFilter,
     ZoneState,
@@ -189,7 +190,7 @@ impl Host {
         }
         self.drain()?;
         self.read_everything()?;
-        self.cut(0x5555_5555_5555_5555)
+        self.cut(Choice::Lot(self.requests))
     }
 
     pub(super) fn act(&mut self, action: &Action) -> Result<(), String> {
