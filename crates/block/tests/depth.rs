@@ -12,7 +12,7 @@ use block::{Bio, BioFlags, BioOp, BlockDevice, QueueConfig, SchedulerKind, Secto
 use nvme::NamespaceId;
 use sim::Executor;
 use ssd::profile::{BuildOptions, Profile, builtin_text};
-use ssd::{Completion, Device, Identity, PowerCut, Submission, VolatileWrite};
+use ssd::{Completion, Device, Wrapper};
 use trace::{Recorder, RequestId};
 use units::Nanos;
 
@@ -25,31 +25,20 @@ struct Counted {
     events: Rc<Cell<u64>>,
 }
 
-impl Device for Counted {
-    fn identity(&self) -> &Identity {
-        self.device.identity()
+impl Wrapper for Counted {
+    fn inner(&self) -> &dyn Device {
+        &*self.device
     }
-    fn submit(&mut self, now: Nanos, submission: Submission) {
-        self.device.submit(now, submission);
-    }
-    fn next_event(&self) -> Option<Nanos> {
-        self.device.next_event()
+    fn inner_mut(&mut self) -> &mut dyn Device {
+        &mut *self.device
     }
     fn advance(&mut self, now: Nanos, completions: &mut Vec<Completion>) {
         self.events.set(self.events.get() + 1);
         self.device.advance(now, completions);
     }
-    fn power_cut(&mut self, now: Nanos) -> PowerCut {
-        self.device.power_cut(now)
-    }
-    fn survive(&mut self, write: &VolatileWrite) {
-        self.device.survive(write);
-    }
-    fn set_recorder(&mut self, recorder: Recorder) {
-        self.device.set_recorder(recorder);
-    }
-    fn counters(&self) -> Vec<(String, u64)> {
-        self.device.counters()
+    fn advance_unseen(&mut self, _limit: Nanos) -> Option<Nanos> {
+        // Every event counts.
+        None
     }
 }
 

@@ -8,8 +8,7 @@ use nvme::{Command, NamespaceId, QueueId, Status, WriteCommand};
 use plumb_serve::backend::{Backend, Reply, Request};
 use proptest::collection::vec;
 use proptest::prelude::*;
-use ssd::{Completion, Device, Identity, NullDevice, PowerCut, Submission, VolatileWrite};
-use trace::Recorder;
+use ssd::{Completion, Device, Identity, NullDevice, Submission, Wrapper};
 use units::Nanos;
 
 const LBA_BYTES: usize = 512;
@@ -41,7 +40,13 @@ impl Narrow {
     }
 }
 
-impl Device for Narrow {
+impl Wrapper for Narrow {
+    fn inner(&self) -> &dyn Device {
+        &self.inner
+    }
+    fn inner_mut(&mut self) -> &mut dyn Device {
+        &mut self.inner
+    }
     fn identity(&self) -> &Identity {
         &self.identity
     }
@@ -58,9 +63,6 @@ impl Device for Narrow {
         self.given.borrow_mut().push(submission.command.clone());
         self.inner.submit(now, submission);
     }
-    fn next_event(&self) -> Option<Nanos> {
-        self.inner.next_event()
-    }
     fn advance(&mut self, now: Nanos, completions: &mut Vec<Completion>) {
         let first = completions.len();
         self.inner.advance(now, completions);
@@ -70,18 +72,6 @@ impl Device for Narrow {
                 completion.status = Status::WRITE_FAULT;
             }
         }
-    }
-    fn power_cut(&mut self, now: Nanos) -> PowerCut {
-        self.inner.power_cut(now)
-    }
-    fn survive(&mut self, write: &VolatileWrite) {
-        self.inner.survive(write);
-    }
-    fn set_recorder(&mut self, recorder: Recorder) {
-        self.inner.set_recorder(recorder);
-    }
-    fn counters(&self) -> Vec<(String, u64)> {
-        self.inner.counters()
     }
 }
 
