@@ -56,7 +56,7 @@ fn broken_orders_are_noticed() {
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {}));
     let noticed = |mutant| {
-        (0..20).any(|seed| {
+        (0..=u8::MAX).any(|seed| {
             let run = || {
                 let mut host = Host::ordered(&roomy()[0], Some(mutant));
                 host.expects_prefix = true;
