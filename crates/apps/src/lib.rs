@@ -1,5 +1,9 @@
 //! Small programs that studies of storage run: workloads as their papers define them, on real files.
 //!
 //! [`ace`] is the enumeration of short workloads with which file systems are searched for faults of crash consistency.
+//! [`programs`] are workloads that are measured, one file each over one [`engine`] of file sets, flows, threads and statistics.
+#![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod ace;
+pub mod engine;
+pub mod programs;
