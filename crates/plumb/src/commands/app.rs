@@ -2,9 +2,13 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use apps::ace::{self, Outcome, Selection, Workload};
-use clap::{Args, Subcommand};
+use apps::engine::{self, AppError, Prepared, Report};
+use apps::programs::{self, Chosen};
+use clap::{ArgMatches, Args, Command, FromArgMatches, Subcommand};
+use serde_json::{Value, json};
 
 use super::Done;
 use crate::failure::Failure;
@@ -12,6 +16,9 @@ use crate::failure::Failure;
 /// Which program.
 #[derive(Args)]
 #[command(after_help = "Examples:
+  plumb app varmail --folder /mnt --seconds 30
+  plumb app tokubench --files 100000 --json
+  plumb linux --fs xfs -- plumb app fileserver --operations 20000 # on a real kernel in virtual time
   plumb app ace --list | less
   plumb crash --fs btrfs --states 20000 -- plumb app ace          # each operation, cut at each moment
   plumb crash --fs f2fs --states 200 -- plumb app ace --only 131  # one of them
@@ -21,10 +28,15 @@ pub struct AppArguments {
     app: App,
 }
 
-#[derive(Subcommand)]
 enum App {
-    /// Short workloads of file-system calls with every persistence point, one after the other (after ACE, OSDI 2018)
     Ace(AceFlags),
+    Measured(Box<Measured>),
+}
+
+/// A program of the table with its options, and how it is run.
+struct Measured {
+    chosen: Chosen,
+    flags: RunFlags,
 }
 
 #[derive(Args)]
@@ -49,11 +61,144 @@ struct AceFlags {
     folder: PathBuf,
 }
 
+/// What all measured programs are asked.
+#[derive(Args)]
+#[command(next_help_heading = "Run")]
+struct RunFlags {
+    /// The folder in which the program makes one of its own, by its name
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    folder: PathBuf,
+    /// Only make the files
+    #[arg(long, conflicts_with_all = ["run", "operations", "seconds"])]
+    prepare: bool,
+    /// Only run, on the files that --prepare made with the same options
+    #[arg(long)]
+    run: bool,
+    /// Remove what an earlier preparation left in the folder
+    #[arg(long, conflicts_with = "run")]
+    fresh: bool,
+    /// End after so many operations of all threads together
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    operations: Option<u64>,
+    /// End after this time [default: 60 where the program has no end of its own and --operations is not given]
+    #[arg(long, value_name = "N", value_parser = seconds)]
+    seconds: Option<Duration>,
+    /// Seed of folders, sizes, contents and of what each thread does
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// One JSON object instead of a table
+    #[arg(long)]
+    json: bool,
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
+    match Duration::try_from_secs_f64(seconds) {
+        Ok(duration) if duration > Duration::ZERO => Ok(duration),
+        _ => Err("not a time that can be waited for".to_owned()),
+    }
+}
+
+impl Subcommand for App {
+    fn augment_subcommands(command: Command) -> Command {
+        let ace = Command::new("ace").about(
+            "Short workloads of file-system calls with every persistence point, one after the other (after ACE, OSDI 2018)",
+        );
+        let command = command.subcommand(AceFlags::augment_args(ace)).subcommand_required(true);
+        programs::PROGRAMS.iter().fold(command.arg_required_else_help(true), |command, entry| {
+            command.subcommand(RunFlags::augment_args(entry.command()))
+        })
+    }
+
+    fn augment_subcommands_for_update(command: Command) -> Command {
+        Self::augment_subcommands(command)
+    }
+
+    fn has_subcommand(name: &str) -> bool {
+        name == "ace" || programs::find(name).is_some()
+    }
+}
+
+impl FromArgMatches for App {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let missing = || -> clap::Error { clap::Error::new(clap::error::ErrorKind::MissingSubcommand) };
+        let (name, matches) = matches.subcommand().ok_or_else(missing)?;
+        if name == "ace" {
+            return Ok(Self::Ace(AceFlags::from_arg_matches(matches)?));
+        }
+        let chosen = programs::find(name).ok_or_else(missing)?.read(matches)?;
+        Ok(Self::Measured(Box::new(Measured { chosen, flags: RunFlags::from_arg_matches(matches)? })))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
 /// Runs the program.
 pub fn app(arguments: &AppArguments) -> Done {
     match &arguments.app {
         App::Ace(flags) => run_ace(flags),
+        App::Measured(measured) => run_measured(&measured.chosen, &measured.flags).map_err(failure),
     }
+}
+
+fn failure(error: AppError) -> Failure {
+    match error {
+        AppError::Options(_) | AppError::Different { .. } | AppError::Occupied(_) | AppError::NotOurs(_) => {
+            Failure::input(error)
+        }
+        error => Failure::Machine(error.to_string()),
+    }
+}
+
+fn run_measured(chosen: &Chosen, flags: &RunFlags) -> Result<ExitCode, AppError> {
+    let RunFlags { folder, seed, .. } = flags;
+    let plan = chosen.plan.as_ref().map_err(|error| AppError::Options(error.to_string()))?;
+    let mut prepared = None;
+    if !flags.run {
+        prepared = Some(engine::prepare(chosen.name, plan, *seed, folder, flags.fresh)?);
+    }
+    let mut report = None;
+    if !flags.prepare {
+        if prepared.is_some() {
+            engine::settle(folder)?;
+        }
+        engine::check_prepared(chosen.name, plan, *seed, folder)?;
+        let limits = chosen.limits(flags.operations, flags.seconds);
+        report = Some(engine::run(chosen.name, plan, *seed, folder, limits)?);
+    }
+    if flags.json {
+        println!("{}", document(chosen, *seed, prepared.as_ref(), report.as_ref()));
+        return Ok(ExitCode::SUCCESS);
+    }
+    if let Some(Prepared { files, folders, bytes, elapsed }) = prepared {
+        println!(
+            "{}: prepared {files} files in {folders} folders, {bytes} bytes, in {:.3} s",
+            chosen.name,
+            elapsed.as_secs_f64()
+        );
+    }
+    if let Some(report) = report {
+        print!("{report}");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// All of it, in one object.
+fn document(chosen: &Chosen, seed: u64, prepared: Option<&Prepared>, report: Option<&Report>) -> Value {
+    let mut document = match report.map(serde_json::to_value) {
+        Some(Ok(Value::Object(report))) => report,
+        _ => serde_json::Map::from_iter([("program".to_owned(), json!(chosen.name))]),
+    };
+    document.insert("seed".to_owned(), json!(seed));
+    document.insert("options".to_owned(), chosen.options.clone());
+    if let Some(Prepared { files, folders, bytes, elapsed }) = prepared {
+        let prepared = json!({"files": files, "folders": folders, "bytes": bytes, "elapsed_s": elapsed.as_secs_f64()});
+        document.insert("prepared".to_owned(), prepared);
+    }
+    Value::Object(document)
 }
 
 fn run_ace(flags: &AceFlags) -> Done {
