@@ -82,7 +82,7 @@ fn shares_divide_the_files() {
 #[test]
 fn trees_have_the_width_and_depth_that_their_means_say() {
     let shape = Shape::Tree { width: 20, gamma: 1.5 };
-    let (mut folders, mut deepest, mut levels, mut count) = (0, 0, 0.0, 0.0);
+    let (mut folders, mut deepest) = (0, 0);
     for seed in 0..20 {
         let set = set(&definition(10_000, shape), seed);
         let paths = paths(&set);
@@ -90,10 +90,7 @@ fn trees_have_the_width_and_depth_that_their_means_say() {
         let mut widths: BTreeMap<&std::path::Path, u32> = BTreeMap::new();
         for path in &paths {
             *widths.entry(path.parent().unwrap()).or_default() += 1;
-            let depth = path.strip_prefix("/set").unwrap().components().count();
-            deepest = deepest.max(depth);
-            levels += depth as f64;
-            count += 1.0;
+            deepest = deepest.max(path.strip_prefix("/set").unwrap().components().count());
         }
         folders += widths.len();
         // Each folder of a file is among those that are made, after the one that it is in.
@@ -106,9 +103,13 @@ fn trees_have_the_width_and_depth_that_their_means_say() {
     // 20 files on average, less what is cut off by the last of a tree.
     let width = 20.0 * 10_000.0 / f64::from(folders as u32);
     assert!((15.0..25.0).contains(&width), "{width} files a folder");
-    // ln 10000 / ln 20 = 3.07 levels, of which leaves at shallow ones end first and deep ones hold more.
-    let mean = levels / count;
-    assert!((2.0..6.5).contains(&mean) && deepest > 5, "{mean}, {deepest}");
+    // Folders that drew a great depth hold most files: 20 times as many with each level.
+    assert!(deepest > 5, "{deepest}");
+    // The means themselves: ln 10000 / ln 20 = 3.07 levels, so folders of 20 folders of 20 files.
+    let even = set(&definition(10_000, Shape::Tree { width: 20, gamma: 0.0 }), 3);
+    assert_eq!(even.folders().count(), 1 + 25 + 500);
+    assert_eq!(even.path(0), PathBuf::from("/set/00000001/00000001/00000001"));
+    assert_eq!(even.path(9_999), PathBuf::from("/set/00000025/00000020/00000020"));
     // One folder where the width is a million.
     let flat = set(&definition(1000, Shape::Tree { width: 1_000_000, gamma: 1.5 }), 3);
     assert_eq!(paths(&flat).iter().map(|path| path.parent().unwrap().to_owned()).collect::<BTreeSet<_>>().len(), 1);
