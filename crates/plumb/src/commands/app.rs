@@ -61,7 +61,7 @@ struct AceFlags {
     folder: PathBuf,
 }
 
-/// What all measured programs are asked.
+// What all measured programs are asked. No doc comment: clap would take it for what the program is about.
 #[derive(Args)]
 #[command(next_help_heading = "Run")]
 struct RunFlags {

@@ -108,7 +108,7 @@ impl FileSet {
             let count = match percent {
                 0 => 0,
                 100 => own.len(),
-                _ => (own.len() * percent).div_ceil(100).clamp(1, (own.len() - 1).max(1)),
+                _ => ((own.len() * percent + 50) / 100).clamp(1, (own.len() - 1).max(1)),
             };
             own.shuffle(&mut random);
             for at in own.into_iter().take(count) {
