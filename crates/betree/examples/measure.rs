@@ -160,12 +160,13 @@ fn inserts(database: &Database, tree: &Tree, device: Option<&Modelled>, plan: &P
         let of = |bytes: u64| bytes as f64 / user as f64;
         println!(
             "  written, {name:<13} {:.2} times the user's bytes: log {:.2}, leaves {:.2}, runs {:.2}, \
-             headers {:.2}, catalog {:.3}; {} checkpoints",
+             headers {:.2}, values {:.2}, catalog {:.3}; {} checkpoints",
             of(stats.written_bytes()),
             of(stats.log_bytes),
             of(stats.leaf_bytes),
             of(stats.run_bytes),
             of(stats.header_bytes),
+            of(stats.value_bytes),
             of(stats.catalog_bytes),
             stats.checkpoints
         );

@@ -177,7 +177,7 @@ mod tests {
             prop_assert_eq!(block.len(), map.len());
             for (index, (key, value)) in map.iter().enumerate() {
                 prop_assert_eq!(block.key(index), &key[..]);
-                prop_assert_eq!(block.find(key).unwrap().into_value(), Some(value.clone()));
+                prop_assert_eq!(block.find(key), Some(Message::Insert(Cow::Borrowed(value))));
             }
             prop_assert_eq!(block.find(&probe).is_some(), map.contains_key(&probe));
             prop_assert_eq!(block.lower_bound(&probe), map.range(..probe).count());

@@ -12,6 +12,7 @@ use crate::pointer::BlockPointer;
 pub(crate) enum Cached {
     Block(Arc<Block>),
     Node(Arc<Node>),
+    Value(Arc<[u8]>),
 }
 
 impl Cached {
@@ -20,6 +21,7 @@ impl Cached {
         160 + match self {
             Self::Block(block) => block.raw().len(),
             Self::Node(node) => node.memory_bytes(),
+            Self::Value(value) => value.len(),
         }
     }
 }

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use crate::extents::Extent;
 use crate::pointer::BlockPointer;
-use crate::space::{Extent, Space};
+use crate::space::Space;
 use crate::wire::{Malformed, Reader, put_bytes, put_varint};
 
 /// Names a tree within its store.

@@ -8,6 +8,7 @@ use storage::{BLOCK_BYTES, Buffer, Completion, Queue, QueueExt, Request, Storage
 use crate::block::Block;
 use crate::cache::{Cache, Cached};
 use crate::error::{Error, Result};
+use crate::extents::Extent;
 use crate::filter::{Filter, KeyHash};
 use crate::mutant::{Mutant, mutated};
 use crate::node::{Edge, Node};
@@ -37,11 +38,13 @@ pub(crate) enum Purpose {
     Runs,
     /// Headers of nodes.
     Headers,
+    /// Values that lie apart.
+    Values,
     Catalog,
     Superblock,
 }
 
-const PURPOSES: usize = 6;
+const PURPOSES: usize = 7;
 
 /// Bytes written and read so far.
 #[derive(Default)]
@@ -49,6 +52,7 @@ pub(crate) struct IoCounters {
     written: [AtomicU64; PURPOSES],
     pub read: AtomicU64,
     pub flushes: AtomicU64,
+    pub discarded: AtomicU64,
     /// Blocks that filters spared lookups.
     pub filtered: AtomicU64,
 }
@@ -188,6 +192,23 @@ impl BlockIo {
         let node = Arc::new(Node::decode(&raw).map_err(|error| corrupt(pointer, error.to_string()))?);
         self.cache.put(pointer, Cached::Node(Arc::clone(&node)));
         Ok(node)
+    }
+
+    /// The value that lies at a place.
+    pub fn value(&self, pointer: &BlockPointer) -> Result<Arc<[u8]>> {
+        if let Some(Cached::Value(value)) = self.cache.get(pointer) {
+            return Ok(value);
+        }
+        let value: Arc<[u8]> = self.read_raw(pointer)?.into();
+        self.cache.put(pointer, Cached::Value(Arc::clone(&value)));
+        Ok(value)
+    }
+
+    /// Tells the device that blocks are free.
+    pub fn discard(&self, extent: Extent) -> Result<()> {
+        let (offset_bytes, len_bytes) = (extent.start * BLOCK_BYTES as u64, extent.blocks * BLOCK_BYTES as u64);
+        self.counters.discarded.fetch_add(len_bytes, Ordering::Relaxed);
+        self.with_queue(|queue| Ok(queue.call(Request::Discard { offset_bytes, len_bytes }).map(drop)?))
     }
 
     /// Writes, many at a time, and waits for all.

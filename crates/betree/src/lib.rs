@@ -48,6 +48,7 @@ mod catalog;
 mod checkpoint;
 mod engine;
 mod error;
+mod extents;
 mod filter;
 mod flush;
 mod io;
@@ -69,6 +70,7 @@ mod space;
 mod step;
 mod superblock;
 mod tree;
+mod values;
 mod wire;
 
 pub use api::{Database, Entry, Iter, Latency, Snapshot, Stats, Tree, Value, dump, verify};

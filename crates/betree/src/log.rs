@@ -8,10 +8,10 @@
 use storage::{BLOCK_BYTES, Buffer};
 
 use crate::error::{Error, Result};
+use crate::extents::Extent;
 use crate::io::{BlockIo, Purpose};
 use crate::mutant::{Mutant, mutated};
 use crate::pointer::checksum;
-use crate::space::Extent;
 use crate::superblock::{Epoch, LogHead};
 use crate::wire::Reader;
 
@@ -209,13 +209,14 @@ impl Log {
         Ok(false)
     }
 
-    /// Gives the payload of every frame from `head` on, and leaves `tail` behind the last.
+    /// Gives the payload of every frame from `head` on, and leaves `tail` behind the last. A frame that `each` does not
+    /// accept was not durable, or is damaged: the log ends before it.
     ///
     /// # Errors
     ///
     /// [`Error::Corrupt`] when the last is followed by a frame that was durable and is damaged; then everything before
     /// was given.
-    pub fn replay(&mut self, io: &BlockIo, mut each: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
+    pub fn replay(&mut self, io: &BlockIo, mut each: impl FnMut(&[u8]) -> Result<bool>) -> Result<()> {
         self.tail = self.head;
         let mut newest = 0;
         loop {
@@ -224,7 +225,9 @@ impl Log {
             let begun = self.tail.sequence >= self.epoch.first_sequence && !mutated(Mutant::EpochBeginForgotten);
             let oldest = if begun { newest.max(self.epoch.number) } else { newest };
             let Some(frame) = self.read_frame(io, oldest)? else { break };
-            each(&frame.payload)?;
+            if !each(&frame.payload)? {
+                break;
+            }
             newest = frame.epoch;
             self.tail = LogHead {
                 position: self.tail.position + frame_blocks(frame.payload.len()),
@@ -281,7 +284,7 @@ pub(crate) fn behind_a_lost_frame() -> Result<(), String> {
     let mut frames = 0;
     let count = |_: &[u8]| {
         frames += 1;
-        Ok(())
+        Ok(true)
     };
     // Read from a superblock of the first epoch, as after damage to both copies of the second's.
     let mut reader = log(1);
@@ -306,7 +309,7 @@ pub(crate) fn of_an_earlier_round() -> Result<(), String> {
     let mut frames = 0;
     let count = |_: &[u8]| {
         frames += 1;
-        Ok(())
+        Ok(true)
     };
     log.replay(&io, count).map_err(failed)?;
     if frames == 0 { Ok(()) } else { Err(format!("{frames} frames of an earlier round")) }
@@ -331,7 +334,7 @@ mod tests {
         let mut frames = Vec::new();
         let result = reader.replay(io, |payload| {
             frames.push(payload.to_vec());
-            Ok(())
+            Ok(true)
         });
         (frames, result.is_ok())
     }

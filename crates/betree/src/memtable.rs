@@ -8,9 +8,9 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
 use crate::error::Result;
 use crate::merge::Direction;
-use crate::message::Message;
+use crate::message::{Composer, Message};
 use crate::mutant::{Mutant, mutated};
-use crate::operator::Operators;
+use crate::pointer::BlockPointer;
 use crate::range::{Key, KeyRange, RangeSet, successor};
 use crate::step::Quota;
 
@@ -28,6 +28,8 @@ struct State {
     ranges: Vec<(u64, KeyRange)>,
     bytes: u64,
     msns: Option<(u64, u64)>,
+    /// Messages whose values lie apart.
+    places: usize,
 }
 
 impl State {
@@ -42,7 +44,7 @@ impl State {
         key: &[u8],
         versions: &[(u64, Message<'static>)],
         msn: u64,
-        operators: &Operators,
+        with: &Composer<'_>,
     ) -> Result<Option<Message<'static>>> {
         let deleted =
             self.ranges.iter().rev().find(|(at, range)| *at <= msn && range.contains(key)).map_or(0, |(at, _)| *at);
@@ -55,14 +57,14 @@ impl State {
         {
             folded = Some(match folded {
                 None => message.clone(),
-                Some(newer) => newer.over(message.clone(), operators)?,
+                Some(newer) => newer.over(message.clone(), with)?,
             });
             if folded.as_ref().is_some_and(Message::is_final) {
                 break;
             }
         }
         match folded {
-            Some(message) if deleted > 0 => Ok(Some(message.over_nothing(operators)?)),
+            Some(message) if deleted > 0 => Ok(Some(message.over_nothing(with)?)),
             folded => Ok(folded),
         }
     }
@@ -84,6 +86,7 @@ impl Memtable {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         assert!(state.msns.is_none_or(|(_, last)| last < msn), "sequence numbers ascend");
         state.note(msn, key.len() + message.bytes());
+        state.places += usize::from(message.place().is_some());
         match state.keys.get_mut(key) {
             Some(versions) => versions.push((msn, message)),
             None => {
@@ -114,11 +117,11 @@ impl Memtable {
     }
 
     /// What a view at `msn` has for a key, and whether a range delete hides everything older.
-    pub fn find(&self, key: &[u8], msn: u64, operators: &Operators) -> Result<(Option<Message<'static>>, bool)> {
+    pub fn find(&self, key: &[u8], msn: u64, with: &Composer<'_>) -> Result<(Option<Message<'static>>, bool)> {
         let state = self.read();
         let covered = state.ranges.iter().any(|(at, range)| *at <= msn && range.contains(key));
         match state.keys.get(key) {
-            Some(versions) => Ok((state.fold(key, versions, msn, operators)?, covered)),
+            Some(versions) => Ok((state.fold(key, versions, msn, with)?, covered)),
             None => Ok((None, covered)),
         }
     }
@@ -130,6 +133,23 @@ impl Memtable {
             set.insert(range.clone());
         }
         set
+    }
+
+    /// The places of values that nobody sees who sees the whole table.
+    pub fn superseded(&self, with: &Composer<'_>) -> Result<Vec<BlockPointer>> {
+        let state = self.read();
+        let mut superseded = Vec::new();
+        if state.places == 0 {
+            return Ok(superseded);
+        }
+        for (key, versions) in &state.keys {
+            let mut places = versions.iter().filter_map(|(_, message)| message.place()).peekable();
+            if places.peek().is_some() {
+                let kept = state.fold(key, versions, u64::MAX, with)?.and_then(|message| message.place());
+                superseded.extend(places.filter(|place| Some(*place) != kept));
+            }
+        }
+        Ok(superseded)
     }
 
     /// Gives the memory back piece by piece: all at once takes as long as filling it.
@@ -147,7 +167,7 @@ impl Memtable {
         direction: Direction,
         msn: u64,
         limit: usize,
-        operators: &Operators,
+        with: &Composer<'_>,
     ) -> Result<(Fetched, Option<KeyRange>)> {
         if range.is_empty() {
             return Ok((VecDeque::new(), None));
@@ -162,7 +182,7 @@ impl Memtable {
                 Direction::Backward => keys.next_back(),
             };
             let Some((key, versions)) = next else { return Ok((found, None)) };
-            if let Some(message) = state.fold(key, versions, msn, operators)? {
+            if let Some(message) = state.fold(key, versions, msn, with)? {
                 found.push_back((key.clone(), message));
             }
             if found.len() == limit {
@@ -200,18 +220,18 @@ impl MemoryCursor {
         range: KeyRange,
         direction: Direction,
         msn: u64,
-        operators: &Operators,
+        with: &Composer<'_>,
     ) -> Result<Self> {
         let mut cursor = Self { table, direction, msn, fetched: VecDeque::new(), rest: Some(range) };
-        cursor.fill(operators)?;
+        cursor.fill(with)?;
         Ok(cursor)
     }
 
-    fn fill(&mut self, operators: &Operators) -> Result<()> {
+    fn fill(&mut self, with: &Composer<'_>) -> Result<()> {
         while self.fetched.is_empty()
             && let Some(range) = self.rest.take()
         {
-            (self.fetched, self.rest) = self.table.fetch(&range, self.direction, self.msn, FETCH, operators)?;
+            (self.fetched, self.rest) = self.table.fetch(&range, self.direction, self.msn, FETCH, with)?;
         }
         Ok(())
     }
@@ -220,8 +240,8 @@ impl MemoryCursor {
         self.fetched.front().map(|(key, message)| (&**key, message))
     }
 
-    pub fn advance(&mut self, operators: &Operators) -> Result<()> {
+    pub fn advance(&mut self, with: &Composer<'_>) -> Result<()> {
         self.fetched.pop_front();
-        self.fill(operators)
+        self.fill(with)
     }
 }

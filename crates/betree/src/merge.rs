@@ -10,9 +10,9 @@ use crate::block::Block;
 use crate::error::Result;
 use crate::io::BlockIo;
 use crate::memtable::MemoryCursor;
-use crate::message::Message;
+use crate::message::{Composer, Message};
 use crate::node::Node;
-use crate::operator::Operators;
+use crate::pointer::BlockPointer;
 use crate::range::{KeyRange, RangeSet};
 use crate::run::Run;
 
@@ -163,10 +163,10 @@ impl LayerCursor {
         }
     }
 
-    fn advance(&mut self, io: &BlockIo, operators: &Operators) -> Result<()> {
+    fn advance(&mut self, with: &Composer<'_>) -> Result<()> {
         match self {
-            Self::Memory(cursor) => cursor.advance(operators),
-            Self::Run(cursor) => cursor.advance(io),
+            Self::Memory(cursor) => cursor.advance(with),
+            Self::Run(cursor) => cursor.advance(with.io),
         }
     }
 }
@@ -192,11 +192,13 @@ pub(crate) struct Merge {
     direction: Direction,
     /// Layers at the key of this step; kept for its memory.
     same: Vec<usize>,
+    /// Places of values that were in a layer and are not in what came of the steps so far.
+    pub superseded: Vec<BlockPointer>,
 }
 
 impl Merge {
     pub fn new(layers: Vec<Layer>, direction: Direction) -> Self {
-        Self { layers, direction, same: Vec::new() }
+        Self { layers, direction, same: Vec::new(), superseded: Vec::new() }
     }
 
     /// Puts a layer below all others.
@@ -219,12 +221,7 @@ impl Merge {
     }
 
     /// Gives the next key with what its layers come to, and goes on; whether there was one.
-    pub fn step(
-        &mut self,
-        io: &BlockIo,
-        operators: &Operators,
-        sink: &mut dyn FnMut(&[u8], Message<'_>),
-    ) -> Result<bool> {
+    pub fn step(&mut self, with: &Composer<'_>, sink: &mut dyn FnMut(&[u8], Message<'_>)) -> Result<bool> {
         self.same.clear();
         let mut best: Option<&[u8]> = None;
         for (index, layer) in self.layers.iter().enumerate() {
@@ -251,23 +248,30 @@ impl Merge {
             {
                 folded = Some(match folded {
                     None => message,
-                    Some(newer) => newer.over(message, operators)?,
+                    Some(newer) => newer.over(message, with)?,
                 });
             }
             if folded.as_ref().is_some_and(Message::is_final) {
                 break;
             }
             if layer.tombstones.contains(key) {
-                folded = folded.map(|message| message.over_nothing(operators)).transpose()?;
+                folded = folded.map(|message| message.over_nothing(with)).transpose()?;
                 break;
             }
+        }
+        let kept = folded.as_ref().and_then(Message::place);
+        let first_only = self.same.len() == 1 && folded.as_ref().is_some_and(Message::is_final);
+        if !first_only {
+            let messages = self.same.iter().filter_map(|index| self.layers.get(*index)?.cursor.message());
+            let places = messages.filter_map(|message| message.place()).filter(|place| Some(*place) != kept);
+            self.superseded.extend(places);
         }
         // None: a newer range hides the key.
         if let Some(message) = folded {
             sink(key, message);
         }
         for index in &self.same {
-            self.layers[*index].cursor.advance(io, operators)?;
+            self.layers[*index].cursor.advance(with)?;
         }
         Ok(true)
     }

@@ -6,13 +6,16 @@
 use std::borrow::Cow;
 
 use crate::error::{Error, Result};
+use crate::io::BlockIo;
 use crate::mutant::{Mutant, mutated};
 use crate::operator::Operators;
+use crate::pointer::BlockPointer;
 use crate::wire::{Malformed, Reader, put_bytes, put_varint};
 
 const INSERT: u8 = 0;
 const DELETE: u8 = 1;
 const UPSERTS: u8 = 2;
+const PLACE: u8 = 3;
 
 /// One operand on its way to a value.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -30,6 +33,26 @@ pub(crate) enum Message<'a> {
     Delete,
     /// These change whatever is there, oldest first.
     Upserts(Vec<Upsert<'a>>),
+    /// The key has the value that lies there.
+    Place(BlockPointer),
+}
+
+/// What it takes to compose messages: the operators, and the values that lie apart.
+#[derive(Clone, Copy)]
+pub(crate) struct Composer<'a> {
+    pub io: &'a BlockIo,
+    pub operators: &'a Operators,
+}
+
+impl Composer<'_> {
+    /// The value that a message comes to where there is nothing below.
+    pub fn value(&self, message: Message<'_>) -> Result<Option<Vec<u8>>> {
+        match message.over_nothing(self)? {
+            Message::Insert(value) => Ok(Some(value.into_owned())),
+            Message::Place(pointer) => Ok(Some(self.io.value(&pointer)?.to_vec())),
+            Message::Delete | Message::Upserts(_) => Ok(None),
+        }
+    }
 }
 
 impl<'a> Message<'a> {
@@ -43,6 +66,7 @@ impl<'a> Message<'a> {
         match self {
             Self::Insert(value) => Message::Insert(own(value)),
             Self::Delete => Message::Delete,
+            Self::Place(pointer) => Message::Place(pointer),
             Self::Upserts(list) => Message::Upserts(
                 list.into_iter().map(|one| Upsert { operator: one.operator, operand: own(one.operand) }).collect(),
             ),
@@ -53,15 +77,15 @@ impl<'a> Message<'a> {
     ///
     /// # Errors
     ///
-    /// When an operator is not registered.
-    pub fn over(self, older: Self, operators: &Operators) -> Result<Self> {
+    /// When an operator is not registered, or a value that it needs cannot be read.
+    pub fn over(self, older: Self, with: &Composer<'_>) -> Result<Self> {
         match (self, older) {
             (Self::Upserts(newer), Self::Upserts(list)) => {
                 let (mut list, newer) = if mutated(Mutant::UpsertsReversed) { (newer, list) } else { (list, newer) };
                 for upsert in newer {
                     let joined = match list.last() {
                         Some(last) if last.operator == upsert.operator => {
-                            known(operators, upsert.operator)?.join(&last.operand, &upsert.operand)
+                            known(with, upsert.operator)?.join(&last.operand, &upsert.operand)
                         }
                         _ => None,
                     };
@@ -72,8 +96,11 @@ impl<'a> Message<'a> {
                 }
                 Ok(Self::Upserts(list))
             }
-            (Self::Upserts(newer), Self::Insert(value)) => apply(Some(value), newer, operators),
-            (Self::Upserts(newer), Self::Delete) => apply(None, newer, operators),
+            (Self::Upserts(newer), Self::Insert(value)) => apply(Some(value), newer, with),
+            (Self::Upserts(newer), Self::Place(pointer)) => {
+                apply(Some(Cow::Owned(with.io.value(&pointer)?.to_vec())), newer, with)
+            }
+            (Self::Upserts(newer), Self::Delete) => apply(None, newer, with),
             (newer, _) => Ok(newer),
         }
     }
@@ -83,15 +110,15 @@ impl<'a> Message<'a> {
     /// # Errors
     ///
     /// When an operator is not registered.
-    pub fn over_nothing(self, operators: &Operators) -> Result<Self> {
-        self.over(Self::Delete, operators)
+    pub fn over_nothing(self, with: &Composer<'_>) -> Result<Self> {
+        self.over(Self::Delete, with)
     }
 
-    /// The value, where the message is final and has one.
-    pub fn into_value(self) -> Option<Vec<u8>> {
+    /// Where its value lies, if it lies apart.
+    pub fn place(&self) -> Option<BlockPointer> {
         match self {
-            Self::Insert(value) => Some(value.into_owned()),
-            Self::Delete | Self::Upserts(_) => None,
+            Self::Place(pointer) => Some(*pointer),
+            _ => None,
         }
     }
 
@@ -100,6 +127,7 @@ impl<'a> Message<'a> {
         match self {
             Self::Insert(value) => value.len(),
             Self::Delete => 0,
+            Self::Place(_) => BlockPointer::ENCODED_BYTES,
             Self::Upserts(list) => list.iter().map(|one| one.operand.len() + 32).sum(),
         }
     }
@@ -111,6 +139,10 @@ impl<'a> Message<'a> {
                 put_bytes(to, value);
             }
             Self::Delete => to.push(DELETE),
+            Self::Place(pointer) => {
+                to.push(PLACE);
+                pointer.encode(to);
+            }
             Self::Upserts(list) => {
                 to.push(UPSERTS);
                 put_varint(to, list.len() as u64);
@@ -126,6 +158,7 @@ impl<'a> Message<'a> {
         match from.u8()? {
             INSERT => Ok(Self::Insert(Cow::Borrowed(from.bytes()?))),
             DELETE => Ok(Self::Delete),
+            PLACE => Ok(Self::Place(BlockPointer::decode(from)?)),
             UPSERTS => {
                 let mut list = Vec::new();
                 for _ in 0..from.count(2)? {
@@ -139,14 +172,14 @@ impl<'a> Message<'a> {
     }
 }
 
-fn known(operators: &Operators, id: u16) -> Result<&dyn crate::operator::Operator> {
-    operators.get(id).ok_or(Error::UnknownOperator { id })
+fn known<'a>(with: &Composer<'a>, id: u16) -> Result<&'a dyn crate::operator::Operator> {
+    with.operators.get(id).ok_or(Error::UnknownOperator { id })
 }
 
-fn apply<'a>(value: Option<Cow<'a, [u8]>>, upserts: Vec<Upsert<'a>>, operators: &Operators) -> Result<Message<'a>> {
+fn apply<'a>(value: Option<Cow<'a, [u8]>>, upserts: Vec<Upsert<'a>>, with: &Composer<'_>) -> Result<Message<'a>> {
     let mut value = value;
     for one in upserts {
-        value = known(operators, one.operator)?.apply(value.as_deref(), &one.operand).map(Cow::Owned);
+        value = known(with, one.operator)?.apply(value.as_deref(), &one.operand).map(Cow::Owned);
     }
     Ok(value.map_or(Message::Delete, Message::Insert))
 }
@@ -157,6 +190,17 @@ mod tests {
     use crate::operator::{Add, Append};
     use proptest::prelude::*;
     use std::sync::Arc;
+
+    fn io() -> BlockIo {
+        BlockIo::new(Box::new(storage::Memory::new(0)), 0)
+    }
+
+    fn value(message: Message<'_>) -> Option<Vec<u8>> {
+        match message {
+            Message::Insert(value) => Some(value.into_owned()),
+            _ => None,
+        }
+    }
 
     fn operators() -> Operators {
         let mut operators = Operators::default();
@@ -180,24 +224,25 @@ mod tests {
         /// However the messages of a key are put together, the value is the same.
         #[test]
         fn composition_is_associative(messages in prop::collection::vec(message(), 1..8), cut in 0usize..8) {
-            let operators = operators();
+            let (io, operators) = (io(), operators());
+            let with = Composer { io: &io, operators: &operators };
             let fold = |list: &[Message<'static>]| {
-                list.iter().cloned().reduce(|older, newer| newer.over(older, &operators).unwrap())
+                list.iter().cloned().reduce(|older, newer| newer.over(older, &with).unwrap())
             };
-            let whole = fold(&messages).unwrap().over_nothing(&operators).unwrap().into_value();
+            let whole = with.value(fold(&messages).unwrap()).unwrap();
             let (older, newer) = messages.split_at(cut.min(messages.len()));
             let halves = match (fold(older), fold(newer)) {
-                (Some(older), Some(newer)) => newer.over(older, &operators).unwrap(),
+                (Some(older), Some(newer)) => newer.over(older, &with).unwrap(),
                 (one, other) => one.or(other).unwrap(),
             };
-            prop_assert_eq!(halves.over_nothing(&operators).unwrap().into_value(), whole.clone());
+            prop_assert_eq!(with.value(halves).unwrap(), whole.clone());
             // And as a caller would do it, one after the other.
-            let mut value: Option<Vec<u8>> = None;
+            let mut last: Option<Vec<u8>> = None;
             for message in &messages {
-                let below = value.map_or(Message::Delete, |value| Message::Insert(Cow::Owned(value)));
-                value = message.clone().over(below, &operators).unwrap().into_value();
+                let below = last.map_or(Message::Delete, |value| Message::Insert(Cow::Owned(value)));
+                last = value(message.clone().over(below, &with).unwrap());
             }
-            prop_assert_eq!(value, whole);
+            prop_assert_eq!(last, whole);
         }
 
         #[test]
@@ -218,6 +263,8 @@ mod tests {
     #[test]
     fn an_unknown_operator_is_an_error() {
         let upsert = Message::Upserts(vec![Upsert { operator: 9, operand: Cow::Borrowed(b"") }]);
-        assert!(matches!(upsert.over_nothing(&operators()), Err(Error::UnknownOperator { id: 9 })));
+        let (io, operators) = (io(), operators());
+        let with = Composer { io: &io, operators: &operators };
+        assert!(matches!(upsert.over_nothing(&with), Err(Error::UnknownOperator { id: 9 })));
     }
 }

@@ -86,6 +86,18 @@ pub(crate) enum Mutant {
     GivenUpStaysCounted,
     /// Frames behind damage that was accepted count as witnesses of it.
     AcceptedDamageReturns,
+    /// Values that lie apart keep their places when nobody refers to them any more.
+    ValuesLeak,
+    /// A block does not say that it has values that lie apart.
+    PlacesUncounted,
+    /// Recovery leaves the places of values free.
+    PlacesForgotten,
+    /// A checkpoint calls the places of its values free.
+    PlacesNotKept,
+    /// A frame counts whose values are not there.
+    LostValueAccepted,
+    /// Blocks are discarded though they are in use again.
+    DiscardsUsedAgain,
     /// What recovery found once may be missing the next time.
     FoundMayBeLost,
 }
@@ -101,7 +113,7 @@ pub(crate) const fn mutated(_mutant: Mutant) -> bool {
 
 #[cfg(test)]
 impl Mutant {
-    pub const ALL: [Self; 42] = [
+    pub const ALL: [Self; 48] = [
         Self::NoFlushBeforeSuperblock,
         Self::NoFlushAfterSuperblock,
         Self::SpaceReusedEarly,
@@ -144,6 +156,12 @@ impl Mutant {
         Self::GivenUpStaysCounted,
         Self::AcceptedDamageReturns,
         Self::FoundMayBeLost,
+        Self::ValuesLeak,
+        Self::PlacesUncounted,
+        Self::PlacesForgotten,
+        Self::PlacesNotKept,
+        Self::LostValueAccepted,
+        Self::DiscardsUsedAgain,
     ];
 }
 

@@ -216,7 +216,7 @@ mod tests {
             move |(first_keys, ends, pointers, first_msn, more)| {
                 let block = |(first_key, pointer): (Key, BlockPointer)| {
                     let filter = Filter::of(&[KeyHash::of(&first_key)], 10 * (first_key.len() % 3));
-                    let tally = Tally { deletes: pointer.raw_bytes };
+                    let tally = Tally { deletes: pointer.raw_bytes, places: pointer.stored_bytes };
                     RunBlock { first_key, filter: Arc::new(filter), tally, part: Part::Stored(pointer) }
                 };
                 let blocks = first_keys.into_iter().zip(pointers).map(block).collect();

@@ -52,6 +52,12 @@ pub struct Options {
     pub cache_bytes: usize,
     /// Bytes of the log, when a store is made.
     pub log_bytes: u64,
+    /// Bytes from which on a value lies apart: it is written once, to whole blocks of its own, and log and nodes have its
+    /// place. `usize::MAX`: none does.
+    pub large_value_bytes: usize,
+    /// Bytes of freed blocks after which the storage is told that they are free; `None`: never. In a file that makes
+    /// holes, which its file system has to fill again later.
+    pub discard_bytes: Option<u64>,
     /// How blocks are compressed.
     pub compression: Compression,
     /// Which messages move down.
@@ -80,6 +86,8 @@ impl Default for Options {
             fresh_bytes: 64 << 20,
             cache_bytes: 256 << 20,
             log_bytes: 64 << 20,
+            large_value_bytes: 16 << 10,
+            discard_bytes: None,
             compression: Compression::default(),
             flush_policy: FlushPolicy::default(),
             pacing: Pacing::default(),

@@ -11,6 +11,7 @@ use storage::BLOCK_BYTES;
 use crate::block::{Block, BlockBuilder};
 use crate::filter::{Filter, KeyHash};
 use crate::message::Message;
+use crate::mutant::{Mutant, mutated};
 use crate::pointer::BlockPointer;
 use crate::range::{Key, KeyRange, RangeSet};
 use crate::wire::{Malformed, Reader, VARINT_BYTES_MAX, put_bytes, put_varint};
@@ -47,22 +48,26 @@ impl Part {
 pub(crate) struct Tally {
     /// Deletes.
     pub deletes: u32,
+    /// Values that lie apart.
+    pub places: u32,
 }
 
 impl Tally {
     pub fn add(&mut self, message: &Message<'_>) {
         match message {
             Message::Delete => self.deletes += 1,
+            Message::Place(_) => self.places += u32::from(!mutated(Mutant::PlacesUncounted)),
             Message::Insert(_) | Message::Upserts(_) => {}
         }
     }
 
     fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
-        Ok(Self { deletes: from.u32()? })
+        Ok(Self { deletes: from.u32()?, places: from.u32()? })
     }
 
     fn encode(self, to: &mut Vec<u8>) {
         to.extend_from_slice(&self.deletes.to_le_bytes());
+        to.extend_from_slice(&self.places.to_le_bytes());
     }
 }
 

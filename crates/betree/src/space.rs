@@ -3,28 +3,16 @@
 //! A freed block is not free at once: the last checkpoint, a reader or a snapshot may still need it. It waits until the
 //! checkpoint after its release is durable and no older view of the tree is alive; a block that a snapshot refers to is
 //! held until that snapshot is removed.
+//!
+//! Some blocks are *lent* to the write path, which puts large values there ([`crate::values`]). For a checkpoint they are
+//! free, until it has the tree that refers to them.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::VecDeque;
 
+use crate::extents::{Extent, Extents};
+use crate::mutant::{Mutant, mutated};
 use crate::pointer::BlockPointer;
 use crate::wire::{Malformed, Reader, put_varint};
-
-/// Some blocks side by side.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) struct Extent {
-    pub start: u64,
-    pub blocks: u64,
-}
-
-impl Extent {
-    pub fn end(self) -> u64 {
-        self.start + self.blocks
-    }
-
-    pub fn of(pointer: &BlockPointer) -> Self {
-        Self { start: pointer.start, blocks: pointer.blocks() }
-    }
-}
 
 /// An extent that a snapshot may refer to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,12 +27,13 @@ pub(crate) struct Held {
 /// The free blocks, and those that will be.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Space {
-    free: BTreeMap<u64, u64>,
-    by_length: BTreeSet<(u64, u64)>,
-    free_blocks: u64,
+    free: Extents,
+    /// Of the free ones, those that the device does not know to be free.
+    undiscarded: Extents,
     /// With the version of the tree that is the first without it.
     waiting: VecDeque<(u64, Extent)>,
     waiting_blocks: u64,
+    lent: Extents,
     held: Vec<Held>,
 }
 
@@ -52,12 +41,12 @@ impl Space {
     /// All of `extent` is free.
     pub fn new(extent: Extent) -> Self {
         let mut space = Self::default();
-        space.release(extent);
+        space.free.release(extent);
         space
     }
 
     pub fn free_blocks(&self) -> u64 {
-        self.free_blocks
+        self.free.blocks()
     }
 
     pub fn waiting_blocks(&self) -> u64 {
@@ -69,7 +58,7 @@ impl Space {
     }
 
     pub fn free_extents(&self) -> impl Iterator<Item = Extent> {
-        self.free.iter().map(|(start, blocks)| Extent { start: *start, blocks: *blocks })
+        self.free.iter()
     }
 
     /// Extents that wait to be free.
@@ -77,48 +66,82 @@ impl Space {
         self.waiting.iter().map(|(_, extent)| *extent)
     }
 
-    fn add(&mut self, extent: Extent) {
-        self.free.insert(extent.start, extent.blocks);
-        self.by_length.insert((extent.blocks, extent.start));
-    }
-
-    fn take(&mut self, extent: Extent) {
-        self.free.remove(&extent.start);
-        self.by_length.remove(&(extent.blocks, extent.start));
+    /// What is lent.
+    pub fn lent(&self) -> &Extents {
+        &self.lent
     }
 
     /// `blocks` side by side: the start of the shortest extent that has them.
     pub fn allocate(&mut self, blocks: u64) -> Option<u64> {
-        assert!(blocks > 0, "an extent has blocks");
-        let (length, start) = *self.by_length.range((blocks, 0)..).next()?;
-        self.take(Extent { start, blocks: length });
-        if length > blocks {
-            self.add(Extent { start: start + blocks, blocks: length - blocks });
-        }
-        self.free_blocks -= blocks;
+        let start = self.free.allocate(blocks)?;
+        self.used_again(Extent { start, blocks });
         Some(start)
+    }
+
+    /// What is used again is not discarded.
+    fn used_again(&mut self, extent: Extent) {
+        if mutated(Mutant::DiscardsUsedAgain) || self.undiscarded.blocks() == 0 {
+            return;
+        }
+        let overlap = |one: Extent| {
+            let (start, end) = (one.start.max(extent.start), one.end().min(extent.end()));
+            (start < end).then(|| Extent { start, blocks: end - start })
+        };
+        let overlaps: Vec<Extent> = self.undiscarded.overlapping(extent).filter_map(overlap).collect();
+        for one in overlaps {
+            self.undiscarded.take(one);
+        }
     }
 
     /// Makes an extent free, now.
     pub fn release(&mut self, extent: Extent) {
-        assert!(extent.blocks > 0, "an extent has blocks");
-        let mut merged = extent;
-        if let Some((start, blocks)) = self.free.range(..extent.start).next_back().map(|(s, b)| (*s, *b)) {
-            assert!(start + blocks <= extent.start, "freed twice: {extent:?}");
-            if start + blocks == extent.start {
-                self.take(Extent { start, blocks });
-                merged = Extent { start, blocks: blocks + merged.blocks };
-            }
+        self.free.release(extent);
+        self.undiscarded.release(extent);
+    }
+
+    /// Bytes' worth of blocks that are free and were not discarded.
+    pub fn undiscarded_blocks(&self) -> u64 {
+        self.undiscarded.blocks()
+    }
+
+    /// Takes the extents that are to be discarded. Until that is done, none of them may be allocated.
+    pub fn take_undiscarded(&mut self) -> Vec<Extent> {
+        std::mem::take(&mut self.undiscarded).iter().collect()
+    }
+
+    /// Lends up to `blocks` of the free ones, the longest first.
+    pub fn lend(&mut self, blocks: u64) -> Vec<Extent> {
+        let mut lent = Vec::new();
+        let mut left = blocks;
+        while let Some(extent) = self.free.allocate_longest(left) {
+            left -= extent.blocks;
+            self.used_again(extent);
+            self.lent.release(extent);
+            lent.push(extent);
         }
-        if let Some((start, blocks)) = self.free.range(extent.start..).next().map(|(s, b)| (*s, *b)) {
-            assert!(extent.end() <= start, "freed twice: {extent:?}");
-            if start == extent.end() {
-                self.take(Extent { start, blocks });
-                merged.blocks += blocks;
-            }
+        lent
+    }
+
+    /// Lends what a log says was lent; whether it was free.
+    pub fn lend_again(&mut self, extent: Extent) -> bool {
+        let free = self.free.take(extent);
+        if free {
+            self.used_again(extent);
+            self.lent.release(extent);
         }
-        self.add(merged);
-        self.free_blocks += extent.blocks;
+        free
+    }
+
+    /// Takes back what was lent and not used.
+    pub fn give_back(&mut self, extent: Extent) {
+        if self.lent.take(extent) {
+            self.release(extent);
+        }
+    }
+
+    /// What was lent is in the trees now.
+    pub fn keep(&mut self, extent: Extent) {
+        self.lent.take(extent);
     }
 
     /// The tree has no use for a block from `version` on; `newest_snapshot` is the generation of the newest snapshot.
@@ -166,18 +189,19 @@ impl Space {
         self.waiting.len()
     }
 
-    /// For the catalog of the checkpoint that is being made: what waits now is free once that checkpoint is read back.
+    /// For the catalog of the checkpoint that is being made: what waits now is free once that checkpoint is read back,
+    /// and so is what is lent.
     pub fn encode(&self, to: &mut Vec<u8>) {
-        let mut free = self.clone();
-        for extent in self.waiting_extents() {
+        let mut free = self.free.clone();
+        for extent in self.waiting_extents().chain(self.lent.iter()) {
             free.release(extent);
         }
-        put_varint(to, free.free.len() as u64);
+        put_varint(to, free.len() as u64);
         let mut end = 0;
-        for (start, blocks) in &free.free {
-            put_varint(to, start - end);
-            put_varint(to, *blocks);
-            end = start + blocks;
+        for extent in free.iter() {
+            put_varint(to, extent.start - end);
+            put_varint(to, extent.blocks);
+            end = extent.end();
         }
         put_varint(to, self.held.len() as u64);
         for one in &self.held {
@@ -199,8 +223,7 @@ impl Space {
             if blocks == 0 || (number > 0 && gap == 0) {
                 return Err(Malformed("free extents touch"));
             }
-            space.add(Extent { start, blocks });
-            space.free_blocks += blocks;
+            space.free.release(Extent { start, blocks });
             end = stop;
         }
         for _ in 0..from.count(4)? {
@@ -221,34 +244,41 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    fn pointer(start: u64, birth: u64) -> BlockPointer {
+        let codec = crate::pointer::Codec::Plain;
+        BlockPointer { start, stored_bytes: 4096, raw_bytes: 4096, codec, birth, checksum: 0 }
+    }
+
     proptest! {
-        /// Against one flag a block.
+        /// What a checkpoint calls free is what is free, waits or is lent; what is used again is not discarded.
         #[test]
-        fn free_space_is_a_set_of_blocks(steps in prop::collection::vec((any::<bool>(), 1u64..9, any::<prop::sample::Index>()), 0..80)) {
+        fn space_comes_back(steps in prop::collection::vec((0u8..4, 1u64..9, any::<prop::sample::Index>()), 0..60)) {
             let bounds = Extent { start: 10, blocks: 100 };
             let mut space = Space::new(bounds);
             let mut taken: Vec<Extent> = Vec::new();
-            for (allocate, blocks, which) in steps {
-                if allocate {
-                    match space.allocate(blocks) {
-                        Some(start) => {
-                            let extent = Extent { start, blocks };
-                            prop_assert!(start >= 10 && extent.end() <= 110);
-                            prop_assert!(taken.iter().all(|other| other.end() <= start || extent.end() <= other.start));
-                            taken.push(extent);
-                        }
-                        None => prop_assert!(space.free_extents().all(|extent| extent.blocks < blocks)),
+            for (kind, blocks, which) in steps {
+                match kind {
+                    0 => taken.extend(space.allocate(blocks).map(|start| Extent { start, blocks })),
+                    1 => drop(space.lend(blocks)),
+                    2 if !taken.is_empty() => space.release(taken.swap_remove(which.index(taken.len()))),
+                    3 => {
+                        let lent = space.lent().iter().next();
+                        lent.into_iter().for_each(|extent| space.give_back(extent));
                     }
-                } else if !taken.is_empty() {
-                    space.release(taken.swap_remove(which.index(taken.len())));
+                    _ => {}
                 }
-                prop_assert_eq!(space.free_blocks(), 100 - taken.iter().map(|extent| extent.blocks).sum::<u64>());
-                prop_assert_eq!(space.free_blocks(), space.free_extents().map(|extent| extent.blocks).sum::<u64>());
+                let used: u64 = taken.iter().map(|extent| extent.blocks).sum();
+                prop_assert_eq!(space.free_blocks() + space.lent().blocks() + used, 100);
+                let free: Vec<u64> = space.free_extents().flat_map(|extent| extent.start..extent.end()).collect();
+                let undiscarded = space.clone().take_undiscarded();
+                prop_assert!(undiscarded.iter().all(|one| (one.start..one.end()).all(|block| free.contains(&block))));
             }
             let mut bytes = Vec::new();
             space.encode(&mut bytes);
             let back = Space::decode(&mut Reader::new(&bytes), bounds).unwrap();
-            prop_assert!(back.free_extents().eq(space.free_extents()));
+            prop_assert_eq!(back.free_blocks(), space.free_blocks() + space.lent().blocks());
+            prop_assert!(taken.iter().all(|extent| !back.clone().lend_again(*extent)));
+            prop_assert!(space.lent().iter().all(|extent| back.clone().lend_again(extent)));
         }
 
         #[test]
@@ -259,14 +289,6 @@ mod tests {
 
     #[test]
     fn a_snapshot_holds_what_it_refers_to() {
-        let pointer = |start, birth| BlockPointer {
-            start,
-            stored_bytes: 4096,
-            raw_bytes: 4096,
-            codec: crate::pointer::Codec::Plain,
-            birth,
-            checksum: 0,
-        };
         let mut space = Space::default();
         space.retire(&pointer(1, 3), 7, 5, Some(4));
         space.retire(&pointer(2, 5), 7, 5, Some(4));

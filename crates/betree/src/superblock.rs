@@ -11,10 +11,10 @@
 use storage::{BLOCK_BYTES, Buffer};
 
 use crate::error::{Error, Result};
+use crate::extents::Extent;
 use crate::io::{BlockIo, Purpose};
 use crate::mutant::{Mutant, mutated};
 use crate::pointer::{BlockPointer, checksum};
-use crate::space::Extent;
 use crate::wire::{Malformed, Reader};
 
 const MAGIC: [u8; 8] = *b"plumbBe1";

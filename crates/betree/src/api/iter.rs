@@ -41,12 +41,12 @@ impl Iter {
     /// The window at one end of what is left.
     fn open(&self, direction: Direction) -> Result<Option<Window>> {
         let Some(version) = self.view.version.trees.get(&self.tree) else { return Ok(None) };
-        let operators = &self.engine.options.operators;
+        let with = &self.engine.composer();
         let (bounds, below) = crate::tree::window(&self.engine.io, &version.root, &self.rest, direction)?;
         let own = bounds.intersection(&self.rest);
         let mut layers = Vec::new();
         for table in version.tables() {
-            let cursor = MemoryCursor::new(table.clone(), own.clone(), direction, self.view.msn, operators)?;
+            let cursor = MemoryCursor::new(table.clone(), own.clone(), direction, self.view.msn, with)?;
             let tombstones = table.tombstones(self.view.msn).clip(&own);
             layers.push(Layer { tombstones, cursor: LayerCursor::Memory(cursor) });
         }
@@ -65,15 +65,15 @@ impl Iter {
 
     /// The next entry of a window.
     fn step(&self, window: &mut Window) -> Result<Option<Entry>> {
-        let operators = &self.engine.options.operators;
+        let with = &self.engine.composer();
         loop {
             let mut found: Option<(Vec<u8>, Message<'static>)> = None;
             let mut sink = |key: &[u8], message: Message<'_>| found = Some((key.to_vec(), message.into_owned()));
-            if !window.merge.step(&self.engine.io, operators, &mut sink)? {
+            if !window.merge.step(with, &mut sink)? {
                 return Ok(None);
             }
             if let Some((key, message)) = found
-                && let Some(value) = message.over_nothing(operators)?.into_value()
+                && let Some(value) = with.value(message)?
             {
                 return Ok(Some((key, value)));
             }

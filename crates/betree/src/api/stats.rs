@@ -50,6 +50,8 @@ pub struct Stats {
     pub run_bytes: u64,
     /// Bytes written for the headers of nodes.
     pub header_bytes: u64,
+    /// Bytes written for values that lie apart.
+    pub value_bytes: u64,
     /// Bytes written for catalogs.
     pub catalog_bytes: u64,
     /// Bytes written for superblocks.
@@ -58,6 +60,8 @@ pub struct Stats {
     pub read_bytes: u64,
     /// Flushes.
     pub flushes: u64,
+    /// Bytes that the storage was told to be free.
+    pub discarded_bytes: u64,
     /// Checkpoints.
     pub checkpoints: u64,
     /// Bytes that flushes and checkpoints merged, packed and wrote: what pacing counts.
@@ -94,10 +98,12 @@ impl Stats {
             leaf_bytes: counters.written(Purpose::Leaves),
             run_bytes: counters.written(Purpose::Runs),
             header_bytes: counters.written(Purpose::Headers),
+            value_bytes: counters.written(Purpose::Values),
             catalog_bytes: counters.written(Purpose::Catalog),
             superblock_bytes: counters.written(Purpose::Superblock),
             read_bytes: counters.read.load(Ordering::Relaxed),
             flushes: counters.flushes.load(Ordering::Relaxed),
+            discarded_bytes: counters.discarded.load(Ordering::Relaxed),
             checkpoints: engine.checkpoints.load(Ordering::Relaxed),
             worked_bytes: engine.worked_bytes.load(Ordering::Relaxed),
             commit_latency: Latency::of(&engine.commit_times.lock().unwrap_or_else(PoisonError::into_inner)),
@@ -119,6 +125,7 @@ impl Stats {
             + self.leaf_bytes
             + self.run_bytes
             + self.header_bytes
+            + self.value_bytes
             + self.catalog_bytes
             + self.superblock_bytes
     }

@@ -85,6 +85,7 @@ impl Engine {
             log.written_msn = commit.buffered_msn;
         }
         self.log_unsealed_blocks.store(0, Ordering::Release);
+        locked(&self.pool).sealed();
         if self.view().version.trees.values().any(|tree| tree.active.msns().is_some()) {
             self.versions.publish(|trees| {
                 for tree in trees.values_mut().filter(|tree| tree.active.msns().is_some()) {
@@ -110,12 +111,14 @@ impl Engine {
         self.drain(state)?;
         let seal = self.seal(state)?;
         self.drain(state)?;
+        self.take_back(state);
         let work = self.checkpoint_work(state, seal, snapshot);
         self.run(state, work).map(drop)
     }
 
     /// Writes what is fresh. No tree may change before it is done.
-    pub(super) fn checkpoint_work(&self, state: &TreeState, seal: Seal, snapshot: SnapshotChange) -> Work {
+    pub(super) fn checkpoint_work(&self, state: &mut TreeState, seal: Seal, snapshot: SnapshotChange) -> Work {
+        self.lend(state);
         let view = self.view();
         let number = view.version.number;
         let names: BTreeMap<TreeId, String> =
@@ -129,6 +132,10 @@ impl Engine {
         drop(view);
         let (generation, old) = (state.generation, state.superblock.clone());
         let (mut space, mut catalog) = (state.space.clone(), state.catalog.clone());
+        let places = locked(&self.pool).up_to(seal.last_msn);
+        if !mutated(Mutant::PlacesNotKept) {
+            places.into_iter().for_each(|place| space.keep(place));
+        }
         let (io, compression) = (Arc::clone(&self.io), self.options.compression);
         let steps = Steps::new(|quota| async move {
             let mut writer = Writer::new(&io, &quota, &mut space, generation, compression);
@@ -171,7 +178,7 @@ impl Engine {
             }
             Ok(Outcome::Written(Box::new(Written { superblock, log: seal.log, space, catalog })))
         });
-        Work::new(steps, true)
+        Work::checkpoint(steps)
     }
 
     /// From here on the new checkpoint is the one.
@@ -181,6 +188,7 @@ impl Engine {
         (state.superblock, state.catalog, state.space) = (written.superblock, written.catalog, written.space);
         (state.sealed_at, state.checkpoint_due) = (None, false);
         let waiting = state.space.waiting();
+        locked(&self.pool).checkpointed(last_msn, state.generation);
         self.checkpoints.fetch_add(1, Ordering::AcqRel);
         {
             let mut log = locked(&self.log);

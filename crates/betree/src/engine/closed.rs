@@ -3,6 +3,7 @@
 use storage::Storage;
 
 use super::open::read_catalog;
+use super::values::are_whole;
 use super::verify::{Findings, check};
 use crate::batch;
 use crate::catalog::{Catalog, TreeRecord};
@@ -52,6 +53,7 @@ fn message_text(message: &Message<'_>) -> String {
     match message {
         Message::Insert(value) => format!("= {} bytes {}", value.len(), shown(value)),
         Message::Delete => "deleted".to_owned(),
+        Message::Place(pointer) => format!("= {} bytes at {}", pointer.raw_bytes, place(pointer)),
         Message::Upserts(list) => {
             let one = |upsert: &crate::message::Upsert<'_>| {
                 format!("operator {} with {}", upsert.operator, shown(&upsert.operand))
@@ -74,6 +76,9 @@ impl ClosedStore {
         let mut log = Log::new(superblock.log_extent(), superblock.store_id, superblock.epoch, superblock.log);
         let mut summary = LogSummary { last_msn: superblock.last_msn, ..LogSummary::default() };
         let replayed = log.replay(&self.io, |payload| {
+            if !are_whole(&self.io, payload, superblock.last_msn)? {
+                return Ok(false);
+            }
             summary.frames += 1;
             let mut from = Reader::new(payload);
             while from.remaining() > 0 {
@@ -96,7 +101,7 @@ impl ClosedStore {
                     }
                 }
             }
-            Ok(())
+            Ok(true)
         });
         findings.damage("log", replayed)?;
         Ok(summary)

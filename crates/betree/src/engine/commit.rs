@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use storage::BLOCK_BYTES;
 
 use super::maintain::Added;
+use super::values::Prepared;
 use super::{Commit, Engine, TreeVersion, View, locked};
 use crate::batch::{self, Batch, Change};
 use crate::catalog::TreeId;
@@ -14,6 +15,7 @@ use crate::log::frame_blocks;
 use crate::message::Message;
 use crate::mutant::{Mutant, mutated};
 use crate::options::{Durability, KEY_BYTES_MAX, VALUE_BYTES_MAX, check_length};
+use crate::space::Space;
 use crate::wire::Reader;
 
 /// The commit buffer goes into the log at this size even if nobody waits for it.
@@ -22,17 +24,54 @@ const BUFFER_BYTES: usize = 256 << 10;
 /// Tries to make room before a batch is refused.
 const ATTEMPTS: usize = 3;
 
+/// Bytes that changes take in the log, at most.
+fn log_bytes(changes: &[Change]) -> usize {
+    let bytes = |change: &Change| match change {
+        Change::CreateTree { name, .. } => name.len(),
+        Change::Point { key, message, .. } => key.len() + message.bytes(),
+        Change::DeleteRange { range, .. } => range.start.len() + range.end.as_ref().map_or(0, |end| end.len()),
+    };
+    32 + changes.iter().map(|change| 32 + bytes(change)).sum::<usize>()
+}
+
 impl Engine {
     /// Carries out a batch. When it returns the batch is as safe as asked for, and visible.
     pub fn commit(&self, batch: &Batch, durability: Durability) -> Result<()> {
         self.check()?;
-        let bytes = self.validate(batch)?;
+        self.validate(batch)?;
+        let prepared = self.prepare(&batch.changes)?;
+        let entered = self.enter(batch, &prepared);
+        if entered.is_err() {
+            locked(&self.pool).give_back(&prepared.places);
+        }
+        let (last_msn, pending) = entered?;
+        let bytes = log_bytes(&prepared.changes);
+        let mut added = Added::by(batch, bytes, prepared.value_blocks());
+        if durability > Durability::None || pending + bytes > BUFFER_BYTES {
+            self.write_log(last_msn, durability == Durability::Sync)?;
+            // A frame that many batches fill costs each of them its bytes.
+            if durability > Durability::None {
+                added.log_blocks = frame_blocks(bytes);
+            }
+        }
+        // The batch is done; a full storage is the next one's trouble.
+        match self.guard(self.maintain(added)) {
+            Err(Error::Full) => Ok(()),
+            result => result,
+        }
+    }
+
+    /// Gives a batch its numbers and its place among the others, where there is room for it. Returns its last number and
+    /// the bytes that are to be logged before it.
+    fn enter(&self, batch: &Batch, prepared: &Prepared<'_>) -> Result<(u64, usize)> {
+        let bytes = log_bytes(&prepared.changes);
         let grows = batch.changes.iter().any(|change| match change {
             Change::Point { message, .. } => *message != Message::Delete,
             Change::CreateTree { .. } => true,
             Change::DeleteRange { .. } => false,
         });
-        for attempt in 0.. {
+        let mut attempt = 0;
+        loop {
             let mut commit = locked(&self.commit);
             let pending = commit.buffer.len();
             if !self.log_has_room(pending + bytes) {
@@ -41,6 +80,7 @@ impl Engine {
                     return Err(Error::Full);
                 }
                 self.guard(self.checkpoint())?;
+                attempt += 1;
                 continue;
             }
             if !self.storage_has_room(bytes, grows) {
@@ -49,28 +89,16 @@ impl Engine {
                     return Err(Error::Full);
                 }
                 self.guard(self.make_room())?;
+                attempt += 1;
                 continue;
             }
             if !self.conditions_hold(batch)? {
                 return Err(Error::Conflict);
             }
-            let last_msn = self.apply(&mut commit, &batch.changes);
-            drop(commit);
-            let mut added = Added::by(batch, bytes);
-            if durability > Durability::None || pending + bytes > BUFFER_BYTES {
-                self.write_log(last_msn, durability == Durability::Sync)?;
-                // A frame that many batches fill costs each of them its bytes.
-                if durability > Durability::None {
-                    added.log_blocks = frame_blocks(bytes);
-                }
-            }
-            // The batch is done; a full storage is the next one's trouble.
-            return match self.guard(self.maintain(added)) {
-                Err(Error::Full) => Ok(()),
-                result => result,
-            };
+            let last_msn = self.apply(&mut commit, &prepared.changes);
+            locked(&self.pool).commit(last_msn, &prepared.places);
+            return Ok((last_msn, pending));
         }
-        Ok(())
     }
 
     /// Makes a tree, or finds the one with this name.
@@ -91,13 +119,11 @@ impl Engine {
         Ok(tree)
     }
 
-    /// Bytes that a batch takes in the log, at most.
-    fn validate(&self, batch: &Batch) -> Result<usize> {
-        let mut bytes = 32;
+    /// Refuses what is too long or unknown.
+    fn validate(&self, batch: &Batch) -> Result<()> {
         for change in &batch.changes {
-            bytes += 32;
             match change {
-                Change::CreateTree { name, .. } => bytes += name.len(),
+                Change::CreateTree { .. } => {}
                 Change::Point { key, message, .. } => {
                     check_length("a key", key.len(), KEY_BYTES_MAX)?;
                     check_length("a value", message.bytes(), VALUE_BYTES_MAX)?;
@@ -107,19 +133,16 @@ impl Engine {
                             self.options.operators.get(id).ok_or(Error::UnknownOperator { id })?;
                         }
                     }
-                    bytes += key.len() + message.bytes();
                 }
                 Change::DeleteRange { range, .. } => {
                     check_length("a key", range.start.len(), KEY_BYTES_MAX + 1)?;
                     let end = range.end.as_ref().map_or(0, |end| end.len());
                     check_length("a key", end, KEY_BYTES_MAX + 1)?;
-                    bytes += range.start.len() + end;
                 }
             }
         }
         let max_bytes = (self.log_blocks as usize * BLOCK_BYTES) / 4;
-        check_length("a batch", bytes, max_bytes)?;
-        Ok(bytes)
+        check_length("a batch", log_bytes(&batch.changes), max_bytes)
     }
 
     fn log_has_room(&self, buffered_bytes: usize) -> bool {
@@ -194,7 +217,7 @@ impl Engine {
     }
 
     /// Carries out again what a frame of the log says and the trees do not have.
-    pub(super) fn replay(&self, payload: &[u8], after_msn: u64) -> Result<()> {
+    pub(super) fn replay(&self, payload: &[u8], after_msn: u64, space: &mut Space) -> Result<()> {
         let mut commit = locked(&self.commit);
         let mut from = Reader::new(payload);
         while from.remaining() > 0 {
@@ -211,6 +234,7 @@ impl Engine {
             let batch = Batch { changes, conditions: Vec::new() };
             self.validate(&batch)?;
             let last_msn = self.apply_to_memory(&mut commit, &batch.changes, first_msn);
+            self.take_places_again(space, &batch.changes, last_msn)?;
             if !mutated(Mutant::MsnForgotten) {
                 commit.next_msn = last_msn + 1;
             }
@@ -254,29 +278,29 @@ impl Engine {
 
     /// The value of a key in a view.
     pub fn get(&self, view: &View, tree: TreeId, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        let operators = &self.options.operators;
+        let with = &self.composer();
         let Some(version) = view.version.trees.get(&tree) else { return Ok(None) };
         let mut folded: Option<Message<'static>> = None;
         for table in version.tables() {
-            let (message, covered) = table.find(key, view.msn, operators)?;
+            let (message, covered) = table.find(key, view.msn, with)?;
             if let Some(message) = message {
                 folded = Some(match folded {
                     None => message,
-                    Some(newer) => newer.over(message, operators)?,
+                    Some(newer) => newer.over(message, with)?,
                 });
             }
             if !folded.as_ref().is_some_and(Message::is_final) && covered {
-                folded = Some(folded.unwrap_or(Message::Delete).over_nothing(operators)?);
+                folded = Some(folded.unwrap_or(Message::Delete).over_nothing(with)?);
             }
             if folded.as_ref().is_some_and(Message::is_final) {
                 break;
             }
         }
         if !folded.as_ref().is_some_and(Message::is_final) {
-            folded = crate::tree::find(&self.io, &version.root, key, folded, operators)?;
+            folded = crate::tree::find(with, &version.root, key, folded)?;
         }
         match folded {
-            Some(message) => Ok(message.over_nothing(operators)?.into_value()),
+            Some(message) => with.value(message),
             None => Ok(None),
         }
     }

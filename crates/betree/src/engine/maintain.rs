@@ -24,12 +24,14 @@ pub(super) struct Added {
     pub ranges: usize,
     /// Blocks of the log that its own frame took, where it has one.
     pub log_blocks: u64,
+    /// Blocks of values that lie apart.
+    pub value_blocks: u64,
 }
 
 impl Added {
-    pub fn by(batch: &Batch, bytes: usize) -> Self {
+    pub fn by(batch: &Batch, bytes: usize, value_blocks: u64) -> Self {
         let ranges = batch.changes.iter().filter(|change| matches!(change, Change::DeleteRange { .. })).count();
-        Self { bytes, ranges, log_blocks: 0 }
+        Self { bytes, ranges, log_blocks: 0, value_blocks }
     }
 }
 
@@ -53,10 +55,20 @@ impl Engine {
     pub(super) fn storage_has_room(&self, bytes: usize, grows: bool) -> bool {
         let reserve = if grows { self.reserve_bytes() } else { self.reserve_bytes() / 2 };
         let free = self.free_blocks.load(Ordering::Acquire) * BLOCK_BYTES as u64;
+        free > reserve.saturating_add(self.needed_bytes(bytes)) || (mutated(Mutant::ReserveIgnored) && free > 0)
+    }
+
+    /// Bytes that the next checkpoint takes, with so many more in memory.
+    fn needed_bytes(&self, more_bytes: usize) -> u64 {
         let shape = self.options.shape();
-        let needed =
-            shape.storage_bytes(self.memory_bytes() + bytes as u64) + self.fresh_bytes() + shape.overhead_bytes();
-        free > reserve.saturating_add(needed) || (mutated(Mutant::ReserveIgnored) && free > 0)
+        shape.storage_bytes(self.memory_bytes() + more_bytes as u64) + self.fresh_bytes() + shape.overhead_bytes()
+    }
+
+    /// Free bytes that neither the next checkpoint needs, with full memtables, nor the reserve.
+    pub(super) fn spare_bytes(&self) -> u64 {
+        let free = self.free_blocks.load(Ordering::Acquire) * BLOCK_BYTES as u64;
+        free.saturating_sub(self.reserve_bytes())
+            .saturating_sub(self.needed_bytes(2 * self.options.memtable_bytes as usize))
     }
 
     /// How far the room for new messages is used up, and what a commit took of it. The log counts as used up at a
@@ -66,14 +78,17 @@ impl Engine {
         let active = view.version.trees.values().map(|tree| (tree.active.bytes(), tree.active.ranges()));
         let (bytes, ranges) = active.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
         let log = self.log_unsealed_blocks.load(Ordering::Acquire);
+        let values = locked(&self.pool).unsealed_blocks();
+        let value_room = self.value_room_blocks() as f64;
         let memtable_bytes = self.options.memtable_bytes.max(1);
-        let of = |bytes: u64, ranges: usize, log_blocks: f64| {
+        let of = |bytes: u64, ranges: usize, log_blocks: f64, value_blocks: u64| {
             let log = log_blocks * 4.0 / self.log_blocks as f64;
-            (bytes as f64 / memtable_bytes as f64).max(ranges as f64 / RANGES_MAX as f64).max(log)
+            let values = value_blocks as f64 * 4.0 / value_room;
+            (bytes as f64 / memtable_bytes as f64).max(ranges as f64 / RANGES_MAX as f64).max(log).max(values)
         };
         let frame = (added.log_blocks as f64).max(added.bytes as f64 / BLOCK_BYTES as f64);
-        let taken = of(added.bytes as u64, added.ranges, frame);
-        PacingLoad { memtable_bytes, filled: of(bytes, ranges, log as f64), taken }
+        let taken = of(added.bytes as u64, added.ranges, frame, added.value_blocks);
+        PacingLoad { memtable_bytes, filled: of(bytes, ranges, log as f64, values), taken }
     }
 
     /// Does a commit's part of what is owed.
@@ -115,12 +130,13 @@ impl Engine {
         if self.advance(state, bytes)? {
             return Ok(true);
         }
-        if self.load(Added { bytes: 0, ranges: 0, log_blocks: 0 }).filled < 1.0 {
+        if self.load(Added { bytes: 0, ranges: 0, log_blocks: 0, value_blocks: 0 }).filled < 1.0 {
             return Ok(false);
         }
         self.seal(state)?;
         let used = self.log_used_blocks.load(Ordering::Acquire);
         state.checkpoint_due |= used * 8 > self.log_blocks * 3;
+        state.checkpoint_due |= locked(&self.pool).used_blocks() * 8 > self.value_room_blocks() * 3;
         self.advance(state, bytes)
     }
 
@@ -172,6 +188,6 @@ impl Engine {
                 }
             }
         }
-        Ok(())
+        self.discard(&mut state)
     }
 }

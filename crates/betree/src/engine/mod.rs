@@ -1,13 +1,14 @@
 //! The store as a whole: one ordered way for writes, any number of readers beside it.
 //!
-//! Locks, in the order in which they are taken: `trees` (changes and checkpoints), `log`, `commit`, `versions`. A
-//! reader takes only the last, to get a [`View`].
+//! Locks, in the order in which they are taken: `trees` (changes and checkpoints), `log`, `commit`, `pool`, `versions`.
+//! A reader takes only the last, to get a [`View`].
 
 mod checkpoint;
 mod closed;
 mod commit;
 mod maintain;
 mod open;
+mod values;
 mod verify;
 mod version;
 mod work;
@@ -27,10 +28,12 @@ use crate::error::{Error, Result};
 use crate::io::BlockIo;
 use crate::log::Log;
 use crate::memtable::Memtable;
+use crate::message::Composer;
 use crate::mutant::{Mutant, mutated};
 use crate::options::Options;
 use crate::space::Space;
 use crate::superblock::Superblock;
+use crate::values::Pool;
 use checkpoint::Seal;
 use version::Versions;
 use work::Work;
@@ -78,6 +81,8 @@ pub(crate) struct Engine {
     trees: Mutex<TreeState>,
     log: Mutex<LogState>,
     commit: Mutex<Commit>,
+    /// Blocks that are lent for large values.
+    pool: Mutex<Pool>,
     versions: Versions,
     /// A write failed: what is on the storage is no longer known.
     failed: AtomicBool,
@@ -106,6 +111,11 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Engine {
+    /// What composing messages takes.
+    pub fn composer(&self) -> Composer<'_> {
+        Composer { io: &self.io, operators: &self.options.operators }
+    }
+
     /// A consistent view of every tree as of now.
     pub fn view(&self) -> View {
         self.versions.view()
@@ -152,7 +162,9 @@ impl Engine {
     pub fn space_bytes(&self) -> (u64, u64, u64) {
         let state = locked(&self.trees);
         let block = storage::BLOCK_BYTES as u64;
-        (state.space.free_blocks() * block, state.space.waiting_blocks() * block, self.io.capacity_blocks() * block)
+        let unused = locked(&self.pool).unused_blocks();
+        let free = state.space.free_blocks() + unused;
+        (free * block, state.space.waiting_blocks() * block, self.io.capacity_blocks() * block)
     }
 
     /// Bytes of changed nodes in memory.
@@ -164,12 +176,12 @@ impl Engine {
 #[cfg(test)]
 impl Engine {
     /// Takes the free space away, but for so many blocks.
-    pub(crate) fn take_free_space(&self, left_blocks: u64) -> Vec<crate::space::Extent> {
+    pub(crate) fn take_free_space(&self, left_blocks: u64) -> Vec<crate::extents::Extent> {
         let mut state = locked(&self.trees);
         let blocks = state.space.free_blocks().saturating_sub(left_blocks);
         let mut taken = Vec::new();
         for _ in 0..blocks {
-            taken.extend(state.space.allocate(1).map(|start| crate::space::Extent { start, blocks: 1 }));
+            taken.extend(state.space.allocate(1).map(|start| crate::extents::Extent { start, blocks: 1 }));
         }
         taken
     }
@@ -180,7 +192,7 @@ impl Engine {
     }
 
     /// Gives back what was taken.
-    pub(crate) fn give_free_space(&self, taken: Vec<crate::space::Extent>) {
+    pub(crate) fn give_free_space(&self, taken: Vec<crate::extents::Extent>) {
         let mut state = locked(&self.trees);
         for extent in taken {
             state.space.release(extent);

@@ -6,15 +6,17 @@ use std::sync::{Arc, Mutex};
 
 use storage::{BLOCK_BYTES, Buffer, Storage};
 
+use super::values::are_whole;
 use super::version::Versions;
 use super::{Commit, Engine, LogState, TreeState, TreeVersion, locked};
 use crate::catalog::Catalog;
 use crate::error::{Error, Result};
+use crate::extents::Extent;
 use crate::io::{BlockIo, Purpose};
 use crate::log::Log;
 use crate::options::Options;
 use crate::pointer::{BlockPointer, Codec, checksum};
-use crate::space::{Extent, Space};
+use crate::space::Space;
 use crate::superblock::{Epoch, LOG_START, LogHead, Superblock};
 
 /// The least log: a few frames.
@@ -106,6 +108,7 @@ impl Engine {
             options,
             log: Mutex::new(LogState { log, written_msn: last_msn, synced_msn: last_msn }),
             commit: Mutex::new(commit),
+            pool: Mutex::default(),
             versions: Versions::new(trees, last_msn),
             failed: AtomicBool::new(false),
             log_blocks: superblock.log_blocks,
@@ -136,7 +139,14 @@ impl Engine {
         let mut trees = locked(&self.trees);
         let mut state = locked(&self.log);
         let after_msn = trees.superblock.last_msn;
-        let replayed = state.log.replay(&self.io, |payload| self.replay(payload, after_msn));
+        let space = &mut trees.space;
+        let replayed = state.log.replay(&self.io, |payload| {
+            if !are_whole(&self.io, payload, after_msn)? {
+                return Ok(false);
+            }
+            self.replay(payload, after_msn, space).map(|()| true)
+        });
+        self.free_blocks.store(trees.space.free_blocks(), Ordering::Release);
         match replayed {
             Err(Error::Corrupt { .. }) if self.options.accept_log_damage => {}
             result => result?,

@@ -6,6 +6,7 @@ use super::{Engine, locked};
 use crate::block::Block;
 use crate::catalog::Catalog;
 use crate::error::{Error, Result};
+use crate::extents::Extent;
 use crate::filter::KeyHash;
 use crate::io::BlockIo;
 use crate::message::Message;
@@ -13,7 +14,7 @@ use crate::node::{Child, Edge, Node};
 use crate::pointer::BlockPointer;
 use crate::range::KeyRange;
 use crate::run::{Part, Run, Tally};
-use crate::space::{Extent, Space};
+use crate::space::Space;
 use crate::superblock::Superblock;
 
 /// A damaged store has many findings that are the same one.
@@ -96,7 +97,13 @@ impl Walk<'_> {
                 }
                 let message = block.message(at);
                 tally.add(&message);
-                if leaf && !matches!(message, Message::Insert(_)) {
+                if let Some(place) = message.place()
+                    && self.visit(&place, whose)
+                {
+                    let read = self.io.read_raw(&place);
+                    self.findings.damage(&format!("{whose}, the value of {key:?}"), read)?;
+                }
+                if leaf && !matches!(message, Message::Insert(_) | Message::Place(_)) {
                     self.findings.add(format!("{whose}: a leaf has a message for key {key:?}"));
                 }
             }
@@ -211,6 +218,12 @@ pub(super) fn check(io: &BlockIo, superblock: &Superblock, catalog: &Catalog, sp
     places.extend(space.free_extents().map(|extent| (extent, "free")));
     let seen = |extent: &Extent| walk.used.contains_key(&extent.start);
     places.extend(space.waiting_extents().filter(|one| !seen(one)).map(|extent| (extent, "waiting")));
+    // What a batch brought and a later one took away before a checkpoint had it is lent as well.
+    let mut lent = space.lent().clone();
+    for extent in space.waiting_extents().chain(space.held().iter().map(|held| held.extent)) {
+        lent.take(extent);
+    }
+    places.extend(lent.iter().map(|extent| (extent, "lent")));
     let held = space.held().iter().map(|held| held.extent);
     places.extend(held.filter(|one| !seen(one)).map(|extent| (extent, "held")));
     places.sort();

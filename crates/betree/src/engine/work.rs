@@ -13,22 +13,44 @@ use super::{Engine, TreeState, TreeVersion};
 use crate::catalog::TreeId;
 use crate::error::{Error, Result};
 use crate::memtable::Memtable;
+use crate::message::Composer;
 use crate::mutant::{Mutant, mutated};
 use crate::node::Edge;
 use crate::pointer::BlockPointer;
 use crate::step::{Steps, UNBOUNDED};
 use crate::tree::{Change, Reach};
 
+/// Of what a checkpoint writes that changed nodes made due, the catalog is one part in so many at most.
+const CATALOG_SHARE: u64 = 8;
+
 /// A piece of work in flight.
 pub(crate) struct Work {
     steps: Steps<Result<Outcome>>,
-    /// Whether it writes; then a failure is the store's.
-    writes: bool,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Makes something in memory.
+    Memory,
+    /// Writes; then a failure is the store's.
+    Checkpoint,
+    /// Tells the device what is free.
+    Discard,
 }
 
 impl Work {
-    pub(super) fn new(steps: Steps<Result<Outcome>>, writes: bool) -> Self {
-        Self { steps, writes }
+    fn memory(steps: Steps<Result<Outcome>>) -> Self {
+        Self { steps, kind: Kind::Memory }
+    }
+
+    pub(super) fn checkpoint(steps: Steps<Result<Outcome>>) -> Self {
+        Self { steps, kind: Kind::Checkpoint }
+    }
+
+    /// Whether nobody else may take free blocks meanwhile.
+    pub(super) fn holds_space(&self) -> bool {
+        self.kind != Kind::Memory
     }
 }
 
@@ -36,8 +58,8 @@ impl Work {
 pub(super) enum Outcome {
     Changed(Changed),
     Written(Box<Written>),
-    /// A table's memory was given back.
-    Cleared,
+    /// Nothing that anybody sees.
+    Nothing,
 }
 
 /// A changed tree.
@@ -78,7 +100,8 @@ impl Engine {
         let budget = free as i64 - self.fresh_bytes() as i64 - shape.overhead_bytes() as i64;
         let (io, operators, root) = (Arc::clone(&self.io), self.options.operators.clone(), version.root.clone());
         let steps = Steps::new(|quota| async move {
-            let mut change = Change::new(&io, &operators, &quota, shape, budget);
+            let with = Composer { io: &io, operators: &operators };
+            let mut change = Change::new(with, &quota, shape, budget);
             let (root, drained) = match task {
                 Task::Drain(table) => (change.drain(&root, &table).await?, Some(table)),
                 Task::Move(reach) => (change.move_down(&root, reach).await?, None),
@@ -91,7 +114,7 @@ impl Engine {
             let (freed, fresh_bytes) = (change.freed, change.fresh_bytes);
             Ok(Outcome::Changed(Changed { tree, root, drained, freed, fresh_bytes, progress }))
         });
-        Work::new(steps, false)
+        Work::memory(steps)
     }
 
     /// Moves messages of a tree down, as far as there is room.
@@ -110,9 +133,9 @@ impl Engine {
             if let Some(table) = Arc::into_inner(table) {
                 let steps = Steps::new(|quota| async move {
                     table.clear(&quota).await;
-                    Ok(Outcome::Cleared)
+                    Ok(Outcome::Nothing)
                 });
-                return Some(Work::new(steps, false));
+                return Some(Work::memory(steps));
             }
         }
         let view = self.view();
@@ -122,11 +145,40 @@ impl Engine {
                 return Some(self.change_work(state, *tree, version, Task::Drain(Arc::clone(oldest))));
             }
         }
-        let due = state.checkpoint_due || self.fresh_bytes() > self.options.fresh_bytes;
+        // The catalog is written whole: not for less than so many times its length.
+        let catalog_bytes = u64::from(state.superblock.catalog.stored_bytes);
+        let fresh_bytes = self.options.fresh_bytes.max(catalog_bytes * CATALOG_SHARE);
+        let due = state.checkpoint_due || self.fresh_bytes() > fresh_bytes;
         let seal = if mutated(Mutant::SealTooLate) { Some(self.seal_now()) } else { state.sealed_at };
         match seal {
             Some(seal) if due && checkpoints => Some(self.checkpoint_work(state, seal, SnapshotChange::None)),
-            _ => None,
+            _ => self.discard_work(state, self.options.discard_bytes?),
+        }
+    }
+
+    /// Tells the device what is free and was not when it was last told, if that is at least `least_bytes`.
+    fn discard_work(&self, state: &mut TreeState, least_bytes: u64) -> Option<Work> {
+        let bytes = state.space.undiscarded_blocks() * BLOCK_BYTES as u64;
+        if bytes == 0 || bytes < least_bytes {
+            return None;
+        }
+        let (io, extents) = (Arc::clone(&self.io), state.space.take_undiscarded());
+        let steps = Steps::new(|quota| async move {
+            for extent in extents {
+                // It is a hint, and no more than that.
+                let _ = io.discard(extent);
+                quota.spend(BLOCK_BYTES as u64).await;
+            }
+            Ok(Outcome::Nothing)
+        });
+        Some(Work { steps, kind: Kind::Discard })
+    }
+
+    /// Tells the device everything that is free.
+    pub(super) fn discard(&self, state: &mut TreeState) -> Result<()> {
+        match self.options.discard_bytes.and_then(|_| self.discard_work(state, 0)) {
+            Some(work) => self.run(state, work).map(drop),
+            None => Ok(()),
         }
     }
 
@@ -152,7 +204,7 @@ impl Engine {
             let outcome = work.steps.step(bytes);
             self.worked_bytes.fetch_add(work.steps.spent_bytes() - spent, Ordering::Relaxed);
             match outcome {
-                Some(outcome) => self.complete(state, work.writes, outcome).map(drop)?,
+                Some(outcome) => self.complete(state, work.kind, outcome).map(drop)?,
                 None => {
                     state.work = Some(work);
                     return Ok(true);
@@ -166,7 +218,7 @@ impl Engine {
         loop {
             if let Some(outcome) = work.steps.step(&mut UNBOUNDED.clone()) {
                 self.worked_bytes.fetch_add(work.steps.spent_bytes(), Ordering::Relaxed);
-                return self.complete(state, work.writes, outcome);
+                return self.complete(state, work.kind, outcome);
             }
         }
     }
@@ -184,13 +236,13 @@ impl Engine {
     }
 
     /// Makes it so that everybody sees what came of a piece of work.
-    fn complete(&self, state: &mut TreeState, writes: bool, outcome: Result<Outcome>) -> Result<Progress> {
+    fn complete(&self, state: &mut TreeState, kind: Kind, outcome: Result<Outcome>) -> Result<Progress> {
         let result = match outcome {
             Ok(Outcome::Changed(changed)) => Ok(self.complete_change(state, changed)),
             Ok(Outcome::Written(written)) => self.complete_checkpoint(state, *written).map(|()| Progress::Done),
-            Ok(Outcome::Cleared) => Ok(Progress::Done),
+            Ok(Outcome::Nothing) => Ok(Progress::Done),
             Err(error) => {
-                if writes {
+                if kind == Kind::Checkpoint {
                     // Everything is as before, but for the generation: no place has two contents under one name. The
                     // next one goes to the same slot.
                     state.generation += if mutated(Mutant::FailureChangesSlot) { 1 } else { 2 };
@@ -199,7 +251,7 @@ impl Engine {
             }
         };
         self.free_blocks.store(state.space.free_blocks(), Ordering::Release);
-        if writes { self.guard(result) } else { result }
+        if kind == Kind::Checkpoint { self.guard(result) } else { result }
     }
 
     fn complete_change(&self, state: &mut TreeState, changed: Changed) -> Progress {

@@ -6,7 +6,7 @@ use super::workload::{Map, content, tiny, unsound};
 use crate::{Compression, Database, Durability, Error, Options};
 
 /// `basement_bytes` is a part of a leaf: an eighth.
-pub(super) fn fill_and_empty(rounds: usize, basement_bytes: usize) -> Result<(), String> {
+pub(super) fn fill_and_empty(rounds: usize, basement_bytes: usize, large_value_bytes: usize) -> Result<(), String> {
     let memory = Memory::new(1000 * 4096);
     let options = Options {
         leaf_bytes: 8 * basement_bytes as u64,
@@ -17,6 +17,7 @@ pub(super) fn fill_and_empty(rounds: usize, basement_bytes: usize) -> Result<(),
         fresh_bytes: 64 << 10,
         log_bytes: 64 * 4096,
         compression: Compression::None,
+        large_value_bytes,
         ..tiny(0)
     };
     let failed = |what: &'static str| move |error: Error| format!("{what}: {error}");
@@ -76,10 +77,17 @@ pub(super) fn fill_and_empty(rounds: usize, basement_bytes: usize) -> Result<(),
     }
 }
 
+/// Every value in a block of its own.
+#[test]
+fn so_do_deletes_of_large_values() {
+    fill_and_empty(3, 4096, 150).unwrap_or_else(|what| panic!("{what}"));
+}
+
 #[test]
 fn deletes_succeed_on_a_full_store_and_give_the_space_back() {
     // Headers are small beside their blocks, as in use; and larger than they.
     for (rounds, basement_bytes) in [(4, 4096), (2, 256)] {
-        fill_and_empty(rounds, basement_bytes).unwrap_or_else(|what| panic!("basements of {basement_bytes}: {what}"));
+        let done = fill_and_empty(rounds, basement_bytes, usize::MAX);
+        done.unwrap_or_else(|what| panic!("basements of {basement_bytes}: {what}"));
     }
 }

@@ -14,4 +14,5 @@ mod paced;
 mod refused;
 mod rest;
 mod twice;
+mod values;
 mod workload;

@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::below::Below;
-use super::{crash, damage, faults, full, live, paced, refused, rest, twice};
+use super::{crash, damage, faults, full, live, paced, refused, rest, twice, values};
 use crate::mutant::{Mutant, set};
 
 type Proof = Box<dyn Fn() -> Result<(), String>>;
@@ -15,10 +15,11 @@ fn proofs() -> Vec<(&'static str, Proof)> {
         ("round", Box::new(crate::log::of_an_earlier_round)),
         ("twice", Box::new(|| twice::torn_twice().map(drop))),
         ("live", Box::new(|| (0..2).try_for_each(|seed| live::live(seed, 120)))),
-        ("full", Box::new(|| full::fill_and_empty(2, 4096))),
+        ("full", Box::new(|| full::fill_and_empty(2, 4096, usize::MAX))),
         ("crash", Box::new(|| (0..4).try_for_each(|seed| crash::story(Below::Memory, seed, 50, 1).map(drop)))),
         ("paced", Box::new(|| paced::puts(0, 3000))),
         ("refused", Box::new(|| refused::checkpoints(0))),
+        ("values", Box::new(values::lives)),
         ("rest", Box::new(|| rest::space(1))),
         ("accepted damage", Box::new(|| damage::accepted(0))),
         ("damaged log", Box::new(|| damage::log(0, 400))),

@@ -6,7 +6,7 @@ use crash::{Cuts, VolatileCache};
 use storage::{Image, Memory, Recorded};
 
 use super::workload::{Map, content, tiny};
-use crate::{Batch, Database, Durability, Error};
+use crate::{Batch, Database, Durability, Error, Options};
 
 const SECTOR_BYTES: u32 = 512;
 
@@ -14,9 +14,14 @@ fn failed(what: &'static str) -> impl Fn(Error) -> String {
     move |error| format!("{what}: {error}")
 }
 
+/// All values in the frame.
+fn options() -> Options {
+    Options { large_value_bytes: usize::MAX, ..tiny(0) }
+}
+
 /// What recovery finds.
 fn recovered(image: Image) -> Result<Map, String> {
-    let database = Database::open(Memory::from_image(image), tiny(0)).map_err(failed("open"))?;
+    let database = Database::open(Memory::from_image(image), options()).map_err(failed("open"))?;
     content(&database.tree("t").map_err(failed("tree"))?).map_err(failed("read"))
 }
 
@@ -24,7 +29,7 @@ fn recovered(image: Image) -> Result<Map, String> {
 /// differ in their first value; the others are such as a program writes again and again.
 fn torn(before: &Image, first: u8) -> Result<Vec<Image>, String> {
     let (recorded, recording) = Recorded::new(Memory::from_image(before.clone()));
-    let database = Database::open(recorded, tiny(0)).map_err(failed("open"))?;
+    let database = Database::open(recorded, options()).map_err(failed("open"))?;
     let tree = database.tree("t").map_err(failed("tree"))?;
     recording.mark(1);
     let mut batch = Batch::new();
@@ -44,7 +49,7 @@ fn torn(before: &Image, first: u8) -> Result<Vec<Image>, String> {
 /// many of the second recoveries found the second frame, and how many found none.
 pub(super) fn torn_twice() -> Result<(u64, u64), String> {
     let memory = Memory::new(1 << 20);
-    let database = Database::create(memory.clone(), tiny(0), 7).map_err(failed("create"))?;
+    let database = Database::create(memory.clone(), options(), 7).map_err(failed("create"))?;
     database.tree("t").map_err(failed("tree"))?;
     drop(database);
     let mut counts = (0, 0);

@@ -29,6 +29,8 @@ pub(super) fn tiny(seed: u64) -> Options {
         cache_bytes: 1 << 18,
         log_bytes: 20 * 4096,
         pacing: [Pacing::Rising, Pacing::Elsewhere, Pacing::AtOnce][(seed % 3) as usize],
+        large_value_bytes: [90, usize::MAX][(seed / 3 % 2) as usize],
+        discard_bytes: [Some(4 * 4096), None][(seed % 2) as usize],
         compression: [Compression::None, Compression::Lz4, Compression::Zstd][(seed / 2 % 3) as usize],
         ..Options::default()
     }

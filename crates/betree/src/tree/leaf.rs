@@ -52,6 +52,8 @@ impl Change<'_> {
                 if !tombstones.covers(&range) {
                     let below = Layer::of_run(self.io, old.clone(), &range, Direction::Forward)?;
                     merge.add_oldest(below);
+                } else {
+                    self.free_values_of(block)?;
                 }
                 self.free_part(&block.part);
             }
@@ -76,10 +78,10 @@ impl Change<'_> {
         let mut unfinished: Option<(Vec<u8>, Message<'static>)> = None;
         let mut worked = 0;
         loop {
-            let more = merge.step(self.io, self.operators, &mut |key, message| {
+            let more = merge.step(&self.with, &mut |key, message| {
                 worked += (key.len() + message.bytes()) as u64 + ENTRY_WORK_BYTES;
                 match message {
-                    Message::Insert(_) => builder.push(key, &message),
+                    Message::Insert(_) | Message::Place(_) => builder.push(key, &message),
                     Message::Delete => {}
                     Message::Upserts(_) => unfinished = Some((key.to_vec(), message.into_owned())),
                 }
@@ -88,12 +90,13 @@ impl Change<'_> {
                 self.quota.spend(std::mem::take(&mut worked)).await;
             }
             if let Some((key, message)) = unfinished.take() {
-                let message = message.over_nothing(self.operators)?;
+                let message = message.over_nothing(&self.with)?;
                 if matches!(message, Message::Insert(_)) {
                     builder.push(&key, &message);
                 }
             }
             if !more {
+                self.free_values(std::mem::take(&mut merge.superseded));
                 return Ok(());
             }
         }

@@ -6,60 +6,57 @@ use crate::error::{Error, Result};
 use crate::filter::KeyHash;
 use crate::io::BlockIo;
 use crate::merge::{Direction, Layer, RunHandle};
-use crate::message::Message;
+use crate::message::{Composer, Message};
 use crate::node::{Edge, Node};
-use crate::operator::Operators;
 use crate::range::KeyRange;
 use crate::run::Run;
 
 /// What a run has for a key, over `newer`: final once nothing below matters.
 fn ask<'a>(
-    io: &BlockIo,
+    with: &Composer<'_>,
     run: &Run,
     (key, hash): (&[u8], KeyHash),
     newer: Option<Message<'static>>,
-    operators: &Operators,
 ) -> Result<Option<Message<'a>>> {
     let mut folded = newer;
     if let Some(block) = run.block_of(key).and_then(|index| run.blocks.get(index))
-        && io.admits(&block.filter, hash)
-        && let Some(message) = io.block(&block.part)?.find(key)
+        && with.io.admits(&block.filter, hash)
+        && let Some(message) = with.io.block(&block.part)?.find(key)
     {
         let message = message.into_owned();
         folded = Some(match folded {
             None => message,
-            Some(newer) => newer.over(message, operators)?,
+            Some(newer) => newer.over(message, with)?,
         });
     }
     if run.tombstones.contains(key) && !folded.as_ref().is_some_and(Message::is_final) {
-        folded = Some(folded.unwrap_or(Message::Delete).over_nothing(operators)?);
+        folded = Some(folded.unwrap_or(Message::Delete).over_nothing(with)?);
     }
     Ok(folded)
 }
 
 /// The message that `newer` and the tree have for a key.
 pub(crate) fn find(
-    io: &BlockIo,
+    with: &Composer<'_>,
     root: &Edge,
     key: &[u8],
     newer: Option<Message<'static>>,
-    operators: &Operators,
 ) -> Result<Option<Message<'static>>> {
     let mut folded = newer;
     let hashed = (key, KeyHash::of(key));
-    let mut node = io.node(root)?;
+    let mut node = with.io.node(root)?;
     loop {
         let next = match &*node {
-            Node::Leaf(leaf) => return ask(io, leaf, hashed, folded, operators),
+            Node::Leaf(leaf) => return ask(with, leaf, hashed, folded),
             Node::Internal(internal) => {
                 let child = &internal.children[internal.child_of(key)];
                 for run in &child.runs {
-                    folded = ask(io, run, hashed, folded, operators)?;
+                    folded = ask(with, run, hashed, folded)?;
                     if folded.as_ref().is_some_and(Message::is_final) {
                         return Ok(folded);
                     }
                 }
-                io.node(&child.edge)?
+                with.io.node(&child.edge)?
             }
         };
         expect_lower(&node, &next)?;

@@ -20,13 +20,12 @@ use crate::flush::FlushPolicy;
 use crate::io::BlockIo;
 use crate::memtable::{MemoryCursor, Memtable};
 use crate::merge::{Direction, Layer, LayerCursor, Merge, RunHandle};
-use crate::message::Message;
+use crate::message::{Composer, Message};
 use crate::mutant::{Mutant, mutated};
 use crate::node::{Edge, Internal, Node};
-use crate::operator::Operators;
 use crate::pointer::BlockPointer;
-use crate::range::KeyRange;
-use crate::run::{Part, Run, RunBuilder};
+use crate::range::{Key, KeyRange};
+use crate::run::{Part, Run, RunBlock, RunBuilder};
 use crate::step::Quota;
 
 /// Sizes of a tree's nodes.
@@ -88,7 +87,7 @@ const PIECE_BYTES: u64 = 2048;
 /// A change of a tree.
 pub(crate) struct Change<'a> {
     pub io: &'a BlockIo,
-    pub operators: &'a Operators,
+    pub with: Composer<'a>,
     pub quota: &'a Quota,
     pub shape: Shape,
     /// Blocks that the new tree does not use.
@@ -104,9 +103,9 @@ pub(crate) struct Change<'a> {
 }
 
 impl<'a> Change<'a> {
-    pub fn new(io: &'a BlockIo, operators: &'a Operators, quota: &'a Quota, shape: Shape, budget_bytes: i64) -> Self {
-        let freed = Vec::new();
-        Self { io, operators, quota, shape, freed, fresh_bytes: 0, budget_bytes, stopped: false, moved: false }
+    pub fn new(with: Composer<'a>, quota: &'a Quota, shape: Shape, budget_bytes: i64) -> Self {
+        let (io, freed) = (with.io, Vec::new());
+        Self { io, with, quota, shape, freed, fresh_bytes: 0, budget_bytes, stopped: false, moved: false }
     }
 
     /// Whether another leaf may be rewritten.
@@ -120,9 +119,10 @@ impl<'a> Change<'a> {
     pub async fn drain(&mut self, root: &Edge, table: &Arc<Memtable>) -> Result<Edge> {
         let Some(msns) = table.msns() else { return Ok(root.clone()) };
         let tombstones = table.tombstones(msns.1);
-        let (io, operators) = (self.io, self.operators);
+        let (io, with) = (self.io, self.with);
+        self.free_values(table.superseded(&with)?);
         let source = move |range: &KeyRange| {
-            let cursor = MemoryCursor::new(Arc::clone(table), range.clone(), Direction::Forward, msns.1, operators)?;
+            let cursor = MemoryCursor::new(Arc::clone(table), range.clone(), Direction::Forward, msns.1, &with)?;
             Ok(vec![Layer { tombstones: tombstones.clip(range), cursor: LayerCursor::Memory(cursor) }])
         };
         let all = KeyRange::all();
@@ -163,8 +163,11 @@ impl<'a> Change<'a> {
         msns: (u64, u64),
     ) -> Result<()> {
         let mut index = 0;
+        // What was taken out of the layers already: a child whose range was removed leaves it to the next one.
+        let mut done = Key::default();
         while index < node.children.len() {
-            let range = node.range_of(index, bounds);
+            let mut range = node.range_of(index, bounds);
+            range.start = range.start.max(done.clone());
             let mut run = self.merge_run(source(&range)?, msns).await?;
             if run.tombstones.covers(&range) && !range.is_empty() {
                 self.drop_child(node, index).await?;
@@ -174,6 +177,7 @@ impl<'a> Change<'a> {
                     let empty = node.children.remove(index);
                     self.drop_tree(&empty).await?;
                     node.pivots.remove(index.saturating_sub(1).min(node.pivots.len().saturating_sub(1)));
+                    done = range.end.unwrap_or_default();
                     continue;
                 }
             }
@@ -202,7 +206,7 @@ impl<'a> Change<'a> {
         let mut builder = RunBuilder::new(self.shape.basement_bytes, self.shape.filter_bits);
         let mut worked = 0;
         loop {
-            let more = merge.step(self.io, self.operators, &mut |key, message| {
+            let more = merge.step(&self.with, &mut |key, message| {
                 worked += (key.len() + message.bytes()) as u64 + ENTRY_WORK_BYTES;
                 // Of a key in a deleted range, a delete says nothing more.
                 let needless = tombstones.contains(key) || mutated(Mutant::DeletesDropped);
@@ -217,6 +221,7 @@ impl<'a> Change<'a> {
                 break;
             }
         }
+        self.free_values(merge.superseded);
         let blocks = builder.finish();
         self.fresh_bytes += blocks.iter().map(|block| block.part.fresh_bytes() as i64).sum::<i64>();
         let tombstones = if mutated(Mutant::RangesStay) { Default::default() } else { tombstones };
@@ -257,6 +262,22 @@ impl<'a> Change<'a> {
         for block in &run.blocks {
             self.free_part(&block.part);
         }
+    }
+
+    /// Values that lie apart and that nobody refers to any more.
+    fn free_values(&mut self, places: Vec<BlockPointer>) {
+        if !mutated(Mutant::ValuesLeak) {
+            self.freed.extend(places);
+        }
+    }
+
+    /// The values that lie apart of a block that is dropped: the only reason to read it.
+    fn free_values_of(&mut self, block: &RunBlock) -> Result<()> {
+        if block.tally.places > 0 {
+            let block = self.io.block(&block.part)?;
+            self.free_values((0..block.len()).filter_map(|at| block.message(at).place()).collect());
+        }
+        Ok(())
     }
 
     /// The header of a node that is going to change.

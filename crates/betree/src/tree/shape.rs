@@ -165,17 +165,23 @@ impl Change<'_> {
         self.drop_tree(&dropped).await
     }
 
-    /// Gives up the blocks of a tree and of what waits for it: only headers are read.
+    fn drop_run(&mut self, run: &Run) -> Result<()> {
+        run.blocks.iter().try_for_each(|block| self.free_values_of(block))?;
+        self.free_run(run);
+        Ok(())
+    }
+
+    /// Gives up the blocks of a tree and of what waits for it: only headers are read, and blocks whose values lie apart.
     pub(super) async fn drop_tree(&mut self, child: &Child) -> Result<()> {
         let mut left = vec![child.clone()];
         while let Some(child) = left.pop() {
             for run in &child.runs {
-                self.free_run(run);
+                self.drop_run(run)?;
             }
             let node = self.io.node(&child.edge)?;
             self.free_header(&child.edge);
             match &*node {
-                Node::Leaf(leaf) => self.free_run(leaf),
+                Node::Leaf(leaf) => self.drop_run(leaf)?,
                 Node::Internal(inner) => left.extend(inner.children.iter().cloned()),
             }
             self.quota.spend(super::BLOCK).await;

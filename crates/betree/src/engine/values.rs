@@ -1,0 +1,174 @@
+//! Putting large values apart, before their batch is logged.
+
+use std::borrow::Cow;
+use std::sync::atomic::Ordering;
+
+use storage::{BLOCK_BYTES, Buffer};
+
+use super::{Engine, TreeState, locked};
+use crate::batch::{self, Change};
+use crate::error::{Error, Result};
+use crate::extents::Extent;
+use crate::io::{Purpose, compress};
+use crate::message::Message;
+use crate::mutant::{Mutant, mutated};
+use crate::pointer::{BlockPointer, checksum};
+use crate::space::Space;
+use crate::values::Pool;
+use crate::wire::Reader;
+
+/// A batch as it goes into the log.
+pub(super) struct Prepared<'a> {
+    pub changes: Cow<'a, [Change]>,
+    /// Where its large values lie.
+    pub places: Vec<Extent>,
+}
+
+impl Prepared<'_> {
+    pub fn value_blocks(&self) -> u64 {
+        self.places.iter().map(|place| place.blocks).sum()
+    }
+}
+
+impl Engine {
+    /// Blocks of values that may lie apart and be in no checkpoint: recovery reads them. Like the log's, a quarter of them
+    /// may come before memtables are sealed.
+    pub(super) fn value_room_blocks(&self) -> u64 {
+        (4 * self.log_blocks).min(self.io.capacity_blocks() / 8).max(1)
+    }
+
+    /// Writes large values to their places. Where no blocks are at hand the batch stays as it is, and its values
+    /// go through log and nodes as others do.
+    pub(super) fn prepare<'a>(&self, changes: &'a [Change]) -> Result<Prepared<'a>> {
+        let as_it_is = Prepared { changes: Cow::Borrowed(changes), places: Vec::new() };
+        let large = |change: &Change| match change {
+            Change::Point { message: Message::Insert(value), .. } => {
+                !value.is_empty() && value.len() >= self.options.large_value_bytes
+            }
+            _ => false,
+        };
+        if !changes.iter().any(large) {
+            return Ok(as_it_is);
+        }
+        let packed: Vec<_> = changes
+            .iter()
+            .filter(|change| large(change))
+            .filter_map(|change| match change {
+                Change::Point { message: Message::Insert(value), .. } => {
+                    Some((value.len(), compress(value, self.options.compression)))
+                }
+                _ => None,
+            })
+            .collect();
+        let lengths: Vec<u64> =
+            packed.iter().map(|(_, (_, stored))| stored.len().div_ceil(BLOCK_BYTES) as u64).collect();
+        let Some((places, birth)) = self.places(&lengths) else { return Ok(as_it_is) };
+        let mut writes = Vec::with_capacity(packed.len());
+        let mut pointers = Vec::with_capacity(packed.len());
+        for ((raw_bytes, (codec, stored)), place) in packed.into_iter().zip(&places) {
+            pointers.push(BlockPointer {
+                start: place.start,
+                stored_bytes: stored.len() as u32,
+                raw_bytes: raw_bytes as u32,
+                codec,
+                birth,
+                checksum: checksum(&stored),
+            });
+            writes.push((Purpose::Values, place.start, Buffer::padded(&stored)));
+        }
+        self.guard(self.io.write(writes))?;
+        let mut pointers = pointers.into_iter();
+        let apart = |change: &Change| match (change, large(change)) {
+            (Change::Point { tree, key, .. }, true) => match pointers.next() {
+                Some(pointer) => Change::Point { tree: *tree, key: key.clone(), message: Message::Place(pointer) },
+                None => change.clone(),
+            },
+            _ => change.clone(),
+        };
+        Ok(Prepared { changes: changes.iter().map(apart).collect(), places })
+    }
+
+    /// A place for each length, and the generation in which what is written there is born.
+    fn places(&self, lengths: &[u64]) -> Option<(Vec<Extent>, u64)> {
+        let allocate = |pool: &mut Pool| pool.allocate(lengths).map(|places| (places, pool.generation()));
+        {
+            let mut pool = locked(&self.pool);
+            if let Some(found) = allocate(&mut pool) {
+                return Some(found);
+            }
+            pool.is_wanted = true;
+        }
+        if let Ok(mut state) = self.trees.try_lock() {
+            self.lend(&mut state);
+        }
+        allocate(&mut locked(&self.pool))
+    }
+
+    /// Lends the write path more of the free blocks, if it has asked for some and they are not needed otherwise.
+    pub(super) fn lend(&self, state: &mut TreeState) {
+        // A piece of work that holds the space brings back its own idea of it.
+        if state.work.as_ref().is_some_and(|work| work.holds_space()) {
+            return;
+        }
+        let mut pool = locked(&self.pool);
+        let (wanted, unused) = (self.value_room_blocks() / 2, pool.unused_blocks());
+        if !pool.is_wanted || unused * 2 >= wanted {
+            return;
+        }
+        let spare = self.spare_bytes() / BLOCK_BYTES as u64;
+        let lent = state.space.lend((wanted - unused).min(spare / 2));
+        pool.lend(lent, state.generation);
+        self.free_blocks.store(state.space.free_blocks(), Ordering::Release);
+    }
+
+    /// Takes back what was lent and not used. Nothing may be in flight.
+    pub(super) fn take_back(&self, state: &mut TreeState) {
+        let mut pool = locked(&self.pool);
+        pool.is_wanted = false;
+        pool.take_unused().into_iter().for_each(|extent| state.space.give_back(extent));
+        self.free_blocks.store(state.space.free_blocks(), Ordering::Release);
+    }
+
+    /// Of a batch that was replayed: where its values lie is not free.
+    pub(super) fn take_places_again(&self, space: &mut Space, changes: &[Change], msn: u64) -> Result<()> {
+        let mut pool = locked(&self.pool);
+        for pointer in places_of(changes).filter(|_| !mutated(Mutant::PlacesForgotten)) {
+            let place = Extent::of(&pointer);
+            if !space.lend_again(place) {
+                return Err(Error::Corrupt {
+                    what: "log: a value lies where something else does".to_owned(),
+                    offset_bytes: pointer.offset_bytes(),
+                    stored_bytes: u64::from(pointer.stored_bytes),
+                });
+            }
+            pool.commit(msn, &[place]);
+        }
+        Ok(())
+    }
+}
+
+/// Where large values of a batch lie.
+fn places_of(changes: &[Change]) -> impl Iterator<Item = BlockPointer> {
+    changes.iter().filter_map(|change| match change {
+        Change::Point { message, .. } => message.place(),
+        _ => None,
+    })
+}
+
+/// Whether the values of a frame are where it says, as far as its batches are newer than the checkpoint. Where the frame
+/// was not flushed, they may not be.
+pub(super) fn are_whole(io: &crate::io::BlockIo, payload: &[u8], after_msn: u64) -> Result<bool> {
+    let mut from = Reader::new(payload);
+    while from.remaining() > 0 && !mutated(Mutant::LostValueAccepted) {
+        // What does not decode is somebody else's finding.
+        let Ok((first_msn, changes)) = batch::decode(&mut from) else { return Ok(true) };
+        for pointer in places_of(&changes).filter(|_| first_msn > after_msn) {
+            match io.read_raw(&pointer) {
+                Ok(_) => {}
+                Err(Error::Corrupt { .. }) => return Ok(false),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    Ok(true)
+}
