@@ -218,7 +218,8 @@ mod tests {
 
     #[test]
     fn a_kernels_own_defect_is_no_fault_of_the_device() {
-        let own = "4,1,2,-;WARNING: CPU: 0 PID: 431 at fs/btrfs/block-group.c:1111 btrfs_remove_block_group.cold+0x0/0x7e\n";
+        let own =
+            "4,1,2,-;WARNING: CPU: 0 PID: 431 at fs/btrfs/block-group.c:1111 btrfs_remove_block_group.cold+0x0/0x7e\n";
         let (_folder, report) = transcript("check\ta\tok\t5\nend\n", own);
         assert_eq!(report.faults(), Vec::<String>::new());
     }

@@ -10,6 +10,7 @@ mod fill;
 pub mod interference;
 pub mod metric;
 pub mod outputs;
+pub mod processor;
 pub mod quantity;
 mod remarks;
 pub mod report;

@@ -11,6 +11,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod boot;
+mod charge;
 mod choice;
 pub mod crash;
 mod error;
@@ -22,6 +23,7 @@ mod plan;
 mod run;
 pub mod trace;
 
+pub use charge::Charges;
 pub use choice::{FileSystem, FrontEnd, UnknownChoice};
 pub use error::LinuxError;
 pub use file_systems::{Tool, Tools};

@@ -5,6 +5,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use units::Nanos;
 
+use crate::charge::Charges;
+
 /// How the command ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -51,6 +53,8 @@ pub struct Outcome {
     pub device: Option<serde_json::Value>,
     /// Events of the kernel and spans of the device, where they were asked for.
     pub trace: Option<crate::trace::Recorded>,
+    /// What the processor's work for the command cost; free where there is no table.
+    pub charge: Option<Charges>,
     /// The log of the kernel and of the server inside.
     pub log: String,
     /// How long the whole took on the wall clock.
@@ -61,6 +65,11 @@ impl Outcome {
     /// Virtual time that the command took.
     pub fn virtual_time(&self) -> Nanos {
         self.done.since(self.began)
+    }
+
+    /// `free` or `charged`.
+    pub fn processor_time(&self) -> &'static str {
+        Charges::word(self.charge.as_ref())
     }
 
     /// Standard output as text.

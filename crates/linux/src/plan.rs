@@ -55,6 +55,8 @@ pub(crate) struct Plan {
     pub(crate) writable: Vec<Text>,
     /// The run's own folder on the host, one of them; artifacts go there.
     pub(crate) run_folder: Text,
+    /// The command pays for the processor's work.
+    pub(crate) charge: bool,
     pub(crate) trace: bool,
     pub(crate) seed: u64,
     /// The command has a terminal.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::charge::Charges;
 use crate::choice::{FileSystem, FrontEnd};
 use crate::error::LinuxError;
 use crate::kernel::Kernel;
@@ -59,6 +60,8 @@ pub struct Linux {
     pub output: Option<PathBuf>,
     /// Memory of the guest in bytes; the contents of a device without `--image` lie there too.
     pub memory_bytes: u64,
+    /// What the processor's work for the command costs; nothing where there is none.
+    pub charge: Option<Charges>,
     /// Whether block and NVMe events of the kernel and spans of the device are recorded.
     pub trace: bool,
     /// Seed of the kernel's random numbers.
@@ -132,6 +135,7 @@ impl Linux {
             folder: std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/")),
             output: None,
             memory_bytes: DEFAULT_MEMORY_BYTES,
+            charge: None,
             trace: false,
             seed: 1,
             input: Input::Empty,

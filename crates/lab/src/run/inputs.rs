@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use linux::FileSystem;
+use linux::{Charges, FileSystem};
 use ssd::profile::Profile;
 use workload::fio::parse::Source;
 use workload::fio::{JobFile, ParseError};
@@ -22,6 +22,8 @@ pub struct Inputs {
     pub profile: Option<Profile>,
     /// What runs on it.
     pub workload: WorkloadInput,
+    /// What the processor's work costs, where it is charged.
+    pub charge: Option<Charges>,
     digest: String,
 }
 
@@ -60,8 +62,9 @@ impl Inputs {
         hasher.update(env!("CARGO_PKG_VERSION").as_bytes());
         if spec.stack.host == HostKind::Live {
             let workload = WorkloadInput::Study(Box::new(StudyInput::read(spec, folder, &mut hasher)?));
-            return Ok(Self { profile: None, workload, digest: digest(&hasher) });
+            return Ok(Self { profile: None, workload, charge: None, digest: digest(&hasher) });
         }
+        let charge = charge(spec, folder, &mut hasher)?;
         let device = shared.device(spec, folder)?;
         hasher.update(device.hash.as_bytes());
         let workload = match (&spec.workload.trace, &spec.workload.fio_file, &spec.workload.fio) {
@@ -88,7 +91,7 @@ impl Inputs {
                 jobs(spec, name, text.as_bytes(), place.as_ref(), source, &mut hasher)?
             }
         };
-        Ok(Self { profile: Some(device.described.profile.clone()), workload, digest: digest(&hasher) })
+        Ok(Self { profile: Some(device.described.profile.clone()), workload, charge, digest: digest(&hasher) })
     }
 
     /// The modelled device.
@@ -106,6 +109,22 @@ impl Inputs {
     pub fn digest(&self) -> &str {
         &self.digest
     }
+}
+
+/// The table that `stack.linux.charge` names; results depend on it.
+fn charge(spec: &Spec, folder: &Path, hasher: &mut blake3::Hasher) -> Result<Option<Charges>, LabError> {
+    let file = &spec.stack.linux.charge;
+    if file.as_os_str().is_empty() {
+        return Ok(None);
+    }
+    if spec.stack.host != HostKind::Linux {
+        let option = "stack.linux.charge".to_owned();
+        let what = "such table: its costs are stack.cpu and stack.io_path";
+        return Err(LinuxHostError::ModelOption { option, what }.into());
+    }
+    let charges = Charges::read(&folder.join(file)).map_err(LinuxHostError::from)?;
+    hasher.update(charges.to_toml(&[]).as_bytes());
+    Ok(Some(charges))
 }
 
 fn digest(hasher: &blake3::Hasher) -> String {

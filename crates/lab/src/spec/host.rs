@@ -59,6 +59,13 @@ pub struct LinuxHost {
     pub mount_options: String,
     /// Memory of the guest; what is written to the device lies there too.
     pub memory: ByteSize,
+    /// A table of `plumb calibrate cpu`, by which the kernel's work for the workload takes time; it is free when empty.
+    #[serde(skip_serializing_if = "is_empty")]
+    pub charge: PathBuf,
+}
+
+fn is_empty(path: &PathBuf) -> bool {
+    path.as_os_str().is_empty()
 }
 
 impl Default for LinuxHost {
@@ -68,6 +75,7 @@ impl Default for LinuxHost {
             mkfs_options: String::new(),
             mount_options: String::new(),
             memory: ByteSize(linux::DEFAULT_MEMORY_BYTES),
+            charge: PathBuf::new(),
         }
     }
 }

@@ -52,6 +52,7 @@ pub(crate) fn run(run: &Linux, kernel: &Kernel, stop: &dyn Fn() -> bool) -> Resu
         program: kernel.program(),
         init: &plumb,
         memory_bytes: run.memory_bytes,
+        charge: run.charge.as_ref(),
         memory_folder: &memory_folder,
         run_folder: folder.path(),
         log: &streams.log,
@@ -139,7 +140,8 @@ fn outcome(
         None
     };
     let release = kernel.release().to_owned();
-    Ok(Outcome { ended, stdout, stderr, began, done, kernel: release, device_node, device, trace, log, wall })
+    let charge = run.charge.clone();
+    Ok(Outcome { ended, stdout, stderr, began, done, kernel: release, device_node, device, trace, charge, log, wall })
 }
 
 fn out_of_memory(run: &Linux, victim: &str, log: &str) -> LinuxError {

@@ -70,6 +70,7 @@ pub(super) fn of(run: &Linux, plumb: &Path, run_folder: &Path, terminal: bool) -
         folder: Text::from(run.folder.as_path()),
         writable,
         run_folder: Text::from(run_folder),
+        charge: run.charge.is_some(),
         trace: run.trace,
         seed: run.seed,
         terminal,

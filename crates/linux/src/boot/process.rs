@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{PidfdFlags, pidfd_open};
 
+use crate::charge::Charges;
 use crate::error::LinuxError;
 
 /// The kernel's number of the first channel; the others follow.
@@ -25,6 +26,7 @@ pub(super) struct Boot<'a> {
     /// The first process inside: plumb itself.
     pub(super) init: &'a Path,
     pub(super) memory_bytes: u64,
+    pub(super) charge: Option<&'a Charges>,
     pub(super) memory_folder: &'a Path,
     pub(super) run_folder: &'a Path,
     /// Becomes standard output and standard error of the kernel.
@@ -39,7 +41,7 @@ pub(super) struct Boot<'a> {
 const START_NS: u64 = 1_893_456_000_000_000_000;
 
 impl Boot<'_> {
-    /// The kernel's command line; the same for every run with the same memory.
+    /// The kernel's command line; the same for every run with the same memory and costs.
     fn arguments(&self) -> Vec<OsString> {
         let first = FIRST_CHANNEL;
         let numbers: Vec<String> = (0..self.channels.len()).map(|n| (first + n as RawFd).to_string()).collect();
@@ -68,6 +70,7 @@ impl Boot<'_> {
         if self.terminal.is_some() {
             arguments.push(format!("con1=fd:{}", first + self.channels.len() as RawFd).into());
         }
+        arguments.extend(self.charge.into_iter().flat_map(Charges::parameters).map(OsString::from));
         arguments.extend(["--", "linux-guest"].map(OsString::from));
         arguments
     }

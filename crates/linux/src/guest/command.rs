@@ -10,6 +10,7 @@ use rustix::process::Pid;
 
 use super::error::{GuestError, attempt};
 use super::processes;
+use crate::charge::OWN_SWITCH;
 use crate::outcome::Ended;
 use crate::plan::{Channel, Plan};
 
@@ -37,6 +38,16 @@ pub(super) fn run(plan: &Plan, node: &str, mount: Option<&Path>, server: Option<
         command.env("PLUMB_MOUNT", folder);
     }
     command.env("PWD", folder).current_dir(folder);
+
+    if plan.charge {
+        // Opened here, where an error has words; the switch is of who writes to it.
+        let switch = OpenOptions::new().write(true).open(OWN_SWITCH);
+        let switch = attempt(switch, || "this kernel cannot charge processor time".to_owned())?;
+        // SAFETY: between fork and exec the closure makes one system call, which neither allocates nor locks.
+        unsafe {
+            command.pre_exec(move || Ok(rustix::io::write(&switch, b"1").map(drop)?));
+        }
+    }
 
     if plan.terminal {
         let open = || {

@@ -34,6 +34,7 @@ const BASE: BuiltIn = recipe!("time-travel":
     "0005-um-time-travel-random-numbers-without-the-host.patch",
     "0006-um-software-perf-events-and-bpf-on-tracepoints.patch",
     "0007-um-time-travel-loops-on-coarse-clocks-end.patch",
+    "0008-um-time-travel-charged-processor-time.patch",
 );
 
 /// What `--kernel` can name, beside the base.

@@ -6,12 +6,14 @@ use std::time::Duration;
 
 use apps::ace::{self, Outcome, Selection, Workload};
 use apps::engine::{self, AppError, Prepared, Report};
+use apps::processor;
 use apps::programs::{self, Chosen};
 use clap::{ArgMatches, Args, Command, FromArgMatches, Subcommand};
 use serde_json::{Value, json};
 
 use super::Done;
 use crate::failure::Failure;
+use crate::terminal::print_table;
 
 /// Which program.
 #[derive(Args)]
@@ -30,6 +32,7 @@ pub struct AppArguments {
 
 enum App {
     Ace(AceFlags),
+    Processor(ProcessorFlags),
     Measured(Box<Measured>),
 }
 
@@ -59,6 +62,16 @@ struct AceFlags {
     /// The folder in which each gets one of its own
     #[arg(long, value_name = "DIR", default_value = ".")]
     folder: PathBuf,
+}
+
+#[derive(Args)]
+struct ProcessorFlags {
+    /// A folder of a disk's file system, for 8 MiB
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    folder: PathBuf,
+    /// Print as JSON
+    #[arg(long)]
+    json: bool,
 }
 
 // What all measured programs are asked. No doc comment: clap would take it for what the program is about.
@@ -104,7 +117,12 @@ impl Subcommand for App {
         let ace = Command::new("ace").about(
             "Short workloads of file-system calls with every persistence point, one after the other (after ACE, OSDI 2018)",
         );
-        let command = command.subcommand(AceFlags::augment_args(ace)).subcommand_required(true);
+        let processor = Command::new("processor")
+            .about("Times what the processor's work around files costs: calls, copies, faults, switches");
+        let command = command
+            .subcommand(AceFlags::augment_args(ace))
+            .subcommand(ProcessorFlags::augment_args(processor))
+            .subcommand_required(true);
         programs::PROGRAMS.iter().fold(command.arg_required_else_help(true), |command, entry| {
             command.subcommand(RunFlags::augment_args(entry.command()))
         })
@@ -115,7 +133,7 @@ impl Subcommand for App {
     }
 
     fn has_subcommand(name: &str) -> bool {
-        name == "ace" || programs::find(name).is_some()
+        ["ace", "processor"].contains(&name) || programs::find(name).is_some()
     }
 }
 
@@ -123,8 +141,10 @@ impl FromArgMatches for App {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let missing = || -> clap::Error { clap::Error::new(clap::error::ErrorKind::MissingSubcommand) };
         let (name, matches) = matches.subcommand().ok_or_else(missing)?;
-        if name == "ace" {
-            return Ok(Self::Ace(AceFlags::from_arg_matches(matches)?));
+        match name {
+            "ace" => return Ok(Self::Ace(AceFlags::from_arg_matches(matches)?)),
+            "processor" => return Ok(Self::Processor(ProcessorFlags::from_arg_matches(matches)?)),
+            _ => {}
         }
         let chosen = programs::find(name).ok_or_else(missing)?.read(matches)?;
         Ok(Self::Measured(Box::new(Measured { chosen, flags: RunFlags::from_arg_matches(matches)? })))
@@ -140,6 +160,7 @@ impl FromArgMatches for App {
 pub fn app(arguments: &AppArguments) -> Done {
     match &arguments.app {
         App::Ace(flags) => run_ace(flags),
+        App::Processor(flags) => run_processor(flags),
         App::Measured(measured) => run_measured(&measured.chosen, &measured.flags).map_err(failure),
     }
 }
@@ -225,5 +246,22 @@ fn run_ace(flags: &AceFlags) -> Done {
         "{} workloads, of which {not_supported} have an operation that this file system does not support",
         workloads.len()
     );
+    Ok(ExitCode::SUCCESS)
+}
+
+fn run_processor(flags: &ProcessorFlags) -> Done {
+    let timed = processor::run(&flags.folder, |_| ()).map_err(|error| Failure::Machine(error.to_string()))?;
+    if flags.json {
+        println!("{:#}", json!(timed));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let rows: Vec<Vec<String>> = timed
+        .iter()
+        .map(|timed| {
+            let [low, median, high] = timed.quartiles_ns.map(|ns| format!("{ns:.0}"));
+            vec![timed.name.clone(), median, format!("{low} to {high}"), timed.operation.clone()]
+        })
+        .collect();
+    print_table(&["job", "ns", "middle half", "of"], &rows);
     Ok(ExitCode::SUCCESS)
 }

@@ -1,4 +1,4 @@
-//! `plumb calibrate`: laws of devices out of their own measurements.
+//! `plumb calibrate`: laws of devices and costs of processors out of their own measurements.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -11,6 +11,7 @@ use lab::spec::Override;
 use lab::validate::{Figure, FigureVerdict, Host, RowVerdict, Verdict, read_tables};
 use serde_json::json;
 
+use super::calibrate_cpu::{self, CpuArguments};
 use super::run::stop_on_signals;
 use super::{Done, EXIT_FAILED, EXIT_INTERRUPTED};
 use crate::failure::Failure;
@@ -27,6 +28,8 @@ pub struct CalibrateArguments {
 enum What {
     /// Fit a device profile to fio's results on a drive
     Device(DeviceArguments),
+    /// Measure what the processor's work costs on this machine, for --charge
+    Cpu(CpuArguments),
 }
 
 /// Which measurements, and what to begin with.
@@ -72,8 +75,10 @@ struct DeviceArguments {
 
 /// Fits.
 pub fn calibrate(arguments: &CalibrateArguments) -> Done {
-    let What::Device(arguments) = &arguments.what;
-    device(arguments)
+    match &arguments.what {
+        What::Device(arguments) => device(arguments),
+        What::Cpu(arguments) => calibrate_cpu::cpu(arguments),
+    }
 }
 
 fn device(arguments: &DeviceArguments) -> Done {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::{Args, Subcommand};
-use linux::{FileSystem, FrontEnd, Input, Linux, LinuxError, Outcome, OutputStreams};
+use linux::{Charges, FileSystem, FrontEnd, Input, Linux, LinuxError, Outcome, OutputStreams};
 use units::ByteSize;
 
 use super::linux_kernel::{self, KernelFlags};
@@ -25,7 +25,8 @@ use crate::failure::Failure;
 
 Inside, the host's files can be read, and written without a trace; the device is $PLUMB_DEVICE, and
 /dev/plumb. With --fs it is mounted at $PLUMB_MOUNT, where the command starts. Only --output DIR reaches
-the host. Time is virtual: the processor costs nothing, and the clock jumps from timer to timer.
+the host. Time is virtual: the clock jumps from timer to timer, and the processor costs nothing but by
+--charge, a table that `plumb calibrate cpu` measures.
 
 Exit status: the command's; 128 + N for one that signal N killed; 1 when the guest failed.")]
 pub struct LinuxArguments {
@@ -81,6 +82,9 @@ struct RunFlags {
     /// Memory of the guest; the device's contents lie there too
     #[arg(long, value_name = "SIZE", default_value = "4GiB")]
     memory: ByteSize,
+    /// Charge the processor's work for the command by this table of `plumb calibrate cpu` [default: it is free]
+    #[arg(long, value_name = "FILE")]
+    charge: Option<PathBuf>,
     /// Seed of the kernel's random numbers
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -144,6 +148,7 @@ fn described(flags: &RunFlags) -> Result<Linux, Failure> {
     run.mount_options.clone_from(&flags.mount_options);
     run.output.clone_from(&flags.output);
     run.memory_bytes = flags.memory.0;
+    run.charge = flags.charge.as_deref().map(Charges::read).transpose().map_err(failure)?;
     run.trace = flags.trace.is_some();
     run.seed = flags.seed;
     run.input = Input::Inherit;
@@ -178,8 +183,9 @@ pub fn stop() -> Result<Arc<AtomicBool>, Failure> {
 /// One line for standard error.
 fn summary(outcome: &Outcome) -> String {
     format!(
-        "plumb: {:.9} s of virtual time in {:.1} s; {}, Linux {}",
+        "plumb: {:.9} s of virtual time (processor {}) in {:.1} s; {}, Linux {}",
         outcome.virtual_time().as_secs_f64(),
+        outcome.processor_time(),
         outcome.wall.as_secs_f64(),
         outcome.device_node,
         outcome.kernel

@@ -18,6 +18,8 @@ pub fn json(profile: &str, outcome: &Outcome) -> String {
         "virtual_start_ns": outcome.began.0,
         "virtual_end_ns": outcome.done.0,
         "virtual_seconds": outcome.virtual_time().as_secs_f64(),
+        "processor_time": outcome.processor_time(),
+        "charge": outcome.charge,
         "device": outcome.device,
     });
     format!("{report:#}\n")

@@ -2,6 +2,7 @@
 
 pub mod app;
 pub mod calibrate;
+mod calibrate_cpu;
 pub mod control;
 pub mod control_inject;
 pub mod crash;

@@ -2,7 +2,7 @@
 //!
 //! The guest serves the modelled device to itself; fio's own results become the
 //! run's record, in the same form as the model's. What the kernel computes takes
-//! no virtual time, so that a record says nothing of processors.
+//! no virtual time, so that a record says nothing of processors, unless it is charged by a table.
 
 mod fio_result;
 mod job_file;
@@ -186,7 +186,7 @@ fn play(
         jobs: fio.jobs,
         counters,
         failures,
-        notes: vec![workload.note()],
+        notes: vec![workload.note(run)],
         text: fio.text,
         fio_json: Some(fio.json),
         ..run.result()
@@ -220,9 +220,25 @@ pub(super) fn bare_guest(run: &PlannedRun, device: &str, scratch: &Path) -> Resu
     guest.mkfs_options.clone_from(&stack.linux.mkfs_options);
     guest.mount_options.clone_from(&stack.linux.mount_options);
     guest.memory_bytes = stack.linux.memory.0;
+    guest.charge.clone_from(&run.inputs.charge);
     guest.seed = run.seed;
     guest.output = Some(scratch.to_owned());
     Ok(guest)
+}
+
+/// What a reader must know of the processor's time: these words where it is free, the costs where it is charged.
+pub(super) fn processor_note(run: &PlannedRun, free: &str) -> String {
+    match &run.inputs.charge {
+        None => free.to_owned(),
+        Some(charges) => {
+            let costs: Vec<String> = charges.entries().iter().map(|(name, ns)| format!("{name} = {ns}")).collect();
+            format!(
+                "Processor time is charged: the kernel's work for the workload takes {}; what programs compute themselves is free, \
+                 and each process has a processor of its own",
+                costs.join(", ")
+            )
+        }
+    }
 }
 
 /// What went wrong, in the words of fio or of the shell.

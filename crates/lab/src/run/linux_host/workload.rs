@@ -10,8 +10,8 @@ use linux::{FileSystem, Kernel};
 use workload::fio::JobFile;
 use workload::fio::parse::{EngineKind, Source};
 
-use super::super::LabError;
-use super::{LinuxHostError, job_file};
+use super::super::{LabError, PlannedRun};
+use super::{LinuxHostError, job_file, processor_note};
 use crate::spec::{Contents, Inline, Spec, SpecSource, value_text};
 
 /// A job file for the real fio, and the kernel it runs under.
@@ -107,14 +107,12 @@ impl LinuxWorkload {
     }
 
     /// What a reader must know of such a run.
-    pub(super) fn note(&self) -> String {
-        format!(
-            "host = \"linux\": Linux {} and {} in virtual time. Time travel makes what a real kernel computes free, \
+    pub(super) fn note(&self, run: &PlannedRun) -> String {
+        let free = "Time travel makes what a real kernel computes free, \
              so its latencies and rates are those of the device and of waiting alone; processor time (stack.cpu, \
-             stack.io_path) is the model's alone, and the two hosts differ by it",
-            self.kernel.release(),
-            self.fio
-        )
+             stack.io_path) is the model's alone, and the two hosts differ by it";
+        let processor = processor_note(run, free);
+        format!("host = \"linux\": Linux {} and {} in virtual time. {processor}", self.kernel.release(), self.fio)
     }
 }
 

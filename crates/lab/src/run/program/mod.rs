@@ -127,10 +127,12 @@ pub(super) fn run(
     }
     let mut counters = linux_host::device_counters(&outcome);
     counters.extend(told.counters);
+    let free = "What the kernel and the program compute is free, so that times are those of the \
+         device and of waiting alone";
     let note = format!(
-        "host = \"linux\": Linux {} in virtual time. What the kernel and the program compute is free, so that times are those of the \
-         device and of waiting alone; device.* counts the whole run, block.* what was measured",
-        outcome.kernel
+        "host = \"linux\": Linux {} in virtual time. {}; device.* counts the whole run, block.* what was measured",
+        outcome.kernel,
+        linux_host::processor_note(run, free)
     );
     Ok(Some(RunResult {
         device_model: linux_host::model_name(run),

@@ -36,10 +36,9 @@ pub(super) fn run(
     let measured = super::measured(scratch.path())?;
     let mut result = super::result(run, measured, linux_host::model_name(run), outcome.virtual_time().0);
     result.counters.extend(linux_host::device_counters(&outcome));
-    result.notes.push(format!(
-        "host = \"linux\": Linux {} in virtual time. What the kernel and the tools compute is free, so that times are \
-         those of the device and of waiting alone",
-        outcome.kernel
-    ));
+    let free = "What the kernel and the tools compute is free, so that times are \
+         those of the device and of waiting alone";
+    let processor = linux_host::processor_note(run, free);
+    result.notes.push(format!("host = \"linux\": Linux {} in virtual time. {processor}", outcome.kernel));
     Ok(Some(result))
 }

@@ -1,0 +1,116 @@
+//! What the processor's work costs where it is charged.
+
+use std::fs;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::LinuxError;
+
+/// The parameter that a process sets for itself and those it starts.
+pub(crate) const OWN_SWITCH: &str = "/sys/module/charge/parameters/self";
+
+/// A cost is some seconds at most: a larger one is a slip of the hand.
+const MOST_NS: u32 = 1_000_000_000;
+
+/// A table of costs, measured on a machine (`plumb calibrate cpu`): in the guest each process of the command sleeps for what it owes
+/// before it goes on in its own code (`kernel/time-travel/0008-*.patch`). What programs compute stays free, and every process has
+/// a processor of its own.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Charges {
+    /// Entering the kernel and leaving it. Not for reads of clocks, which are no system calls elsewhere.
+    pub system_call_ns: u32,
+    /// To user space or from there.
+    pub copy_ns_per_kib: u32,
+    /// A page that is mapped when it is touched.
+    pub page_fault_ns: u32,
+    /// A page that is put into the page cache, read or written.
+    pub page_cache_add_ns: u32,
+    /// Going on after having waited for something.
+    pub context_switch_ns: u32,
+    /// What an answer of a FUSE server costs besides its system calls, copies and switches.
+    #[serde(default)]
+    pub fuse_request_ns: u32,
+}
+
+impl Charges {
+    /// Reads a table that [`to_toml`](Self::to_toml) wrote.
+    ///
+    /// # Errors
+    /// [`LinuxError::Invalid`] with the file and the line where it cannot be read, lacks an entry or has one that is none.
+    pub fn read(file: &Path) -> Result<Self, LinuxError> {
+        let invalid = |error: &dyn std::fmt::Display| LinuxError::Invalid {
+            message: format!(
+                "the table of processor costs {}: {error} (`plumb calibrate cpu --out FILE` makes one)",
+                file.display()
+            ),
+        };
+        let text = fs::read_to_string(file).map_err(|error| invalid(&error))?;
+        let charges: Self = toml::from_str(&text).map_err(|error| invalid(&error.to_string().trim_end()))?;
+        match charges.entries().into_iter().find(|(_, ns)| *ns > MOST_NS) {
+            Some((name, ns)) => Err(invalid(&format!("{name} = {ns} is more than a second"))),
+            None => Ok(charges),
+        }
+    }
+
+    /// The table as a file, with `about` as comments above it.
+    pub fn to_toml(&self, about: &[String]) -> String {
+        let comments: String = about.iter().map(|line| format!("# {line}\n")).collect();
+        let entries: String = self.entries().iter().map(|(name, ns)| format!("{name} = {ns}\n")).collect();
+        comments + &entries
+    }
+
+    /// What a result says of the processor's time.
+    pub fn word(charge: Option<&Self>) -> &'static str {
+        if charge.is_some() { "charged" } else { "free" }
+    }
+
+    /// Names and values, as in the file.
+    pub fn entries(&self) -> [(&'static str, u32); 6] {
+        [
+            ("system_call_ns", self.system_call_ns),
+            ("copy_ns_per_kib", self.copy_ns_per_kib),
+            ("page_fault_ns", self.page_fault_ns),
+            ("page_cache_add_ns", self.page_cache_add_ns),
+            ("context_switch_ns", self.context_switch_ns),
+            ("fuse_request_ns", self.fuse_request_ns),
+        ]
+    }
+
+    /// Words for the kernel's command line.
+    pub(crate) fn parameters(&self) -> Vec<String> {
+        self.entries().map(|(name, ns)| format!("charge.{name}={ns}")).to_vec()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Charges, String> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), text).unwrap();
+        Charges::read(file.path()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_table_is_read_as_it_was_written() {
+        let charges = Charges { system_call_ns: 1, copy_ns_per_kib: 2, page_fault_ns: 3, ..Charges::default() };
+        assert_eq!(read(&charges.to_toml(&["one".to_owned(), "two".to_owned()])).unwrap(), charges);
+    }
+
+    #[test]
+    fn a_table_that_is_none_is_refused_with_its_place() {
+        let good = Charges::default().to_toml(&[]);
+        for (text, words) in [
+            (String::new(), "missing field"),
+            (good.replace("system_call_ns", "syscall_ns"), "syscall_ns"),
+            (good.replace("page_fault_ns = 0", "page_fault_ns = -1"), "line 3"),
+            (good.replace("page_fault_ns = 0", "page_fault_ns = 2000000000"), "more than a second"),
+        ] {
+            let error = read(&text).unwrap_err();
+            assert!(error.contains(words) && error.contains("calibrate cpu"), "{error}");
+        }
+    }
+}

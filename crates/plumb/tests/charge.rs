@@ -1,0 +1,111 @@
+//! Charged processor time: each cost shows where it is due and nowhere else, devices stay as fast as they are, and the same table gives
+//! the same bytes.
+#![allow(clippy::unwrap_used)]
+
+mod linux_rig;
+
+use std::process::Command;
+
+use linux::{Charges, FileSystem, Kernel, Linux};
+use linux_rig::{PLUMB, has, kernel, on, on_memory};
+use serde_json::Value;
+
+/// Round numbers, each of its own size.
+const COSTS: Charges = Charges {
+    system_call_ns: 1_000,
+    copy_ns_per_kib: 100,
+    page_fault_ns: 20_000,
+    page_cache_add_ns: 50_000,
+    context_switch_ns: 300_000,
+    fuse_request_ns: 0,
+};
+
+/// Median nanoseconds an operation of each job in a guest.
+fn times(kernel: &Kernel, charge: Option<Charges>) -> Value {
+    let mut run: Linux = on_memory();
+    run.file_system = FileSystem::Ext4;
+    run.charge = charge;
+    let outcome = run.command([PLUMB, "app", "processor", "--json"]).run(kernel).unwrap();
+    assert!(outcome.ended.success(), "{outcome:?}");
+    serde_json::from_slice(&outcome.stdout).unwrap()
+}
+
+fn median(times: &Value, name: &str) -> f64 {
+    let job = times.as_array().unwrap().iter().find(|job| job["name"] == name).unwrap();
+    job["quartiles_ns"][1].as_f64().unwrap()
+}
+
+#[test]
+fn each_cost_shows_where_it_is_due() {
+    let Some(kernel) = kernel() else { return };
+    if !has("mkfs.ext4") {
+        return;
+    }
+    let charged = times(&kernel, Some(COSTS));
+    let read = |kib: f64| 1_000.0 + kib * 100.0;
+    // A page of a read of 64 KiB.
+    let expected = [
+        ("read-4k", read(4.0)),
+        ("read-16k", read(16.0)),
+        ("read-64k", read(64.0)),
+        ("write-4k", read(4.0)),
+        ("read-new-page", 50_000.0 + read(64.0) / 16.0),
+        ("touch-page", 20_000.0),
+        // A write and a read, and going on after having waited.
+        ("ping-pong", 300_000.0 + 2.0 * 1_000.0),
+    ];
+    for (name, ns) in expected {
+        let found = median(&charged, name);
+        assert!((found / ns - 1.0).abs() < 0.02, "{name}: {found} ns, and {ns} are due");
+    }
+    assert_eq!(charged, times(&kernel, Some(COSTS)), "the same bytes");
+
+    // Without a table, and with one of nothing, all of it is free: what is left is the clock's own step.
+    for charge in [None, Some(Charges::default())] {
+        let free = times(&kernel, charge);
+        for (name, ns) in expected {
+            let found = median(&free, name);
+            assert!(found < ns / 50.0, "{name}: {found} ns for free");
+        }
+    }
+}
+
+#[test]
+fn a_device_is_as_fast_as_without() {
+    let Some(kernel) = kernel() else { return };
+    let took = |charge: Option<Charges>| {
+        let mut run = on("samsung-980pro-1tb");
+        run.charge = charge;
+        let outcome =
+            run.script("dd if=$PLUMB_DEVICE of=/dev/null bs=4k count=200 iflag=direct 2>&1").run(&kernel).unwrap();
+        assert!(outcome.ended.success(), "{outcome:?}");
+        let device = outcome.device.clone().unwrap();
+        (outcome.virtual_time().0 as f64, device["latency"].clone(), outcome.processor_time())
+    };
+    let (free_ns, device, word) = took(None);
+    assert_eq!(word, "free");
+    assert!(!device.is_null());
+    let only_calls = Charges { system_call_ns: 10_000, ..Charges::default() };
+    let (charged_ns, same_device, word) = took(Some(only_calls));
+    assert_eq!(word, "charged");
+    assert_eq!(device, same_device, "the server inside pays nothing");
+    // A read and a write each, and what starting takes.
+    let calls = (charged_ns - free_ns) / 10_000.0;
+    assert!((400.0..600.0).contains(&calls), "{calls} system calls");
+}
+
+#[test]
+fn a_table_that_is_none_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("costs.toml");
+    std::fs::write(&file, "system_call_ns = 100\n").unwrap();
+    let output = Command::new(PLUMB)
+        .args(["linux", "--device", "samsung-980pro-1tb", "--charge"])
+        .arg(&file)
+        .args(["--", "true"])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("costs.toml") && said.contains("copy_ns_per_kib"), "{said}");
+}
