@@ -1,6 +1,6 @@
 //! The host of an experiment: Plumb's model of it, or a real Linux kernel.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use linux::FrontEnd;
 use serde::{Deserialize, Serialize};
@@ -64,7 +64,7 @@ pub struct LinuxHost {
     pub charge: PathBuf,
 }
 
-fn is_empty(path: &PathBuf) -> bool {
+fn is_empty(path: &Path) -> bool {
     path.as_os_str().is_empty()
 }
 
