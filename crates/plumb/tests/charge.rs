@@ -109,3 +109,48 @@ fn a_table_that_is_none_is_refused() {
     assert_eq!(output.status.code(), Some(2), "{said}");
     assert!(said.contains("costs.toml") && said.contains("copy_ns_per_kib"), "{said}");
 }
+
+#[test]
+fn an_experiment_is_charged_by_its_spec() {
+    if kernel().is_none() || !has("mkfs.ext4") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("costs.toml"), COSTS.to_toml(&[])).unwrap();
+    let run = |stack: &str| {
+        let text = format!(
+            "title = 't'\nmetrics = ['program.elapsed_s']\n[stack]\ndevice = 'optane-905p-960gb'\n{stack}\n\
+             [workload.program]\nmeasure = 'dd if=/dev/zero of=file bs=4k count=1000'\n"
+        );
+        std::fs::write(folder.path().join("spec.toml"), text).unwrap();
+        let _ = std::fs::remove_dir_all(folder.path().join("results"));
+        let mut command = Command::new(PLUMB);
+        command
+            .arg("run")
+            .arg(folder.path().join("spec.toml"))
+            .args(["--json", "--out"])
+            .arg(folder.path().join("results"));
+        command.env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").output().unwrap()
+    };
+    let took = |stack: &str| {
+        let output = run(stack);
+        assert!(output.status.success(), "{output:?}");
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let seconds = report["points"][0]["metrics"]["program.elapsed_s"]["value"].as_f64().unwrap();
+        let page = std::fs::read_to_string(folder.path().join("results/report.html")).unwrap();
+        (seconds, page)
+    };
+    let linux = "host = 'linux'\nfilesystem = 'ext4'";
+    let (free_s, note) = took(linux);
+    assert!(note.contains("compute is free"));
+    let (charged_s, note) = took(&format!("{linux}\nlinux.charge = 'costs.toml'"));
+    assert!(note.contains("Processor time is charged") && note.contains("page_cache_add_ns = 50000"));
+    // 1000 reads of zeroes, 1000 writes with a copy of 4 KiB and a new page.
+    let due_s = 1000.0 * (2.0 * 1_000.0 + 400.0 + 50_000.0) / 1e9;
+    assert!(charged_s - free_s > due_s, "{charged_s} s, {free_s} s for free");
+
+    let output = run("host = 'model'\nlinux.charge = 'costs.toml'");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("stack.linux.charge") || said.contains("workload.program"), "{said}");
+}
