@@ -13,9 +13,10 @@ fn app(folder: &Path, arguments: &[&str]) -> Output {
     Command::new(PLUMB).arg("app").args(arguments).arg("--folder").arg(folder).output().unwrap()
 }
 
+/// What it said, as one line: messages are broken where they reach the width, with a bar before the rest.
 fn said(output: &Output) -> String {
     let all = [&output.stderr[..], &output.stdout[..]].concat();
-    String::from_utf8_lossy(&all).split_whitespace().collect::<Vec<_>>().join(" ")
+    String::from_utf8_lossy(&all).split_whitespace().filter(|word| *word != "│").collect::<Vec<_>>().join(" ")
 }
 
 const SMALL: [&str; 5] = ["varmail", "--files", "64", "--threads", "4"];
