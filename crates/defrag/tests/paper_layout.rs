@@ -264,8 +264,9 @@ fn mend(disk: &mut Disk, tool: Tool, content: &[u8]) -> Row {
 
 /// As good as the conventional tool for what was traced, at the published share of its writing.
 ///
-/// `is_metadata_small`: whether what the file system writes beside the data is so little that the shares show.
-fn side_by_side(system: System, options: &[&str], is_metadata_small: bool) {
+/// `stride_share_max`: of the conventional tool's writing for stride reads, where what the file system writes beside the data is so
+/// little that the shares show.
+fn side_by_side(system: System, options: &[&str], stride_share_max: Option<f64>) {
     if disk::skipped(system) {
         return;
     }
@@ -298,8 +299,8 @@ fn side_by_side(system: System, options: &[&str], is_metadata_small: bool) {
     assert_eq!((of_sequential.requests[0], bypass.requests[0], of_stride.requests[1]), (best[0], best[0], best[1]));
     let share = |row: &Row| row.written_bytes as f64 / conventional.written_bytes as f64;
     println!("\nshares: {:.3} {:.3} {:.3}", share(of_sequential), share(of_stride), share(bypass));
-    if is_metadata_small {
-        assert!(share(of_sequential) <= 0.55 && share(bypass) <= 0.55 && share(of_stride) <= 0.30);
+    if let Some(most) = stride_share_max {
+        assert!(share(of_sequential) <= 0.55 && share(bypass) <= 0.55 && share(of_stride) <= most);
     } else {
         assert!(share(of_stride) < share(of_sequential) && share(of_sequential) < 1.0);
     }
@@ -307,26 +308,27 @@ fn side_by_side(system: System, options: &[&str], is_metadata_small: bool) {
 
 #[test]
 fn side_by_side_on_ext4() {
-    side_by_side(System::Ext4, &[], true);
+    side_by_side(System::Ext4, &[], Some(0.30));
 }
 
 #[test]
 fn side_by_side_on_xfs() {
-    side_by_side(System::Xfs, &[], true);
+    side_by_side(System::Xfs, &[], Some(0.30));
 }
 
 /// With one copy of its metadata, as mkfs.btrfs made it on an SSD until version 5.15. Freeing pieces rewrites every block
-/// of the trees that tells of one: some 1.5 MiB here, which hides the shares of a few MiB of data.
+/// of the trees that tells of one: some 1.5 MiB here, which hides the shares of a few MiB of data. Where a range ends within an extent, some of the rest is moved, too,
+/// so that less of it stays allocated for good: 1.25 MiB more of data than elsewhere.
 #[test]
 fn side_by_side_on_btrfs() {
-    side_by_side(System::Btrfs, &["-m", "single"], is_long());
+    side_by_side(System::Btrfs, &["-m", "single"], is_long().then_some(0.33));
 }
 
 /// With two copies, the default since.
 #[test]
 fn side_by_side_on_btrfs_with_metadata_twice() {
     if is_long() {
-        side_by_side(System::Btrfs, &["-m", "dup"], false);
+        side_by_side(System::Btrfs, &["-m", "dup"], None);
     } else {
         println!("skipped: a part of the long suite (PLUMB_LONG=1)");
     }
