@@ -317,8 +317,9 @@ fn side_by_side_on_xfs() {
 }
 
 /// With one copy of its metadata, as mkfs.btrfs made it on an SSD until version 5.15. Freeing pieces rewrites every block
-/// of the trees that tells of one: some 1.5 MiB here, which hides the shares of a few MiB of data. Where a range ends within an extent, some of the rest is moved, too,
-/// so that less of it stays allocated for good: 1.25 MiB more of data than elsewhere.
+/// of the trees that tells of one: some 1.5 MiB here, which hides the shares of a few MiB of data.
+/// Where a range ends within an extent, some of the rest is moved, too, so that less of it stays allocated for good:
+/// 1.25 MiB more of data than elsewhere.
 #[test]
 fn side_by_side_on_btrfs() {
     side_by_side(System::Btrfs, &["-m", "single"], is_long().then_some(0.33));
