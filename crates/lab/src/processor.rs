@@ -10,7 +10,10 @@ pub const TRUSTED_SHARE: f64 = 0.25;
 /// Of these the table is made; others only check it.
 const CALIBRATED: [&str; 5] = ["read-4k", "read-64k", "read-new-page", "touch-page", "ping-pong"];
 
-const PAGE_KIB: f64 = 4.0;
+/// Of `read-4k`, and a page.
+const SMALL_KIB: f64 = 4.0;
+/// Of `read-64k`, and of the reads of `read-new-page`.
+const LARGE_KIB: f64 = 64.0;
 
 /// Why there is no table, or nothing to hold it against.
 #[derive(Debug, thiserror::Error)]
@@ -83,10 +86,11 @@ pub fn charges(timed: &[Timed]) -> Result<Charges, ProcessorCostError> {
     let positive = |what, median_ns, cost: f64, remedy| {
         if cost > 0.0 { Ok(cost) } else { Err(ProcessorCostError::Implausible { what, median_ns, remedy }) }
     };
-    let copy_per_kib = positive("read-64k", large, (large - small) / 60.0, remedy)?;
-    let system_call = positive("read-4k", small, small - PAGE_KIB * copy_per_kib, remedy)?;
+    let copy_per_kib = positive("read-64k", large, (large - small) / (LARGE_KIB - SMALL_KIB), remedy)?;
+    let system_call = positive("read-4k", small, small - SMALL_KIB * copy_per_kib, remedy)?;
     let no_page_cache = "--folder has to be on a file system of a disk, not tmpfs";
-    let page_cache_add = positive("read-new-page", new_page, new_page - large / 16.0, no_page_cache)?;
+    let page_cache_add =
+        positive("read-new-page", new_page, new_page - large / (LARGE_KIB / SMALL_KIB), no_page_cache)?;
     // A write on one side and a read on the other.
     let context_switch = positive("ping-pong", one_way, one_way - 2.0 * system_call, remedy)?;
     let whole = |cost: f64| cost.round() as u32;

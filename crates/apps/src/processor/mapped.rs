@@ -4,9 +4,7 @@ use std::time::Duration;
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
-use super::{Fixture, Job, time};
-
-const PAGE_BYTES: usize = 4096;
+use super::{Fixture, Job, PAGE_BYTES, time};
 
 pub(super) const TOUCH_PAGE: Job = Job {
     name: "touch-page",

@@ -41,6 +41,8 @@ const JOBS: &[Job] = &[
 /// Rounds of a job; the middle one counts.
 const ROUNDS: usize = 21;
 
+const PAGE_BYTES: usize = 4096;
+
 /// Bytes of each file of the fixture.
 const FILE_BYTES: u64 = 4 << 20;
 

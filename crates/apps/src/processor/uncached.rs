@@ -6,16 +6,15 @@ use std::time::Duration;
 
 use rustix::fs::{Advice, fadvise};
 
-use super::{FILE_BYTES, Fixture, Job, time};
+use super::{FILE_BYTES, Fixture, Job, PAGE_BYTES, time};
 
-const PAGE_BYTES: u64 = 4096;
 const READ_BYTES: usize = 65536;
 
 /// Divided by the pages of the file; its reads are those of `read-64k`.
 pub(super) const READ_PAGE: Job = Job {
     name: "read-new-page",
     operation: "a page of 64 KiB reads of a hole that is not in the page cache",
-    operations: (FILE_BYTES / PAGE_BYTES) as u32,
+    operations: (FILE_BYTES / PAGE_BYTES as u64) as u32,
     round: read_page,
 };
 
@@ -23,6 +22,6 @@ fn read_page(fixture: &Fixture, operations: u32) -> std::io::Result<Duration> {
     let file = File::open(fixture.hole())?;
     fadvise(&file, 0, None, Advice::DontNeed)?;
     let mut buffer = vec![0; READ_BYTES];
-    let reads = u64::from(operations) * PAGE_BYTES / READ_BYTES as u64;
-    time(|| (0..reads).try_for_each(|number| file.read_exact_at(&mut buffer, number * READ_BYTES as u64)))
+    let reads = operations as usize * PAGE_BYTES / READ_BYTES;
+    time(|| (0..reads).try_for_each(|number| file.read_exact_at(&mut buffer, (number * READ_BYTES) as u64)))
 }
