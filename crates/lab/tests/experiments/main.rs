@@ -2,13 +2,17 @@
 //! published values are from; the designs come out as their mechanisms say.
 #![allow(clippy::unwrap_used)]
 
+mod digests;
+
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use plumb_lab::quantity::{Effect, Quantity, Values};
 use plumb_lab::results::Store;
 use plumb_lab::spec::{Experiment, Override};
-use plumb_lab::{Batch, LabError, LinuxHostError, PoolOptions, Quiet, Shard, StudyHostError, execute, finished, plan};
+use plumb_lab::{
+    Batch, LabError, LinuxHostError, PlannedRun, PoolOptions, Quiet, Shard, StudyHostError, execute, finished, plan,
+};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments")
@@ -55,6 +59,18 @@ fn every_experiment_can_be_planned() {
             assert_eq!(places.len(), 1, "{}: {} stands for no single point", path.display(), row.source);
         }
     }
+}
+
+/// Does every run of `experiment` into `folder`.
+fn done(experiment: &Experiment, folder: &Path) -> (Store, Vec<PlannedRun>) {
+    let store = Store::create(folder).unwrap();
+    let planned = plan(experiment).unwrap();
+    let stop = AtomicBool::new(false);
+    let options = PoolOptions { threads: 2, shard: Shard::WHOLE, observer: &Quiet, stop: &stop };
+    for outcome in execute(&[Batch { name: "", plan: &planned, store: &store }], options) {
+        assert_eq!(outcome.unwrap().unfinished, 0);
+    }
+    (store, planned)
 }
 
 /// What a replay of `trace` on a disk remarks at `speed`.
@@ -111,13 +127,7 @@ fn effects(designs: &[&str], interferer: &str) -> Vec<(f64, f64)> {
     ];
     let experiment = Experiment::load(&root().join("zns/designs.toml"), &overrides).unwrap();
     let folder = tempfile::tempdir().unwrap();
-    let store = Store::create(folder.path()).unwrap();
-    let planned = plan(&experiment).unwrap();
-    let stop = AtomicBool::new(false);
-    let options = PoolOptions { threads: 2, shard: Shard::WHOLE, observer: &Quiet, stop: &stop };
-    for outcome in execute(&[Batch { name: "", plan: &planned, store: &store }], options) {
-        assert_eq!(outcome.unwrap().unfinished, 0);
-    }
+    let (store, planned) = done(&experiment, folder.path());
     let runs = finished(&planned, &store, Shard::WHOLE).unwrap();
     assert!(
         runs.iter().all(|run| run.failures.is_empty()),
