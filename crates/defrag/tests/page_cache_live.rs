@@ -11,11 +11,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use disk::{Disk, System, filefrag, seen, skipped};
+use plumb_defrag::access::TraceError;
 use plumb_defrag::extents::WriteBack;
 use plumb_defrag::plan::{Mode, Plan};
 use plumb_defrag::run::{Cancel, FileOutcome, Limits, RunOptions, carry_out};
 use plumb_defrag::scan::{ScanOptions, Scanner};
-use plumb_defrag::trace::TraceError;
 use plumb_defrag::verify::{Replay, VerifyError, replay};
 use plumb_defrag::{ByteRange, KeepFree};
 use rustix::fs::Advice;

@@ -17,11 +17,11 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use disk::{Dice, Disk, System, layout, ran};
+use plumb_defrag::access::TraceError;
 use plumb_defrag::extents::WriteBack;
 use plumb_defrag::plan::{Mode, Plan};
 use plumb_defrag::run::{Cancel, RunOptions, carry_out};
 use plumb_defrag::scan::{ScanOptions, Scanner};
-use plumb_defrag::trace::TraceError;
 use plumb_defrag::verify::{Replay, VerifyError, replay};
 use plumb_defrag::{Access, ByteRange, FileId, IoKind};
 

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use disk::guest::without_readahead_events;
 use disk::{Disk, System};
-use plumb_defrag::trace::{Filters, Recording, SourceKind, Trace, TraceError};
+use plumb_defrag::access::{Filters, Recording, SourceKind, Trace, TraceError};
 use plumb_defrag::{Access, IoKind};
 
 const KIB: u64 = 1024;

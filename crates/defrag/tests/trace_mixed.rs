@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use disk::{Dice, Disk, System};
 use plumb_defrag::IoKind;
-use plumb_defrag::trace::{Filters, Recording, SourceKind, Trace, TraceError};
+use plumb_defrag::access::{Filters, Recording, SourceKind, Trace, TraceError};
 
 const SIZE: u64 = 1 << 20;
 const BLOCK: u64 = 4096;

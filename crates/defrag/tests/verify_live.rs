@@ -8,9 +8,9 @@ use std::process::Command;
 use disk::scheduler::Scheduler;
 use disk::{Disk, System, layout};
 use plumb_defrag::ByteRange;
+use plumb_defrag::access::TraceError;
 use plumb_defrag::extents::{Direction, RequestLimits, requests};
 use plumb_defrag::migrate::{FileMover, MoveOptions, Unlimited};
-use plumb_defrag::trace::TraceError;
 use plumb_defrag::verify::{Replay, VerifyError, replay};
 
 const PIECE: u64 = 16 << 10;

@@ -5,10 +5,10 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use observe::mounts::Mounts;
 use units::Printable;
 
 use super::requests::RequestLimits;
-use crate::mounts::Mounts;
 
 /// Why the limits are not known.
 #[derive(Debug, thiserror::Error)]

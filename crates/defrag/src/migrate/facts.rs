@@ -6,12 +6,12 @@ use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
+use observe::mounts::{Mount, Mounts, unescape};
 use rustix::fs::{AtFlags, StatxFlags};
 
 use super::error::MigrateError;
 use super::ioctl;
 use super::modes::Modes;
-use crate::mounts::{Mount, Mounts, unescape};
 
 /// Where ext4's superblock is, and its features in it.
 const EXT4_SUPERBLOCK: u64 = 1024;

@@ -6,6 +6,7 @@ use std::ops::ControlFlow;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use observe::mounts::Mounts;
 use serde::Serialize;
 use units::Printable;
 
@@ -15,7 +16,6 @@ use super::walk::{Linked, Met, walk};
 use crate::analysis::{Hotness, READAHEAD_BYTES, hottest, windows};
 use crate::extents::{WriteBack, backing_of};
 use crate::migrate::refusal;
-use crate::mounts::Mounts;
 use crate::plan::{
     Assumed, FileFacts, FilePlan, Mode, Plan, PlanOptions, Planner, Room, SkipReason, SkippedFile, plan_file,
 };

@@ -8,8 +8,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use observe::mounts::Mounts;
+
 use super::StudyError;
-use crate::mounts::Mounts;
 
 /// A request is accounted after whoever waits for it is woken; by then it surely is.
 const SETTLE: Duration = Duration::from_millis(20);

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use observe::tracefs::{Instance, Record, device_to_kernel};
+
 use super::VerifyError;
 use super::devices::Disks;
 use super::report::VerifiedFile;
-use crate::trace::{Instance, Record, device_to_kernel};
 
 /// `RWBS` of the kernel's block events: read, and metadata.
 const READ: char = 'R';

@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use crate::mounts::Mounts;
+use observe::mounts::Mounts;
 
 /// Device mapper and md upon one another, at most so many.
 const MAX_DEPTH: usize = 16;

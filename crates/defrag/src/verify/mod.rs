@@ -22,12 +22,13 @@ use std::path::PathBuf;
 
 use counter::Counter;
 use devices::Disks;
+use observe::tracefs::TracefsError;
 pub use report::{Verified, VerifiedFile};
 use units::Printable;
 
 use crate::ByteRange;
+use crate::access::TraceError;
 use crate::extents::{self, Direction, ExtentKind, FiemapError, QueueError, RequestLimits, WriteBack};
-use crate::trace::TraceError;
 
 /// Direct reads begin and end at multiples of this: the largest logical block of usual disks.
 const ALIGN_BYTES: u64 = 4096;
@@ -62,6 +63,12 @@ pub enum VerifyError {
         /// Which.
         path: PathBuf,
     },
+}
+
+impl From<TracefsError> for VerifyError {
+    fn from(error: TracefsError) -> Self {
+        TraceError::from(error).into()
+    }
 }
 
 /// What is to be read of one file.

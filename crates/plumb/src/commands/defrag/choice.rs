@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use clap::Args;
 use defrag::KeepFree;
+use defrag::access::{Located, Trace, locate};
 use defrag::analysis::Hotness;
 use defrag::extents::WriteBack;
 use defrag::plan::{Mode, Plan, SkipReason};
 use defrag::run::{Attempts, Origin, TraceOrigin, absolute};
 use defrag::scan::{Counts, ScanOptions, Scanner};
-use defrag::trace::{Located, Trace, locate};
 use indicatif::{ProgressBar, ProgressStyle};
 use units::{ByteSize, Printable};
 

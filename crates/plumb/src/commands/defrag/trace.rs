@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::{ArgGroup, Args};
-use defrag::trace::{Filters, Parsed, Progress, Recording, SourceKind, Trace, iolog, strace};
+use defrag::access::{Filters, Parsed, Progress, Recording, SourceKind, Trace, iolog, strace};
 use indicatif::ProgressBar;
 use units::Printable;
 
@@ -128,7 +128,7 @@ impl TraceArguments {
 
 fn parsed(
     path: &Path,
-    parse: impl FnOnce(BufReader<File>) -> Result<Parsed, defrag::trace::TraceError>,
+    parse: impl FnOnce(BufReader<File>) -> Result<Parsed, defrag::access::TraceError>,
 ) -> Result<Trace, Failure> {
     let file =
         File::open(path).map_err(|error| Failure::input(format!("cannot read {}: {error}", Printable::path(&path))))?;
@@ -176,7 +176,7 @@ fn follow(
     bar: &ProgressBar,
     stop: &AtomicBool,
 ) -> Result<ExitCode, Failure> {
-    let failed = |error: defrag::trace::TraceError| Failure::Machine(error.to_string());
+    let failed = |error: defrag::access::TraceError| Failure::Machine(error.to_string());
     let mut child = match arguments.command.split_first() {
         None => None,
         Some((program, rest)) => {

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 
 use clap::Args;
+use defrag::access::Trace;
 use defrag::analysis::{READAHEAD_BYTES, readahead};
-use defrag::trace::Trace;
 use defrag::verify::{Replay, replay};
 use serde_json::json;
 use units::{Printable, printable_lines};

@@ -1,9 +1,9 @@
-//! Instructions of BPF (RFC 9669), as many as the programs here need.
+//! Instructions of BPF (RFC 9669), as many as the programs of this house need.
 
 use std::collections::BTreeMap;
-use std::os::fd::RawFd;
+use std::os::fd::{AsRawFd, BorrowedFd};
 
-use super::super::format::Field;
+use crate::tracefs::Field;
 
 /// A register: `R0` has results, `R1` to `R5` arguments, `R6` to `R9` outlive calls, and
 /// `FRAME` points behind 512 bytes of stack.
@@ -85,9 +85,9 @@ impl Program {
         self.wide(to, 0, value as u32 as i32, (value >> 32) as u32 as i32)
     }
 
-    /// `to` = the map of this descriptor (`BPF_PSEUDO_MAP_FD`).
-    pub fn set_map(&mut self, to: Register, map: RawFd) -> &mut Self {
-        self.wide(to, 1, map, 0)
+    /// `to` = the map of this descriptor (`BPF_PSEUDO_MAP_FD`), which has to be open when the program is loaded.
+    pub fn set_map(&mut self, to: Register, map: BorrowedFd<'_>) -> &mut Self {
+        self.wide(to, 1, map.as_raw_fd(), 0)
     }
 
     fn wide(&mut self, to: Register, from: u8, low: i32, high: i32) -> &mut Self {

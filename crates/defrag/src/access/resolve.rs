@@ -12,6 +12,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use observe::mounts::Mounts;
 use units::Printable;
 
 use super::error::TraceError;
@@ -21,7 +22,6 @@ use super::model::Trace;
 use super::recorder::{RawFile, RawKind, Recorder};
 use super::subvolumes;
 use super::sys::{self, Handle};
-use crate::mounts::Mounts;
 use crate::{Access, FileId, IoKind};
 
 /// Generic handles of 32-bit inode and generation: ext4, f2fs and others.

@@ -12,7 +12,7 @@ fn one(path: &Path) -> RawFile {
 
 fn on_disk(path: &Path) -> bool {
     let mounts = Mounts::now().unwrap();
-    let is_on_disk = mounts.of(path).is_some_and(crate::mounts::Mount::is_on_disk);
+    let is_on_disk = mounts.of(path).is_some_and(observe::mounts::Mount::is_on_disk);
     if !is_on_disk {
         println!("skipped: {} is on no disk", path.display());
     }

@@ -3,9 +3,12 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use observe::FileError;
+use observe::cgroups::CgroupError;
+use observe::mounts::MOUNTINFO;
+use observe::processes::ProcessError;
+use observe::tracefs::TracefsError;
 use units::Printable;
-
-use crate::mounts::MOUNTINFO;
 
 /// Why there is no trace.
 #[derive(Debug, thiserror::Error)]
@@ -59,5 +62,43 @@ impl TraceError {
 
     pub(crate) fn mounts() -> impl FnOnce(io::Error) -> Self {
         Self::file(MOUNTINFO, "reading the mounts")
+    }
+}
+
+impl From<FileError> for TraceError {
+    fn from(FileError { path, what, error }: FileError) -> Self {
+        Self::File { path, what, error }
+    }
+}
+
+impl From<TracefsError> for TraceError {
+    fn from(error: TracefsError) -> Self {
+        match error {
+            TracefsError::Unavailable(why) => Self::Unavailable {
+                source_name: "tracefs",
+                why,
+                mend: "run it as root on Linux 6.14 or later with tracefs mounted \
+                       (`mount -t tracefs none /sys/kernel/tracing`)",
+            },
+            TracefsError::File(error) => error.into(),
+            TracefsError::Format { path, why } => Self::Line { path, line: 1, why: why.into() },
+        }
+    }
+}
+
+impl From<ProcessError> for TraceError {
+    fn from(error: ProcessError) -> Self {
+        match error {
+            ProcessError::Missing(process) => {
+                Self::Filter { filter: format!("process {process}"), why: "there is no such process".into() }
+            }
+            ProcessError::File(error) => error.into(),
+        }
+    }
+}
+
+impl From<CgroupError> for TraceError {
+    fn from(CgroupError { path, why }: CgroupError) -> Self {
+        Self::Filter { filter: format!("control group {}", Printable::path(&path)), why }
     }
 }

@@ -39,6 +39,9 @@ pub struct Mounts(Vec<Mount>);
 
 impl Mounts {
     /// Of this moment.
+    ///
+    /// # Errors
+    /// If [`MOUNTINFO`] cannot be read.
     pub fn now() -> io::Result<Self> {
         Ok(Self::parse(&fs::read(MOUNTINFO)?))
     }

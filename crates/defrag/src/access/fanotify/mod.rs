@@ -17,13 +17,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use observe::processes;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sys::{Event, Mark};
 use units::Printable;
 
 use super::error::TraceError;
 use super::filter::Selection;
-use super::processes;
 use super::recorder::{RawFile, RawKind, Recorder, Seen};
 use super::source::Source;
 use crate::{ByteRange, IoKind};

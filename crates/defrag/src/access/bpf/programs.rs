@@ -2,25 +2,47 @@
 //!
 //! A program leaves out what the filters leave out, and counts the rest in a hash map by
 //! device, inode, tracepoint and range: a lookup and an addition for an access that is
-//! known. The offsets of the fields are this kernel's, from its `format` files; the
-//! assembler is in this crate. So neither building nor running needs clang, libelf or
-//! the kernel's headers or type information.
+//! known. The offsets of the fields are this kernel's, from its `format` files.
 
-use std::os::fd::RawFd;
+use std::mem::offset_of;
+use std::os::fd::BorrowedFd;
 
-use super::super::events::{self, DIRECT_WRITE, Extent, Says, Tracepoint};
+use observe::bpf::Register::{Frame, R0, R1, R2, R3, R4, R6, R7, R8, R9};
+use observe::bpf::{Helper, Label, NOEXIST, Program};
+use observe::tracefs::{Field, Format, device_to_kernel};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+use super::super::events::{DIRECT_WRITE, Extent, Says, Tracepoint};
 use super::super::filter::Selection;
-use super::super::format::{Field, Format};
-use super::assembler::Register::{Frame, R0, R1, R2, R3, R4, R6, R7, R8, R9};
-use super::assembler::{Helper, Label, NOEXIST, Program};
 
 /// Places compared one after the other; with more of them, whole devices are.
 const MAX_COMPARED: usize = 32;
 
-/// Bytes of a key: tracepoint, device, inode, first unit, extent.
-pub const KEY_BYTES: usize = 32;
-/// Bytes of a value: count, time of the first.
-pub const VALUE_BYTES: usize = 16;
+/// What is counted.
+#[derive(FromBytes, IntoBytes, Immutable, Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(C)]
+pub struct Key {
+    /// The tracepoint's number in the table, and perhaps [`WRITTEN`].
+    pub tracepoint: u32,
+    /// In the kernel's own encoding.
+    pub device: u32,
+    /// Its number.
+    pub inode: u64,
+    /// The range's first unit.
+    pub start: u64,
+    /// What the tracepoint says of its end.
+    pub extent: u64,
+}
+
+/// How often, and when first.
+#[derive(FromBytes, IntoBytes, Immutable, Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(C)]
+pub struct Counted {
+    /// How often.
+    pub count: u64,
+    /// Nanoseconds since the boot.
+    pub first_ns: u64,
+}
 
 /// Added to the number of the tracepoint in a key: the access is a write.
 pub const WRITTEN: i32 = 1 << 16;
@@ -37,23 +59,32 @@ pub const FOLLOWED: u32 = 2;
 
 /// The maps' descriptors.
 #[derive(Clone, Copy)]
-pub struct Maps {
-    /// Key to value.
-    pub counts: RawFd,
+pub struct Maps<'a> {
+    /// [`Key`] to [`Counted`].
+    pub counts: BorrowedFd<'a>,
     /// 32-bit number to 64-bit count.
-    pub counters: RawFd,
+    pub counters: BorrowedFd<'a>,
     /// Process to [`RECORDED`] or [`FOLLOWED`], 32 bits each.
-    pub processes: RawFd,
-    /// Thread, with its process in the upper half, to the key of the direct access that it began last.
-    pub begun: RawFd,
+    pub processes: BorrowedFd<'a>,
+    /// Thread, with its process in the upper half, to the [`Key`] of the direct access that it began last.
+    pub begun: BorrowedFd<'a>,
 }
 
 /// Where the key and the value are, from the end of the stack on.
-const KEY: i16 = -(KEY_BYTES as i16);
-const VALUE: i16 = KEY - VALUE_BYTES as i16;
+const KEY: i16 = -(size_of::<Key>() as i16);
+const VALUE: i16 = KEY - size_of::<Counted>() as i16;
 /// Four bytes for keys of the other maps, at a multiple of eight.
 const SMALL_KEY: i16 = VALUE - 8;
 const SMALL_VALUE: i16 = SMALL_KEY - 8;
+
+/// Where a part of them is.
+const TRACEPOINT: i16 = KEY + offset_of!(Key, tracepoint) as i16;
+const DEVICE: i16 = KEY + offset_of!(Key, device) as i16;
+const INODE: i16 = KEY + offset_of!(Key, inode) as i16;
+const START: i16 = KEY + offset_of!(Key, start) as i16;
+const EXTENT: i16 = KEY + offset_of!(Key, extent) as i16;
+const COUNT: i16 = VALUE + offset_of!(Counted, count) as i16;
+const FIRST: i16 = VALUE + offset_of!(Counted, first_ns) as i16;
 
 /// The program for the tracepoint of this number in the table; `None` if the kernel's
 /// record lacks a field.
@@ -62,7 +93,7 @@ pub fn access(
     tracepoint: &Tracepoint,
     format: &Format,
     selection: &Selection,
-    maps: Maps,
+    maps: Maps<'_>,
 ) -> Option<Vec<u64>> {
     let mut p = Program::default();
     let out = p.label();
@@ -77,18 +108,18 @@ pub fn access(
     processes(&mut p, selection, maps, out);
 
     let number = i32::try_from(number).ok()?;
-    p.store_word(Frame, KEY + 4, R7).store(Frame, KEY + 8, R8);
-    p.load(R9, R6, format.field(tracepoint.start)?).store(Frame, KEY + 16, R9);
+    p.store_word(Frame, DEVICE, R7).store(Frame, INODE, R8);
+    p.load(R9, R6, format.field(tracepoint.start)?).store(Frame, START, R9);
     match tracepoint.says {
         Says::DirectGoesOn(flags) => {
             begun(&mut p, maps, out);
             // In R9 the number of units that were begun with.
-            p.store(Frame, KEY + 24, R9).load(R1, R6, format.field(flags)?).and(R1, i32::try_from(DIRECT_WRITE).ok()?);
+            p.store(Frame, EXTENT, R9).load(R1, R6, format.field(flags)?).and(R1, i32::try_from(DIRECT_WRITE).ok()?);
             let read = p.label();
-            p.jump_if_equal(R1, 0, read).set(R1, WRITTEN).place(read).add(R1, number).store_word(Frame, KEY, R1);
+            p.jump_if_equal(R1, 0, read).set(R1, WRITTEN).place(read).add(R1, number).store_word(Frame, TRACEPOINT, R1);
         }
         Says::Access(_) | Says::DirectBegins => {
-            p.set(R1, number).store_word(Frame, KEY, R1);
+            p.set(R1, number).store_word(Frame, TRACEPOINT, R1);
             match tracepoint.extent {
                 Extent::One => p.set(R1, 1),
                 Extent::Last(name) | Extent::Count(name) => p.load(R1, R6, format.field(name)?),
@@ -97,7 +128,7 @@ pub fn access(
                     None => p.set(R1, 0),
                 },
             };
-            p.store(Frame, KEY + 24, R1);
+            p.store(Frame, EXTENT, R1);
         }
     }
     if tracepoint.says == Says::DirectBegins {
@@ -110,7 +141,7 @@ pub fn access(
     let known = p.label();
     lookup(&mut p, maps.counts, KEY);
     p.jump_unless_equal(R0, 0, known);
-    p.call(Helper::KtimeGetNs).store(Frame, VALUE + 8, R0).set(R1, 1).store(Frame, VALUE, R1);
+    p.call(Helper::KtimeGetNs).store(Frame, FIRST, R0).set(R1, 1).store(Frame, COUNT, R1);
     update(&mut p, maps.counts, KEY, VALUE, NOEXIST);
     let failed = p.label();
     p.jump_unless_equal(R0, 0, failed);
@@ -127,29 +158,30 @@ pub fn access(
 
 /// Goes to `out` unless the thread has begun a direct access to the device in R7 and the inode in R8 from the unit in R9 on;
 /// otherwise that is taken out of the map, and R9 gets its number of units.
-fn begun(p: &mut Program, maps: Maps, out: Label) {
-    let part = |offset_bytes, size_bytes| Field { offset_bytes, size_bytes, is_signed: false };
+fn begun(p: &mut Program, maps: Maps<'_>, out: Label) {
+    let part = |offset: usize, size_bytes| Field { offset_bytes: offset as u16, size_bytes, is_signed: false };
     p.call(Helper::GetCurrentPidTgid).store(Frame, SMALL_KEY, R0);
     lookup(p, maps.begun, SMALL_KEY);
     p.jump_if_equal(R0, 0, out);
-    p.load(R1, R0, part(4, 4)).jump_unless_same(R1, R7, out);
-    p.load(R1, R0, part(8, 8)).jump_unless_same(R1, R8, out);
-    p.load(R1, R0, part(16, 8)).jump_unless_same(R1, R9, out);
-    p.load(R9, R0, part(24, 8)).set_map(R1, maps.begun).copy(R2, Frame).add(R2, SMALL_KEY.into());
+    p.load(R1, R0, part(offset_of!(Key, device), 4)).jump_unless_same(R1, R7, out);
+    p.load(R1, R0, part(offset_of!(Key, inode), 8)).jump_unless_same(R1, R8, out);
+    p.load(R1, R0, part(offset_of!(Key, start), 8)).jump_unless_same(R1, R9, out);
+    p.load(R9, R0, part(offset_of!(Key, extent), 8));
+    p.set_map(R1, maps.begun).copy(R2, Frame).add(R2, SMALL_KEY.into());
     p.call(Helper::MapDelete);
 }
 
-fn lookup(p: &mut Program, map: RawFd, key: i16) {
+fn lookup(p: &mut Program, map: BorrowedFd<'_>, key: i16) {
     p.set_map(R1, map).copy(R2, Frame).add(R2, key.into()).call(Helper::MapLookup);
 }
 
-fn update(p: &mut Program, map: RawFd, key: i16, value: i16, flags: i32) {
+fn update(p: &mut Program, map: BorrowedFd<'_>, key: i16, value: i16, flags: i32) {
     p.set_map(R1, map).copy(R2, Frame).add(R2, key.into());
     p.copy(R3, Frame).add(R3, value.into()).set(R4, flags).call(Helper::MapUpdate);
 }
 
 /// One more in the map of counters, and then to `out`.
-fn count(p: &mut Program, counters: RawFd, which: u32, out: Label) {
+fn count(p: &mut Program, counters: BorrowedFd<'_>, which: u32, out: Label) {
     p.set_wide(R1, which.into()).store_word(Frame, SMALL_KEY, R1);
     lookup(p, counters, SMALL_KEY);
     p.jump_if_equal(R0, 0, out).set(R1, 1).atomic_add(R0, 0, R1).jump(out);
@@ -158,7 +190,7 @@ fn count(p: &mut Program, counters: RawFd, which: u32, out: Label) {
 /// Goes to `out` unless the device in R7 and the inode in R8 are at one of the places.
 fn places(p: &mut Program, selection: &Selection, out: Label) {
     let mut exact: Vec<(u32, Option<u64>)> =
-        selection.places.iter().map(|place| (events::device_to_kernel(place.kernel_device), place.inode)).collect();
+        selection.places.iter().map(|place| (device_to_kernel(place.kernel_device), place.inode)).collect();
     if exact.len() > MAX_COMPARED {
         for (_, inode) in &mut exact {
             *inode = None;
@@ -183,7 +215,7 @@ fn places(p: &mut Program, selection: &Selection, out: Label) {
 }
 
 /// Goes to `out` unless the current process is to be recorded. Uses R9.
-fn processes(p: &mut Program, selection: &Selection, maps: Maps, out: Label) {
+fn processes(p: &mut Program, selection: &Selection, maps: Maps<'_>, out: Label) {
     p.call(Helper::GetCurrentPidTgid).shift_right(R0, 32).copy(R9, R0);
     p.set_wide(R1, std::process::id().into()).jump_if_same(R9, R1, out);
     if !selection.has_processes() {
@@ -204,7 +236,7 @@ fn processes(p: &mut Program, selection: &Selection, maps: Maps, out: Label) {
 }
 
 /// At `sched:sched_process_fork`: the child of a process in the map is put there too.
-pub fn fork(format: &Format, maps: Maps) -> Option<Vec<u64>> {
+pub fn fork(format: &Format, maps: Maps<'_>) -> Option<Vec<u64>> {
     let mut p = Program::default();
     let out = p.label();
     p.copy(R6, R1).call(Helper::GetCurrentPidTgid).shift_right(R0, 32).store_word(Frame, SMALL_KEY, R0);
@@ -221,7 +253,7 @@ pub fn fork(format: &Format, maps: Maps) -> Option<Vec<u64>> {
 /// At `sched:sched_process_exit`: a thread's number, and that of a process with its last
 /// thread, may soon mean another. (Kernels that do not tell the last thread forget a
 /// process when its first thread ends.)
-pub fn exit(format: &Format, maps: Maps) -> Option<Vec<u64>> {
+pub fn exit(format: &Format, maps: Maps<'_>) -> Option<Vec<u64>> {
     let mut p = Program::default();
     let out = p.label();
     let forget = p.label();

@@ -5,18 +5,14 @@
 //! process, such as io_uring's, is seen only if processes are not filtered. Control
 //! groups are taken for the processes in them at the start.
 
-mod instance;
-mod line;
-
 use std::collections::{BTreeSet, HashMap};
 
-pub use instance::{Instance, root};
-pub use line::Record;
+use observe::processes;
+use observe::tracefs::{Instance, Record, TracefsError, device_of_kernel, device_to_kernel};
 
 use super::error::TraceError;
-use super::events::{self, DIRECT_WRITE, Extent, Says, TRACEPOINTS, Tracepoint};
+use super::events::{DIRECT_WRITE, Extent, Says, TRACEPOINTS, Tracepoint};
 use super::filter::Selection;
-use super::processes;
 use super::recorder::{RawFile, RawKind, Recorder, Seen};
 use super::source::Source;
 use crate::ByteRange;
@@ -77,7 +73,8 @@ impl Tracefs {
             enabled += u32::from(instance.enable(tracepoint.group, tracepoint.name, &filter(tracepoint, selection))?);
         }
         if enabled == 0 {
-            return Err(instance::unavailable("this kernel has none of the tracepoints of page cache and direct I/O"));
+            let why = "this kernel has none of the tracepoints of page cache and direct I/O";
+            return Err(TracefsError::Unavailable(why.into()).into());
         }
         instance.switch(true)?;
         Ok(Self { instance, lost: 0, begun: Begun::default() })
@@ -119,7 +116,7 @@ impl Source for Tracefs {
 /// The places as the kernel's filter expression; empty for everything. A filter that would
 /// be too long asks for the file systems only: what is too much is left out later.
 fn filter(tracepoint: &Tracepoint, selection: &Selection) -> String {
-    let device = |device: u64| format!("{}=={}", tracepoint.device, events::device_to_kernel(device));
+    let device = |device: u64| format!("{}=={}", tracepoint.device, device_to_kernel(device));
     let exact: BTreeSet<String> = selection
         .places
         .iter()
@@ -147,7 +144,7 @@ fn filter(tracepoint: &Tracepoint, selection: &Selection) -> String {
 
 fn access(tracepoint: &Tracepoint, record: &Record<'_>, begun: &mut Begun) -> Option<(RawFile, RawKind, ByteRange)> {
     let device = u32::try_from(record.field(tracepoint.device)?).ok()?;
-    let file = RawFile { device: events::device_of_kernel(device), inode: record.field(tracepoint.inode)? };
+    let file = RawFile { device: device_of_kernel(device), inode: record.field(tracepoint.inode)? };
     if let Some((name, bits)) = tracepoint.required
         && record.field(name)? & u64::from(bits) != u64::from(bits)
     {

@@ -5,12 +5,13 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use observe::cgroups::Cgroup;
+use observe::mounts::Mounts;
+use observe::processes;
 use units::Printable;
 
 use super::error::TraceError;
-use super::processes::{self, Cgroup};
 use super::recorder::RawFile;
-use crate::mounts::Mounts;
 
 /// What is to be traced. Filters of place (`paths`, `mounts`) let through what any of
 /// them lets through, and so do those of processes (`processes`, `children`, `cgroups`);

@@ -10,11 +10,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use units::Printable;
 
-use super::super::error::TraceError;
-use super::line::Record;
+use super::{Record, TracefsError};
+use crate::FileError;
 
-/// Where tracefs is mounted, if it is.
-const MOUNT_POINTS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 /// Buffers of all processors together.
 const BUFFER_BYTES: usize = 64 << 20;
 /// Of one processor at least.
@@ -27,21 +25,6 @@ const PREFIX: &str = "plumb-";
 
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
-/// What could not be had, and what to do.
-pub fn unavailable(why: impl Into<String>) -> TraceError {
-    TraceError::Unavailable {
-        source_name: "tracefs",
-        why: why.into(),
-        mend: "run it as root on Linux 6.14 or later with tracefs mounted (`mount -t tracefs none /sys/kernel/tracing`)",
-    }
-}
-
-/// Where tracefs is.
-pub fn root() -> Result<PathBuf, TraceError> {
-    let found = MOUNT_POINTS.iter().map(Path::new).find(|root| root.join("instances").is_dir());
-    found.map(Path::to_owned).ok_or_else(|| unavailable("no tracefs is mounted where this user sees it"))
-}
-
 /// An instance. Dropping it removes it.
 pub struct Instance {
     folder: PathBuf,
@@ -53,17 +36,18 @@ impl Instance {
     /// Makes one that is switched off and has no events.
     ///
     /// # Errors
-    /// [`TraceError::Unavailable`] if it may not be made, or the kernel does not print fields.
-    pub fn create() -> Result<Self, TraceError> {
-        let instances = root()?.join("instances");
+    /// [`TracefsError::Unavailable`] if it may not be made, or the kernel does not print fields.
+    pub fn create() -> Result<Self, TracefsError> {
+        let instances = super::root()?.join("instances");
         remove_stale(&instances);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let folder = instances.join(format!("{PREFIX}{}-{number}", std::process::id()));
-        fs::create_dir(&folder).map_err(|error| unavailable(format!("{}: {error}", Printable::path(&folder))))?;
+        fs::create_dir(&folder)
+            .map_err(|error| TracefsError::Unavailable(format!("{}: {error}", Printable::path(&folder))))?;
         let mut made = Self { folder, pipe: None, rest: Vec::new() };
         made.switch(false)?;
         if !made.folder.join("options/fields").exists() {
-            return Err(unavailable("this kernel cannot print the fields of events"));
+            return Err(TracefsError::Unavailable("this kernel cannot print the fields of events".into()));
         }
         made.put("options/fields", "1")?;
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
@@ -71,7 +55,7 @@ impl Instance {
         made.put("buffer_size_kb", &kib.to_string())?;
         let pipe = made.folder.join("trace_pipe");
         let opened = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(&pipe);
-        made.pipe = Some(opened.map_err(TraceError::file(&pipe, "opening the events"))?);
+        made.pipe = Some(opened.map_err(FileError::of(&pipe, "opening the events"))?);
         Ok(made)
     }
 
@@ -82,7 +66,7 @@ impl Instance {
 
     /// Switches a tracepoint on, for records that pass `filter` (all, if it is empty).
     /// Says whether this kernel has it.
-    pub fn enable(&self, group: &str, name: &str, filter: &str) -> Result<bool, TraceError> {
+    pub fn enable(&self, group: &str, name: &str, filter: &str) -> Result<bool, TracefsError> {
         if !self.has(group, name) {
             return Ok(false);
         }
@@ -95,7 +79,7 @@ impl Instance {
     }
 
     /// Only events of these threads, and of what they start from now on.
-    pub fn follow(&self, threads: &BTreeSet<u32>) -> Result<(), TraceError> {
+    pub fn follow(&self, threads: &BTreeSet<u32>) -> Result<(), TracefsError> {
         self.put("options/event-fork", "1")?;
         let list = threads.iter().map(u32::to_string).collect::<Vec<_>>().join(" ");
         // An empty list would mean everybody: a number that no thread has means nobody.
@@ -103,13 +87,13 @@ impl Instance {
     }
 
     /// Switches recording on or off.
-    pub fn switch(&self, on: bool) -> Result<(), TraceError> {
+    pub fn switch(&self, on: bool) -> Result<(), TracefsError> {
         self.put("tracing_on", if on { "1" } else { "0" })
     }
 
     /// Hands over the events that are there, without waiting for more, up to a bound: says whether
     /// there may be more already.
-    pub fn read(&mut self, each: &mut dyn FnMut(&Record<'_>)) -> Result<bool, TraceError> {
+    pub fn read(&mut self, each: &mut dyn FnMut(&Record<'_>)) -> Result<bool, TracefsError> {
         let Some(pipe) = &mut self.pipe else { return Ok(false) };
         let mut chunk = vec![0; CHUNK_BYTES];
         let mut taken = 0;
@@ -119,7 +103,7 @@ impl Instance {
                 Ok(length) => length,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => return Err(TraceError::file(&self.folder, "reading the events")(error)),
+                Err(error) => return Err(FileError::of(&self.folder, "reading the events")(error).into()),
             };
             taken += length;
             self.rest.extend_from_slice(chunk.get(..length).unwrap_or_default());
@@ -139,13 +123,13 @@ impl Instance {
     }
 
     /// Events that were lost since the beginning because the buffers were full.
-    pub fn lost(&self) -> Result<u64, TraceError> {
+    pub fn lost(&self) -> Result<u64, TracefsError> {
         let folder = self.folder.join("per_cpu");
-        let processors = fs::read_dir(&folder).map_err(TraceError::file(&folder, "listing the buffers"))?;
+        let processors = fs::read_dir(&folder).map_err(FileError::of(&folder, "listing the buffers"))?;
         let mut lost = 0_u64;
         for processor in processors.flatten() {
             let path = processor.path().join("stats");
-            let text = fs::read_to_string(&path).map_err(TraceError::file(&path, "reading the counters"))?;
+            let text = fs::read_to_string(&path).map_err(FileError::of(&path, "reading the counters"))?;
             let counters = text.lines().filter_map(|line| line.split_once(": "));
             let counted = counters.filter(|(name, _)| matches!(*name, "overrun" | "commit overrun" | "dropped events"));
             lost = counted.filter_map(|(_, value)| value.parse::<u64>().ok()).fold(lost, u64::saturating_add);
@@ -153,13 +137,13 @@ impl Instance {
         Ok(lost)
     }
 
-    fn put(&self, name: impl AsRef<Path>, text: &str) -> Result<(), TraceError> {
+    fn put(&self, name: impl AsRef<Path>, text: &str) -> Result<(), TracefsError> {
         let path = self.folder.join(name);
         let written = OpenOptions::new().write(true).truncate(true).open(&path).and_then(|mut file| {
             // One write: tracefs takes each for a whole command.
             file.write_all(text.as_bytes())
         });
-        written.map_err(TraceError::file(path, "setting up the tracing"))
+        Ok(written.map_err(FileError::of(path, "setting up the tracing"))?)
     }
 }
 

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use super::error::TraceError;
+use super::TracefsError;
+use crate::FileError;
 
 /// One field of a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -19,26 +20,29 @@ pub struct Field {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Format {
     /// As `perf_event_open` wants it.
-    pub id: u32,
+    pub(crate) id: u32,
     fields: Vec<(String, Field)>,
 }
 
 impl Format {
-    /// Of `events/GROUP/NAME/format` below `tracefs`; `None` if this kernel has no such tracepoint.
-    pub fn read(tracefs: &Path, group: &str, name: &str) -> Result<Option<Self>, TraceError> {
+    /// Of `events/GROUP/NAME/format` below `tracefs` (see [`root`](super::root)); `None` if this kernel has no such tracepoint.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or has not the form that the kernel's `tracing/events.rst` gives.
+    pub fn read(tracefs: &Path, group: &str, name: &str) -> Result<Option<Self>, TracefsError> {
         let path = tracefs.join("events").join(group).join(name).join("format");
         match std::fs::read_to_string(&path) {
             Ok(text) => {
-                let why = "it has no ID and no fields as the kernel's tracing/events.rst says".to_owned();
-                Ok(Some(Self::parse(&text).ok_or(TraceError::Line { path, line: 1, why })?))
+                let why = "it has no ID and no fields as the kernel's tracing/events.rst says";
+                Ok(Some(Self::parse(&text).ok_or(TracefsError::Format { path, why })?))
             }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(TraceError::File { path, what: "reading a tracepoint's format", error }),
+            Err(error) => Err(FileError::of(path, "reading a tracepoint's format")(error).into()),
         }
     }
 
     /// Of a file's text; fields that are no numbers (strings, arrays) are left out.
-    pub fn parse(text: &str) -> Option<Self> {
+    fn parse(text: &str) -> Option<Self> {
         let id = text.lines().find_map(|line| line.strip_prefix("ID:"))?.trim().parse().ok()?;
         let fields: Vec<_> = text.lines().filter_map(field).collect();
         (!fields.is_empty()).then_some(Self { id, fields })

@@ -1,0 +1,14 @@
+//! Small BPF programs at tracepoints, and the maps in which they leave what they count.
+//!
+//! A [`Program`] is put together instruction by instruction, with the offsets that a tracepoint's
+//! [`Format`](crate::tracefs::Format) gives on this kernel, and [`attach`]ed. So neither building nor running needs clang, libelf,
+//! or the kernel's headers or type information.
+
+mod assembler;
+mod maps;
+mod program;
+mod sys;
+
+pub use assembler::{Helper, Label, NOEXIST, Program, Register};
+pub use maps::{Map, MapKind, maps_grow};
+pub use program::{Attached, attach};
