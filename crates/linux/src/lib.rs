@@ -23,10 +23,11 @@ mod plan;
 mod run;
 pub mod trace;
 
+pub use boot::memory_folder;
 pub use charge::Charges;
 pub use choice::{FileSystem, FrontEnd, UnknownChoice};
 pub use error::LinuxError;
 pub use file_systems::{Tool, Tools};
-pub use kernel::{BuildProgress, Kernel, Recipe};
+pub use kernel::{BuildProgress, Kernel, Recipe, cache_folder, find_program};
 pub use outcome::{Ended, Outcome};
 pub use run::{DEFAULT_MEMORY_BYTES, Input, Limits, Linux, OutputStreams};

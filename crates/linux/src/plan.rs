@@ -39,6 +39,8 @@ pub(crate) struct Plan {
     /// Never [`FrontEnd::Auto`].
     pub(crate) front_end: FrontEnd,
     pub(crate) file_system: FileSystem,
+    /// It is on the device, and only mounted.
+    pub(crate) file_system_is_made: bool,
     /// Of the device's, if not all.
     pub(crate) file_system_bytes: Option<u64>,
     pub(crate) mkfs_options: Vec<String>,

@@ -44,6 +44,8 @@ pub struct Linux {
     pub front_end: FrontEnd,
     /// What is made on it and mounted.
     pub file_system: FileSystem,
+    /// The image holds the file system already: it is mounted as it is.
+    pub file_system_is_made: bool,
     /// How much of the device the file system takes; all of it where nothing is said.
     pub file_system_bytes: Option<u64>,
     /// Words for `mkfs`, split at white space.
@@ -127,6 +129,7 @@ impl Linux {
             serve_arguments: Vec::new(),
             front_end: FrontEnd::Auto,
             file_system: FileSystem::None,
+            file_system_is_made: false,
             file_system_bytes: None,
             mkfs_options: String::new(),
             mount_options: String::new(),

@@ -11,7 +11,10 @@ const LEAST_BYTES: u64 = 256 << 20;
 
 /// A folder for `bytes` of memory, taken as the guest uses them: in memory (`/dev/shm`) where that is large
 /// enough and lets programs be mapped, or else in a folder for temporary files.
-pub(super) fn folder(bytes: u64) -> Result<PathBuf, LinuxError> {
+///
+/// # Errors
+/// Where no folder has room.
+pub fn folder(bytes: u64) -> Result<PathBuf, LinuxError> {
     let named = ["PLUMB_GUEST_MEMORY", "XDG_RUNTIME_DIR", "TMPDIR"].map(std::env::var_os);
     let [chosen, runtime, temporary] = named.map(|name| name.map(PathBuf::from));
     let fixed = ["/dev/shm", "/tmp", "/var/tmp"].map(PathBuf::from);

@@ -19,6 +19,7 @@ use crate::kernel::Kernel;
 use crate::outcome::{Ended, Outcome};
 use crate::plan::{Plan, Report, artifact};
 use crate::run::{Input, Linux, OutputStreams};
+pub use memory::folder as memory_folder;
 use process::{Boot, Interrupted};
 use terminal::Terminal;
 

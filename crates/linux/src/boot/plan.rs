@@ -46,6 +46,9 @@ pub(super) fn of(run: &Linux, plumb: &Path, run_folder: &Path, terminal: bool) -
         }
         _ => {}
     }
+    if run.file_system_is_made && (run.image.is_none() || zoned) {
+        return Err(invalid("a file system that is made already needs an image, of a device without zones".to_owned()));
+    }
     let mut writable = vec![Text::from(run_folder)];
     if let Some(output) = &run.output {
         fs::create_dir_all(output).map_err(LinuxError::system(format!("cannot make {}", output.display())))?;
@@ -59,6 +62,7 @@ pub(super) fn of(run: &Linux, plumb: &Path, run_folder: &Path, terminal: bool) -
     Ok(Plan {
         front_end,
         file_system: run.file_system,
+        file_system_is_made: run.file_system_is_made,
         file_system_bytes: run.file_system_bytes,
         mkfs_options: run.mkfs_options.split_whitespace().map(str::to_owned).collect(),
         mount_options: run.mount_options.clone(),

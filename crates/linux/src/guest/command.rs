@@ -84,7 +84,7 @@ pub(super) fn run(plan: &Plan, node: &str, mount: Option<&Path>, server: Option<
 }
 
 /// The caller's search path, and behind it the folders that only root has in it.
-pub(super) fn search_path(path: Option<OsString>) -> OsString {
+pub fn search_path(path: Option<OsString>) -> OsString {
     let mut folders: Vec<PathBuf> = path.iter().flat_map(std::env::split_paths).collect();
     for folder in SYSTEM_FOLDERS {
         if !folders.iter().any(|known| known == Path::new(folder)) {

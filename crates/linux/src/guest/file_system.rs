@@ -19,7 +19,9 @@ pub(super) const MOUNT: &str = "/mnt/plumb";
 pub(super) fn make_and_mount(plan: &Plan, node: &str, log: &File) -> Result<Option<PathBuf>, GuestError> {
     let Some(kind) = plan.file_system.mount_type() else { return Ok(None) };
     let mut mounted = node.to_owned();
-    if let Some(tools) = Tools::of(plan.file_system) {
+    if plan.file_system_is_made {
+        // Nothing to make.
+    } else if let Some(tools) = Tools::of(plan.file_system) {
         let maker = tools.make;
         let mut words: Vec<&str> = maker.arguments.to_vec();
         words.extend(if plan.zoned { tools.zoned } else { tools.conventional });

@@ -25,6 +25,7 @@ use std::io::{BufReader, Write};
 
 use crate::outcome::Ended;
 use crate::plan::{Channel, Plan, Report};
+pub use command::search_path;
 use error::{GuestError, attempt};
 
 /// The name of the subcommand that calls [`main`].

@@ -11,12 +11,20 @@ const PROGRAM: &str = "linux";
 
 /// `$XDG_CACHE_HOME/plumb/linux`, or `~/.cache/plumb/linux`.
 pub(super) fn folder() -> Result<PathBuf, LinuxError> {
+    Ok(cache_folder()?.join("linux"))
+}
+
+/// Where Plumb keeps what can be made again: `$XDG_CACHE_HOME/plumb`, or `~/.cache/plumb`.
+///
+/// # Errors
+/// Where neither is an absolute path.
+pub fn cache_folder() -> Result<PathBuf, LinuxError> {
     let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let base = absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache")));
     let missing = || LinuxError::Invalid {
-        message: "neither XDG_CACHE_HOME nor HOME is an absolute path: set one, the kernel is kept below it".to_owned(),
+        message: "neither XDG_CACHE_HOME nor HOME is an absolute path: set one, what is kept lies below it".to_owned(),
     };
-    Ok(base.ok_or_else(missing)?.join("plumb").join("linux"))
+    Ok(base.ok_or_else(missing)?.join("plumb"))
 }
 
 /// The kernel of the highest release that `recipe` made.

@@ -19,8 +19,9 @@ use serde::Serialize;
 
 use crate::error::LinuxError;
 
+pub use cache::cache_folder;
 pub use recipe::Recipe;
-pub(crate) use tools::find as find_program;
+pub use tools::find as find_program;
 
 /// A built kernel: User-Mode Linux as a program.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]

@@ -40,7 +40,7 @@ pub(super) fn check() -> Result<(), LinuxError> {
 }
 
 /// Where `program` lies on `path`, the value of `PATH`.
-pub(crate) fn find(program: &str, path: &OsStr) -> Option<PathBuf> {
+pub fn find(program: &str, path: &OsStr) -> Option<PathBuf> {
     std::env::split_paths(path).map(|folder| folder.join(program)).find(|candidate| candidate.is_file())
 }
 
