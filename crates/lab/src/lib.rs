@@ -23,6 +23,6 @@ pub mod truth;
 pub mod validate;
 
 pub use run::{
-    Batch, LabError, LinuxHostError, Observer, PlannedRun, PoolOptions, PoolOutcome, Quiet, Shard, StudyHostError,
-    commands_of_run, execute, finished, plan,
+    Batch, LabError, LinuxHostError, LiveHostError, Observer, PlannedRun, PoolOptions, PoolOutcome, Quiet, Shard,
+    StudyHostError, commands_of_run, execute, finished, plan,
 };

@@ -13,7 +13,7 @@ use crate::commands::COMMANDS_MAX;
 use crate::quantity::{Effect, Quantity, Values};
 use crate::remarks;
 use crate::report::{self, Comparison, Estimate};
-use crate::results::{ResultError, RunResult, Store, Swept, Tables};
+use crate::results::{Optional, ResultError, RunResult, Store, Swept, Tables};
 use crate::run::{LabError, LinuxHostError, PlannedRun, WorkloadInput, commands_of_run, plan, simulate_recorded};
 use crate::spec::Experiment;
 use crate::summary::{self, PointSummary};
@@ -315,7 +315,8 @@ fn write_tables(
 ) -> Result<(Vec<RunResult>, Vec<(String, String)>, Option<RunResult>), LabError> {
     let texts: Vec<_> = planned.iter().map(|run| crate::quantity::texts(&run.point)).collect();
     let swept = Swept::of(texts.iter().map(Vec::as_slice));
-    let mut tables = Tables::create(store.folder(), &experiment.hash(), &swept, each)?;
+    let program = experiment.points().iter().any(|point| point.spec.workload.program.is_some());
+    let mut tables = Tables::create(store.folder(), &experiment.hash(), &swept, Optional { series: each, program })?;
     let mut results = Vec::with_capacity(planned.len());
     let (mut files, mut only) = (Vec::new(), None);
     for run in planned {

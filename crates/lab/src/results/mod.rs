@@ -19,4 +19,4 @@ pub use record::{CommandClass, DirectionResult, Interval, JobResult, Latency, Ru
 pub use store::{ResultError, Store, write_whole};
 pub use swept::Swept;
 pub use table::{Cell, Column, Kind, Table};
-pub use tables::Tables;
+pub use tables::{Optional, Tables};

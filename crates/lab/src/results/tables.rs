@@ -22,22 +22,35 @@ pub struct Tables {
     latency: TableFile,
     /// One row a counter of each run.
     counters: TableFile,
+    /// One row a metric of each run of a program.
+    program: Option<TableFile>,
     /// One row an interval of each run, job and direction.
     series: Option<TableFile>,
 }
 
+/// Tables that not every experiment has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Optional {
+    /// The time series.
+    pub series: bool,
+    /// The metrics of programs.
+    pub program: bool,
+}
+
 impl Tables {
-    /// Begins the tables in `folder`; with the time series where `series` says.
-    pub fn create(folder: &Path, spec_hash: &str, swept: &[Swept], series: bool) -> Result<Self, ResultError> {
+    /// Begins the tables in `folder`.
+    pub fn create(folder: &Path, spec_hash: &str, swept: &[Swept], optional: Optional) -> Result<Self, ResultError> {
         let both = [true, true];
         let only_parquet = [false, true];
         let create =
             |name: &str, own: Vec<(String, Kind)>, files| TableFile::create(folder, name, columns(swept, own), files);
-        let series = series.then(|| create("series", series_columns(), only_parquet)).transpose()?;
+        let series = optional.series.then(|| create("series", series_columns(), only_parquet)).transpose()?;
+        let program = optional.program.then(|| create("program", program_columns(), both)).transpose()?;
         Ok(Self {
             runs: create("runs", run_columns(), both)?,
             latency: create("latency", latency_columns(), only_parquet)?,
             counters: create("counters", counter_columns(), both)?,
+            program,
             series,
             spec_hash: spec_hash.to_owned(),
             swept: swept.to_vec(),
@@ -50,6 +63,12 @@ impl Tables {
         for (name, value) in &run.counters {
             let own = [Cell::Text(name.clone()), Cell::Integer(*value)];
             self.counters.push(identity.iter().cloned().chain(own).collect())?;
+        }
+        if let Some(program) = &mut self.program {
+            for (name, value) in &run.values {
+                let own = [Cell::Text(name.clone()), Cell::Float(*value)];
+                program.push(identity.iter().cloned().chain(own).collect())?;
+            }
         }
         for job in &run.jobs {
             for part in &job.directions {
@@ -85,7 +104,8 @@ impl Tables {
     /// Keeps the files; their names and hashes.
     pub fn finish(self) -> Result<Vec<(String, String)>, ResultError> {
         let mut kept = Vec::new();
-        for file in [Some(self.runs), Some(self.latency), Some(self.counters), self.series].into_iter().flatten() {
+        let files = [Some(self.runs), Some(self.latency), Some(self.counters), self.program, self.series];
+        for file in files.into_iter().flatten() {
             kept.extend(file.finish()?);
         }
         Ok(kept)
@@ -151,6 +171,10 @@ fn latency_columns() -> Vec<(String, Kind)> {
 
 fn counter_columns() -> Vec<(String, Kind)> {
     vec![("counter".into(), Kind::Text), ("value".into(), Kind::Integer)]
+}
+
+fn program_columns() -> Vec<(String, Kind)> {
+    vec![("metric".into(), Kind::Text), ("value".into(), Kind::Float)]
 }
 
 fn series_columns() -> Vec<(String, Kind)> {

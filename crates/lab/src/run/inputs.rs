@@ -11,7 +11,7 @@ use workload::fio::{JobFile, ParseError};
 use workload::replay::{Align, Fit, Pace, Placement, ReadOptions, Record, ReplayOptions, Speed};
 
 use super::shared::{self, Shared};
-use super::{LabError, LinuxHostError, LinuxWorkload, ProgramInput, StudyInput};
+use super::{LabError, LinuxHostError, LinuxWorkload, ProgramInput, StudyInput, program};
 use crate::device::Described;
 use crate::spec::{HostKind, Inline, Replay, ReplayMode, Spec, SpecError, SpecSource, value_text};
 
@@ -60,8 +60,11 @@ impl Inputs {
         }
         let mut hasher = blake3::Hasher::new();
         hasher.update(env!("CARGO_PKG_VERSION").as_bytes());
-        if spec.stack.host == HostKind::Live {
-            let workload = WorkloadInput::Study(Box::new(StudyInput::read(spec, folder, &mut hasher)?));
+        if spec.stack.host == HostKind::Live && !(spec.workload.program.is_some() && program::has_profile(spec)) {
+            let workload = match spec.workload.program {
+                Some(_) => WorkloadInput::Program(Box::new(ProgramInput::read(spec, folder, "", &mut hasher)?)),
+                None => WorkloadInput::Study(Box::new(StudyInput::read(spec, folder, &mut hasher)?)),
+            };
             return Ok(Self { profile: None, workload, charge: None, digest: digest(&hasher) });
         }
         let charge = charge(spec, folder, &mut hasher)?;
@@ -72,7 +75,7 @@ impl Inputs {
                 WorkloadInput::Study(Box::new(StudyInput::read(spec, folder, &mut hasher)?))
             }
             _ if spec.workload.program.is_some() => {
-                WorkloadInput::Program(Box::new(ProgramInput::read(spec, folder, &mut hasher)?))
+                WorkloadInput::Program(Box::new(ProgramInput::read(spec, folder, &device.hash, &mut hasher)?))
             }
             _ if spec.stack.host == HostKind::Linux => {
                 WorkloadInput::Linux(Box::new(LinuxWorkload::read(spec, folder, source, &mut hasher)?))

@@ -3,6 +3,7 @@
 mod convert;
 mod inputs;
 mod linux_host;
+mod live_host;
 mod pool;
 mod program;
 mod shared;
@@ -19,6 +20,7 @@ use crate::spec::{Experiment, Point, SpecError, SpecSource};
 pub(crate) use convert::{job_results, latency};
 pub use inputs::{Inputs, WorkloadInput};
 pub use linux_host::{LinuxHostError, LinuxWorkload};
+pub use live_host::LiveHostError;
 pub use pool::{Batch, Observer, PoolOptions, PoolOutcome, Quiet, Shard, execute, finished};
 pub use program::{ProgramError, ProgramInput};
 pub(crate) use simulate::{simulate, simulate_recorded};
@@ -96,6 +98,9 @@ pub enum LabError {
     /// A cell of the fragmentation study cannot be run, or went wrong.
     #[error(transparent)]
     Study(#[from] StudyHostError),
+    /// The device of a run on this machine.
+    #[error(transparent)]
+    Live(#[from] LiveHostError),
     /// A program cannot be run, or what goes before it failed.
     #[error(transparent)]
     Program(#[from] ProgramError),

@@ -17,11 +17,11 @@ pub enum HostKind {
     /// takes no time: processor time is the model's alone.
     Linux,
     /// The kernel that runs this machine, on a loop device, on the wall clock. For
-    /// `workload.defrag`; needs root.
+    /// `workload.defrag` and `workload.program`; needs root.
     Live,
 }
 
-/// The loop device under `host = "live"`, and what is made on it.
+/// The loop device under `host = "live"`, and what is made on it; of a modelled device its options alone.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct LiveHost {

@@ -92,7 +92,7 @@ pub struct Stack {
     /// The loop device, under `host = "live"`.
     #[serde(default)]
     pub live: LiveHost,
-    /// A built-in profile's name, or the path of a profile (ends in `.toml`); `loop`
+    /// A built-in profile's name, or the path of a profile (ends in `.toml`); or `loop`,
     /// under `host = "live"`.
     pub device: String,
     /// Changes to the device profile, by dotted path into the profile.

@@ -1,4 +1,4 @@
-//! A program as a workload: any command, on real files under a real kernel.
+//! A program as a workload: any command, on real files under a real kernel, in virtual time or of this machine.
 
 use std::collections::BTreeMap;
 

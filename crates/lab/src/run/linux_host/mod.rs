@@ -178,7 +178,7 @@ fn play(
         Some(_) => commands_during(&file(COMMAND_LOG), &outcome)?,
         None => Vec::new(),
     };
-    let mut counters = device_counters(&outcome);
+    let mut counters = device_counters(outcome.device.as_ref());
     counters.extend(script::told_counters(&outcome.text()));
     let result = RunResult {
         device_model: model_name(run),
@@ -209,12 +209,7 @@ pub(super) fn bare_guest(run: &PlannedRun, device: &str, scratch: &Path) -> Resu
     let stack = &run.point.spec.stack;
     let program = std::env::current_exe().map_err(LinuxHostError::file("find the plumb program"))?;
     let mut guest = Linux::new(program, device);
-    guest.settings = leaves(&stack.device_set).into_iter().map(|(key, value)| format!("{key}={value}")).collect();
-    match run.inputs.profile.as_ref().map(|profile| &profile.config) {
-        Some(DeviceConfig::Ssd(_)) => guest.settings.push(format!("initial.seed={}", run.seed as i64)),
-        Some(DeviceConfig::Zoned(_)) => guest.settings.push(format!("controller.seed={}", run.seed as i64)),
-        Some(DeviceConfig::Disk(_) | DeviceConfig::Card(_)) | None => {}
-    }
+    guest.settings = device_settings(run, run.seed);
     guest.front_end = stack.linux.front_end;
     guest.file_system = stack.filesystem;
     guest.mkfs_options.clone_from(&stack.linux.mkfs_options);
@@ -224,6 +219,18 @@ pub(super) fn bare_guest(run: &PlannedRun, device: &str, scratch: &Path) -> Resu
     guest.seed = run.seed;
     guest.output = Some(scratch.to_owned());
     Ok(guest)
+}
+
+/// Changes to the profile that the device's server is told: the spec's, and the seed.
+pub(super) fn device_settings(run: &PlannedRun, seed: u64) -> Vec<String> {
+    let changes = leaves(&run.point.spec.stack.device_set).into_iter();
+    let mut settings: Vec<String> = changes.map(|(key, value)| format!("{key}={value}")).collect();
+    match run.inputs.profile.as_ref().map(|profile| &profile.config) {
+        Some(DeviceConfig::Ssd(_)) => settings.push(format!("initial.seed={}", seed as i64)),
+        Some(DeviceConfig::Zoned(_)) => settings.push(format!("controller.seed={}", seed as i64)),
+        Some(DeviceConfig::Disk(_) | DeviceConfig::Card(_)) | None => {}
+    }
+    settings
 }
 
 /// What a reader must know of the processor's time: these words where it is free, the costs where it is charged.
@@ -277,9 +284,8 @@ fn commands_during(path: &Path, outcome: &Outcome) -> Result<Vec<CommandRecord>,
 }
 
 /// The device's counters out of the server's report.
-pub(super) fn device_counters(outcome: &Outcome) -> Vec<(String, u64)> {
-    let Some(report) = &outcome.device else { return Vec::new() };
-    let Some(counters) = report.get("counters") else { return Vec::new() };
+pub(super) fn device_counters(report: Option<&serde_json::Value>) -> Vec<(String, u64)> {
+    let Some(counters) = report.and_then(|report| report.get("counters")) else { return Vec::new() };
     let named = |name: &str, value: u64| (format!("device.{name}"), value);
     match counters {
         serde_json::Value::Object(counters) => {

@@ -1,19 +1,25 @@
-//! Any program as a workload, under a real kernel in virtual time.
+//! Any program as a workload, on real files.
 //!
-//! One guest does a run: it prepares, empties caches, limits, starts what runs beside, and measures one command. Metrics
-//! come from what that printed ([`values`]), from how long it ran, from the kernel's counters of the device while it ran, and
-//! from the device's own of the whole run.
+//! A run prepares, empties caches, limits, starts what runs beside, and measures one command: under a real kernel in virtual
+//! time ([`linux`]) or under that of this machine ([`live`]). Metrics come from what that printed ([`values`]), from how long
+//! it ran, from the kernel's counters of the device while it ran, and from those of a modelled device.
 
+mod cache;
+mod image;
+mod linux;
+mod live;
+mod packed;
 mod script;
 mod values;
 
 use std::ffi::OsString;
 use std::path::Path;
 
-use ::linux::{Ended, Kernel, LinuxError};
+use ::linux::{FileSystem, Kernel};
+use tempfile::TempDir;
 
 use super::linux_host::LinuxHostError;
-use super::{LabError, PlannedRun, linux_host};
+use super::{LabError, PlannedRun, linux_host, live_host};
 use crate::results::RunResult;
 use crate::spec::{HostKind, Program, Spec, value_text};
 use values::Extractor;
@@ -27,8 +33,22 @@ pub struct ProgramInput {
     program: Program,
     extractors: Vec<(String, Extractor)>,
     variables: Vec<(String, String)>,
-    kernel: Kernel,
-    device: String,
+    host: Host,
+}
+
+#[derive(Clone, Debug)]
+enum Host {
+    Linux {
+        kernel: Kernel,
+        device: String,
+        /// Identifies the device's profile.
+        profile: String,
+    },
+    Live {
+        release: String,
+        /// The modelled device that is served; a loop device over a file where there is none.
+        device: Option<String>,
+    },
 }
 
 /// Why a program cannot be run, or what went wrong before it was measured.
@@ -47,13 +67,24 @@ pub enum ProgramError {
     },
 }
 
+/// Whether the device of a program's run is a modelled one.
+pub(super) fn has_profile(spec: &Spec) -> bool {
+    spec.stack.host != HostKind::Live || spec.stack.device != live_host::LOOP
+}
+
 impl ProgramInput {
-    /// Reads what `spec`, a file in `folder`, asks for; the kernel goes into `hasher`, since results depend on it.
-    pub(super) fn read(spec: &Spec, folder: &Path, hasher: &mut blake3::Hasher) -> Result<Self, LabError> {
+    /// Reads what `spec`, a file in `folder`, asks for; `profile` identifies the modelled device. The kernel goes into
+    /// `hasher`, since results depend on it.
+    pub(super) fn read(
+        spec: &Spec,
+        folder: &Path,
+        profile: &str,
+        hasher: &mut blake3::Hasher,
+    ) -> Result<Self, LabError> {
         let unfit = |message: &str| Err(ProgramError::Unfit(message.to_owned()).into());
         let Some(program) = spec.workload.program.clone() else { return unfit("it is not there") };
-        if spec.stack.host != HostKind::Linux {
-            return unfit("it needs a real kernel: stack.host = \"linux\"");
+        if spec.stack.host == HostKind::Model {
+            return unfit("it needs a real kernel: stack.host = \"linux\", or \"live\" as root");
         }
         if program.measure.trim().is_empty() {
             return unfit("`measure` is empty: name the command that is measured");
@@ -61,19 +92,53 @@ impl ProgramInput {
         if spec.run.commands {
             return unfit("run.commands logs what fio jobs and traces do; take it out");
         }
-        linux_host::check_stack(spec)?;
         let extractors = program
             .metrics
             .iter()
             .map(|(name, extract)| Ok((name.clone(), Extractor::new(name, extract)?)))
             .collect::<Result<_, ProgramError>>()?;
-        let kernel = Kernel::cached().map_err(LinuxHostError::from)?;
-        for part in ["program", kernel.release(), kernel.recipe()] {
+        let host = if spec.stack.host == HostKind::Live {
+            if spec.stack.filesystem == FileSystem::Zonefs {
+                return Err(live_host::LiveHostError::FileSystem { file_system: spec.stack.filesystem }.into());
+            }
+            let device = has_profile(spec).then(|| linux_host::device_argument(spec, folder));
+            Host::Live { release: live_host::release()?, device }
+        } else {
+            linux_host::check_stack(spec)?;
+            let kernel = Kernel::cached().map_err(LinuxHostError::from)?;
+            let device = linux_host::device_argument(spec, folder);
+            Host::Linux { kernel, device, profile: profile.to_owned() }
+        };
+        let parts = match &host {
+            Host::Linux { kernel, .. } => ["program, prepared apart when cold", kernel.release(), kernel.recipe()],
+            Host::Live { release, .. } => ["program", "live", release.as_str()],
+        };
+        for part in parts {
             hasher.update(&(part.len() as u64).to_le_bytes()).update(part.as_bytes());
         }
         let variables = spec.workload.variables.iter().map(|(key, value)| (key.clone(), value_text(value))).collect();
-        let device = linux_host::device_argument(spec, folder);
-        Ok(Self { program, extractors, variables, kernel, device })
+        Ok(Self { program, extractors, variables, host })
+    }
+
+    /// The environment of every command: the search path, the run's folder and the spec's variables.
+    fn environment(&self, scratch: &Path) -> Vec<(OsString, OsString)> {
+        let mut environment = linux_host::environment();
+        environment.push(("SCRATCH".into(), scratch.into()));
+        environment.extend(self.variables.iter().map(|(key, value)| (OsString::from(key), OsString::from(value))));
+        environment
+    }
+
+    /// A folder with the commands as files.
+    fn scratch(&self) -> Result<TempDir, LinuxHostError> {
+        let scratch = tempfile::Builder::new()
+            .prefix("plumb-program")
+            .tempdir()
+            .map_err(LinuxHostError::file("make a folder for the run's files"))?;
+        for (name, text) in script::files(&self.program) {
+            std::fs::write(scratch.path().join(name), text)
+                .map_err(LinuxHostError::file("write a command of the run"))?;
+        }
+        Ok(scratch)
     }
 }
 
@@ -83,34 +148,26 @@ pub(super) fn run(
     input: &ProgramInput,
     halted: &dyn Fn() -> bool,
 ) -> Result<Option<RunResult>, LabError> {
-    let scratch = tempfile::Builder::new()
-        .prefix("plumb-program")
-        .tempdir()
-        .map_err(LinuxHostError::file("make a folder for the guest's files"))?;
-    let mut guest = linux_host::bare_guest(run, &input.device, scratch.path())?;
-    guest.environment = linux_host::environment();
-    guest.environment.push(("SCRATCH".into(), scratch.path().into()));
-    guest.environment.extend(input.variables.iter().map(|(key, value)| (OsString::from(key), OsString::from(value))));
-    let stack = &run.point.spec.stack;
-    for (name, text) in script::files(&input.program) {
-        std::fs::write(scratch.path().join(name), text)
-            .map_err(LinuxHostError::file("write a command for the guest"))?;
+    match &input.host {
+        Host::Linux { kernel, device, profile } => linux::run(run, input, kernel, device, profile, halted),
+        Host::Live { release, device } => live::run(run, input, release, device.as_deref(), halted),
     }
-    let outcome = match guest.script(&script::of(stack, &input.program)).run_until(&input.kernel, halted) {
-        Err(LinuxError::Stopped) => return Ok(None),
-        outcome => outcome.map_err(LinuxHostError::from)?,
-    };
-    if outcome.ended != Ended::Exited(0) {
-        let said = linux_host::words(&outcome);
-        let which = said.split(':').next().filter(|word| script::KEYS.contains(word)).unwrap_or("measure").to_owned();
-        let said = said.strip_prefix(&format!("{which}:")).unwrap_or(&said).trim().to_owned();
-        return Err(ProgramError::Failed { which, said }.into());
-    }
-    let file = |name: &str| std::fs::read(scratch.path().join(name)).unwrap_or_default();
+}
+
+/// The error of a script whose words are `said`: they begin with the key whose command failed.
+fn failed(said: &str) -> ProgramError {
+    let which = said.split(':').next().filter(|word| script::KEYS.contains(word)).unwrap_or("measure").to_owned();
+    let said = said.strip_prefix(&format!("{which}:")).unwrap_or(said).trim().to_owned();
+    ProgramError::Failed { which, said }
+}
+
+/// What the script in `scratch` left: how long the measured command took, and the run's record but for the device.
+fn result(run: &PlannedRun, input: &ProgramInput, scratch: &Path) -> Result<(u64, RunResult), LabError> {
+    let file = |name: &str| std::fs::read(scratch.join(name)).unwrap_or_default();
     let (printed, complained) = (file(script::PRINTED), file(script::COMPLAINED));
     let told = script::Told::read(&String::from_utf8_lossy(&file(script::TOLD)))
-        .ok_or_else(|| LinuxHostError::Result { message: "the guest did not say how the command ended".to_owned() })?;
-    let printed_text = String::from_utf8_lossy(&printed);
+        .ok_or_else(|| LinuxHostError::Result { message: "the script did not say how the command ended".to_owned() })?;
+    let printed = String::from_utf8_lossy(&printed);
     let mut failures = Vec::new();
     if told.status != 0 {
         let words = String::from_utf8_lossy(&complained);
@@ -120,28 +177,11 @@ pub(super) fn run(
     let mut values =
         vec![("elapsed_s".to_owned(), told.elapsed_ns as f64 / 1e9), ("status".to_owned(), f64::from(told.status))];
     for (name, extractor) in &input.extractors {
-        match extractor.value(&printed_text) {
+        match extractor.value(&printed) {
             Some(value) => values.push((name.clone(), value)),
             None => failures.push(format!("program.{name}: the output has no such number")),
         }
     }
-    let mut counters = linux_host::device_counters(&outcome);
-    counters.extend(told.counters);
-    let free = "What the kernel and the program compute is free, so that times are those of the \
-         device and of waiting alone";
-    let note = format!(
-        "host = \"linux\": Linux {} in virtual time. {}; device.* counts the whole run, block.* what was measured",
-        outcome.kernel,
-        linux_host::processor_note(run, free)
-    );
-    Ok(Some(RunResult {
-        device_model: linux_host::model_name(run),
-        elapsed_ns: outcome.virtual_time().0,
-        counters,
-        failures,
-        notes: vec![note],
-        text: printed_text.chars().take(TEXT_BYTES_MAX).collect(),
-        values,
-        ..run.result()
-    }))
+    let text = printed.chars().take(TEXT_BYTES_MAX).collect();
+    Ok((told.elapsed_ns, RunResult { counters: told.counters, failures, text, values, ..run.result() }))
 }

@@ -1,9 +1,11 @@
-//! What runs inside the guest, and how it tells what came of it.
+//! The shell scripts of a run, and how they tell what came of it.
+
+use std::path::Path;
 
 use super::super::linux_host::{queue_commands, queue_counters};
 use crate::spec::{Program, Stack};
 
-/// Files of the guest's folder on the host, which it finds as `$SCRATCH`.
+/// Files of the run's folder, which the scripts find as `$SCRATCH`.
 const PREPARE: &str = "prepare.sh";
 const MEASURE: &str = "measure.sh";
 /// What the measured command printed, and its errors.
@@ -11,8 +13,17 @@ pub(super) const PRINTED: &str = "measured.out";
 pub(super) const COMPLAINED: &str = "measured.err";
 /// How it ended.
 pub(super) const TOLD: &str = "told";
-/// Keys of the spec whose commands the script names when they fail.
+/// Keys of the spec whose commands the scripts name when they fail.
 pub(super) const KEYS: [&str; 4] = ["prepare", "beside", "memory", "io_max"];
+
+/// Where control groups are made.
+#[derive(Clone, Copy)]
+pub(super) enum Groups<'a> {
+    /// The guest has no other use for them: a mount of the run's own.
+    Guest,
+    /// Those of this machine: their root, and the group's name.
+    Live(&'a Path, &'a str),
+}
 
 /// Commands by the names of their files.
 pub(super) fn files(program: &Program) -> Vec<(String, String)> {
@@ -25,16 +36,29 @@ fn beside(number: usize) -> String {
     format!("beside-{number}.sh")
 }
 
-/// The script of a run. It fails only where the measured command could not be begun.
-pub(super) fn of(stack: &Stack, program: &Program) -> String {
-    let mut script = queue_commands(stack);
-    script += "fail() { echo \"$1: $2\" >&2; exit 1; }\n";
-    script += &format!("(sh -e \"$SCRATCH/{PREPARE}\") || fail prepare \"status $?\"\nsync\n");
-    if program.cold {
-        script += "echo 3 > /proc/sys/vm/drop_caches\n";
-    }
-    if program.memory.is_some() || !program.io_max.is_empty() {
-        script += &limits(program);
+/// A way to fail that names the key of the command.
+pub(super) const FAIL: &str = "fail() { echo \"$1: $2\" >&2; exit 1; }\n";
+
+/// What stands before a script that measures: the queue's settings, and [`FAIL`].
+pub(super) fn start(stack: &Stack) -> String {
+    queue_commands(stack) + FAIL
+}
+
+/// What is made before.
+pub(super) fn prepare() -> String {
+    format!("(sh -e \"$SCRATCH/{PREPARE}\") || fail prepare \"status $?\"\n")
+}
+
+/// What a guest does of a run that prepares for itself: everything is on the device, and the caches as the spec says.
+pub(super) fn settle(program: &Program) -> &'static str {
+    if program.cold { "sync\necho 3 > /proc/sys/vm/drop_caches\n" } else { "sync\n" }
+}
+
+/// The measured command with its limits and what runs beside it. It fails only where the command could not be begun.
+pub(super) fn measure(program: &Program, groups: Groups<'_>) -> String {
+    let mut script = String::new();
+    if is_limited(program) {
+        script += &limits(program, groups);
     }
     for number in 0..program.beside.len() {
         script += &format!("(exec sh -e \"$SCRATCH/{}\" > /dev/null 2> \"$SCRATCH/beside.err\") & ", beside(number));
@@ -57,22 +81,32 @@ printf '%s\\n' $status $((ended - begun)) \"$before\" \"$after\" > \"$SCRATCH/{T
     script
 }
 
+/// Whether the programs have limits.
+pub(super) fn is_limited(program: &Program) -> bool {
+    program.memory.is_some() || !program.io_max.is_empty()
+}
+
 /// A control group for everything that follows.
-fn limits(program: &Program) -> String {
-    let mut script = String::from(
-        "group=/tmp/plumb-group; mkdir -p $group; mount -t cgroup2 cgroup2 $group || fail memory 'no control groups'\n\
-         echo '+memory +io' > $group/cgroup.subtree_control; mkdir $group/measured\n",
-    );
+fn limits(program: &Program, groups: Groups<'_>) -> String {
+    let mut script = match groups {
+        Groups::Guest => String::from(
+            "groups=/tmp/plumb-group; group=$groups/measured; mkdir -p $groups\n\
+             mount -t cgroup2 cgroup2 $groups || fail memory 'no control groups'\n",
+        ),
+        Groups::Live(root, name) => format!("groups='{}'; group=$groups/{name}\n", root.display()),
+    };
+    // One that is not there is missed by who needs it.
+    script +=
+        "for controller in memory io; do echo +$controller > $groups/cgroup.subtree_control || :; done\nmkdir $group\n";
     if let Some(memory) = program.memory {
-        script += &format!("echo {} > $group/measured/memory.max || fail memory 'the kernel refuses it'\n", memory.0);
+        script += &format!("echo {} > $group/memory.max || fail memory 'the kernel refuses it'\n", memory.0);
     }
     if !program.io_max.is_empty() {
         let words = program.io_max.replace('\'', "");
-        script += &format!(
-            "echo \"$(cat $disk/dev) \"'{words}' > $group/measured/io.max || fail io_max 'the kernel refuses it'\n"
-        );
+        script +=
+            &format!("echo \"$(cat $disk/dev) \"'{words}' > $group/io.max || fail io_max 'the kernel refuses it'\n");
     }
-    script += "echo $$ > $group/measured/cgroup.procs\n";
+    script += "echo $$ > $group/cgroup.procs\n";
     script
 }
 

@@ -2,7 +2,7 @@
 
 use linux::LinuxError;
 
-use super::super::LinuxHostError;
+use super::super::{LinuxHostError, LiveHostError};
 
 /// Why a cell of the study cannot be run, or what went wrong.
 #[derive(Debug, thiserror::Error)]
@@ -13,23 +13,9 @@ pub enum StudyHostError {
         /// What, and the mend.
         message: String,
     },
-    /// This machine does not let it.
-    #[error("host = \"live\" cannot be here: {why}; host = \"linux\" needs no privileges")]
-    Unavailable {
-        /// What is missing.
-        why: String,
-    },
     /// The cell's process failed.
     #[error("the cell failed: {said}")]
     Failed {
-        /// Its words.
-        said: String,
-    },
-    /// A program that sets up the loop device failed.
-    #[error("{program}: {said}")]
-    Program {
-        /// Which, with its arguments.
-        program: String,
         /// Its words.
         said: String,
     },
@@ -47,6 +33,9 @@ pub enum StudyHostError {
         /// What the system said.
         source: std::io::Error,
     },
+    /// The loop device of this machine.
+    #[error(transparent)]
+    Live(#[from] LiveHostError),
     /// The guest's settings.
     #[error(transparent)]
     Host(#[from] LinuxHostError),

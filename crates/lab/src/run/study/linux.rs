@@ -35,7 +35,7 @@ pub(super) fn run(
     }
     let measured = super::measured(scratch.path())?;
     let mut result = super::result(run, measured, linux_host::model_name(run), outcome.virtual_time().0);
-    result.counters.extend(linux_host::device_counters(&outcome));
+    result.counters.extend(linux_host::device_counters(outcome.device.as_ref()));
     let free = "What the kernel and the tools compute is free, so that times are \
          those of the device and of waiting alone";
     let processor = linux_host::processor_note(run, free);

@@ -14,14 +14,12 @@ use defrag::study::Measured;
 use stats::Histogram;
 use units::Nanos;
 
-use super::{LabError, PlannedRun, latency, linux_host};
+use super::{LabError, PlannedRun, latency, linux_host, live_host};
 use crate::results::{DirectionResult, JobResult, RunResult, Series};
 use crate::spec::{HostKind, Spec};
 
 pub use error::StudyHostError;
 
-/// The only device of `host = "live"`.
-const LOOP: &str = "loop";
 /// Files that the cell's process reads and writes.
 const CELL: &str = "study.json";
 const MEASURED: &str = "measured.json";
@@ -45,7 +43,9 @@ impl StudyInput {
     /// Reads what `spec`, a file in `folder`, asks for; the kernel goes into `hasher`, since results depend on it.
     pub(in super::super) fn read(spec: &Spec, folder: &Path, hasher: &mut blake3::Hasher) -> Result<Self, LabError> {
         let Some(cell) = spec.workload.defrag.clone() else {
-            return unfit("host = \"live\" runs workload.defrag alone; write host = \"linux\" for fio jobs");
+            return unfit(
+                "host = \"live\" runs workload.defrag and workload.program; write host = \"linux\" for fio jobs",
+            );
         };
         cell.check().map_err(|error| StudyHostError::Unfit { message: format!("workload.defrag: {error}") })?;
         if matches!(spec.stack.filesystem, FileSystem::None | FileSystem::Zonefs) {
@@ -66,12 +66,10 @@ impl StudyInput {
                 Host::Linux { kernel, device: linux_host::device_argument(spec, folder) }
             }
             HostKind::Live => {
-                if spec.stack.device != LOOP {
+                if spec.stack.device != live_host::LOOP {
                     return unfit("host = \"live\" makes a loop device: write stack.device = \"loop\"");
                 }
-                let file = "/proc/sys/kernel/osrelease";
-                let release = std::fs::read_to_string(file).map_err(StudyHostError::file(format!("read {file}")))?;
-                Host::Live { release: release.trim().to_owned() }
+                Host::Live { release: live_host::release().map_err(StudyHostError::from)? }
             }
         };
         let parts = match &host {

@@ -1,0 +1,67 @@
+//! A program under a real kernel in virtual time.
+//!
+//! What is measured cold starts from an image of what was prepared ([`image`](super::image)): a guest of its own made it, for
+//! this run or for another of the same preparation. What is measured warm is prepared by its own guest.
+
+use linux::{Ended, FileSystem, Kernel, LinuxError};
+
+use super::super::{LabError, PlannedRun, linux_host};
+use super::linux_host::LinuxHostError;
+use super::script::{self, Groups};
+use super::{ProgramInput, image};
+use crate::results::RunResult;
+
+/// Runs to the end; `None` when `halted` said so on the way.
+pub(super) fn run(
+    run: &PlannedRun,
+    input: &ProgramInput,
+    kernel: &Kernel,
+    device: &str,
+    profile: &str,
+    halted: &dyn Fn() -> bool,
+) -> Result<Option<RunResult>, LabError> {
+    let scratch = input.scratch()?;
+    let stack = &run.point.spec.stack;
+    let mut guest = linux_host::bare_guest(run, device, scratch.path())?;
+    guest.environment = input.environment(scratch.path());
+    let prepared = match image::prepared(run, input, kernel, &guest, profile, halted) {
+        Err(LabError::Linux(LinuxHostError::Guest(LinuxError::Stopped))) => return Ok(None),
+        prepared => prepared?,
+    };
+    let mut text = script::start(stack);
+    match &prepared {
+        Some(image) => {
+            guest.image = Some(image.path().to_owned());
+            guest.file_system_is_made = guest.file_system != FileSystem::None;
+        }
+        None => text += &(script::prepare() + script::settle(&input.program)),
+    }
+    text += &script::measure(&input.program, Groups::Guest);
+    let outcome = match guest.script(&text).run_until(kernel, halted) {
+        Err(LinuxError::Stopped) => return Ok(None),
+        outcome => outcome.map_err(LinuxHostError::from)?,
+    };
+    if outcome.ended != Ended::Exited(0) {
+        return Err(super::failed(&linux_host::words(&outcome)).into());
+    }
+    let (_, mut result) = super::result(run, input, scratch.path())?;
+    let mut counters = linux_host::device_counters(outcome.device.as_ref());
+    counters.append(&mut result.counters);
+    let free = "What the kernel and the program compute is free, so that times are those of the \
+         device and of waiting alone";
+    let counted = match prepared {
+        Some(_) => "device.* counts from the mount on, on a device that has what was prepared",
+        None => "device.* counts the whole run",
+    };
+    result.notes.push(format!(
+        "host = \"linux\": Linux {} in virtual time. {}; {counted}, block.* what was measured",
+        outcome.kernel,
+        linux_host::processor_note(run, free)
+    ));
+    Ok(Some(RunResult {
+        device_model: linux_host::model_name(run),
+        elapsed_ns: outcome.virtual_time().0,
+        counters,
+        ..result
+    }))
+}
