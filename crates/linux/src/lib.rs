@@ -29,5 +29,5 @@ pub use choice::{FileSystem, FrontEnd, UnknownChoice};
 pub use error::LinuxError;
 pub use file_systems::{Tool, Tools};
 pub use kernel::{BuildProgress, Kernel, Recipe, cache_folder, find_program};
-pub use outcome::{Ended, Outcome};
-pub use run::{DEFAULT_MEMORY_BYTES, Input, Limits, Linux, OutputStreams};
+pub use outcome::{Ended, MoreDevice, Outcome};
+pub use run::{DEFAULT_MEMORY_BYTES, Device, Input, Limits, Linux, OutputStreams};

@@ -32,6 +32,17 @@ impl Ended {
     }
 }
 
+/// A device beside the first.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct MoreDevice {
+    /// Its profile, as it was asked for.
+    pub profile: String,
+    /// As the kernel showed it, such as `/dev/ublkb1`.
+    pub node: String,
+    /// What `plumb serve --json` said of it at its end.
+    pub report: Option<serde_json::Value>,
+}
+
 /// A finished run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
@@ -51,6 +62,8 @@ pub struct Outcome {
     pub device_node: String,
     /// What `plumb serve --json` said of the device at its end; nothing without a model.
     pub device: Option<serde_json::Value>,
+    /// Those beside it, in their order.
+    pub more_devices: Vec<MoreDevice>,
     /// Events of the kernel and spans of the device, where they were asked for.
     pub trace: Option<crate::trace::Recorded>,
     /// What the processor's work for the command cost; free where there is no table.

@@ -36,8 +36,8 @@ impl Channel {
 /// Everything that the first process does, decided outside.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(crate) struct Plan {
-    /// Never [`FrontEnd::Auto`].
-    pub(crate) front_end: FrontEnd,
+    /// At least one; the file system goes on the first.
+    pub(crate) devices: Vec<DevicePlan>,
     pub(crate) file_system: FileSystem,
     /// It is on the device, and only mounted.
     pub(crate) file_system_is_made: bool,
@@ -45,16 +45,15 @@ pub(crate) struct Plan {
     pub(crate) file_system_bytes: Option<u64>,
     pub(crate) mkfs_options: Vec<String>,
     pub(crate) mount_options: String,
-    pub(crate) zoned: bool,
     /// The plumb program.
     pub(crate) plumb: Text,
-    /// Arguments of `plumb serve` without its front-end.
-    pub(crate) serve: Vec<Text>,
     pub(crate) command: Vec<Text>,
     pub(crate) environment: Vec<(Text, Text)>,
     pub(crate) folder: Text,
     /// Folders of the host that can be written from inside.
     pub(crate) writable: Vec<Text>,
+    /// The same, with files that the guest's page cache does not keep.
+    pub(crate) direct: Vec<Text>,
     /// The run's own folder on the host, one of them; artifacts go there.
     pub(crate) run_folder: Text,
     /// The command pays for the processor's work.
@@ -65,18 +64,28 @@ pub(crate) struct Plan {
     pub(crate) terminal: bool,
 }
 
+/// One device.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub(crate) struct DevicePlan {
+    /// Never [`FrontEnd::Auto`].
+    pub(crate) front_end: FrontEnd,
+    pub(crate) zoned: bool,
+    /// Arguments of `plumb serve` without its front-end.
+    pub(crate) serve: Vec<Text>,
+}
+
 /// Events of a run, one JSON object a line.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Report {
-    /// The device can be seen.
+    /// A device can be seen; they are told in order.
     Device { node: String },
     /// The command runs.
     Began { at_ns: u64 },
     /// The command has ended.
     Ended { ended: Ended, at_ns: u64 },
-    /// The server's last word.
-    Served { report: serde_json::Value },
+    /// The last word of a device's server.
+    Served { device: usize, report: serde_json::Value },
     /// All is put away.
     Done,
     /// Something failed.

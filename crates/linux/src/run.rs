@@ -36,11 +36,14 @@ pub struct Linux {
     pub device: String,
     /// Changes of the profile, `key=value`, as `plumb serve --set` takes them.
     pub settings: Vec<String>,
-    /// Keeps the device's contents, made when absent; an absolute path. In memory otherwise.
+    /// Keeps the device's contents, made when absent; an absolute path. Otherwise they lie in a file that goes with
+    /// the run.
     pub image: Option<PathBuf>,
-    /// More arguments for `plumb serve`.
+    /// Devices beside it, without file systems.
+    pub more_devices: Vec<Device>,
+    /// More arguments for `plumb serve` of the first device.
     pub serve_arguments: Vec<OsString>,
-    /// How the device is shown.
+    /// How the devices are shown.
     pub front_end: FrontEnd,
     /// What is made on it and mounted.
     pub file_system: FileSystem,
@@ -60,7 +63,7 @@ pub struct Linux {
     pub folder: PathBuf,
     /// A folder of the host that can be written from inside, at the same path.
     pub output: Option<PathBuf>,
-    /// Memory of the guest in bytes; the contents of a device without `--image` lie there too.
+    /// Memory of the guest in bytes.
     pub memory_bytes: u64,
     /// What the processor's work for the command costs; nothing where there is none.
     pub charge: Option<Charges>,
@@ -74,6 +77,17 @@ pub struct Linux {
     pub output_streams: OutputStreams,
     /// When to give up.
     pub limits: Limits,
+}
+
+/// A further device.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Device {
+    /// Profile: a built-in name or a file.
+    pub profile: String,
+    /// Changes of the profile, `key=value`.
+    pub settings: Vec<String>,
+    /// Keeps its contents, as that of the first.
+    pub image: Option<PathBuf>,
 }
 
 /// What the command reads.
@@ -126,6 +140,7 @@ impl Linux {
             device: device.into(),
             settings: Vec::new(),
             image: None,
+            more_devices: Vec::new(),
             serve_arguments: Vec::new(),
             front_end: FrontEnd::Auto,
             file_system: FileSystem::None,
@@ -155,6 +170,14 @@ impl Linux {
     /// The same with these words as the command.
     pub fn command<W: Into<OsString>>(&self, words: impl IntoIterator<Item = W>) -> Self {
         Self { command: words.into_iter().map(Into::into).collect(), ..self.clone() }
+    }
+
+    /// All devices in order, of which the first carries the file system.
+    pub(crate) fn devices(&self) -> Vec<Device> {
+        let (profile, settings) = (self.device.clone(), self.settings.clone());
+        let mut devices = vec![Device { profile, settings, image: self.image.clone() }];
+        devices.extend(self.more_devices.iter().cloned());
+        devices
     }
 
     /// Boots, serves, makes and mounts the file system, runs the command, and powers off.

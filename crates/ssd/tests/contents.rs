@@ -317,6 +317,36 @@ fn the_image_is_raw_and_sparse() {
 }
 
 #[test]
+fn a_scratch_file_has_no_name_and_takes_none() {
+    use std::os::unix::fs::MetadataExt;
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("contents");
+    let contents = Contents::Scratch(path.clone());
+    let mut store = Store::new(&contents, 512, &[8, 1 << 30], false).unwrap();
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0, "it goes with the process");
+    let range = LbaRange { start: Lba((1 << 30) - 8), count: 8 };
+    store.write_durable(NamespaceId(2), range, Some(vec![7; 4096].into())).unwrap();
+    assert_eq!(store.read(NamespaceId(2), range).unwrap().unwrap(), vec![7; 4096].into());
+    assert_eq!(store.memory_bytes(), 0);
+    store.finish().unwrap();
+
+    std::fs::write(directory.path().join("contents.ns2"), "somebody's").unwrap();
+    let error = Store::new(&contents, 512, &[8, 8], false).unwrap_err();
+    assert!(matches!(error, MediaError::Open { .. }), "{error}");
+    assert_eq!(std::fs::metadata(directory.path().join("contents.ns2")).unwrap().size(), 10);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 40, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_scratch_file_agrees_with_the_model(ops in prop::collection::vec(op(), 1..60)) {
+        let directory = tempfile::tempdir().unwrap();
+        run(&Contents::Scratch(directory.path().join("image")), ops, None);
+    }
+}
+
+#[test]
 fn a_bad_image_is_refused_with_its_path_and_the_mend() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("short.img");

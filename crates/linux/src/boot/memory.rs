@@ -39,9 +39,16 @@ pub fn folder(bytes: u64) -> Result<PathBuf, LinuxError> {
 
 /// Free bytes, where files can be made there and mapped as programs.
 fn usable_bytes(folder: &Path) -> Option<u64> {
-    access(folder, Access::WRITE_OK | Access::EXEC_OK).ok()?;
+    access(folder, Access::EXEC_OK).ok()?;
+    let refuses = statvfs(folder).ok()?.f_flag.contains(StatVfsMountFlags::NOEXEC);
+    free_bytes(folder).filter(|_| !refuses)
+}
+
+/// Free bytes, where files can be made there.
+pub(super) fn free_bytes(folder: &Path) -> Option<u64> {
+    access(folder, Access::WRITE_OK).ok()?;
     let about = statvfs(folder).ok()?;
-    let refuses = about.f_flag.intersects(StatVfsMountFlags::NOEXEC | StatVfsMountFlags::RDONLY);
+    let refuses = about.f_flag.contains(StatVfsMountFlags::RDONLY);
     (!refuses).then(|| about.f_bavail.saturating_mul(about.f_frsize))
 }
 

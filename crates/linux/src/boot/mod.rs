@@ -1,5 +1,6 @@
 //! Boots a kernel for one run and hears what comes of it.
 
+mod contents;
 mod diagnosis;
 mod memory;
 mod plan;
@@ -16,7 +17,7 @@ use units::Nanos;
 
 use crate::error::LinuxError;
 use crate::kernel::Kernel;
-use crate::outcome::{Ended, Outcome};
+use crate::outcome::{Ended, MoreDevice, Outcome};
 use crate::plan::{Plan, Report, artifact};
 use crate::run::{Input, Linux, OutputStreams};
 pub use memory::folder as memory_folder;
@@ -44,7 +45,9 @@ pub(crate) fn run(run: &Linux, kernel: &Kernel, stop: &dyn Fn() -> bool) -> Resu
         .map_err(LinuxError::system("cannot make a folder for the run"))?;
     let terminal = Terminal::of(run)?;
     let plumb = absolute(&run.plumb)?;
-    let plan = plan::of(run, &plumb, folder.path(), terminal.is_some())?;
+    let contents = contents::folder()?;
+    let folders = plan::Folders { run: folder.path(), contents: contents.path() };
+    let plan = plan::of(run, &plumb, folders, terminal.is_some())?;
     let memory_folder = memory::folder(run.memory_bytes)?;
     let mut streams = Streams::open(run, folder.path())?;
     streams.write_plan(&plan)?;
@@ -97,17 +100,23 @@ fn outcome(
     folder: &Path,
     wall: Duration,
 ) -> Result<Outcome, LinuxError> {
-    let mut device_node = String::new();
+    let mut seen: Vec<MoreDevice> = Vec::new();
+    let mut profiles = run.devices().into_iter().map(|device| device.profile);
     let mut began = Nanos::ZERO;
     let mut command: Option<(Ended, Nanos)> = None;
-    let mut device = None;
     let mut finished = false;
     for report in reports {
         match report {
-            Report::Device { node } => device_node = node,
+            Report::Device { node } => {
+                seen.push(MoreDevice { profile: profiles.next().unwrap_or_default(), node, report: None });
+            }
             Report::Began { at_ns } => began = Nanos(at_ns),
             Report::Ended { ended, at_ns } => command = Some((ended, Nanos(at_ns))),
-            Report::Served { report } => device = Some(report),
+            Report::Served { device, report } => {
+                if let Some(seen) = seen.get_mut(device) {
+                    seen.report = Some(report);
+                }
+            }
             Report::Done => finished = true,
             Report::Failed { message } => {
                 return Err(match (diagnosis::killed_for_memory(&log), diagnosis::out_of_mappings(&log)) {
@@ -142,7 +151,23 @@ fn outcome(
     };
     let release = kernel.release().to_owned();
     let charge = run.charge.clone();
-    Ok(Outcome { ended, stdout, stderr, began, done, kernel: release, device_node, device, trace, charge, log, wall })
+    let mut seen = seen.into_iter();
+    let first = seen.next().unwrap_or_default();
+    Ok(Outcome {
+        ended,
+        stdout,
+        stderr,
+        began,
+        done,
+        kernel: release,
+        device_node: first.node,
+        device: first.report,
+        more_devices: seen.collect(),
+        trace,
+        charge,
+        log,
+        wall,
+    })
 }
 
 fn out_of_memory(run: &Linux, victim: &str, log: &str) -> LinuxError {

@@ -8,13 +8,24 @@ use ssd::profile::{DeviceConfig, Profile, builtin_text};
 
 use crate::choice::{FileSystem, FrontEnd};
 use crate::error::LinuxError;
-use crate::plan::{Plan, Text, artifact};
-use crate::run::Linux;
+use crate::plan::{DevicePlan, Plan, Text, artifact};
+use crate::run::{Device, Linux};
 
 /// Less memory than this does not boot with a device in it.
 const LEAST_MEMORY_BYTES: u64 = 96 << 20;
+/// Each is a process inside, and a port or a ublk number.
+const MOST_DEVICES: usize = 32;
 
-pub(super) fn of(run: &Linux, plumb: &Path, run_folder: &Path, terminal: bool) -> Result<Plan, LinuxError> {
+/// Folders of the host that go with the run.
+#[derive(Clone, Copy)]
+pub(super) struct Folders<'a> {
+    /// For what the run leaves.
+    pub(super) run: &'a Path,
+    /// For what the devices hold.
+    pub(super) contents: &'a Path,
+}
+
+pub(super) fn of(run: &Linux, plumb: &Path, folders: Folders<'_>, terminal: bool) -> Result<Plan, LinuxError> {
     let invalid = |message: String| LinuxError::Invalid { message };
     if run.command.is_empty() {
         return Err(invalid("nothing to run: name a command after `--`, such as `-- fio job.fio`".to_owned()));
@@ -22,18 +33,17 @@ pub(super) fn of(run: &Linux, plumb: &Path, run_folder: &Path, terminal: bool) -
     if run.memory_bytes < LEAST_MEMORY_BYTES {
         return Err(invalid(format!("a guest needs at least {} MiB of memory", LEAST_MEMORY_BYTES >> 20)));
     }
-    let zoned = run.front_end != FrontEnd::NullBlk && zoned(&run.device, &run.folder)?;
-    let front_end = match run.front_end {
-        FrontEnd::Auto if zoned => FrontEnd::NvmeTcp,
-        FrontEnd::Auto => FrontEnd::Ublk,
-        front_end => front_end,
-    };
-    if zoned && front_end == FrontEnd::Loop {
-        return Err(invalid(format!(
-            "{} is a zoned device, and {front_end} has no words for zones: choose ublk or nvme-tcp",
-            run.device
-        )));
+    let described = run.devices();
+    if described.len() > MOST_DEVICES {
+        return Err(invalid(format!("{} devices: at most {MOST_DEVICES} at once", described.len())));
     }
+    if described.len() > 1 && run.trace {
+        return Err(invalid("a trace joins the kernel's events with one device's: name one".to_owned()));
+    }
+    let devices = described.iter().enumerate();
+    let devices: Vec<DevicePlan> =
+        devices.map(|(place, device)| device_plan(run, place, device, folders)).collect::<Result<_, _>>()?;
+    let zoned = devices.first().is_some_and(|device| device.zoned);
     match (run.file_system, zoned) {
         (FileSystem::Zonefs, false) => {
             return Err(invalid(format!("zonefs needs a zoned device, and {} has no zones", run.device)));
@@ -49,36 +59,60 @@ pub(super) fn of(run: &Linux, plumb: &Path, run_folder: &Path, terminal: bool) -
     if run.file_system_is_made && (run.image.is_none() || zoned) {
         return Err(invalid("a file system that is made already needs an image, of a device without zones".to_owned()));
     }
-    let mut writable = vec![Text::from(run_folder)];
+    let mut writable = vec![Text::from(folders.run)];
     if let Some(output) = &run.output {
         fs::create_dir_all(output).map_err(LinuxError::system(format!("cannot make {}", output.display())))?;
         writable.push(Text::from(super::absolute(output)?.as_path()));
     }
-    if let Some(folder) = run.image.as_deref().and_then(Path::parent) {
-        writable.push(Text::from(super::absolute(folder)?.as_path()));
+    let mut direct = vec![Text::from(folders.contents)];
+    for folder in described.iter().filter_map(|device| device.image.as_deref()?.parent()) {
+        let folder = Text::from(super::absolute(folder)?.as_path());
+        if !direct.contains(&folder) {
+            direct.push(folder);
+        }
     }
     let command = run.command.iter().enumerate();
     let environment = run.environment.iter().map(|(name, value)| (Text::from(&**name), Text::from(&**value)));
     Ok(Plan {
-        front_end,
+        devices,
         file_system: run.file_system,
         file_system_is_made: run.file_system_is_made,
         file_system_bytes: run.file_system_bytes,
         mkfs_options: run.mkfs_options.split_whitespace().map(str::to_owned).collect(),
         mount_options: run.mount_options.clone(),
-        zoned,
         plumb: Text::from(plumb),
-        serve: serve_arguments(run, run_folder),
         command: command.map(|(place, word)| Text::from(&*resolved(&run.folder, place, word))).collect(),
         environment: environment.collect(),
         folder: Text::from(run.folder.as_path()),
         writable,
-        run_folder: Text::from(run_folder),
+        direct,
+        run_folder: Text::from(folders.run),
         charge: run.charge.is_some(),
         trace: run.trace,
         seed: run.seed,
         terminal,
     })
+}
+
+fn device_plan(run: &Linux, place: usize, device: &Device, folders: Folders<'_>) -> Result<DevicePlan, LinuxError> {
+    let zoned = run.front_end != FrontEnd::NullBlk && zoned(&device.profile, &run.folder)?;
+    let front_end = match run.front_end {
+        FrontEnd::Auto if zoned => FrontEnd::NvmeTcp,
+        FrontEnd::Auto => FrontEnd::Ublk,
+        front_end => front_end,
+    };
+    if zoned && front_end == FrontEnd::Loop {
+        return Err(LinuxError::Invalid {
+            message: format!(
+                "{} is a zoned device, and {front_end} has no words for zones: choose ublk or nvme-tcp",
+                device.profile
+            ),
+        });
+    }
+    if place > 0 && front_end == FrontEnd::NullBlk {
+        return Err(LinuxError::Invalid { message: "there is one null-blk device and no second".to_owned() });
+    }
+    Ok(DevicePlan { front_end, zoned, serve: serve_arguments(run, place, device, folders) })
 }
 
 /// Whether the profile called `device` describes a zoned device.
@@ -96,23 +130,26 @@ fn zoned(device: &str, folder: &Path) -> Result<bool, LinuxError> {
     Ok(matches!(profile.config, DeviceConfig::Zoned(_)))
 }
 
-fn serve_arguments(run: &Linux, run_folder: &Path) -> Vec<Text> {
-    let device = if run.device.ends_with(".toml") {
-        run.folder.join(&run.device).into_os_string()
+fn serve_arguments(run: &Linux, place: usize, device: &Device, folders: Folders<'_>) -> Vec<Text> {
+    let profile = if device.profile.ends_with(".toml") {
+        run.folder.join(&device.profile).into_os_string()
     } else {
-        OsString::from(&run.device)
+        OsString::from(&device.profile)
     };
-    let mut arguments = vec![OsString::from("--device"), device];
-    for setting in &run.settings {
+    let mut arguments = vec![OsString::from("--device"), profile];
+    for setting in &device.settings {
         arguments.extend(["--set".into(), setting.into()]);
     }
-    if run.trace {
-        arguments.extend(["--trace".into(), run_folder.join(artifact::DEVICE_TRACE).into_os_string()]);
+    match &device.image {
+        Some(image) => arguments.extend(["--image".into(), image.clone().into_os_string()]),
+        None => arguments.extend(["--scratch".into(), folders.contents.join(place.to_string()).into_os_string()]),
     }
-    if let Some(image) = &run.image {
-        arguments.extend(["--image".into(), image.clone().into_os_string()]);
+    if place == 0 {
+        if run.trace {
+            arguments.extend(["--trace".into(), folders.run.join(artifact::DEVICE_TRACE).into_os_string()]);
+        }
+        arguments.extend(run.serve_arguments.iter().cloned());
     }
-    arguments.extend(run.serve_arguments.iter().cloned());
     arguments.iter().map(|argument| Text::from(&**argument)).collect()
 }
 
@@ -147,13 +184,15 @@ mod tests {
         }
     }
 
+    const FOLDERS: Folders<'static> = Folders { run: Path::new("/run/x"), contents: Path::new("/run/y") };
+
     #[test]
     fn what_does_not_go_together_is_refused() {
         let zoned = "wd-zn540";
         let plan = |device: &str, front_end, file_system| {
             let mut run = Linux::new("/bin/true", device);
             (run.front_end, run.file_system) = (front_end, file_system);
-            of(&run.command(["true"]), Path::new("/bin/true"), Path::new("/run/x"), false)
+            of(&run.command(["true"]), Path::new("/bin/true"), FOLDERS, false)
         };
         let refused = |result: Result<Plan, LinuxError>| result.unwrap_err().to_string();
         assert!(refused(plan(zoned, FrontEnd::Auto, FileSystem::Ext4)).contains("writes in place"));
@@ -163,10 +202,10 @@ mod tests {
         );
         assert!(refused(plan("absent", FrontEnd::Auto, FileSystem::None)).contains("absent"));
         assert!(
-            refused(of(&Linux::new("/bin/true", zoned), Path::new("/bin/true"), Path::new("/"), false))
+            refused(of(&Linux::new("/bin/true", zoned), Path::new("/bin/true"), FOLDERS, false))
                 .contains("nothing to run")
         );
         let plan = plan(zoned, FrontEnd::Auto, FileSystem::F2fs).unwrap();
-        assert_eq!((plan.front_end, plan.zoned), (FrontEnd::NvmeTcp, true));
+        assert_eq!((plan.devices[0].front_end, plan.devices[0].zoned), (FrontEnd::NvmeTcp, true));
     }
 }

@@ -20,8 +20,8 @@ const TERMINAL: &str = "/dev/tty1";
 /// Folders of programs that make file systems and the like.
 const SYSTEM_FOLDERS: [&str; 5] = ["/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/bin", "/bin"];
 
-/// Runs the plan's command to its end; `server` must outlive it.
-pub(super) fn run(plan: &Plan, node: &str, mount: Option<&Path>, server: Option<Pid>) -> Result<Ended, GuestError> {
+/// Runs the plan's command to its end on the devices at `nodes`; `servers` must outlive it.
+pub(super) fn run(plan: &Plan, nodes: &[String], mount: Option<&Path>, servers: &[Pid]) -> Result<Ended, GuestError> {
     let words: Vec<OsString> = plan.command.iter().map(OsString::from).collect();
     let (program, arguments) = words.split_first().ok_or_else(|| GuestError::new("the plan has no command"))?;
     let mut command = Command::new(program);
@@ -31,7 +31,8 @@ pub(super) fn run(plan: &Plan, node: &str, mount: Option<&Path>, server: Option<
     }
     let path = plan.environment.iter().find(|(name, _)| OsString::from(name) == "PATH");
     command.env("PATH", search_path(path.map(|(_, value)| OsString::from(value))));
-    command.env("PLUMB_DEVICE", node);
+    command.env("PLUMB_DEVICE", nodes.first().map_or("", String::as_str));
+    command.env("PLUMB_DEVICES", nodes.join(" "));
     let caller_folder = PathBuf::from(&plan.folder);
     let folder = mount.unwrap_or(&caller_folder);
     if mount.is_some() {
@@ -80,7 +81,7 @@ pub(super) fn run(plan: &Plan, node: &str, mount: Option<&Path>, server: Option<
             return Ok(Ended::Exited(status));
         }
     };
-    processes::wait_for(Pid::from_child(&child), server)
+    processes::wait_for(Pid::from_child(&child), servers)
 }
 
 /// The caller's search path, and behind it the folders that only root has in it.

@@ -1,4 +1,4 @@
-//! The device inside: served, and seen by the kernel.
+//! The devices inside: served, and seen by the kernel.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -13,24 +13,38 @@ use super::null_blk::MemoryDevice;
 use super::nvme;
 use super::server::Server;
 use crate::choice::FrontEnd;
-use crate::plan::Plan;
+use crate::plan::{DevicePlan, Plan};
 
-/// A name that does not depend on the front-end.
+/// A name of the first device that does not depend on the front-end; further ones have a number from 1 on behind it.
 const LINK: &str = "/dev/plumb";
 /// How long a node may take to appear, in virtual milliseconds.
 const PATIENCE_MS: u32 = 30_000;
 
-/// The device as the kernel shows it.
+/// A device as the kernel shows it.
 pub(super) struct Shown {
     node: String,
     server: Option<Server>,
     fabrics: Option<nvme::Controller>,
 }
 
-/// Shows the device of `plan` to the kernel, and waits until programs can open it.
-pub(super) fn show(plan: &Plan, log: &File) -> Result<Shown, GuestError> {
-    let serve = |front_end: &[&str]| Server::start(plan, front_end, log);
-    let (node, server, fabrics) = match plan.front_end {
+/// Shows the devices of `plan` to the kernel in their order, and waits until programs can open them.
+pub(super) fn show_all(plan: &Plan, log: &File) -> Result<Vec<Shown>, GuestError> {
+    // Tables of a large device are taken whole and used in part; who runs after them is told when memory is short.
+    overcommit("1")?;
+    let shown: Result<Vec<Shown>, GuestError> =
+        plan.devices.iter().enumerate().map(|(place, device)| show(plan, place, device, log)).collect();
+    overcommit("0")?;
+    shown
+}
+
+/// `Documentation/mm/overcommit-accounting.rst`: 0 refuses what is obviously too much, 1 nothing.
+fn overcommit(mode: &str) -> Result<(), GuestError> {
+    attempt(fs::write("/proc/sys/vm/overcommit_memory", mode), || "cannot set vm.overcommit_memory".to_owned())
+}
+
+fn show(plan: &Plan, place: usize, device: &DevicePlan, log: &File) -> Result<Shown, GuestError> {
+    let serve = |front_end: &[&str]| Server::start(plan, device, front_end, log);
+    let (node, server, fabrics) = match device.front_end {
         FrontEnd::NullBlk => (MemoryDevice::PLAIN.make()?, None, None),
         FrontEnd::Auto | FrontEnd::Ublk => {
             let server = serve(&["--ublk"])?;
@@ -41,8 +55,9 @@ pub(super) fn show(plan: &Plan, log: &File) -> Result<Shown, GuestError> {
             (server.address().to_owned(), Some(server), None)
         }
         FrontEnd::NvmeTcp => {
-            let server = serve(&["--nvme-tcp", nvme::ADDRESS, "--nqn", nvme::SUBSYSTEM])?;
-            let controller = nvme::connect()?;
+            let subsystem = nvme::Subsystem::of(place);
+            let server = serve(&["--nvme-tcp", &subsystem.address, "--nqn", &subsystem.name])?;
+            let controller = subsystem.connect()?;
             let node = controller.name_space_node()?;
             (node, Some(server), Some(controller))
         }
@@ -51,7 +66,8 @@ pub(super) fn show(plan: &Plan, log: &File) -> Result<Shown, GuestError> {
         return Err(GuestError::new(format!("the server is ready at `{node}`, which is no device")));
     }
     wait_for_node(Path::new(&node))?;
-    attempt(symlink(&node, LINK), || format!("cannot make {LINK}"))?;
+    let link = if place == 0 { LINK.to_owned() } else { format!("{LINK}{place}") };
+    attempt(symlink(&node, &link), || format!("cannot make {link}"))?;
     Ok(Shown { node, server, fabrics })
 }
 

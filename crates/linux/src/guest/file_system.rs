@@ -18,17 +18,18 @@ pub(super) const MOUNT: &str = "/mnt/plumb";
 /// Makes the plan's file system on `node`; where it is mounted, if there is one.
 pub(super) fn make_and_mount(plan: &Plan, node: &str, log: &File) -> Result<Option<PathBuf>, GuestError> {
     let Some(kind) = plan.file_system.mount_type() else { return Ok(None) };
+    let zoned = plan.devices.first().is_some_and(|device| device.zoned);
     let mut mounted = node.to_owned();
     if plan.file_system_is_made {
         // Nothing to make.
     } else if let Some(tools) = Tools::of(plan.file_system) {
         let maker = tools.make;
         let mut words: Vec<&str> = maker.arguments.to_vec();
-        words.extend(if plan.zoned { tools.zoned } else { tools.conventional });
+        words.extend(if zoned { tools.zoned } else { tools.conventional });
         let (before, behind) = plan.file_system_bytes.map(|bytes| tools.size_words(bytes)).unwrap_or_default();
         words.extend(before.iter().map(String::as_str));
         words.extend(plan.mkfs_options.iter().map(String::as_str));
-        if plan.zoned && plan.file_system == FileSystem::F2fs {
+        if zoned && plan.file_system == FileSystem::F2fs {
             words.extend(["-c", node]);
             mounted = beside_metadata(node, |metadata| {
                 let words: Vec<&str> = words.iter().copied().chain([metadata]).collect();

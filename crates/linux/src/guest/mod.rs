@@ -64,27 +64,34 @@ fn guest() -> Result<(), GuestError> {
     ioctl::loopback_up()?;
     let mut log = channel(Channel::Log)?;
 
-    let server = device::show(&plan, &log)?;
-    let node = server.node().to_owned();
-    report(&Report::Device { node: node.clone() })?;
-    let mount = file_system::make_and_mount(&plan, &node, &log)?;
+    let devices = device::show_all(&plan, &log)?;
+    let nodes: Vec<String> = devices.iter().map(|device| device.node().to_owned()).collect();
+    for node in &nodes {
+        report(&Report::Device { node: node.clone() })?;
+    }
+    let first = nodes.first().ok_or_else(|| GuestError::new("the plan has no device"))?;
+    let servers: Vec<rustix::process::Pid> = devices.iter().filter_map(device::Shown::pid).collect();
+    let mount = file_system::make_and_mount(&plan, first, &log)?;
     let tracing = plan.trace.then(tracing::Tracing::start).transpose()?;
 
     let began = now_ns();
     report(&Report::Began { at_ns: began })?;
-    let ended: Ended = command::run(&plan, &node, mount.as_deref(), server.pid())?;
+    let ended: Ended = command::run(&plan, &nodes, mount.as_deref(), &servers)?;
     let at_ns = now_ns();
     report(&Report::Ended { ended, at_ns })?;
 
-    processes::kill_others(server.pid());
+    processes::kill_others(&servers);
     if let Some(mount) = &mount {
         mounts::unmount(mount)?;
     }
     if let Some(tracing) = tracing {
         tracing.store(&plan)?;
     }
-    if let Some(said) = server.stop(&mut log)? {
-        report(&Report::Served { report: said })?;
+    // The last first: what the command put on top of several, a later one may be part of.
+    for (device, shown) in devices.into_iter().enumerate().rev() {
+        if let Some(said) = shown.stop(&mut log)? {
+            report(&Report::Served { device, report: said })?;
+        }
     }
     report(&Report::Done)
 }

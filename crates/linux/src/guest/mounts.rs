@@ -5,7 +5,11 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::mount::{MountFlags, UnmountFlags, mount, mount_move};
+use rustix::fs::CWD;
+use rustix::mount::{
+    FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, MoveMountFlags, UnmountFlags, fsconfig_create,
+    fsconfig_set_flag, fsconfig_set_string, fsmount, fsopen, mount, mount_move, move_mount,
+};
 
 use super::error::{GuestError, attempt};
 use crate::plan::Plan;
@@ -63,8 +67,10 @@ pub(super) fn root(plan: &Plan) -> Result<(), GuestError> {
     attempt(std::env::set_current_dir("/"), || "cannot enter the new root".to_owned())?;
     attempt(rustix::system::sethostname(b"plumb"), || "cannot set the host's name".to_owned())?;
     for folder in &plan.writable {
-        let folder = PathBuf::from(folder);
-        writable(&folder)?;
+        writable(&PathBuf::from(folder))?;
+    }
+    for folder in &plan.direct {
+        direct(&PathBuf::from(folder))?;
     }
     Ok(())
 }
@@ -77,6 +83,24 @@ fn writable(folder: &Path) -> Result<(), GuestError> {
     attempt(fs::create_dir_all(folder), || format!("cannot make {path}"))?;
     let done = mount("host", folder, "hostfs", MountFlags::empty(), Some(&*c_string(path)?));
     attempt(done, || format!("cannot mount the host's folder {path}"))
+}
+
+/// The same, past the guest's page cache: contents of devices lie there, which are larger than its memory. A kernel
+/// that does not know how keeps them in its cache, too.
+fn direct(folder: &Path) -> Result<(), GuestError> {
+    let path = folder
+        .to_str()
+        .ok_or_else(|| GuestError::new(format!("{}: a folder of images needs a name in UTF-8", folder.display())))?;
+    attempt(fs::create_dir_all(folder), || format!("cannot make {path}"))?;
+    let mounted = || -> rustix::io::Result<()> {
+        let context = fsopen("hostfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
+        fsconfig_set_string(&context, "hostfs", path)?;
+        fsconfig_set_flag(&context, "direct")?;
+        fsconfig_create(&context)?;
+        let made = fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())?;
+        move_mount(&made, "", CWD, path, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
+    };
+    mounted().or_else(|_| writable(folder))
 }
 
 /// Takes a file system of the command away; whatever kept it busy is gone.

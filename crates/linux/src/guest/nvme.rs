@@ -8,10 +8,9 @@ use std::time::Duration;
 
 use super::error::{GuestError, attempt};
 
-/// Where the server inside listens.
-pub(super) const ADDRESS: &str = "127.0.0.1:4420";
-/// The subsystem's name inside.
-pub(super) const SUBSYSTEM: &str = "nqn.2030-01.plumb:device";
+/// Where the servers inside listen, each at a port of its own.
+const ADDRESS: &str = "127.0.0.1";
+const FIRST_PORT: u16 = 4420;
 /// The host's name and identifier; the same for every run.
 const HOST: &str = "nqn.2030-01.plumb:guest";
 const HOST_ID: &str = "6c706d62-0000-4000-8000-000000000001";
@@ -23,24 +22,41 @@ pub(super) struct Controller {
     instance: u32,
 }
 
-/// Connects to the server.
-pub(super) fn connect() -> Result<Controller, GuestError> {
-    let (address, port) = ADDRESS.split_once(':').unwrap_or((ADDRESS, "4420"));
-    let options = format!(
-        "transport=tcp,traddr={address},trsvcid={port},nqn={SUBSYSTEM},hostnqn={HOST},hostid={HOST_ID},\
-         nr_io_queues=1,ctrl_loss_tmo=0"
-    );
-    let opened = OpenOptions::new().read(true).write(true).open("/dev/nvme-fabrics");
-    let mut fabrics = attempt(opened, || "the kernel inside has no NVMe over fabrics".to_owned())?;
-    attempt(fabrics.write_all(options.as_bytes()), || "cannot connect to the device over NVMe/TCP".to_owned())?;
-    let mut answer = String::new();
-    let mut buffer = [0; 256];
-    let read = attempt(fabrics.read(&mut buffer), || "cannot read the answer of NVMe over fabrics".to_owned())?;
-    answer.push_str(&String::from_utf8_lossy(&buffer[..read]));
-    let instance = answer.split([',', '\n']).find_map(|part| part.strip_prefix("instance=")?.trim().parse().ok());
-    let instance =
-        instance.ok_or_else(|| GuestError::new(format!("NVMe over fabrics answered `{}`", answer.trim())))?;
-    Ok(Controller { instance })
+/// A subsystem that a server inside shows.
+pub(super) struct Subsystem {
+    /// Where the server listens.
+    pub(super) address: String,
+    pub(super) name: String,
+    port: u16,
+}
+
+impl Subsystem {
+    /// That of the device at `place`.
+    pub(super) fn of(place: usize) -> Self {
+        let port = FIRST_PORT.saturating_add(u16::try_from(place).unwrap_or(u16::MAX));
+        let number = if place == 0 { String::new() } else { place.to_string() };
+        Self { address: format!("{ADDRESS}:{port}"), name: format!("nqn.2030-01.plumb:device{number}"), port }
+    }
+
+    /// Connects to the server.
+    pub(super) fn connect(&self) -> Result<Controller, GuestError> {
+        let (name, port) = (&self.name, self.port);
+        let options = format!(
+            "transport=tcp,traddr={ADDRESS},trsvcid={port},nqn={name},hostnqn={HOST},hostid={HOST_ID},\
+             nr_io_queues=1,ctrl_loss_tmo=0"
+        );
+        let opened = OpenOptions::new().read(true).write(true).open("/dev/nvme-fabrics");
+        let mut fabrics = attempt(opened, || "the kernel inside has no NVMe over fabrics".to_owned())?;
+        attempt(fabrics.write_all(options.as_bytes()), || "cannot connect to the device over NVMe/TCP".to_owned())?;
+        let mut answer = String::new();
+        let mut buffer = [0; 256];
+        let read = attempt(fabrics.read(&mut buffer), || "cannot read the answer of NVMe over fabrics".to_owned())?;
+        answer.push_str(&String::from_utf8_lossy(&buffer[..read]));
+        let instance = answer.split([',', '\n']).find_map(|part| part.strip_prefix("instance=")?.trim().parse().ok());
+        let instance =
+            instance.ok_or_else(|| GuestError::new(format!("NVMe over fabrics answered `{}`", answer.trim())))?;
+        Ok(Controller { instance })
+    }
 }
 
 impl Controller {

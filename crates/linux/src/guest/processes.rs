@@ -16,8 +16,8 @@ pub(super) fn ended(status: WaitStatus) -> Option<Ended> {
     }
 }
 
-/// Waits for `child`, and for whatever else ends meanwhile; `guarded` must not.
-pub(super) fn wait_for(child: Pid, guarded: Option<Pid>) -> Result<Ended, GuestError> {
+/// Waits for `child`, and for whatever else ends meanwhile; those of `guarded` must not.
+pub(super) fn wait_for(child: Pid, guarded: &[Pid]) -> Result<Ended, GuestError> {
     loop {
         match wait(WaitOptions::empty()) {
             Ok(Some((pid, status))) => {
@@ -25,7 +25,7 @@ pub(super) fn wait_for(child: Pid, guarded: Option<Pid>) -> Result<Ended, GuestE
                 if pid == child {
                     return Ok(end);
                 }
-                if Some(pid) == guarded {
+                if guarded.contains(&pid) {
                     return Err(server_ended(end));
                 }
             }
@@ -49,16 +49,16 @@ pub(super) fn server_ended(end: Ended) -> GuestError {
         Ended::Exited(status) => format!("exited with status {status}"),
         Ended::Signaled(signal) => format!("was killed by signal {signal}"),
     };
-    GuestError::new(format!("the server of the device {how}"))
+    GuestError::new(format!("the server of a device {how}"))
 }
 
-/// Kills what the command left running; not `server`.
-pub(super) fn kill_others(server: Option<Pid>) {
+/// Kills what the command left running; not `servers`.
+pub(super) fn kill_others(servers: &[Pid]) {
     // Each round may uncover children of what the one before killed.
     for _ in 0..10 {
         let mut killed = false;
         for pid in users() {
-            if Some(pid) != server && pid != Pid::INIT {
+            if !servers.contains(&pid) && pid != Pid::INIT {
                 killed |= kill_process(pid, Signal::KILL).is_ok();
             }
         }

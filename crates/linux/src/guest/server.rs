@@ -14,12 +14,18 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::error::{GuestError, attempt};
 use super::processes;
-use crate::plan::Plan;
+use crate::plan::{DevicePlan, Plan};
 
 /// What the server prints when clients are answered.
 const READY: &str = "ready at ";
 /// How long it may take to get there, and to end, in virtual milliseconds.
 const PATIENCE_MS: u32 = 60_000;
+/// The server's allocator keeps what was freed, up to a GiB, and takes requests' data from the same.
+const KEEP_MEMORY: &str = "glibc.malloc.mmap_threshold=33554432:glibc.malloc.trim_threshold=1073741824";
+/// What the server says where the host's file system is full, and what helps.
+const NO_SPACE: &str = "No space left on device";
+const NO_SPACE_REMEDY: &str = "\nThe host has no room for what the device holds: make some, or name another folder \
+                               with PLUMB_CONTENTS (with --image, choose another file).";
 /// Most of each of its outputs that is read.
 const MOST_BYTES: usize = 16 << 20;
 
@@ -35,8 +41,8 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// Starts `plumb serve` with `front_end`, and waits until it answers.
-    pub(super) fn start(plan: &Plan, front_end: &[&str], log: &File) -> Result<Self, GuestError> {
+    /// Starts `plumb serve` of `device` with the words of its front-end, and waits until it answers.
+    pub(super) fn start(plan: &Plan, device: &DevicePlan, front_end: &[&str], log: &File) -> Result<Self, GuestError> {
         let failed = || "cannot start the server of the device".to_owned();
         let file = |name: &str| {
             let made = rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC);
@@ -47,12 +53,14 @@ impl Server {
         let mut command = Command::new(PathBuf::from(&plan.plumb));
         command
             .arg("serve")
-            .args(plan.serve.iter().map(OsString::from))
+            .args(device.serve.iter().map(OsString::from))
             .args(front_end)
             .args(["--no-calibration", "--json"])
             .current_dir("/")
             .env_clear()
             .env("PATH", super::command::search_path(None))
+            // A page that is given back and taken again costs a fault each time, which costs tens of microseconds here.
+            .env("GLIBC_TUNABLES", KEEP_MEMORY)
             .stdin(Stdio::null())
             .stdout(end_of(&report)?)
             .stderr(end_of(&said)?);
@@ -96,11 +104,12 @@ impl Server {
     /// Ends it; its report, which is the last thing that it prints.
     pub(super) fn stop(self, log: &mut File) -> Result<serde_json::Value, GuestError> {
         attempt(kill_process(self.pid, Signal::TERM), || "cannot stop the server".to_owned())?;
-        let end = processes::wait_for(self.pid, None)?;
+        let end = processes::wait_for(self.pid, &[])?;
         let said = text_of(&self.said);
         attempt(log.write_all(said.as_bytes()), || "cannot write the log".to_owned())?;
         if !end.success() {
-            return Err(GuestError::new(format!("{}: {}", processes::server_ended(end), said.trim())));
+            let remedy = if said.contains(NO_SPACE) { NO_SPACE_REMEDY } else { "" };
+            return Err(GuestError::new(format!("{}: {}{remedy}", processes::server_ended(end), said.trim())));
         }
         let report = text_of(&self.report);
         let last = report.lines().next_back().unwrap_or_default();

@@ -35,6 +35,7 @@ const BASE: BuiltIn = recipe!("time-travel":
     "0006-um-software-perf-events-and-bpf-on-tracepoints.patch",
     "0007-um-time-travel-loops-on-coarse-clocks-end.patch",
     "0008-um-time-travel-charged-processor-time.patch",
+    "0009-hostfs-direct-mounts-and-holes.patch",
 );
 
 /// What `--kernel` can name, beside the base.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::{Args, Subcommand};
-use linux::{Charges, FileSystem, FrontEnd, Input, Linux, LinuxError, Outcome, OutputStreams};
+use linux::{Charges, Device, FileSystem, FrontEnd, Input, Linux, LinuxError, Outcome, OutputStreams};
 use units::ByteSize;
 
 use super::linux_kernel::{self, KernelFlags};
@@ -21,12 +21,14 @@ use crate::failure::Failure;
   plumb linux --device samsung-980pro-1tb --fs ext4 -- fio job.fio
   plumb linux --device wd-zn540 --fs btrfs -- sh -c 'cp -r /usr/share/doc . && sync && df -h .'
   plumb linux --device optane-905p-960gb --fs xfs -- bash
+  plumb linux --device samsung-980pro-1tb --device hdd-7200-1tb --fs ext4 -- lsblk
   plumb linux --device samsung-980pro-1tb --trace trace.perfetto -- dd if=$PLUMB_DEVICE of=/dev/null count=8
 
 Inside, the host's files can be read, and written without a trace; the device is $PLUMB_DEVICE, and
 /dev/plumb. With --fs it is mounted at $PLUMB_MOUNT, where the command starts. Only --output DIR reaches
 the host. Time is virtual: the clock jumps from timer to timer, and the processor costs nothing but by
---charge, a table that `plumb calibrate cpu` measures.
+--charge, a table that `plumb calibrate cpu` measures. Further devices are /dev/plumb1, /dev/plumb2, ... and in
+$PLUMB_DEVICES; the file system goes on the first.
 
 Exit status: the command's; 128 + N for one that signal N killed; 1 when the guest failed.")]
 pub struct LinuxArguments {
@@ -49,11 +51,11 @@ enum Action {
 
 #[derive(Args)]
 struct RunFlags {
-    /// Device profile, built-in (`plumb list devices`) or a .toml file
-    #[arg(long, value_name = "NAME|FILE")]
-    device: String,
-    /// Change the profile: a dotted path and a TOML value
-    #[arg(long = "set", value_name = "KEY=VALUE")]
+    /// Device profile, built-in (`plumb list devices`) or a .toml file; given again, a device more
+    #[arg(long, value_name = "NAME|FILE", required = true)]
+    device: Vec<String>,
+    /// Change the profile: a dotted path and a TOML value; `2:KEY=VALUE` only that of the second device
+    #[arg(long = "set", value_name = "[N:]KEY=VALUE")]
     set: Vec<String>,
     /// File system to make and mount: ext4, xfs, btrfs, f2fs, zonefs or none
     #[arg(long, value_name = "KIND", default_value = "none")]
@@ -67,9 +69,10 @@ struct RunFlags {
     /// Options of mount, separated by commas
     #[arg(long, value_name = "OPTIONS", default_value = "", allow_hyphen_values = true)]
     mount_options: String,
-    /// Keep the device's contents in this file, made when absent [default: in memory]
+    /// Keep the device's contents in this file, made when absent; given again, those of the next device
+    /// [default: in a file below $PLUMB_CONTENTS, $TMPDIR or /var/tmp that goes with the run]
     #[arg(long, value_name = "FILE")]
-    image: Option<PathBuf>,
+    image: Vec<PathBuf>,
     /// Record block and NVMe events and the device's spans: for ui.perfetto.dev, or a table if FILE ends in .tsv
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
@@ -79,7 +82,7 @@ struct RunFlags {
     /// A folder of the host that the command can write to, at the same path
     #[arg(long, value_name = "DIR")]
     output: Option<PathBuf>,
-    /// Memory of the guest; the device's contents lie there too
+    /// Memory of the guest; contents of devices lie outside of it
     #[arg(long, value_name = "SIZE", default_value = "4GiB")]
     memory: ByteSize,
     /// Charge the processor's work for the command by this table of `plumb calibrate cpu` [default: it is free]
@@ -129,7 +132,7 @@ fn run(flags: &RunFlags, kernel: &KernelFlags) -> Done {
         }
     }
     if let Some(path) = &flags.json {
-        let text = linux_report::json(&flags.device, &outcome);
+        let text = linux_report::json(&run.device, &outcome);
         std::fs::write(path, text)
             .map_err(|error| Failure::Machine(format!("cannot write {}: {error}", path.display())))?;
     }
@@ -140,8 +143,12 @@ fn run(flags: &RunFlags, kernel: &KernelFlags) -> Done {
 }
 
 fn described(flags: &RunFlags) -> Result<Linux, Failure> {
-    let mut run = Linux::new(plumb()?, &flags.device);
-    run.settings.clone_from(&flags.set);
+    let mut devices = devices(&flags.device, &flags.set, &flags.image)?.into_iter();
+    let first = devices.next().unwrap_or_default();
+    let mut run = Linux::new(plumb()?, first.profile);
+    run.settings = first.settings;
+    run.image = first.image;
+    run.more_devices = devices.collect();
     run.front_end = flags.front_end;
     run.file_system = flags.fs;
     run.mkfs_options.clone_from(&flags.mkfs_options);
@@ -153,10 +160,38 @@ fn described(flags: &RunFlags) -> Result<Linux, Failure> {
     run.seed = flags.seed;
     run.input = Input::Inherit;
     run.output_streams = OutputStreams::Inherit;
-    if let Some(image) = &flags.image {
-        run.image = Some(absolute(image)?);
-    }
     Ok(run.command(flags.command.iter().cloned()))
+}
+
+/// Devices with the settings and images that are theirs.
+fn devices(profiles: &[String], settings: &[String], images: &[PathBuf]) -> Result<Vec<Device>, Failure> {
+    if images.len() > profiles.len() {
+        return Err(Failure::input(format!("{} images for {} devices", images.len(), profiles.len())));
+    }
+    let device = |profile: &String| Device { profile: profile.clone(), ..Device::default() };
+    let mut devices: Vec<Device> = profiles.iter().map(device).collect();
+    for setting in settings {
+        match place(setting) {
+            Some((place, setting)) => {
+                let count = devices.len();
+                let device = place.checked_sub(1).and_then(|place| devices.get_mut(place));
+                let missing =
+                    || Failure::input(format!("--set {place}:{setting}: there are {count} devices, from 1 on"));
+                device.ok_or_else(missing)?.settings.push(setting.to_owned());
+            }
+            None => devices.iter_mut().for_each(|device| device.settings.push(setting.clone())),
+        }
+    }
+    for (device, image) in devices.iter_mut().zip(images) {
+        device.image = Some(absolute(image)?);
+    }
+    Ok(devices)
+}
+
+/// The number of a device before a setting, and the setting.
+fn place(setting: &str) -> Option<(usize, &str)> {
+    let (place, rest) = setting.split_once(':')?;
+    Some((place.parse().ok()?, rest))
 }
 
 /// This program, which is run inside too.
@@ -182,12 +217,14 @@ pub fn stop() -> Result<Arc<AtomicBool>, Failure> {
 
 /// One line for standard error.
 fn summary(outcome: &Outcome) -> String {
+    let nodes = std::iter::once(&outcome.device_node).chain(outcome.more_devices.iter().map(|device| &device.node));
+    let nodes: Vec<&str> = nodes.map(String::as_str).collect();
     format!(
         "plumb: {:.9} s of virtual time (processor {}) in {:.1} s; {}, Linux {}",
         outcome.virtual_time().as_secs_f64(),
         outcome.processor_time(),
         outcome.wall.as_secs_f64(),
-        outcome.device_node,
+        nodes.join(" "),
         outcome.kernel
     )
 }

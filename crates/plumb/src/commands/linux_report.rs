@@ -21,6 +21,7 @@ pub fn json(profile: &str, outcome: &Outcome) -> String {
         "processor_time": outcome.processor_time(),
         "charge": outcome.charge,
         "device": outcome.device,
+        "more_devices": outcome.more_devices,
     });
     format!("{report:#}\n")
 }

@@ -66,9 +66,12 @@ pub struct ServeArguments {
     /// Keep contents in this file, made when absent [default: in memory]
     #[arg(long, value_name = "FILE")]
     image: Option<PathBuf>,
+    /// Keep contents in a new file of this name, deleted at once: as large as its disk, gone with the server
+    #[arg(long, value_name = "FILE", conflicts_with = "image")]
+    scratch: Option<PathBuf>,
     /// Most memory that contents may take; writes beyond it fail for want of space [default: half of the
     /// machine's]
-    #[arg(long, value_name = "SIZE", conflicts_with = "image")]
+    #[arg(long, value_name = "SIZE", conflicts_with_all = ["image", "scratch"])]
     memory: Option<ByteSize>,
     /// Refuse writes
     #[arg(long)]
@@ -122,9 +125,10 @@ pub struct ServeArguments {
 pub fn serve(arguments: ServeArguments) -> Done {
     arguments.check()?;
     let profile = arguments.profile()?;
-    let contents = match &arguments.image {
-        Some(path) => Contents::File(path.clone()),
-        None => Contents::Memory,
+    let contents = match (&arguments.image, &arguments.scratch) {
+        (Some(path), _) => Contents::File(path.clone()),
+        (None, Some(path)) => Contents::Scratch(path.clone()),
+        (None, None) => Contents::Memory,
     };
     let mut device = build(&profile, contents)?;
     let trace = arguments.trace.as_deref().map(create).transpose()?;
@@ -308,7 +312,7 @@ impl ServeArguments {
         let loop_options = fuse_loop::LoopOptions {
             name: name.to_owned(),
             prefault_bytes: self.prefault.map_or(defaults.prefault_bytes, |size| size.0),
-            contents_in_memory: self.image.is_none(),
+            contents_in_memory: self.in_memory(),
             watchdog,
             stall: self.stall.unwrap_or(defaults.stall),
             io_uring: self.io_uring,
@@ -316,9 +320,13 @@ impl ServeArguments {
         fuse_loop::Server::new(loop_options)?.run(device, &options, stop)
     }
 
+    fn in_memory(&self) -> bool {
+        self.image.is_none() && self.scratch.is_none()
+    }
+
     /// The bound on memory for contents, if they are there.
     fn memory_limit_bytes(&self, said: &LineWriter) -> Option<u64> {
-        if self.image.is_some() {
+        if !self.in_memory() {
             return None;
         }
         let limit = match self.memory {

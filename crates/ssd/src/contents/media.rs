@@ -184,6 +184,8 @@ pub(super) struct Image {
     file: File,
     /// The device address of the image's first byte.
     base: u64,
+    /// Whether somebody wants it after the process.
+    kept: bool,
 }
 
 impl Image {
@@ -203,7 +205,16 @@ impl Image {
             found if found == bytes => {}
             found => return Err(MediaError::WrongSize { path: path.to_owned(), expected: bytes, found }),
         }
-        Ok(Self { path: path.to_owned(), file, base })
+        Ok(Self { path: path.to_owned(), file, base, kept: true })
+    }
+
+    /// Makes a sparse file of `bytes` at `path`, which must be free, and takes its name away.
+    pub(super) fn scratch(path: &Path, base: u64, bytes: u64) -> Result<Self, MediaError> {
+        let fail = |source| MediaError::Open { path: path.to_owned(), source };
+        let file = OpenOptions::new().read(true).write(true).create_new(true).open(path).map_err(fail)?;
+        std::fs::remove_file(path).map_err(fail)?;
+        file.set_len(bytes).map_err(fail)?;
+        Ok(Self { path: path.to_owned(), file, base, kept: false })
     }
 
     fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<(), MediaError> {
@@ -240,6 +251,9 @@ impl Image {
     }
 
     fn sync(&self) -> Result<(), MediaError> {
+        if !self.kept {
+            return Ok(());
+        }
         self.file.sync_all().map_err(|source| MediaError::Sync { path: self.path.clone(), source })
     }
 

@@ -24,6 +24,9 @@ pub enum Contents {
     /// In a raw image file that other tools read as a disk. A device of several
     /// namespaces keeps one file each: `PATH.ns1`, `PATH.ns2`, ...
     File(PathBuf),
+    /// In new files of such names, deleted as soon as they are open: gone with the process, as in memory, but
+    /// bounded by the disk.
+    Scratch(PathBuf),
 }
 
 /// A device's bytes: what is on the media, and what is still in its cache.
@@ -53,6 +56,19 @@ pub(crate) struct WritePart {
     pub sequence: u64,
     pub nsid: NamespaceId,
     pub range: LbaRange,
+}
+
+impl WritePart {
+    /// Makes one of those that touch within a write: an image is then written in few pieces.
+    pub(crate) fn join(parts: &mut Vec<Self>) {
+        parts.sort_unstable_by_key(|part| (part.sequence, part.nsid, part.range.start));
+        parts.dedup_by(|next, before| {
+            let touches = before.range.start.0 + u64::from(before.range.count) == next.range.start.0;
+            let same = (before.sequence, before.nsid) == (next.sequence, next.nsid);
+            let joined = before.range.count.checked_add(next.range.count).filter(|_| touches && same);
+            joined.inspect(|count| before.range.count = *count).is_some()
+        });
+    }
 }
 
 /// The volatile layer.
@@ -99,14 +115,15 @@ impl Store {
         let media = match contents {
             Contents::None => Media::Nowhere,
             Contents::Memory => Media::Memory(SparseMemory::default()),
-            Contents::File(path) => {
+            Contents::File(path) | Contents::Scratch(path) => {
+                let open = if matches!(contents, Contents::File(_)) { Image::open } else { Image::scratch };
                 let mut images = Vec::with_capacity(namespace_blocks.len());
                 for (index, blocks) in namespace_blocks.iter().enumerate() {
                     let mut path = path.clone();
                     if namespace_blocks.len() > 1 {
                         path.as_mut_os_string().push(format!(".ns{}", index + 1));
                     }
-                    images.push(Image::open(&path, bases[index] * lba_bytes, blocks * lba_bytes)?);
+                    images.push(open(&path, bases[index] * lba_bytes, blocks * lba_bytes)?);
                 }
                 Media::Images(images)
             }

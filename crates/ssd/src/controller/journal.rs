@@ -5,6 +5,7 @@ use nvme::Status;
 use trace::RequestId;
 use units::Nanos;
 
+use crate::contents::WritePart;
 use crate::flash::{Op, OpKind, Owner};
 use crate::ftl::journal::Waiter;
 use crate::slab::NONE;
@@ -85,6 +86,9 @@ impl Ssd {
     pub(super) fn journal_page_done(&mut self, now: Nanos) {
         let Some(mut written) = self.ftl.journal.page_done() else { return self.journal_page(now) };
         let mut status = Status::SUCCESS;
+        if self.store.keeps_contents() {
+            WritePart::join(&mut written.parts);
+        }
         for part in written.parts.drain(..) {
             if self.store.commit_blocks(part.sequence, part.nsid, part.range).is_err() {
                 status = Status::WRITE_FAULT;

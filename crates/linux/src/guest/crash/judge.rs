@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
-use std::io::Write;
+use std::io::{BufReader, Write};
 use std::ops::Range;
 
 use crash::{LogReader, LoggedWrite, Moments, Plan, Rule, State, Survivors};
@@ -29,8 +29,10 @@ pub(super) struct Recording {
 impl Recording {
     pub(super) fn read(task: &Judge) -> Result<Self, GuestError> {
         let damaged = |path: &std::path::Path, why: String| GuestError::new(format!("{}: {why}", path.display()));
-        let bytes = attempt(fs::read(&task.log), || format!("cannot read {}", task.log.display()))?;
-        let log = LogReader::read(&*bytes).map_err(|error| damaged(&task.log, error.to_string()))?;
+        // Piece by piece: a log is as large as what was written, and the guest's memory is not.
+        let file = attempt(File::open(&task.log), || format!("cannot read {}", task.log.display()))?;
+        let log = LogReader::read(BufReader::with_capacity(1 << 20, file))
+            .map_err(|error| damaged(&task.log, error.to_string()))?;
         let text = attempt(fs::read(&task.recorded), || format!("cannot read {}", task.recorded.display()))?;
         let recorded = serde_json::from_slice(&text).map_err(|error| damaged(&task.recorded, error.to_string()))?;
         Ok(Self { log, recorded })
