@@ -251,6 +251,7 @@ fn check_limits(device: &BlockDevice, log: &RefCell<Log>) {
             Command::ZoneAppend { .. } | Command::ZoneManagementSend { .. } | Command::ZoneManagementReceive { .. } => {
                 panic!("this device has no zones")
             }
+            Command::StreamManagement { .. } => panic!("this device keeps no order"),
             Command::WriteZeroes { range, .. } => {
                 assert!(u64::from(range.count) * BLOCK <= limits.max_write_zeroes_sectors * 512);
             }

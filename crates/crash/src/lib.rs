@@ -18,6 +18,8 @@
 //! states: {}, {W3}, and each part of W3 in units of the device's atomic write
 //! ```
 //!
+//! Of a device that keeps the order of writes, [`order`] says which states are legal.
+//!
 //! A test that asks a device itself what a cut left undecided has no log: a [`Choice`] says which of those writes survive.
 //!
 //! A write may be torn between multiples of what the device writes whole or not at all when the power goes (NVM command set 2.1.4,
@@ -44,6 +46,7 @@ pub mod files;
 mod image;
 mod log;
 mod moments;
+pub mod order;
 mod rules;
 mod shrink;
 mod states;

@@ -51,6 +51,7 @@ pub fn class(command: &Command) -> &'static str {
             _ => "zone_send",
         },
         Command::ZoneManagementReceive { .. } => "zone_receive",
+        Command::StreamManagement { .. } => "stream",
     }
 }
 
@@ -62,7 +63,10 @@ pub fn blocks(command: &Command) -> u64 {
         | Command::WriteZeroes { range, .. } => range.count.into(),
         Command::Deallocate { ranges, .. } => ranges.iter().map(|range| u64::from(range.count)).sum(),
         Command::ZoneAppend { blocks, .. } => (*blocks).into(),
-        Command::Flush { .. } | Command::ZoneManagementSend { .. } | Command::ZoneManagementReceive { .. } => 0,
+        Command::Flush { .. }
+        | Command::ZoneManagementSend { .. }
+        | Command::ZoneManagementReceive { .. }
+        | Command::StreamManagement { .. } => 0,
     }
 }
 

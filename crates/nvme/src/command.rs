@@ -1,6 +1,6 @@
 //! Commands of the NVM and Zoned Namespace command sets, decoded.
 
-use crate::{ZoneReceiveAction, ZoneReportFilter, ZoneSendAction};
+use crate::{Stream, StreamAction, WriteOrder, ZoneReceiveAction, ZoneReportFilter, ZoneSendAction};
 
 /// A logical block address, counted in the namespace's LBA format.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -51,6 +51,8 @@ pub struct WriteCommand {
     pub range: LbaRange,
     /// Force Unit Access: complete only when on non-volatile media.
     pub fua: bool,
+    /// Which streams and epochs it belongs to.
+    pub order: WriteOrder,
 }
 
 /// An I/O command of the NVM or the Zoned Namespace command set.
@@ -130,12 +132,26 @@ pub enum Command {
         /// Size of the host's buffer.
         bytes: u32,
     },
+    /// Stream Management: opens or closes a stream of ordered writes (vendor specific).
+    StreamManagement {
+        /// Namespace. A stream is of the whole controller.
+        nsid: NamespaceId,
+        /// The stream.
+        stream: Stream,
+        /// What to do.
+        action: StreamAction,
+    },
 }
 
 impl Command {
     /// A write of blocks of a namespace, with Force Unit Access or without.
     pub const fn write(nsid: NamespaceId, range: LbaRange, fua: bool) -> Self {
-        Self::Write(WriteCommand { nsid, range, fua })
+        Self::Write(WriteCommand { nsid, range, fua, order: WriteOrder::NONE })
+    }
+
+    /// A write that belongs to streams.
+    pub const fn ordered_write(nsid: NamespaceId, range: LbaRange, fua: bool, order: WriteOrder) -> Self {
+        Self::Write(WriteCommand { nsid, range, fua, order })
     }
 
     /// The namespace the command names.
@@ -148,7 +164,8 @@ impl Command {
             | Self::Deallocate { nsid, .. }
             | Self::ZoneAppend { nsid, .. }
             | Self::ZoneManagementSend { nsid, .. }
-            | Self::ZoneManagementReceive { nsid, .. } => nsid,
+            | Self::ZoneManagementReceive { nsid, .. }
+            | Self::StreamManagement { nsid, .. } => nsid,
         }
     }
 }

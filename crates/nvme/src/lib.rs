@@ -61,7 +61,7 @@ pub use log_page::{
 };
 pub use namespace_identification::NamespaceIdentifier;
 pub use opcode::{AdminOpcode, IoOpcode, UnknownOpcode};
-pub use ordering::{OrderingCapability, OrderingFields};
+pub use ordering::{Close, Closing, Epoch, OrderingCapability, Stream, StreamAction, StreamEpoch, WriteOrder};
 pub use property::{
     Capabilities, Configuration, ControllerStatus, Property, ShutdownNotification, ShutdownStatus, VERSION_2_0,
 };

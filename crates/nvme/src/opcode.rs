@@ -110,8 +110,8 @@ opcodes! {
 }
 
 opcodes! {
-    /// I/O commands of the NVM Command Set (NVM figure 21) and of the Zoned
-    /// Namespace Command Set (ZNS figure 12).
+    /// I/O commands of the NVM Command Set (NVM figure 21), of the Zoned
+    /// Namespace Command Set (ZNS figure 12), and Plumb's own.
     IoOpcode {
         /// Flush.
         Flush = 0x00,
@@ -145,6 +145,8 @@ opcodes! {
         ZoneManagementReceive = 0x7a,
         /// Zone Append.
         ZoneAppend = 0x7d,
+        /// Stream Management, of the vendor specific range.
+        StreamManagement = 0x80,
     }
 }
 
@@ -185,6 +187,7 @@ mod tests {
             (IoOpcode::ZoneManagementSend, 0b01),
             (IoOpcode::ZoneManagementReceive, 0b10),
             (IoOpcode::ZoneAppend, 0b01),
+            (IoOpcode::StreamManagement, 0b00),
         ] {
             assert_eq!(opcode as u8 & 0b11, direction);
         }

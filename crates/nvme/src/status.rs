@@ -109,6 +109,7 @@ statuses! {
     NAMESPACE_IS_PRIVATE = 0x19, "Namespace Is Private";
     NAMESPACE_NOT_ATTACHED = 0x1a, "Namespace Not Attached";
     INVALID_CONTROLLER_ID = 0x1f, "Invalid Controller Identifier";
+    STREAM_RESOURCE_ALLOCATION_FAILED = 0x7f, "Stream Resource Allocation Failed";
     CONFLICTING_ATTRIBUTES = 0x80, "Conflicting Attributes";
     INVALID_PROTECTION_INFORMATION = 0x81, "Invalid Protection Information";
     WRITE_TO_READ_ONLY_RANGE = 0x82, "Attempted Write to Read Only Range";

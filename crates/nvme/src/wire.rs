@@ -3,8 +3,8 @@
 use zerocopy::{FromBytes, IntoBytes};
 
 use crate::{
-    Command, CommandId, DatasetManagementRange, IoOpcode, Lba, LbaRange, Status, SubmissionEntry, WriteCommand,
-    ZoneReceiveAction, ZoneReportFilter, ZoneSendAction,
+    Command, CommandId, DatasetManagementRange, IoOpcode, Lba, LbaRange, Status, StreamAction, SubmissionEntry,
+    WriteCommand, WriteOrder, ZoneReceiveAction, ZoneReportFilter, ZoneSendAction,
 };
 
 /// Number of Logical Blocks (NLB): 16 bits, zero-based.
@@ -65,7 +65,7 @@ impl Command {
     /// The status a controller completes the command with: an opcode this
     /// crate's [`Command`] has no form for, a fused command, the reserved PSDT
     /// value, ranges that were not all transferred, or a reserved Zone Send
-    /// Action, Zone Receive Action or report filter.
+    /// Action, Zone Receive Action, report filter or stream action.
     pub fn decode(entry: &SubmissionEntry, data: &[u8]) -> Result<Self, Status> {
         if entry.fuse() != 0 || entry.psdt() == 0b11 {
             return Err(Status::INVALID_FIELD);
@@ -77,7 +77,7 @@ impl Command {
         match IoOpcode::try_from(entry.opc)? {
             IoOpcode::Flush => Ok(Self::Flush { nsid }),
             IoOpcode::Read => Ok(Self::Read { nsid, range, fua }),
-            IoOpcode::Write => Ok(Self::write(nsid, range, fua)),
+            IoOpcode::Write => Ok(Self::ordered_write(nsid, range, fua, WriteOrder::of(entry))),
             IoOpcode::WriteZeroes => Ok(Self::WriteZeroes { nsid, range, fua, deallocate: cdw12 & DEAC != 0 }),
             IoOpcode::DatasetManagement if entry.cdw11.get() & AD == 0 => {
                 Ok(Self::Deallocate { nsid, ranges: Box::default() })
@@ -109,6 +109,10 @@ impl Command {
                     partial: cdw13 & PARTIAL_REPORT != 0,
                     bytes: cdw12.saturating_add(1).saturating_mul(4) & MAX_REPORT_BYTES,
                 })
+            }
+            IoOpcode::StreamManagement => {
+                let (stream, action) = StreamAction::of(entry)?;
+                Ok(Self::StreamManagement { nsid, stream, action })
             }
             _ => Err(Status::INVALID_OPCODE),
         }
@@ -164,6 +168,10 @@ impl Command {
                 entry.cdw13 = (*action as u32 | (*filter as u32) << 8 | flags).into();
                 (IoOpcode::ZoneManagementReceive, None, 0)
             }
+            Self::StreamManagement { stream, action, .. } => {
+                action.set(*stream, &mut entry);
+                (IoOpcode::StreamManagement, None, 0)
+            }
         };
         entry.opc = opcode as u8;
         if let Some(LbaRange { start, count }) = range {
@@ -172,6 +180,9 @@ impl Command {
             }
             entry.set_slba(start.0);
             entry.cdw12 = (flags | (count - 1)).into();
+        }
+        if let Self::Write(WriteCommand { order, .. }) = self {
+            order.set(&mut entry);
         }
         Ok((entry, data))
     }

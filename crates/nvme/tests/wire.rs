@@ -2,11 +2,12 @@
 #![allow(clippy::unwrap_used)]
 
 use plumb_nvme::{
-    ChangedZoneList, Cns, Command, CommandId, CommandSet, CompletionEntry, CompletionStatus, ControllerFacts,
-    EncodeError, FactsError, IdentifyCommandSet, IdentifyController, IdentifyNamespace, IdentifyZonedController,
+    ChangedZoneList, Closing, Cns, Command, CommandId, CommandSet, CompletionEntry, CompletionStatus, ControllerFacts,
+    EncodeError, Epoch, FactsError, IdentifyCommandSet, IdentifyController, IdentifyNamespace, IdentifyZonedController,
     IdentifyZonedNamespace, Lba, LbaRange, NamespaceDescriptors, NamespaceFacts, NamespaceId, NamespaceList, Oncs,
-    QueueId, SglDescriptor, SglDescriptorType, Status, SubmissionEntry, ZoneAttributes, ZoneDescriptor,
-    ZoneReceiveAction, ZoneReportFilter, ZoneReportHeader, ZoneSendAction, ZoneState, ZonedFacts, ZrwaFacts,
+    QueueId, SglDescriptor, SglDescriptorType, Status, Stream, StreamAction, StreamEpoch, SubmissionEntry, WriteOrder,
+    ZoneAttributes, ZoneDescriptor, ZoneReceiveAction, ZoneReportFilter, ZoneReportHeader, ZoneSendAction, ZoneState,
+    ZonedFacts, ZrwaFacts,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -17,13 +18,30 @@ fn range() -> impl Strategy<Value = LbaRange> {
     (any::<u64>(), 1..=65_536u32).prop_map(|(start, count)| LbaRange { start: Lba(start), count })
 }
 
+fn order() -> impl Strategy<Value = WriteOrder> {
+    let place =
+        || any::<(u16, u16)>().prop_map(|(stream, epoch)| StreamEpoch { stream: Stream(stream), epoch: Epoch(epoch) });
+    let closing = prop_oneof![
+        Just(Closing::None),
+        Just(Closing::ByArrival),
+        (1..u32::MAX, any::<u32>())
+            .prop_map(|(first_blocks, second_blocks)| Closing::Counted { first_blocks, second_blocks }),
+    ];
+    (place(), place(), closing).prop_map(|(first, second, closing)| WriteOrder { first, second, closing })
+}
+
 fn command() -> impl Strategy<Value = Command> {
     let nsid = || any::<u32>().prop_map(NamespaceId);
     let any_range = (any::<u64>(), any::<u32>()).prop_map(|(start, count)| LbaRange { start: Lba(start), count });
     prop_oneof![
         nsid().prop_map(|nsid| Command::Flush { nsid }),
         (nsid(), range(), any::<bool>()).prop_map(|(nsid, range, fua)| Command::Read { nsid, range, fua }),
-        (nsid(), range(), any::<bool>()).prop_map(|(nsid, range, fua)| Command::write(nsid, range, fua)),
+        (nsid(), range(), any::<bool>(), order())
+            .prop_map(|(nsid, range, fua, order)| Command::ordered_write(nsid, range, fua, order)),
+        (nsid(), any::<u16>(), any::<Option<u16>>()).prop_map(|(nsid, stream, first)| {
+            let action = first.map_or(StreamAction::Close, |first| StreamAction::Open { first: Epoch(first) });
+            Command::StreamManagement { nsid, stream: Stream(stream), action }
+        }),
         (nsid(), range(), any::<bool>(), any::<bool>())
             .prop_map(|(nsid, range, fua, deallocate)| Command::WriteZeroes { nsid, range, fua, deallocate }),
         (nsid(), vec(any_range, 1..=256))
@@ -84,7 +102,7 @@ proptest! {
 
     /// No bytes make decoding panic, and what decodes encodes to the same.
     #[test]
-    fn any_submission_entry(bytes in prop::array::uniform32(any::<u8>()), opcode in prop_oneof![0..0x20u8, 0x78..0x80u8], data in vec(any::<u8>(), 0..5000)) {
+    fn any_submission_entry(bytes in prop::array::uniform32(any::<u8>()), opcode in prop_oneof![0..0x20u8, 0x78..0x84u8], data in vec(any::<u8>(), 0..5000)) {
         let mut entry = SubmissionEntry::default();
         entry.as_mut_bytes()[32..].copy_from_slice(&bytes);
         entry.as_mut_bytes()[..32].copy_from_slice(&bytes);

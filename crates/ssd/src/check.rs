@@ -21,6 +21,7 @@ pub(crate) fn check_command(identity: &Identity, command: &Command, data_bytes: 
     let inside = |range: &LbaRange| range.end().0 <= blocks;
     match command {
         Command::Flush { .. } => Ok(()),
+        Command::Write(WriteCommand { order, .. }) if order.is_barrier() => Err(Status::INVALID_FIELD),
         Command::Read { range, .. } | Command::Write(WriteCommand { range, .. }) => {
             let bytes = u64::from(range.count) * u64::from(identity.lba_bytes);
             if range.count == 0 || bytes > u64::from(identity.max_transfer_bytes) {
@@ -46,9 +47,10 @@ pub(crate) fn check_command(identity: &Identity, command: &Command, data_bytes: 
             }
             if ranges.iter().all(inside) { Ok(()) } else { Err(Status::LBA_OUT_OF_RANGE) }
         }
-        // This checks devices without zones.
-        Command::ZoneAppend { .. } | Command::ZoneManagementSend { .. } | Command::ZoneManagementReceive { .. } => {
-            Err(Status::INVALID_OPCODE)
-        }
+        // This checks devices without zones and without order.
+        Command::ZoneAppend { .. }
+        | Command::ZoneManagementSend { .. }
+        | Command::ZoneManagementReceive { .. }
+        | Command::StreamManagement { .. } => Err(Status::INVALID_OPCODE),
     }
 }

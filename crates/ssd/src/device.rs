@@ -71,6 +71,19 @@ pub struct Identity {
     pub keeps_contents: bool,
     /// The zones, on a zoned device: the same shape in every namespace.
     pub zoned: Option<ZonedIdentity>,
+    /// What it says of keeping the order of writes; `None`: it keeps none.
+    pub ordering: Option<OrderingIdentity>,
+}
+
+/// How much order a device keeps (`docs/nvme-ordering-fields.md`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OrderingIdentity {
+    /// Streams that can be open at once.
+    pub streams: u32,
+    /// Epochs of a stream that can be under way at once.
+    pub epochs: u32,
+    /// Logical blocks that can be accepted and still wait for their turn.
+    pub delayed_blocks: u32,
 }
 
 /// The zones of a namespace (Identify Namespace and Controller, I/O Command Set

@@ -33,7 +33,8 @@ pub use config::{ConfigError, SsdConfig};
 pub use contents::{Contents, FailureCount, MediaError, Store, StoreFailures};
 pub use controller::Ssd;
 pub use device::{
-    Completion, Device, Identity, Payload, PowerCut, Submission, VolatileWrite, ZoneStatus, ZonedIdentity, ZrwaIdentity,
+    Completion, Device, Identity, OrderingIdentity, Payload, PowerCut, Submission, VolatileWrite, ZoneStatus,
+    ZonedIdentity, ZrwaIdentity,
 };
 pub use disk::{Disk, DiskConfig};
 pub use live::{GarbageCollectionState, LiveState, WriteCacheState, ZoneSummary};

@@ -32,6 +32,7 @@ impl NullDevice {
             supports_fua: true,
             supports_deallocate: true,
             rotational: false,
+            ordering: None,
             keeps_contents: true,
             zoned: None,
         };
@@ -57,6 +58,8 @@ impl NullDevice {
     fn execute(&mut self, command: Command, data: Payload) -> (Status, Payload) {
         match command {
             Command::Flush { .. } => (Status::SUCCESS, None),
+            Command::StreamManagement { .. } => (Status::INVALID_OPCODE, None),
+            Command::Write(WriteCommand { order, .. }) if order.is_barrier() => (Status::INVALID_FIELD, None),
             command if command.nsid() != NamespaceId::FIRST => (Status::INVALID_NAMESPACE, None),
             Command::Read { nsid, range, .. } if self.in_range(range) => match self.store.read(nsid, range) {
                 Ok(data) => (Status::SUCCESS, data),

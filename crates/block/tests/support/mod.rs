@@ -62,6 +62,7 @@ impl CacheDevice {
             supports_fua: true,
             supports_deallocate: true,
             rotational: false,
+            ordering: None,
             keeps_contents: true,
             zoned: None,
         };
@@ -150,6 +151,7 @@ impl CacheDevice {
                         self.store(range, None, false);
                     }
                 }
+                Command::StreamManagement { .. } => panic!("this device keeps no order"),
                 Command::ZoneAppend { .. }
                 | Command::ZoneManagementSend { .. }
                 | Command::ZoneManagementReceive { .. } => panic!("this device has no zones"),
@@ -177,6 +179,7 @@ pub fn text(command: &Command) -> String {
             format!("M {action:?} {}", if *all { "all".to_owned() } else { start.0.to_string() })
         }
         Command::ZoneManagementReceive { start, .. } => format!("Q {}", start.0),
+        Command::StreamManagement { stream, .. } => format!("S {}", stream.0),
     }
 }
 

@@ -64,6 +64,7 @@ impl ZonedDevice {
             supports_fua: true,
             supports_deallocate: true,
             rotational: false,
+            ordering: None,
             keeps_contents: true,
             zoned: Some(ZonedIdentity {
                 zone_blocks: ZONE,
@@ -169,6 +170,7 @@ impl ZonedDevice {
                 completion.data = self.report(nsid, start, bytes);
                 Ok(0)
             }
+            Command::StreamManagement { .. } => Err(Status::INVALID_OPCODE),
             Command::Flush { .. } | Command::WriteZeroes { .. } | Command::Deallocate { .. } => Ok(0),
         };
         match outcome {

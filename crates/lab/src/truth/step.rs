@@ -23,7 +23,7 @@ impl Step {
     /// Of a command.
     pub fn of(command: &Command) -> Self {
         let (ranges, flag) = match command {
-            Command::Flush { .. } => (Vec::new(), false),
+            Command::Flush { .. } | Command::StreamManagement { .. } => (Vec::new(), false),
             Command::Read { range, .. } | Command::Write(WriteCommand { range, .. }) => {
                 (vec![(range.start.0, u64::from(range.count))], false)
             }

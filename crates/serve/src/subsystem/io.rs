@@ -2,7 +2,7 @@
 //! and what the device is asked to do.
 
 use nvme::{
-    Command, CommandSet, IoOpcode, Lba, LbaRange, NamespaceId, OrderingFields, Status, SubmissionEntry, WriteCommand,
+    Command, CommandSet, IoOpcode, Lba, LbaRange, NamespaceId, Status, SubmissionEntry, WriteCommand, WriteOrder,
     ZoneSendAction,
 };
 
@@ -124,7 +124,7 @@ pub(super) fn plan(
     }
     // The barrier of ordered writes, which this controller does not offer: a
     // reserved bit. Ignoring it would lose an order that the host counts on.
-    if matches!(opcode, IoOpcode::Write | IoOpcode::ZoneAppend) && OrderingFields::of(entry).barrier {
+    if matches!(opcode, IoOpcode::Write | IoOpcode::ZoneAppend) && WriteOrder::of(entry).is_barrier() {
         return Err(Status::INVALID_FIELD);
     }
     let inside = |range: &LbaRange| range.start.0.checked_add(range.count.into()).is_some_and(|end| end <= blocks);
@@ -146,7 +146,7 @@ pub(super) fn plan(
     let mut command = Command::decode(entry, &data)?;
     let complete = Then::Complete { bytes: 0 };
     match &mut command {
-        Command::Flush { .. } => Ok(IoPlan { command, data: None, then: complete }),
+        Command::Flush { .. } | Command::StreamManagement { .. } => Ok(IoPlan { command, data: None, then: complete }),
         Command::Read { range, .. } => {
             check_transfer(facts, whole, None)?;
             if !inside(range) {

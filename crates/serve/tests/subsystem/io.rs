@@ -1,8 +1,8 @@
 //! I/O commands: what they move, what is refused, and what is done around the device.
 
 use nvme::{
-    Command, CommandId, Lba, LbaRange, NamespaceId, OrderingFields, Status, SubmissionEntry, WriteCommand,
-    ZoneReceiveAction, ZoneReportFilter, ZoneReportHeader, ZoneSendAction, ZoneState,
+    Closing, Command, CommandId, Epoch, Lba, LbaRange, NamespaceId, Status, Stream, StreamEpoch, SubmissionEntry,
+    WriteCommand, WriteOrder, ZoneReceiveAction, ZoneReportFilter, ZoneReportHeader, ZoneSendAction, ZoneState,
 };
 use plumb_serve::backend::Request;
 use plumb_serve::subsystem::{ConnectionId, Reaction, Subsystem, SubsystemConfig, Transfer};
@@ -121,9 +121,11 @@ fn order_that_is_not_offered() {
     let mut rig = rig();
     let (_, io) = rig.ready();
     let mut plain = entry(&Command::write(NSID, range(0, 1), false)).0;
-    OrderingFields { first: (3, 4), second: (5, 6), barrier: false }.set(&mut plain);
+    let at = |stream, epoch| StreamEpoch { stream: Stream(stream), epoch: Epoch(epoch) };
+    let order = WriteOrder { first: at(3, 4), second: at(5, 6), closing: Closing::None };
+    order.set(&mut plain);
     assert_eq!(rig.status(io, plain, &[1; 512]), Status::SUCCESS);
-    OrderingFields { first: (3, 4), second: (5, 6), barrier: true }.set(&mut plain);
+    WriteOrder { closing: Closing::ByArrival, ..order }.set(&mut plain);
     assert_eq!(rig.status(io, plain, &[2; 512]), Status::INVALID_FIELD);
     assert_eq!(*read(&mut rig, io, 0, 1), [1; 512], "nothing was written");
 }

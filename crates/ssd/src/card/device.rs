@@ -68,6 +68,7 @@ impl Card {
             supports_fua: true,
             supports_deallocate: true,
             rotational: false,
+            ordering: None,
             keeps_contents: store.keeps_contents(),
             zoned: None,
         };
@@ -117,8 +118,9 @@ impl Card {
             let first = self.store.last_sequence() + 1;
             let mut read = None;
             let end = match command {
-                // The check let no zoned command through.
+                // The check let no zoned and no stream command through.
                 Command::Flush { .. }
+                | Command::StreamManagement { .. }
                 | Command::ZoneAppend { .. }
                 | Command::ZoneManagementSend { .. }
                 | Command::ZoneManagementReceive { .. } => processed,

@@ -4,8 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 
 use nvme::{
-    Command, CommandId, Lba, LbaRange, NamespaceId, QueueId, Status, WriteCommand, ZoneReceiveAction, ZoneReportFilter,
-    ZoneSendAction,
+    Closing, Command, CommandId, Epoch, Lba, LbaRange, NamespaceId, QueueId, Status, Stream, StreamAction, StreamEpoch,
+    WriteCommand, WriteOrder, ZoneReceiveAction, ZoneReportFilter, ZoneSendAction,
 };
 use units::Nanos;
 
@@ -68,8 +68,14 @@ impl fmt::Display for CommandRecord {
         };
         let (start, blocks, flags) = match &self.command {
             Command::Flush { .. } => ("-".to_owned(), 0, "-".to_owned()),
-            Command::Read { range, fua, .. } | Command::Write(WriteCommand { range, fua, .. }) => {
+            Command::Read { range, fua, .. } => {
                 (range.start.0.to_string(), range.count.into(), flags(&[flag(*fua, "fua")]))
+            }
+            Command::Write(WriteCommand { range, fua, order, .. }) => {
+                let order = order_flags(order);
+                let names: Vec<Option<&str>> =
+                    std::iter::once(flag(*fua, "fua")).chain(order.iter().map(|text| Some(text.as_str()))).collect();
+                (range.start.0.to_string(), range.count.into(), flags(&names))
             }
             Command::WriteZeroes { range, fua, deallocate, .. } => {
                 let flags = flags(&[flag(*fua, "fua"), flag(*deallocate, "deac")]);
@@ -93,6 +99,14 @@ impl fmt::Display for CommandRecord {
                 let action = format!("action={},filter={},bytes={bytes}", *action as u8, *filter as u8);
                 (start.0.to_string(), 0, flags(&[Some(&action), flag(*partial, "partial")]))
             }
+            Command::StreamManagement { stream, action, .. } => {
+                let stream = format!("stream={}", stream.0);
+                let open = match action {
+                    StreamAction::Open { first } => Some(format!("open={}", first.0)),
+                    StreamAction::Close => None,
+                };
+                ("-".to_owned(), 0, flags(&[Some(&stream), open.as_deref()]))
+            }
         };
         write!(f, "{}\t{nsid}\t{start}\t{blocks}\t{flags}\t", opcode_name(&self.command))?;
         match self.status {
@@ -100,6 +114,19 @@ impl fmt::Display for CommandRecord {
             None => f.write_str("-"),
         }
     }
+}
+
+/// The flags of a write's order: `first=STREAM:EPOCH`, `second=STREAM:EPOCH`, and `barrier` or `blocks=FIRST:SECOND`.
+fn order_flags(order: &WriteOrder) -> Vec<String> {
+    let place = |name: &str, place: StreamEpoch| {
+        (place != StreamEpoch::default()).then(|| format!("{name}={}:{}", place.stream.0, place.epoch.0))
+    };
+    let closing = match order.closing {
+        Closing::None => None,
+        Closing::ByArrival => Some("barrier".to_owned()),
+        Closing::Counted { first_blocks, second_blocks } => Some(format!("blocks={first_blocks}:{second_blocks}")),
+    };
+    [place("first", order.first), place("second", order.second), closing].into_iter().flatten().collect()
 }
 
 /// The name of a command's opcode in a log.
@@ -113,12 +140,13 @@ fn opcode_name(command: &Command) -> &'static str {
         Command::ZoneAppend { .. } => "zone_append",
         Command::ZoneManagementSend { .. } => "zone_send",
         Command::ZoneManagementReceive { .. } => "zone_receive",
+        Command::StreamManagement { .. } => "stream",
     }
 }
 
 impl CommandRecord {
     /// The name of its opcode in a log: `flush`, `read`, `write`, `write_zeroes`,
-    /// `deallocate`, `zone_append`, `zone_send` or `zone_receive`.
+    /// `deallocate`, `zone_append`, `zone_send`, `zone_receive` or `stream`.
     pub fn opcode_name(&self) -> &'static str {
         opcode_name(&self.command)
     }
@@ -171,7 +199,7 @@ fn command(opcode: &str, nsid: NamespaceId, lba: &str, blocks: &str, flags: &str
     let command = match opcode {
         "flush" => Command::Flush { nsid },
         "read" => Command::Read { nsid, range: range()?, fua: flags.has("fua") },
-        "write" => Command::write(nsid, range()?, flags.has("fua")),
+        "write" => Command::ordered_write(nsid, range()?, flags.has("fua"), flags.order()?),
         "write_zeroes" => {
             Command::WriteZeroes { nsid, range: range()?, fua: flags.has("fua"), deallocate: flags.has("deac") }
         }
@@ -194,6 +222,11 @@ fn command(opcode: &str, nsid: NamespaceId, lba: &str, blocks: &str, flags: &str
             partial: flags.has("partial"),
             bytes: flags.value("bytes")?,
         },
+        "stream" => {
+            let open = flags.optional("open", |first| number(first, "flags"))?;
+            let action = open.map_or(StreamAction::Close, |first| StreamAction::Open { first: Epoch(first) });
+            Command::StreamManagement { nsid, stream: Stream(flags.value("stream")?), action }
+        }
         other => return wrong(format!("`{other}` is no opcode of a log")),
     };
     Ok(command)
@@ -226,12 +259,37 @@ impl<'a> Flags<'a> {
         self.0.contains(&name)
     }
 
-    fn value<T: FromStr>(&self, name: &str) -> Result<T, RecordError> {
+    fn optional<T>(&self, name: &str, read: impl Fn(&str) -> Result<T, RecordError>) -> Result<Option<T>, RecordError> {
         let value = self.0.iter().find_map(|flag| flag.strip_prefix(name)?.strip_prefix('='));
-        match value {
-            Some(value) => number(value, "flags"),
+        value.map(read).transpose()
+    }
+
+    fn value<T: FromStr>(&self, name: &str) -> Result<T, RecordError> {
+        match self.optional(name, |value| number(value, "flags"))? {
+            Some(value) => Ok(value),
             None => wrong(format!("the flags lack `{name}=`")),
         }
+    }
+
+    /// The reverse of [`order_flags`].
+    fn order(&self) -> Result<WriteOrder, RecordError> {
+        fn pair<T: FromStr>(text: &str) -> Result<(T, T), RecordError> {
+            match text.split_once(':') {
+                Some((first, second)) => Ok((number(first, "flags")?, number(second, "flags")?)),
+                None => wrong(format!("`{text}` is no pair of numbers; it is FIRST:SECOND")),
+            }
+        }
+        let place = |name| {
+            let place = self.optional(name, pair::<u16>)?;
+            let place = place.map(|(stream, epoch)| StreamEpoch { stream: Stream(stream), epoch: Epoch(epoch) });
+            Ok(place.unwrap_or_default())
+        };
+        let closing = match self.optional("blocks", pair::<u32>)? {
+            Some((first_blocks, second_blocks)) => Closing::Counted { first_blocks, second_blocks },
+            None if self.has("barrier") => Closing::ByArrival,
+            None => Closing::None,
+        };
+        Ok(WriteOrder { first: place("first")?, second: place("second")?, closing })
     }
 
     fn code<T>(&self, name: &str, from: impl Fn(u8) -> Option<T>) -> Result<T, RecordError> {
@@ -250,6 +308,16 @@ mod tests {
         (any::<u64>(), any::<u32>()).prop_map(|(start, count)| LbaRange { start: Lba(start), count })
     }
 
+    fn any_order() -> impl Strategy<Value = WriteOrder> {
+        let place = || {
+            any::<(u16, u16)>().prop_map(|(stream, epoch)| StreamEpoch { stream: Stream(stream), epoch: Epoch(epoch) })
+        };
+        let counts = any::<(u32, u32)>()
+            .prop_map(|(first_blocks, second_blocks)| Closing::Counted { first_blocks, second_blocks });
+        let closing = prop_oneof![Just(Closing::None), Just(Closing::ByArrival), counts];
+        (place(), place(), closing).prop_map(|(first, second, closing)| WriteOrder { first, second, closing })
+    }
+
     fn any_command() -> impl Strategy<Value = Command> {
         let nsid = any::<u32>().prop_map(NamespaceId);
         prop_oneof![
@@ -259,7 +327,12 @@ mod tests {
                 range,
                 fua
             }),
-            (nsid.clone(), any_range(), any::<bool>()).prop_map(|(nsid, range, fua)| Command::write(nsid, range, fua)),
+            (nsid.clone(), any_range(), any::<bool>(), any_order())
+                .prop_map(|(nsid, range, fua, order)| Command::ordered_write(nsid, range, fua, order)),
+            (nsid.clone(), any::<u16>(), any::<Option<u16>>()).prop_map(|(nsid, stream, first)| {
+                let action = first.map_or(StreamAction::Close, |first| StreamAction::Open { first: Epoch(first) });
+                Command::StreamManagement { nsid, stream: Stream(stream), action }
+            }),
             (nsid.clone(), any_range(), any::<bool>(), any::<bool>())
                 .prop_map(|(nsid, range, fua, deallocate)| Command::WriteZeroes { nsid, range, fua, deallocate }),
             (nsid.clone(), prop::collection::vec(any_range(), 0..=RANGES_MAX))
@@ -322,6 +395,8 @@ mod tests {
             ("0\t0\t0\t1\t0\tzone_send\t1\t0\t0\tall\t0/00", "action="),
             ("0\t0\t0\t1\t0\tzone_send\t1\t0\t0\taction=9\t0/00", "reserved"),
             ("0\t0\t0\t1\t0\tdeallocate\t1\t8\t0\t-\t0/00", "FIRST+COUNT"),
+            ("0\t0\t0\t1\t0\twrite\t1\t8\t1\tfirst=3\t0/00", "FIRST:SECOND"),
+            ("0\t0\t0\t1\t0\tstream\t1\t-\t0\topen=0\t0/00", "stream="),
         ] {
             let error = line.parse::<CommandRecord>().unwrap_err().to_string();
             assert!(error.contains(word), "{line:?} gave {error:?}");

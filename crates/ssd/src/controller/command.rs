@@ -56,9 +56,10 @@ impl Cmd {
             Command::Write(WriteCommand { range, fua, .. }) => (Opcode::Write, range, fua, None),
             Command::WriteZeroes { range, fua, .. } => (Opcode::WriteZeroes, range, fua, None),
             Command::Deallocate { ranges, .. } => (Opcode::Deallocate, nothing, false, Some(ranges)),
-            Command::ZoneAppend { .. } | Command::ZoneManagementSend { .. } | Command::ZoneManagementReceive { .. } => {
-                (Opcode::Foreign, nothing, false, None)
-            }
+            Command::ZoneAppend { .. }
+            | Command::ZoneManagementSend { .. }
+            | Command::ZoneManagementReceive { .. }
+            | Command::StreamManagement { .. } => (Opcode::Foreign, nothing, false, None),
         };
         let status = Status::SUCCESS;
         let since = Nanos::ZERO;

@@ -91,6 +91,7 @@ impl Ssd {
             supports_fua: true,
             supports_deallocate: true,
             rotational: false,
+            ordering: None,
             keeps_contents: false,
             zoned: None,
         };

@@ -37,6 +37,8 @@ pub enum Operation {
     ZoneSend,
     /// Zone Management Receive.
     ZoneReceive,
+    /// Stream Management.
+    StreamManagement,
 }
 
 impl Operation {
@@ -50,6 +52,7 @@ impl Operation {
         Self::Append,
         Self::ZoneSend,
         Self::ZoneReceive,
+        Self::StreamManagement,
     ];
 
     /// The class of a command.
@@ -63,12 +66,13 @@ impl Operation {
             Command::ZoneAppend { .. } => Self::Append,
             Command::ZoneManagementSend { .. } => Self::ZoneSend,
             Command::ZoneManagementReceive { .. } => Self::ZoneReceive,
+            Command::StreamManagement { .. } => Self::StreamManagement,
         }
     }
 
     /// Whether it changes what the device holds.
     pub fn changes(self) -> bool {
-        !matches!(self, Self::Read | Self::Flush | Self::ZoneReceive)
+        !matches!(self, Self::Read | Self::Flush | Self::ZoneReceive | Self::StreamManagement)
     }
 }
 

@@ -152,6 +152,7 @@ impl Disk {
             supports_fua: true,
             supports_deallocate: false,
             rotational: true,
+            ordering: None,
             keeps_contents: store.keeps_contents(),
             zoned: None,
         };

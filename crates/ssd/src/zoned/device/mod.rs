@@ -124,6 +124,7 @@ impl Zoned {
             supports_fua: true,
             supports_deallocate: false,
             rotational: false,
+            ordering: None,
             keeps_contents: false,
             zoned: Some(shape.clone()),
         };

@@ -35,7 +35,7 @@ impl Zoned {
                 Action::Offline | Action::SetDescriptorExtension | Action::FlushZrwa => &controller.manage,
             },
             Command::ZoneManagementReceive { .. } => &controller.report,
-            Command::Deallocate { .. } => &CommandCost::default(),
+            Command::Deallocate { .. } | Command::StreamManagement { .. } => &CommandCost::default(),
         };
         let bytes = u64::from(blocks) * self.layout.lba_bytes;
         let service = self.beside_padding(cost.service_of(bytes));
@@ -78,6 +78,9 @@ impl Zoned {
         }
         match self.commands[id].command {
             Command::Read { range, .. } => self.read(now, id, index, range),
+            Command::Write(WriteCommand { order, .. }) if order.is_barrier() => {
+                self.fail(now, id, Status::INVALID_FIELD);
+            }
             Command::Write(WriteCommand { range, .. }) | Command::WriteZeroes { range, .. } => {
                 self.write(now, id, index, range)
             }
@@ -98,7 +101,9 @@ impl Zoned {
                     Err(status) => self.fail(now, id, status),
                 }
             }
-            Command::Deallocate { .. } => self.fail(now, id, Status::INVALID_OPCODE),
+            Command::Deallocate { .. } | Command::StreamManagement { .. } => {
+                self.fail(now, id, Status::INVALID_OPCODE);
+            }
         }
     }
 

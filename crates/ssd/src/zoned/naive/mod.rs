@@ -127,7 +127,7 @@ impl Model {
             Command::WriteZeroes { range, .. } => {
                 self.write(range.start.0, range.count.into(), UNWRITTEN).map(|()| Reply::Done)
             }
-            Command::Deallocate { .. } => panic!("not modelled"),
+            Command::Deallocate { .. } | Command::StreamManagement { .. } => panic!("not modelled"),
             Command::ZoneAppend { zone, blocks, .. } => self.append(zone.0, blocks.into(), stamp).map(Reply::Appended),
             Command::ZoneManagementSend { start, action, all, zrwa, .. } => {
                 self.send(start.0, action, all, zrwa, data).map(|()| Reply::Done)
