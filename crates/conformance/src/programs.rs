@@ -4,10 +4,12 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use file_systems::{FileSystem, Tools};
+
 use crate::{Error, host};
 
-/// Programs of every guest, and the Debian packages that have them.
-pub const PROGRAMS: [(&str, &[&str]); 14] = [
+/// Programs of every guest besides those of file systems, and the Debian packages that have them.
+pub const PROGRAMS: [(&str, &[&str]); 10] = [
     ("bash", &["bash"]),
     ("busybox-static", &["busybox"]),
     ("kmod", &["modprobe"]),
@@ -63,21 +65,22 @@ pub const PROGRAMS: [(&str, &[&str]); 14] = [
     ),
     ("nvme-cli", &["nvme"]),
     ("fio", &["fio"]),
-    ("e2fsprogs", &["mkfs.ext4", "e2fsck"]),
-    ("xfsprogs", &["mkfs.xfs", "xfs_repair"]),
-    ("btrfs-progs", &["mkfs.btrfs", "btrfs"]),
-    ("f2fs-tools", &["mkfs.f2fs", "fsck.f2fs"]),
 ];
 
 /// A file of the host and where the guest sees it.
 pub type Copy = (PathBuf, PathBuf);
 
-/// Every program of [`PROGRAMS`] and `extra`, with their libraries.
+/// Every program of [`PROGRAMS`], of the file systems and `extra`, with their libraries.
 pub fn collect(extra: &[PathBuf]) -> Result<Vec<Copy>, Error> {
     let mut programs = Vec::new();
     for (package, names) in PROGRAMS {
         for name in names {
             programs.push(host::require(name, package)?);
+        }
+    }
+    for tools in FileSystem::ALL.into_iter().filter_map(|(file_system, _)| Tools::of(file_system)) {
+        for tool in [tools.make, tools.check] {
+            programs.push(host::require(tool.program, tool.package)?);
         }
     }
     programs.extend(extra.iter().cloned());

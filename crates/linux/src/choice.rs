@@ -1,4 +1,4 @@
-//! What a run may choose: how the device is shown, and what lies on it.
+//! What a run may choose: how the device is shown.
 
 use std::fmt;
 use std::str::FromStr;
@@ -22,25 +22,6 @@ pub enum FrontEnd {
     NullBlk,
 }
 
-/// What is made on the device and mounted.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum FileSystem {
-    /// Nothing: the command gets the device.
-    #[default]
-    None,
-    /// ext4 (`mkfs.ext4`).
-    Ext4,
-    /// XFS (`mkfs.xfs`).
-    Xfs,
-    /// Btrfs (`mkfs.btrfs`), zoned on a zoned device.
-    Btrfs,
-    /// F2FS (`mkfs.f2fs`), zoned on a zoned device.
-    F2fs,
-    /// zonefs, on zoned devices only; its super block is written without `mkzonefs`.
-    Zonefs,
-}
-
 impl FrontEnd {
     /// Every choice, with its name.
     pub const ALL: [(Self, &'static str); 5] = [
@@ -50,23 +31,6 @@ impl FrontEnd {
         (Self::Loop, "loop"),
         (Self::NullBlk, "null-blk"),
     ];
-}
-
-impl FileSystem {
-    /// Every choice, with its name.
-    pub const ALL: [(Self, &'static str); 6] = [
-        (Self::None, "none"),
-        (Self::Ext4, "ext4"),
-        (Self::Xfs, "xfs"),
-        (Self::Btrfs, "btrfs"),
-        (Self::F2fs, "f2fs"),
-        (Self::Zonefs, "zonefs"),
-    ];
-
-    /// Its name to `mount`; nothing for [`FileSystem::None`].
-    pub fn mount_type(self) -> Option<&'static str> {
-        (self != Self::None).then(|| name_of(&Self::ALL, self))
-    }
 }
 
 /// A name that is not one of the choices.
@@ -96,21 +60,7 @@ impl fmt::Display for FrontEnd {
     }
 }
 
-impl fmt::Display for FileSystem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(name_of(&Self::ALL, *self))
-    }
-}
-
 impl FromStr for FrontEnd {
-    type Err = UnknownChoice;
-
-    fn from_str(text: &str) -> Result<Self, UnknownChoice> {
-        from_name(&Self::ALL, text)
-    }
-}
-
-impl FromStr for FileSystem {
     type Err = UnknownChoice;
 
     fn from_str(text: &str) -> Result<Self, UnknownChoice> {
@@ -127,10 +77,7 @@ mod tests {
         for (front_end, name) in FrontEnd::ALL {
             assert_eq!((name.parse(), front_end.to_string()), (Ok(front_end), name.to_owned()));
         }
-        for (file_system, name) in FileSystem::ALL {
-            assert_eq!((name.parse(), file_system.to_string()), (Ok(file_system), name.to_owned()));
-        }
-        let error = "zfs".parse::<FileSystem>().unwrap_err().to_string();
-        assert_eq!(error, "`zfs` is not one of none, ext4, xfs, btrfs, f2fs, zonefs");
+        let error = "vhost".parse::<FrontEnd>().unwrap_err().to_string();
+        assert_eq!(error, "`vhost` is not one of auto, ublk, nvme-tcp, loop, null-blk");
     }
 }

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::choice::{FileSystem, FrontEnd};
+use crate::choice::FrontEnd;
 use crate::outcome::Ended;
+use file_systems::FileSystem;
 
 /// The host's channels, in the order of `/dev/host0`, `/dev/host1`, ….
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -7,10 +7,11 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::charge::Charges;
-use crate::choice::{FileSystem, FrontEnd};
+use crate::choice::FrontEnd;
 use crate::error::LinuxError;
 use crate::kernel::Kernel;
 use crate::outcome::Outcome;
+use file_systems::FileSystem;
 
 /// A command to run under a real kernel on a modelled device.
 ///

@@ -25,7 +25,7 @@ const EXT4: [&str; 4] = ["--fs", "ext4", "--size", "64MiB"];
 
 #[test]
 fn what_was_synchronised_before_it_was_acknowledged_is_there() {
-    let Some(trial) = Trial::new("mkfs.ext4") else { return };
+    let Some(trial) = Trial::new("ext4") else { return };
     let (status, report) = trial.run(&[&EXT4[..], &["--states", "60", "--check", LOG_CHECK]].concat(), LOG);
     assert_eq!((status, bad(&report).len()), (0, 0), "{report:#}");
     assert_eq!(report["acknowledgements"], 4);
@@ -34,7 +34,7 @@ fn what_was_synchronised_before_it_was_acknowledged_is_there() {
 
 #[test]
 fn what_was_acknowledged_too_early_is_found_and_the_missing_fsync_named() {
-    let Some(trial) = Trial::new("mkfs.ext4") else { return };
+    let Some(trial) = Trial::new("ext4") else { return };
     let (status, report) = trial.run(&[&EXT4[..], &["--states", "60", "--check", LOG_CHECK]].concat(), EARLY_LOG);
     assert_eq!(status, 1);
     assert!(bad(&report).iter().all(|bad| bad["verdict"]["fault"]["by"] == "check"), "{report:#}");
@@ -51,7 +51,7 @@ fn what_was_acknowledged_too_early_is_found_and_the_missing_fsync_named() {
 
 #[test]
 fn a_device_whose_flushes_lie_is_found_out_under_a_program_that_is_right() {
-    let Some(trial) = Trial::new("mkfs.ext4") else { return };
+    let Some(trial) = Trial::new("ext4") else { return };
     let flags = [&EXT4[..], &["--states", "30", "--survives", "lying-cache", "--check", LOG_CHECK]].concat();
     let (status, report) = trial.run(&flags, LOG);
     assert_eq!(status, 1);
@@ -64,11 +64,11 @@ fn a_device_whose_flushes_lie_is_found_out_under_a_program_that_is_right() {
 /// Without a check of one's own: what fsync promised is enough.
 #[test]
 fn files_are_held_against_what_fsync_promised() {
-    let Some(trial) = Trial::new("mkfs.ext4") else { return };
+    let Some(trial) = Trial::new("ext4") else { return };
     let script = "echo old > f; sync f; echo new > f.tmp; sync f.tmp; mv f.tmp f; mkdir d; echo x > d/g; sync d/g d .";
     let (status, report) = trial.run(&[&EXT4[..], &["--states", "60"]].concat(), script);
     assert_eq!((status, bad(&report).len()), (0, 0), "{report:#}");
-    let lying = Trial::new("mkfs.ext4").unwrap();
+    let lying = Trial::new("ext4").unwrap();
     let flags = [&EXT4[..], &["--states", "30", "--survives", "lying-cache", "--no-fsck"]].concat();
     let (status, report) = lying.run(&flags, script);
     assert_eq!(status, 1);
@@ -83,14 +83,14 @@ fn files_are_held_against_what_fsync_promised() {
 /// XFS writes the rename to its log when another file is synchronised, and the data of a file that nobody synchronised later.
 #[test]
 fn a_rename_without_fsync_leaves_an_empty_file_on_xfs() {
-    let Some(trial) = Trial::new("mkfs.xfs") else { return };
+    let Some(trial) = Trial::new("xfs") else { return };
     let check = "grep -qx -e old -e new f || { echo neither old nor new; exit 1; }";
     let flags = ["--fs", "xfs", "--size", "320MiB", "--states", "40", "--setup", "echo old > f", "--check", check];
     let (status, report) = trial.run(&flags, "echo new > f.tmp; mv f.tmp f; echo x > other; sync other; sleep 1");
     assert_eq!(status, 1, "{report:#}");
     let said = explanations(&report);
     assert!(said.iter().any(|text| text.contains("an fsync of the data before it is named")), "{said:?}");
-    let right = Trial::new("mkfs.xfs").unwrap();
+    let right = Trial::new("xfs").unwrap();
     let (status, report) =
         right.run(&flags, "echo new > f.tmp; sync f.tmp; mv f.tmp f; echo x > other; sync other; sleep 1");
     assert_eq!((status, bad(&report).len()), (0, 0), "{report:#}");
@@ -98,7 +98,7 @@ fn a_rename_without_fsync_leaves_an_empty_file_on_xfs() {
 
 #[test]
 fn a_command_that_fails_is_no_trial_and_a_folder_holds_one_trial() {
-    let Some(trial) = Trial::new("mkfs.ext4") else { return };
+    let Some(trial) = Trial::new("ext4") else { return };
     let flags = [&EXT4[..], &["--states", "5"]].concat();
     let failed = trial.command(&flags, "echo why >&2; exit 3").output().unwrap();
     let said = String::from_utf8_lossy(&failed.stderr).into_owned();
@@ -108,7 +108,7 @@ fn a_command_that_fails_is_no_trial_and_a_folder_holds_one_trial() {
     let said = String::from_utf8_lossy(&other.stderr).into_owned();
     assert_eq!(other.status.code(), Some(2), "{said}");
     assert!(said.contains("holds another trial"), "{said}");
-    let setup = Trial::new("mkfs.ext4").unwrap();
+    let setup = Trial::new("ext4").unwrap();
     let failed = setup.command(&[&flags[..], &["--setup", "echo because; false"]].concat(), "true").output().unwrap();
     let said = String::from_utf8_lossy(&failed.stderr).into_owned();
     assert!(!failed.status.success() && said.contains("--setup failed") && said.contains("because"), "{said}");
@@ -132,17 +132,17 @@ fn what_cannot_be_asked_is_refused() {
 /// The same states and verdicts whether it is done at once, in shards, or stopped and gone on with.
 #[test]
 fn shards_and_a_stop_change_nothing() {
-    let Some(whole) = Trial::new("mkfs.ext4") else { return };
+    let Some(whole) = Trial::new("ext4") else { return };
     let flags = [&EXT4[..], &["--states", "40", "--check", LOG_CHECK]].concat();
     let (_, at_once) = whole.run(&flags, EARLY_LOG);
-    let parts = Trial::new("mkfs.ext4").unwrap();
+    let parts = Trial::new("ext4").unwrap();
     let (_, first) = parts.run(&[&flags[..], &["--shard", "1/2", "--guests", "1"]].concat(), EARLY_LOG);
     assert!(first["states"].as_u64() < at_once["states"].as_u64());
     let (_, second) = parts.run(&[&flags[..], &["--shard", "2/2", "--guests", "3"]].concat(), EARLY_LOG);
     assert_eq!(second["states"], at_once["states"]);
     assert_eq!(verdicts(&second), verdicts(&at_once));
 
-    let stopped = Trial::new("mkfs.ext4").unwrap();
+    let stopped = Trial::new("ext4").unwrap();
     let mut child = stopped.command(&flags, EARLY_LOG).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let verdict = |folder: &Path| {
         let files = std::fs::read_dir(folder).into_iter().flatten().flatten();

@@ -13,7 +13,6 @@ use linux_rig::PLUMB;
 /// A file system that is looked at.
 struct System {
     name: &'static str,
-    mkfs: &'static str,
     size: &'static str,
     /// What has to be repaired in it first, of the folder `crash_ace`.
     patch: Option<&'static str>,
@@ -23,15 +22,9 @@ struct System {
 
 /// Not F2FS: what is found there is in docs/crash.md.
 const SYSTEMS: [System; 3] = [
-    System { name: "ext4", mkfs: "mkfs.ext4", size: "128MiB", patch: None, workloads_max: 1000 },
-    System {
-        name: "xfs",
-        mkfs: "mkfs.xfs",
-        size: "320MiB",
-        patch: Some("xfs-sync-flushes-the-drive.patch"),
-        workloads_max: 1000,
-    },
-    System { name: "btrfs", mkfs: "mkfs.btrfs", size: "256MiB", patch: None, workloads_max: 120 },
+    System { name: "ext4", size: "128MiB", patch: None, workloads_max: 1000 },
+    System { name: "xfs", size: "320MiB", patch: Some("xfs-sync-flushes-the-drive.patch"), workloads_max: 1000 },
+    System { name: "btrfs", size: "256MiB", patch: None, workloads_max: 120 },
 ];
 
 fn is_long() -> bool {
@@ -39,9 +32,9 @@ fn is_long() -> bool {
 }
 
 fn as_promised(operations: usize, workloads: usize, states: usize) {
-    for System { name, mkfs, size, patch, workloads_max } in SYSTEMS {
+    for System { name, size, patch, workloads_max } in SYSTEMS {
         let (sample, states) = (workloads.min(workloads_max), states.to_string());
-        let Some(trial) = Trial::new(mkfs) else { return };
+        let Some(trial) = Trial::new(name) else { return };
         let patch = patch.map(|patch| Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/crash_ace").join(patch));
         let mut flags = vec!["--fs", name, "--size", size, "--states", &states];
         if let Some(patch) = &patch {
@@ -75,11 +68,11 @@ fn pairs_of_operations() {
 #[test]
 fn what_was_found_is_gone_with_its_repair() {
     let found = [
-        ("xfs", "mkfs.xfs", "320MiB", "66", "an old version in bytes 0 to 4095", "xfs-sync-flushes-the-drive.patch"),
-        ("f2fs", "mkfs.f2fs", "128MiB", "80", "wrong size: 16484 bytes", "f2fs-wait-for-the-first-node.patch"),
+        ("xfs", "320MiB", "66", "an old version in bytes 0 to 4095", "xfs-sync-flushes-the-drive.patch"),
+        ("f2fs", "128MiB", "80", "wrong size: 16484 bytes", "f2fs-wait-for-the-first-node.patch"),
     ];
-    for (name, mkfs, size, workload, says, patch) in found {
-        let Some(trial) = Trial::new(mkfs) else { return };
+    for (name, size, workload, says, patch) in found {
+        let Some(trial) = Trial::new(name) else { return };
         let script = format!("exec {PLUMB} app ace --only {workload}");
         let flags = ["--fs", name, "--size", size, "--states", "200", "--no-fsck"];
         let (_, report) = trial.run(&flags, &script);
@@ -89,7 +82,7 @@ fn what_was_found_is_gone_with_its_repair() {
             println!("skipped: {name} with {patch} (PLUMB_LONG), for which a kernel is built");
             continue;
         }
-        let repaired = Trial::new(mkfs).unwrap();
+        let repaired = Trial::new(name).unwrap();
         let patch = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/crash_ace").join(patch);
         let flags = [&flags[..], &["--kernel-patch", patch.to_str().unwrap()]].concat();
         let (status, report) = repaired.run(&flags, &script);

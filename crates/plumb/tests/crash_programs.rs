@@ -25,7 +25,7 @@ fn size(states: usize) -> Size {
 
 /// The states that were looked at, and those that were bad.
 fn looked_at(flags: &[&str], setup: &str, script: &str, states: usize) -> (u64, serde_json::Value) {
-    let trial = Trial::new("mkfs.ext4").unwrap();
+    let trial = Trial::new("ext4").unwrap();
     let states = states.to_string();
     let flags = [flags, &["--states", &states, "--setup", setup]].concat();
     let (status, report) = trial.run(&flags, script);

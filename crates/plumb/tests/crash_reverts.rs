@@ -14,7 +14,7 @@ use crash_rig::{Trial, bad};
 /// A fault, and how it shows.
 struct Fault {
     patch: &'static str,
-    mkfs: &'static str,
+    file_system: &'static str,
     flags: &'static [&'static str],
     setup: &'static str,
     script: &'static str,
@@ -27,7 +27,7 @@ struct Fault {
 /// A file that was renamed is gone when another one that took its name is synchronised.
 const NAME_TAKEN_OVER: Fault = Fault {
     patch: "btrfs-name-taken-over.patch",
-    mkfs: "mkfs.btrfs",
+    file_system: "btrfs",
     flags: &["--fs", "btrfs", "--states", "60"],
     setup: "mkdir a; echo first > a/foo; sync a/foo a .",
     script: "mv a/foo a/bar; echo second > a/foo; sync a/foo",
@@ -38,7 +38,7 @@ const NAME_TAKEN_OVER: Fault = Fault {
 /// The journal is short, and filled many times over.
 const NO_FLUSH: Fault = Fault {
     patch: "ext4-no-flush-after-checkpoint.patch",
-    mkfs: "mkfs.ext4",
+    file_system: "ext4",
     flags: &["--fs", "ext4", "--size", "64MiB", "--mkfs-options", "-b 1024 -J size=1", "--states", "200", "--no-fsck"],
     setup: "true",
     script: "for i in $(seq 14); do mkdir $i; for j in $(seq 20); do mkdir $i/$j; done; sync .; done",
@@ -49,7 +49,7 @@ const NO_FLUSH: Fault = Fault {
 /// Blocks beyond the end that are no part of the file.
 const KEEP_SIZE: Fault = Fault {
     patch: "f2fs-keep-size-forgotten.patch",
-    mkfs: "mkfs.f2fs",
+    file_system: "f2fs",
     flags: &[
         "--fs",
         "f2fs",
@@ -74,7 +74,7 @@ fn patches() -> Vec<PathBuf> {
 }
 
 fn found_again(fault: &Fault) {
-    let Some(right) = Trial::new(fault.mkfs) else { return };
+    let Some(right) = Trial::new(fault.file_system) else { return };
     let flags = [fault.flags, &["--setup", fault.setup]].concat();
     let (status, report) = right.run(&flags, fault.script);
     assert_eq!((status, bad(&report).len()), (0, 0), "{}: {report:#}", fault.patch);
@@ -83,7 +83,7 @@ fn found_again(fault: &Fault) {
         println!("skipped: the same with {} (PLUMB_LONG), which builds a kernel", fault.patch);
         return;
     }
-    let patched = Trial::new(fault.mkfs).unwrap();
+    let patched = Trial::new(fault.file_system).unwrap();
     // One kernel with all of them: each is in another place.
     let patches = patches();
     let of_kernel: Vec<&str> = patches.iter().flat_map(|patch| ["--kernel-patch", patch.to_str().unwrap()]).collect();

@@ -3,6 +3,7 @@
 
 mod linux_rig;
 
+use file_systems::Tools;
 use linux::{Ended, FileSystem, FrontEnd, Linux, Outcome};
 use linux_rig::{has, kernel, on};
 
@@ -30,9 +31,9 @@ PY
     dmesg 2>/dev/null | grep -ciE "corrupt|I/O error" || true
 "#;
 
-fn verified(mut run: Linux, file_system: FileSystem, maker: &str) -> Option<Outcome> {
+fn verified(mut run: Linux, file_system: FileSystem) -> Option<Outcome> {
     let kernel = kernel()?;
-    if !has(maker) {
+    if !has(Tools::of(file_system).unwrap().make.program) {
         return None;
     }
     run.file_system = file_system;
@@ -50,14 +51,8 @@ fn verified(mut run: Linux, file_system: FileSystem, maker: &str) -> Option<Outc
 
 #[test]
 fn conventional_file_systems_keep_what_was_synced() {
-    let makers = [
-        (FileSystem::Ext4, "mkfs.ext4"),
-        (FileSystem::Xfs, "mkfs.xfs"),
-        (FileSystem::Btrfs, "mkfs.btrfs"),
-        (FileSystem::F2fs, "mkfs.f2fs"),
-    ];
-    for (file_system, maker) in makers {
-        let Some(outcome) = verified(on("samsung-980pro-1tb"), file_system, maker) else { continue };
+    for file_system in [FileSystem::Ext4, FileSystem::Xfs, FileSystem::Btrfs, FileSystem::F2fs] {
+        let Some(outcome) = verified(on("samsung-980pro-1tb"), file_system) else { continue };
         let device = outcome.device.unwrap();
         assert!(device.is_object(), "{device}");
         println!(
@@ -72,16 +67,16 @@ fn conventional_file_systems_keep_what_was_synced() {
 fn the_loop_front_end_carries_a_file_system() {
     let mut run = on("samsung-980pro-1tb");
     run.front_end = FrontEnd::Loop;
-    verified(run, FileSystem::Ext4, "mkfs.ext4");
+    verified(run, FileSystem::Ext4);
 }
 
 #[test]
 fn zoned_file_systems_keep_what_was_synced() {
     for front_end in [FrontEnd::NvmeTcp, FrontEnd::Ublk] {
-        for (file_system, maker) in [(FileSystem::Btrfs, "mkfs.btrfs"), (FileSystem::F2fs, "mkfs.f2fs")] {
+        for file_system in [FileSystem::Btrfs, FileSystem::F2fs] {
             let mut run = on("wd-zn540");
             run.front_end = front_end;
-            verified(run, file_system, maker);
+            verified(run, file_system);
         }
     }
 }

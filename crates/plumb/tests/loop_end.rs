@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use loop_rig::{FileSystem, PATIENCE, Rig, SMALL_DRIVE, finish, skipped};
+use loop_rig::{FileSystem, PATIENCE, Rig, SMALL_DRIVE, Tried, finish, skipped};
 
 /// Something that writes to the device as fast as it can until that fails.
 struct Load(Child);
@@ -112,7 +112,7 @@ fn frozen_with_a_ring_it_leaves_nobody_waiting() {
 
 #[test]
 fn mounted_it_is_served_until_it_is_released() {
-    if skipped(FileSystem::Ext4.programs()) {
+    if skipped(&FileSystem::Ext4.programs()) {
         return;
     }
     let mut rig = Rig::start(SMALL_DRIVE);
@@ -132,7 +132,7 @@ fn mounted_it_is_served_until_it_is_released() {
 
 #[test]
 fn asked_twice_it_ends_at_once() {
-    if skipped(FileSystem::Ext4.programs()) {
+    if skipped(&FileSystem::Ext4.programs()) {
         return;
     }
     let mut rig = Rig::start(SMALL_DRIVE);

@@ -10,7 +10,7 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::process::Command;
 
-use loop_rig::{FileSystem, PATIENCE, Rig, SMALL_DRIVE, finish, skipped};
+use loop_rig::{FileSystem, PATIENCE, Rig, SMALL_DRIVE, Tried, finish, skipped};
 use serve::control::Request;
 use ssd::faults::{Effect, Fault, FaultReport, Operation};
 use units::Nanos;
@@ -36,7 +36,7 @@ fn commands(rig: &Rig, operation: Operation) -> u64 {
 }
 
 fn keeps_files(system: FileSystem) {
-    if skipped(system.programs()) {
+    if skipped(&system.programs()) {
         return;
     }
     let mut rig = Rig::start(SMALL_DRIVE);

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use loop_rig::{FileSystem, PATIENCE, Rig, SMALL_DRIVE, finish, skipped};
+use loop_rig::{FileSystem, PATIENCE, Rig, SMALL_DRIVE, Tried, finish, skipped};
 
 /// A memory cgroup for a test, of version 1 or 2.
 struct MemoryGroup(PathBuf);
@@ -67,7 +67,7 @@ fn write_buffered(rig: &Rig, group: &MemoryGroup, megabytes: u64) {
 /// kernel must write to the device to go on.
 #[test]
 fn a_workload_short_of_memory_goes_on() {
-    let programs = [FileSystem::Ext4.programs(), &["fio"]].concat();
+    let programs = [&FileSystem::Ext4.programs()[..], &["fio"]].concat();
     if skipped(&programs) {
         return;
     }
@@ -89,7 +89,7 @@ fn a_workload_short_of_memory_goes_on() {
 /// also when the workload fills the same group.
 #[test]
 fn a_server_short_of_memory_is_refused_or_prepared() {
-    let programs = [FileSystem::Ext4.programs(), &["fio"]].concat();
+    let programs = [&FileSystem::Ext4.programs()[..], &["fio"]].concat();
     if skipped(&programs) {
         return;
     }

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use loop_rig::{FileSystem, Rig, SMALL_DRIVE, skipped};
+use loop_rig::{FileSystem, Rig, SMALL_DRIVE, Tried, skipped};
 use serve::control::Request;
 use serve::{PowerLoss, Survival};
 use ssd::faults::{Effect, Fault};
@@ -350,7 +350,7 @@ fn number_of_cuts() -> u64 {
 }
 
 fn survives_cuts(system: FileSystem) {
-    if skipped(system.programs()) {
+    if skipped(&system.programs()) {
         return;
     }
     let mut cuts = Cuts::new(system, system as u64 + 1);
@@ -406,7 +406,7 @@ fn btrfs_survives_power_cuts() {
 /// found out, the tests above would prove nothing.
 #[test]
 fn a_drive_that_lies_about_flushes_is_found_out() {
-    if skipped(FileSystem::Ext4.programs()) {
+    if skipped(&FileSystem::Ext4.programs()) {
         return;
     }
     let mut cuts = Cuts::new(FileSystem::Ext4, 99);

@@ -117,7 +117,7 @@ pub fn unmount(place: &Path) {
 
 /// Prints why a test does nothing, and says whether it does nothing.
 pub fn skipped(system: System) -> bool {
-    let obstacle = obstacle(system.programs(), system.name());
+    let obstacle = obstacle(&system.programs(), system.name());
     if let Some(why) = &obstacle {
         println!("skipped: {why}");
     }

@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use file_systems::{FileSystem, Tools};
+
 use super::{made, ran};
 
 /// The file systems that are tried.
@@ -28,77 +30,53 @@ impl System {
         }
     }
 
-    pub fn programs(self) -> &'static [&'static str] {
-        match self {
-            Self::Ext4 => &["mkfs.ext4", "e2fsck", "debugfs", "filefrag", "sha256sum", "losetup"],
-            Self::Xfs => &["mkfs.xfs", "xfs_repair", "filefrag", "sha256sum", "losetup"],
-            Self::XfsExchange => &["mkfs.xfs", "xfs_repair", "xfs_db", "filefrag", "sha256sum", "losetup"],
-            Self::Btrfs => &["mkfs.btrfs", "btrfs", "filefrag", "sha256sum", "losetup"],
-            Self::F2fs => &["mkfs.f2fs", "fsck.f2fs", "filefrag", "sha256sum", "losetup"],
-        }
+    fn tools(self) -> Tools {
+        let file_system = match self {
+            Self::Ext4 => FileSystem::Ext4,
+            Self::Xfs | Self::XfsExchange => FileSystem::Xfs,
+            Self::Btrfs => FileSystem::Btrfs,
+            Self::F2fs => FileSystem::F2fs,
+        };
+        Tools::of(file_system).unwrap()
+    }
+
+    pub fn programs(self) -> Vec<&'static str> {
+        let tools = self.tools();
+        let own = match self {
+            Self::Ext4 => Some("debugfs"),
+            Self::XfsExchange => Some("xfs_db"),
+            Self::Xfs | Self::Btrfs | Self::F2fs => None,
+        };
+        let shared = [tools.make.program, tools.check.program, "filefrag", "sha256sum", "losetup"];
+        shared.into_iter().chain(own).collect()
     }
 
     /// Makes the file system on a device or in a file.
     pub fn make(self, place: &Path, more: &[&str]) {
-        let mut command = match self {
-            // Everything now, so that no background task writes later.
-            Self::Ext4 => {
-                let mut command = Command::new("mkfs.ext4");
-                command.args(["-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0"]);
-                command
-            }
-            Self::Xfs => {
-                let mut command = Command::new("mkfs.xfs");
-                command.args(["-q", "-f"]);
-                small_xfs(&mut command);
-                command
-            }
-            Self::XfsExchange => {
-                let mut command = Command::new("mkfs.xfs");
-                command.args(["-q", "-f", "-m", "reflink=0"]);
-                small_xfs(&mut command);
-                command
-            }
-            Self::Btrfs => {
-                let mut command = Command::new("mkfs.btrfs");
-                command.args(["-q", "-f"]);
-                command
-            }
-            Self::F2fs => {
-                let mut command = Command::new("mkfs.f2fs");
-                command.args(["-q", "-f"]);
-                command
-            }
-        };
+        let mut command = self.tools().maker();
+        if matches!(self, Self::Xfs | Self::XfsExchange) {
+            small_xfs(&mut command);
+        }
+        if self == Self::XfsExchange {
+            command.args(["-m", "reflink=0"]);
+        }
         made(command.args(more).arg(place));
         if self == Self::XfsExchange {
             set_exchange(place, true);
         }
     }
 
-    /// Looks for faults without mending any; what was found, if anything.
+    /// Looks for faults and repairs none; what was found, if anything.
     pub fn check(self, place: &Path) -> Result<(), String> {
         if self == Self::XfsExchange {
             // The file system is not mounted, and no exchange is under way.
             set_exchange(place, false);
         }
-        let mut command = match self {
-            Self::Ext4 => Command::new("e2fsck"),
-            Self::Xfs | Self::XfsExchange => Command::new("xfs_repair"),
-            Self::Btrfs => Command::new("btrfs"),
-            Self::F2fs => Command::new("fsck.f2fs"),
-        };
-        match self {
-            Self::Ext4 => command.args(["-f", "-n"]),
-            Self::Xfs | Self::XfsExchange => command.arg("-n"),
-            // Without a look at what is mounted: others' loop devices may be gone before it has asked about them.
-            Self::Btrfs => command.args(["check", "--readonly", "--force"]),
-            Self::F2fs => command.args(["-f", "--dry-run"]),
-        };
+        let tools = self.tools();
+        let mut command = tools.checker();
         let output = command.arg(place).stdin(Stdio::null()).output().unwrap();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        // F2FS's checker says what it found and succeeds.
-        if output.status.success() && !text(&output.stdout).contains("[Fail]") {
+        if !tools.is_fault(output.status.success(), &text(&output.stdout)) {
             return Ok(());
         }
         Err(format!("{command:?}: {}\n{}{}", output.status, text(&output.stdout), text(&output.stderr)))

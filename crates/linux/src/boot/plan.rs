@@ -6,10 +6,11 @@ use std::path::Path;
 
 use ssd::profile::{DeviceConfig, Profile, builtin_text};
 
-use crate::choice::{FileSystem, FrontEnd};
+use crate::choice::FrontEnd;
 use crate::error::LinuxError;
 use crate::plan::{DevicePlan, Plan, Text, artifact};
 use crate::run::{Device, Linux};
+use file_systems::FileSystem;
 
 /// Less memory than this does not boot with a device in it.
 const LEAST_MEMORY_BYTES: u64 = 96 << 20;

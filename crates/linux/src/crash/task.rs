@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::survival::Survival;
-use crate::choice::FileSystem;
 use crate::outcome::Ended;
 use crate::plan::Text;
 use crash::{Amount, LogReader};
+use file_systems::FileSystem;
 
 /// What the inside does.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]

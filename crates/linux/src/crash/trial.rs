@@ -14,12 +14,13 @@ use crash::Amount;
 
 use super::task::{Judge, Record, Recorded, Stand, Task};
 use super::verdicts::{self, Summary};
-use crate::choice::{FileSystem, FrontEnd};
+use crate::choice::FrontEnd;
 use crate::error::LinuxError;
 use crate::kernel::Kernel;
 use crate::outcome::{Ended, Outcome};
 use crate::plan::Text;
 use crate::run::{Input, Linux, OutputStreams};
+use file_systems::FileSystem;
 
 /// How often progress is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(200);

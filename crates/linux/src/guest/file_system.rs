@@ -8,9 +8,8 @@ use std::process::{Command, Stdio};
 use super::error::{GuestError, attempt};
 use super::null_blk::MemoryDevice;
 use super::{command, zonefs};
-use crate::choice::FileSystem;
-use crate::file_systems::Tools;
 use crate::plan::Plan;
+use file_systems::{FileSystem, Tools};
 
 /// Where it is mounted.
 pub(super) const MOUNT: &str = "/mnt/plumb";

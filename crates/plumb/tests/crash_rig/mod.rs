@@ -3,6 +3,8 @@
 
 use std::process::{Command, Output, Stdio};
 
+use file_systems::Tools;
+
 use crate::linux_rig::{PLUMB, has, kernel};
 
 /// A trial's folder.
@@ -11,10 +13,11 @@ pub struct Trial {
 }
 
 impl Trial {
-    /// Nothing where there is no kernel or no mkfs.
-    pub fn new(mkfs: &str) -> Option<Self> {
+    /// Nothing where there is no kernel or no program that makes the file system.
+    pub fn new(file_system: &str) -> Option<Self> {
         kernel()?;
-        has(mkfs).then(|| Self { folder: tempfile::tempdir().unwrap() })
+        let tools = Tools::of(file_system.parse().unwrap()).unwrap();
+        has(tools.make.program).then(|| Self { folder: tempfile::tempdir().unwrap() })
     }
 
     pub fn command(&self, flags: &[&str], script: &str) -> Command {

@@ -13,7 +13,10 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use file_systems::Tools;
 use serve::control::{Client, Request, Status};
+
+pub use file_systems::FileSystem;
 
 /// Long enough for a loaded machine, short enough for a hang to be found.
 pub const PATIENCE: Duration = Duration::from_secs(120);
@@ -167,8 +170,8 @@ impl Rig {
 
     /// Makes a file system on the device.
     pub fn mkfs(&self, system: FileSystem) {
-        let mut command = Command::new(system.mkfs());
-        command.args(system.mkfs_options()).arg(&self.device);
+        let mut command = Tools::of(system).unwrap().maker();
+        command.arg(&self.device);
         // That of Btrfs asks about each loop device of the machine, and fails when another test's goes away meanwhile.
         for _ in 0..20 {
             let ran = finish(&mut command, PATIENCE);
@@ -345,69 +348,29 @@ pub fn finish(command: &mut Command, patience: Duration) -> Ran {
     }
 }
 
-/// The file systems that are tried.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FileSystem {
-    Ext4,
-    Xfs,
-    Btrfs,
+/// What the rig asks of a file system.
+pub trait Tried {
+    /// Programs that it needs.
+    fn programs(self) -> [&'static str; 4];
+
+    /// Looks for faults and repairs none; what was found, if anything.
+    fn check(self, device: &Path) -> Result<(), String>;
 }
 
-impl FileSystem {
-    pub const ALL: [Self; 3] = [Self::Ext4, Self::Xfs, Self::Btrfs];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Ext4 => "ext4",
-            Self::Xfs => "xfs",
-            Self::Btrfs => "btrfs",
-        }
+impl Tried for FileSystem {
+    fn programs(self) -> [&'static str; 4] {
+        let tools = Tools::of(self).unwrap();
+        [tools.make.program, tools.check.program, "mount", "fstrim"]
     }
 
-    /// Programs that it needs.
-    pub fn programs(self) -> &'static [&'static str] {
-        match self {
-            Self::Ext4 => &["mkfs.ext4", "e2fsck", "mount", "fstrim"],
-            Self::Xfs => &["mkfs.xfs", "xfs_repair", "mount", "fstrim"],
-            Self::Btrfs => &["mkfs.btrfs", "btrfs", "mount", "fstrim"],
-        }
-    }
-
-    fn mkfs(self) -> &'static str {
-        match self {
-            Self::Ext4 => "mkfs.ext4",
-            Self::Xfs => "mkfs.xfs",
-            Self::Btrfs => "mkfs.btrfs",
-        }
-    }
-
-    fn mkfs_options(self) -> &'static [&'static str] {
-        match self {
-            // Everything now, so that no background task writes later.
-            Self::Ext4 => &["-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0"],
-            Self::Xfs => &["-q", "-f"],
-            Self::Btrfs => &["-q", "-f"],
-        }
-    }
-
-    /// Looks for faults without mending any; what was found, if anything.
-    pub fn check(self, device: &Path) -> Result<(), String> {
-        let mut command = match self {
-            Self::Ext4 => Command::new("e2fsck"),
-            Self::Xfs => Command::new("xfs_repair"),
-            Self::Btrfs => Command::new("btrfs"),
-        };
-        match self {
-            Self::Ext4 => command.args(["-f", "-n"]),
-            Self::Xfs => command.arg("-n"),
-            // Without a look at what is mounted: others' loop devices may be gone before it has asked about them.
-            Self::Btrfs => command.args(["check", "--readonly", "--force"]),
-        };
+    fn check(self, device: &Path) -> Result<(), String> {
+        let tools = Tools::of(self).unwrap();
+        let mut command = tools.checker();
         let ran = finish(command.arg(device), PATIENCE);
-        if ran.status.success() {
-            Ok(())
-        } else {
+        if tools.is_fault(ran.status.success(), &ran.stdout) {
             Err(format!("{command:?}: {}\n{}{}", ran.status, ran.stdout, ran.stderr))
+        } else {
+            Ok(())
         }
     }
 }

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use linux::FileSystem;
+use file_systems::{FileSystem, Tools};
 
 use super::LiveHostError;
 use super::processes::ran;
@@ -59,8 +59,8 @@ impl LiveDisk {
             false => builder.prefix("plumb-live").tempdir_in(folder),
         };
         let folder = folder.map_err(LiveHostError::file("make a folder for the loop device's file"))?;
-        let make = |place: &Path| match file_system.mount_type() {
-            Some(_) => made(maker(file_system).args(mkfs_options.split_whitespace()).arg(place)),
+        let make = |place: &Path| match Tools::of(file_system) {
+            Some(tools) => made(tools.maker().args(mkfs_options.split_whitespace()).arg(place)),
             None => Ok(()),
         };
         let (device, node) = match backing {
@@ -174,19 +174,6 @@ fn available(system: Option<&str>) -> Result<(), LiveHostError> {
         }
         _ => Ok(()),
     }
-}
-
-/// Makes everything now, so that no background task writes later.
-fn maker(system: FileSystem) -> Command {
-    let (program, arguments): (_, &[&str]) = match system {
-        FileSystem::Xfs => ("mkfs.xfs", &["-q", "-f"]),
-        FileSystem::Btrfs => ("mkfs.btrfs", &["-q", "-f"]),
-        FileSystem::F2fs => ("mkfs.f2fs", &["-q", "-f"]),
-        _ => ("mkfs.ext4", &["-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0"]),
-    };
-    let mut command = Command::new(program);
-    command.args(arguments);
-    command
 }
 
 /// Makes a file system. That of Btrfs asks about each loop device of the machine, and fails, having written nothing, when

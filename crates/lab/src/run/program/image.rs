@@ -8,7 +8,8 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use linux::{Ended, FrontEnd, Kernel, Linux, Tools};
+use file_systems::Tools;
+use linux::{Ended, FrontEnd, Kernel, Linux};
 use ssd::profile::{DeviceConfig, Profile};
 use tempfile::TempDir;
 

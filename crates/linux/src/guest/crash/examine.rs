@@ -9,10 +9,10 @@ use super::places::Places;
 use super::promises::FilePromises;
 use super::shell;
 use crate::crash::{Acknowledgement, Judge, Judged};
-use crate::file_systems::Tools;
 use crate::guest::error::{GuestError, attempt};
 use crate::guest::file_system::MOUNT;
 use crate::guest::mounts;
+use file_systems::Tools;
 
 /// The promises of which a check is told.
 const ACKNOWLEDGED: &str = "/tmp/plumb-acknowledged";
@@ -132,8 +132,9 @@ impl<'a> Examiner<'a> {
         let mut words: Vec<&OsStr> = tools.check.arguments.iter().map(OsStr::new).collect();
         words.push(node.as_ref());
         let (status, said) = shell::run(tools.check.program, &words, Path::new("/"), &[])?;
-        let is_fault = !status.success() || tools.fault.is_some_and(|fault| said.contains(fault));
-        Ok(is_fault.then(|| format!("{} ended with {status}:\n{said}", tools.check.program)))
+        Ok(tools
+            .is_fault(status.success(), &said)
+            .then(|| format!("{} ended with {status}:\n{said}", tools.check.program)))
     }
 
     /// Writes the lines that the checks get.

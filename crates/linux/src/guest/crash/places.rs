@@ -5,8 +5,8 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use crate::choice::FileSystem;
 use crate::guest::fiemap;
+use file_systems::FileSystem;
 
 /// Files that are looked at; a program with more has the first of them named.
 const FILES_MAX: usize = 20_000;

@@ -1,6 +1,8 @@
-//! The table of file systems: what makes, mounts and checks each, and which Debian package has it.
+//! The table: what makes, bounds and checks each.
 
-use crate::choice::FileSystem;
+use std::process::Command;
+
+use crate::FileSystem;
 
 /// A program and its words.
 #[derive(Clone, Copy, Debug)]
@@ -18,7 +20,9 @@ pub struct Tool {
 pub struct Tools {
     /// Makes it.
     pub make: Tool,
-    /// Further words of that for a device without zones: they leave the discard of the whole device out. A fresh one
+    /// Further words of that with which everything is made now, so that no background task writes later.
+    pub at_once: &'static [&'static str],
+    /// Further ones for a device without zones: they leave the discard of the whole device out. A fresh one
     /// needs none, and it would touch every page of the model's tables (see `docs/linux.md`, Limits).
     pub conventional: &'static [&'static str],
     /// Further ones for a device with zones.
@@ -48,6 +52,7 @@ impl Tools {
             FileSystem::None | FileSystem::Zonefs => return None,
             FileSystem::Ext4 => Self {
                 make: tool("mkfs.ext4", "e2fsprogs", &["-q", "-F"]),
+                at_once: &["-E", "lazy_itable_init=0,lazy_journal_init=0"],
                 conventional: &["-E", "nodiscard"],
                 zoned: &[],
                 size: Size::Behind(1024, "k"),
@@ -56,6 +61,7 @@ impl Tools {
             },
             FileSystem::Xfs => Self {
                 make: tool("mkfs.xfs", "xfsprogs", &["-q", "-f"]),
+                at_once: &[],
                 conventional: &["-K"],
                 zoned: &[],
                 size: Size::Before("-d", "size="),
@@ -64,14 +70,17 @@ impl Tools {
             },
             FileSystem::Btrfs => Self {
                 make: tool("mkfs.btrfs", "btrfs-progs", &["-q", "-f"]),
+                at_once: &[],
                 conventional: &["-K"],
                 zoned: &["-O", "zoned", "-d", "single", "-m", "single"],
                 size: Size::Before("-b", ""),
+                // Without a look at what is mounted: others' loop devices may be gone before it has asked about them.
                 check: tool("btrfs", "btrfs-progs", &["check", "--readonly", "--force"]),
                 fault: None,
             },
             FileSystem::F2fs => Self {
                 make: tool("mkfs.f2fs", "f2fs-tools", &["-q", "-f"]),
+                at_once: &[],
                 conventional: &["-t", "0"],
                 zoned: &["-m"],
                 size: Size::Behind(512, ""),
@@ -84,10 +93,55 @@ impl Tools {
     }
 
     /// Words of mkfs before and behind the device that bound the file system to `bytes`.
-    pub(crate) fn size_words(&self, bytes: u64) -> (Vec<String>, Vec<String>) {
+    pub fn size_words(&self, bytes: u64) -> (Vec<String>, Vec<String>) {
         match self.size {
             Size::Before(option, name) => (vec![option.to_owned(), format!("{name}{bytes}")], Vec::new()),
             Size::Behind(unit, suffix) => (Vec::new(), vec![format!("{}{suffix}", bytes / unit)]),
         }
+    }
+
+    /// The command that makes it all at once, for which further words and the device are missing.
+    pub fn maker(&self) -> Command {
+        let mut command = Command::new(self.make.program);
+        command.args(self.make.arguments).args(self.at_once);
+        command
+    }
+
+    /// The command that looks for faults, for which the device is missing.
+    pub fn checker(&self) -> Command {
+        let mut command = Command::new(self.check.program);
+        command.args(self.check.arguments);
+        command
+    }
+
+    /// Whether a checker that ended well (`success`), having said this, has found a fault.
+    pub fn is_fault(&self, success: bool, said: &str) -> bool {
+        !success || self.fault.is_some_and(|fault| said.contains(fault))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_file_system_has_tools_or_is_made_without() {
+        for (file_system, name) in FileSystem::ALL {
+            let Some(tools) = Tools::of(file_system) else {
+                assert!(matches!(file_system, FileSystem::None | FileSystem::Zonefs), "{name}");
+                continue;
+            };
+            assert!(tools.make.program.ends_with(name), "{name}");
+            assert_eq!(tools.make.package, tools.check.package, "{name}");
+            let (before, behind) = tools.size_words(1 << 30);
+            assert_eq!(before.len() + behind.len(), if before.is_empty() { 1 } else { 2 }, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_checker_that_succeeds_may_have_found_a_fault() {
+        let f2fs = Tools::of(FileSystem::F2fs).unwrap();
+        assert!(f2fs.is_fault(true, "[FSCK] valid_block_count [Fail]") && !f2fs.is_fault(true, "[Ok..]"));
+        assert!(f2fs.is_fault(false, "") && !Tools::of(FileSystem::Xfs).unwrap().is_fault(true, "[Fail]"));
     }
 }
