@@ -185,7 +185,9 @@ mod tests {
         }
     }
 
-    const FOLDERS: Folders<'static> = Folders { run: Path::new("/run/x"), contents: Path::new("/run/y") };
+    fn folders() -> Folders<'static> {
+        Folders { run: Path::new("/run/x"), contents: Path::new("/run/y") }
+    }
 
     #[test]
     fn what_does_not_go_together_is_refused() {
@@ -193,7 +195,7 @@ mod tests {
         let plan = |device: &str, front_end, file_system| {
             let mut run = Linux::new("/bin/true", device);
             (run.front_end, run.file_system) = (front_end, file_system);
-            of(&run.command(["true"]), Path::new("/bin/true"), FOLDERS, false)
+            of(&run.command(["true"]), Path::new("/bin/true"), folders(), false)
         };
         let refused = |result: Result<Plan, LinuxError>| result.unwrap_err().to_string();
         assert!(refused(plan(zoned, FrontEnd::Auto, FileSystem::Ext4)).contains("writes in place"));
@@ -203,7 +205,7 @@ mod tests {
         );
         assert!(refused(plan("absent", FrontEnd::Auto, FileSystem::None)).contains("absent"));
         assert!(
-            refused(of(&Linux::new("/bin/true", zoned), Path::new("/bin/true"), FOLDERS, false))
+            refused(of(&Linux::new("/bin/true", zoned), Path::new("/bin/true"), folders(), false))
                 .contains("nothing to run")
         );
         let plan = plan(zoned, FrontEnd::Auto, FileSystem::F2fs).unwrap();
