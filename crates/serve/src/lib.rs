@@ -36,7 +36,6 @@ mod output;
 mod patience;
 mod poller;
 mod power;
-mod ring;
 mod run;
 mod socket;
 mod stop;

@@ -17,6 +17,7 @@ const LOOP_CTL_GET_FREE: libc::Ioctl = 0x4c82;
 const LOOP_CONFIGURE: libc::Ioctl = 0x4c0a;
 /// The device lets go of its file when nobody has it open or mounted any more.
 const LO_FLAGS_AUTOCLEAR: u32 = 4;
+const LO_FLAGS_DIRECT_IO: u32 = 16;
 /// Whoever gives a device a file has it for themselves for a moment, one that is taken already too.
 const MOUNTS: u32 = 500;
 /// Somebody else may take a device that was free a moment ago.
@@ -59,6 +60,13 @@ pub fn mount_loop(device: &Path, place: &Path, system: &str, options: &str) -> r
     Err(Errno::BUSY)
 }
 
+/// Whether the file is used past the page cache.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Direct {
+    Yes,
+    No,
+}
+
 /// A loop device over a file, until it is dropped and no longer mounted.
 pub struct LoopDevice {
     path: PathBuf,
@@ -67,8 +75,13 @@ pub struct LoopDevice {
 }
 
 impl LoopDevice {
+    /// Over an image.
     pub fn new(image: &Path) -> io::Result<Self> {
-        let image = OpenOptions::new().read(true).write(true).open(image)?;
+        Self::over(&OpenOptions::new().read(true).write(true).open(image)?, Direct::No)
+    }
+
+    /// Over an open file.
+    pub fn over(image: &File, direct: Direct) -> io::Result<Self> {
         let control = OpenOptions::new().read(true).write(true).open("/dev/loop-control")?;
         let mut last = io::Error::from(io::ErrorKind::NotFound);
         for _ in 0..ATTEMPTS {
@@ -79,7 +92,7 @@ impl LoopDevice {
             }
             let path = PathBuf::from(format!("/dev/loop{number}"));
             let made = OpenOptions::new().read(true).write(true).open(&path).and_then(|device| {
-                configure(&device, &image)?;
+                configure(&device, image, direct)?;
                 File::open(&path)
             });
             match made {
@@ -97,7 +110,8 @@ impl LoopDevice {
     }
 }
 
-fn configure(device: &File, image: &File) -> io::Result<()> {
+fn configure(device: &File, image: &File, direct: Direct) -> io::Result<()> {
+    let direct = if direct == Direct::Yes { LO_FLAGS_DIRECT_IO } else { 0 };
     let config = LoopConfig {
         fd: image.as_raw_fd().try_into().unwrap(),
         block_size: 0,
@@ -110,7 +124,7 @@ fn configure(device: &File, image: &File) -> io::Result<()> {
             number: 0,
             encrypt_type: 0,
             encrypt_key_size: 0,
-            flags: LO_FLAGS_AUTOCLEAR,
+            flags: LO_FLAGS_AUTOCLEAR | direct,
             file_name: [0; 64],
             crypt_name: [0; 64],
             encrypt_key: [0; 32],

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use fuse::FuseError;
+
 /// What to do instead where the path through FUSE and loop is closed.
 const ELSEWHERE: &str =
     "`plumb linux` shows the device to a real kernel without root, `plumb serve --nbd` to programs that speak NBD";
@@ -112,4 +114,15 @@ pub enum LoopError {
         /// What went wrong.
         source: io::Error,
     },
+}
+
+impl From<FuseError> for LoopError {
+    fn from(error: FuseError) -> Self {
+        let path = || "/dev/fuse".into();
+        match error {
+            FuseError::Missing => Self::Missing { path: path(), mend: "`modprobe fuse` may bring it" },
+            FuseError::Refused(source) => Self::Refused { path: path(), source },
+            FuseError::Protocol { what } => Self::Protocol { what },
+        }
+    }
 }

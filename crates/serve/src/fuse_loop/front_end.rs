@@ -2,25 +2,24 @@
 
 use std::io;
 
+use fuse::{Body, Mount, ReplyTo, SingleFile, Transport, Watchdog};
 use nvme::NamespaceId;
 use ssd::Identity;
 use units::Nanos;
 
-use super::abi::WriteOut;
-use super::disk::{Body, Disk};
 use super::error::LoopError;
 use super::jobs::{AttachPlan, Done, Jobs};
 use super::loop_device::LoopNumber;
-use super::mount::Mount;
 use super::step::{Kind, Note, Step, errno_of, step_of};
-use super::transport::{CHANNEL, NEXT_TOKEN, ReplyTo, Transport};
-use super::watchdog::Watchdog;
 use crate::engine::Engine;
 use crate::error::ServeError;
-use crate::front_end::{Clients, FrontEnd, Outcome};
+use crate::front_end::{Clients, FIRST_TOKEN, FrontEnd, Outcome};
 use crate::poller::{Interest, Poller, Ready};
 
-const JOBS: u64 = NEXT_TOKEN;
+/// The descriptors' tokens with the poller.
+const DEVICE: u64 = FIRST_TOKEN;
+const RING: u64 = FIRST_TOKEN + 1;
+const JOBS: u64 = FIRST_TOKEN + 2;
 
 /// Requests taken before the device gets its turn.
 const REQUESTS_PER_TURN: usize = 64;
@@ -67,7 +66,7 @@ pub(crate) struct LoopFrontEnd<'a> {
     /// Before the transport: no request may come once that is given up.
     mount: Mount,
     transport: Transport,
-    disk: Disk,
+    disk: SingleFile,
     takes_deallocate: bool,
     label: String,
     notes: &'a dyn Notes,
@@ -105,15 +104,14 @@ impl<'a> LoopFrontEnd<'a> {
         notes: &'a dyn Notes,
     ) -> Result<Self, LoopError> {
         let transport = Transport::open(io_uring)?;
-        let mount = Mount::new(transport.channel()).map_err(|source| LoopError::Mount { source })?;
+        let mount = Mount::new(transport.device()).map_err(|source| LoopError::Mount { source })?;
         let jobs = Jobs::new().map_err(|source| LoopError::Attach { source })?;
         let blocks = identity.namespace_blocks.first().copied().unwrap_or(0);
-        let disk = Disk {
+        let disk = SingleFile {
             name: name.to_owned(),
             size_bytes: blocks * u64::from(identity.lba_bytes),
             block_bytes: identity.lba_bytes,
             read_only,
-            has_ring: transport.has_ring(),
         };
         Ok(Self {
             transport,
@@ -181,7 +179,7 @@ impl<'a> LoopFrontEnd<'a> {
                 self.clients.accepted += 1;
                 self.clients.connected = 1;
                 if let Some(watchdog) = &mut self.watchdog {
-                    watchdog.attached(number);
+                    watchdog.holds(Some(number.0));
                 }
                 if self.stopping || !self.powered {
                     return self.start_detaching(number);
@@ -222,17 +220,16 @@ impl<'a> LoopFrontEnd<'a> {
         self.number = Some(number);
         self.clients.connected = 0;
         if let Some(watchdog) = &mut self.watchdog {
-            watchdog.detached();
+            watchdog.holds(None);
         }
         if self.powered && !self.stopping { self.start_attaching() } else { Ok(()) }
     }
 
     /// Takes one request; says whether there was one.
     fn take_one(&mut self, engine: &mut Engine<Context>) -> Result<bool, LoopError> {
-        let Some(source) = self.transport.next()? else { return Ok(false) };
-        let (incoming, reply_to) = self.transport.request(source)?;
-        let step = step_of(&incoming, &self.disk, self.takes_deallocate);
-        match step {
+        let Some(incoming) = self.transport.receive()? else { return Ok(false) };
+        let reply_to = incoming.reply_to;
+        match step_of(incoming.node, &incoming.operation, &self.disk, self.takes_deallocate) {
             Step::Nothing => {}
             Step::Submit(..) if self.severed => self.transport.reply(reply_to, Err(libc::EIO)),
             Step::Submit(request, kind) => {
@@ -246,11 +243,6 @@ impl<'a> LoopFrontEnd<'a> {
             Step::Answer { answer, note } => {
                 self.transport.reply(reply_to, answer.as_ref().map(Body::as_bytes).map_err(|number| *number));
                 match note {
-                    Note::Agreed { .. } if answer.is_err() => {
-                        let what = "the kernel's FUSE is too old; Linux 5.8 is needed".to_owned();
-                        return Err(LoopError::Protocol { what });
-                    }
-                    Note::Agreed { through_ring } => self.transport.agreed(through_ring),
                     Note::Opened => self.handles += u32::from(answer.is_ok()),
                     Note::Released => {
                         self.handles = self.handles.saturating_sub(1);
@@ -281,7 +273,10 @@ impl FrontEnd for LoopFrontEnd<'_> {
     type Context = Context;
 
     fn attach(&mut self, poller: &Poller) -> io::Result<()> {
-        self.transport.attach(poller)?;
+        poller.add(&self.transport.device(), DEVICE, Interest::READABLE)?;
+        if let Some(ring) = self.transport.ring() {
+            poller.add(&ring, RING, Interest::READABLE)?;
+        }
         poller.add(&self.jobs, JOBS, Interest::READABLE)?;
         match self.place {
             Place::Gone => self.start_attaching().map_err(io::Error::other),
@@ -301,7 +296,7 @@ impl FrontEnd for LoopFrontEnd<'_> {
                     self.job_done(done)?;
                 }
             }
-            CHANNEL => self.transport.device_is_readable(),
+            DEVICE => self.transport.device_is_readable(),
             // The ring is looked into every turn: it is the kernel's task work that
             // brings requests and wakes the loop.
             _ => {}
@@ -325,10 +320,7 @@ impl FrontEnd for LoopFrontEnd<'_> {
         match (outcome.result, kind) {
             (Err(status), _) => self.transport.reply(reply_to, Err(errno_of(status))),
             (Ok(data), Kind::Read) => self.transport.reply(reply_to, Ok(&data)),
-            (Ok(_), Kind::Write { size }) => {
-                use zerocopy::IntoBytes;
-                self.transport.reply(reply_to, Ok(WriteOut { size, padding: 0 }.as_bytes()));
-            }
+            (Ok(_), Kind::Write { size }) => self.transport.reply(reply_to, Ok(Body::written(size).as_bytes())),
             (Ok(_), Kind::Other) => self.transport.reply(reply_to, Ok(&[])),
         }
     }
@@ -337,7 +329,7 @@ impl FrontEnd for LoopFrontEnd<'_> {
         if let Some(failure) = self.failure.take() {
             return Err(failure.into());
         }
-        self.transport.send()?;
+        self.transport.send().map_err(LoopError::from)?;
         // Giving answers may have brought the next requests.
         self.more = self.look_for_more();
         Ok(())

@@ -6,8 +6,9 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
+use fuse::Mount;
+
 use super::loop_device::{self, LoopNumber};
-use super::mount::Mount;
 use super::users::users;
 use crate::stop::Stop;
 

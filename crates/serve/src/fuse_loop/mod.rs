@@ -17,28 +17,21 @@
 //! flush), zones, write hints, several queues, and whether a hole was a
 //! Dataset Management or a Write Zeroes command that may deallocate.
 
-mod abi;
 mod calibrate;
-mod channel;
-mod disk;
 mod error;
 mod front_end;
 mod jobs;
 mod leftovers;
 mod loop_device;
 mod memory;
-mod mount;
 mod probe_device;
-mod request;
-mod ring_buffers;
-mod ring_channel;
 mod server;
 mod step;
-mod transport;
 mod users;
 mod watchdog;
 mod workload_group;
 
 pub use error::LoopError;
+pub use fuse::WatchdogProgram;
 pub use server::{LoopOptions, Server};
-pub use watchdog::{WatchdogProgram, watchdog_main};
+pub use watchdog::watchdog_main;

@@ -4,6 +4,7 @@ use std::fs::OpenOptions;
 use std::io;
 use std::path::Path;
 
+use fuse::{Watchdog, WatchdogProgram};
 use ssd::{Device, Identity};
 use units::Nanos;
 
@@ -13,7 +14,6 @@ use super::front_end::{LoopFrontEnd, Notes};
 use super::leftovers;
 use super::loop_device::LoopNumber;
 use super::memory;
-use super::watchdog::{Watchdog, WatchdogProgram};
 use super::workload_group::WorkloadGroup;
 use crate::calibration::Calibration;
 use crate::error::ServeError;
@@ -121,7 +121,10 @@ impl Server {
         let mut front_end =
             LoopFrontEnd::new(device.identity(), &own.name, options.read_only, label.clone(), own.io_uring, &notes)?;
         if let Some(program) = &own.watchdog {
-            front_end.set_watchdog(Watchdog::start(program, front_end.connection(), own.stall, &label)?);
+            let watchdog = Watchdog::start(program, front_end.connection(), own.stall, &label);
+            let watchdog =
+                watchdog.map_err(|source| LoopError::Watchdog { program: program.program.clone(), source })?;
+            front_end.set_watchdog(watchdog);
         }
         serve(front_end, device, options, calibration, None, stop)
     }

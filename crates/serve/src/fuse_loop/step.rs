@@ -1,10 +1,8 @@
 //! What becomes of a request: it is answered at once, or the device is asked.
 
+use fuse::{Body, FallocateMode, Operation, SingleFile};
 use nvme::Status;
 
-use super::abi::FallocateMode;
-use super::disk::{Body, Disk};
-use super::request::{Incoming, Operation};
 use crate::backend::Request;
 
 /// What a request comes to.
@@ -21,10 +19,6 @@ pub(crate) enum Step {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Note {
     Nothing,
-    /// The terms of the connection.
-    Agreed {
-        through_ring: bool,
-    },
     Opened,
     Released,
 }
@@ -38,14 +32,10 @@ pub(crate) enum Kind {
 }
 
 /// What a request comes to.
-pub(crate) fn step_of(incoming: &Incoming<'_>, disk: &Disk, takes_deallocate: bool) -> Step {
-    let Incoming { node, operation, .. } = incoming;
-    match disk.answer(*node, operation) {
+pub(crate) fn step_of(node: u64, operation: &Operation<'_>, disk: &SingleFile, takes_deallocate: bool) -> Step {
+    match disk.answer(node, operation) {
         Some(answer) => {
             let note = match operation {
-                Operation::Init { flags, flags2, .. } => {
-                    Note::Agreed { through_ring: disk.takes_ring(*flags, *flags2) }
-                }
                 Operation::Open => Note::Opened,
                 Operation::Release => Note::Released,
                 _ => Note::Nothing,
@@ -63,7 +53,7 @@ pub(crate) fn step_of(incoming: &Incoming<'_>, disk: &Disk, takes_deallocate: bo
 /// The device's request for a FUSE one, or its answer where the device is not asked.
 fn request_of(
     operation: &Operation<'_>,
-    disk: &Disk,
+    disk: &SingleFile,
     takes_deallocate: bool,
 ) -> Result<(Request, Kind), Result<(), i32>> {
     let changes = !matches!(operation, Operation::Read { .. } | Operation::Fsync);

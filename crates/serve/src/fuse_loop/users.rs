@@ -3,8 +3,12 @@
 use std::fs;
 use std::path::Path;
 
+use observe::mounts::Mounts;
+
 use super::loop_device::LoopNumber;
 
+/// The loop devices' major number.
+const LOOP_MAJOR: u32 = 7;
 /// Processes named at most; more are "and others".
 const PROCESSES_MAX: usize = 5;
 
@@ -12,8 +16,7 @@ const PROCESSES_MAX: usize = 5;
 /// top of it, and processes that have it open. Empty where nothing was found.
 pub(crate) fn users(device: LoopNumber) -> Vec<String> {
     let path = device.path();
-    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    let mut users = mounted_at(&mounts, device);
+    let mut users = mounted_at(&Mounts::now().unwrap_or_default(), device);
     let swaps = fs::read_to_string("/proc/swaps").unwrap_or_default();
     if swaps.lines().any(|line| line.split_whitespace().next().is_some_and(|first| Path::new(first) == path)) {
         users.push("used as swap".to_owned());
@@ -25,23 +28,12 @@ pub(crate) fn users(device: LoopNumber) -> Vec<String> {
     users
 }
 
-/// Where a device is mounted according to a mountinfo file (proc(5)). A file
-/// system of several devices has a device number of its own and names one of
+/// Where a device is mounted. A file system of several devices has a device number of its own and names one of
 /// them as its source.
-fn mounted_at(mountinfo: &str, device: LoopNumber) -> Vec<String> {
-    let number = format!("7:{}", device.0);
-    let source = format!("/dev/loop{}", device.0);
-    let mut places = Vec::new();
-    for line in mountinfo.lines() {
-        let fields: Vec<&str> = line.split(' ').collect();
-        let (Some(device), Some(place)) = (fields.get(2), fields.get(4)) else { continue };
-        let separator = fields.iter().position(|field| *field == "-");
-        let from = separator.and_then(|at| fields.get(at + 2));
-        if *device == number || from.is_some_and(|from| *from == source) {
-            places.push(format!("mounted at {}", place.replace("\\040", " ")));
-        }
-    }
-    places
+fn mounted_at(mounts: &Mounts, device: LoopNumber) -> Vec<String> {
+    let (number, path) = (rustix::fs::makedev(LOOP_MAJOR, device.0), device.path());
+    let of_device = mounts.iter().filter(|mount| mount.kernel_device == number || mount.source == path);
+    of_device.map(|mount| format!("mounted at {}", mount.point.display())).collect()
 }
 
 /// The processes that have `path` open, as far as /proc shows them.
@@ -72,14 +64,15 @@ mod tests {
 
     #[test]
     fn finds_mounts_by_number_and_by_source() {
-        let mountinfo = "\
+        let mounts = b"\
 22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw
 90 22 7:3 / /mnt/a\\040b rw,relatime - ext4 /dev/loop3 rw
 91 22 0:51 / /mnt/btrfs rw - btrfs /dev/loop3 rw,ssd
 92 22 7:30 / /mnt/other rw - xfs /dev/loop30 rw
 short line
 ";
-        assert_eq!(mounted_at(mountinfo, LoopNumber(3)), ["mounted at /mnt/a b", "mounted at /mnt/btrfs"]);
-        assert_eq!(mounted_at(mountinfo, LoopNumber(0)), [""; 0]);
+        let mounts = Mounts::parse(mounts);
+        assert_eq!(mounted_at(&mounts, LoopNumber(3)), ["mounted at /mnt/a b", "mounted at /mnt/btrfs"]);
+        assert_eq!(mounted_at(&mounts, LoopNumber(0)), [""; 0]);
     }
 }

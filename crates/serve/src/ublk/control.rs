@@ -6,11 +6,12 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
 use io_uring::squeue::Entry128;
+use uring::Ring;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use super::abi::{self, CONTROL_PATH, ControlCommand, DeviceInfo, Parameters, control};
+use super::commands::control_command;
 use super::error::UblkError;
-use crate::ring::Ring;
 
 /// Of no queue (`UBLK` control commands want all ones).
 const NO_QUEUE: u16 = u16::MAX;
@@ -114,7 +115,7 @@ impl Control {
         };
         let command = ControlCommand { dev_id: id, queue_id: NO_QUEUE, data, ..ControlCommand::default() };
         // SAFETY: the command carries no address.
-        let given = unsafe { self.ring.command(self.file.as_fd(), code, command, token(slow, id)) };
+        let given = unsafe { control_command(&mut self.ring, self.file.as_fd(), code, command, token(slow, id)) };
         given.and_then(|()| self.ring.submit()).map_err(|source| failure(slow, id, source))
     }
 
@@ -123,7 +124,7 @@ impl Control {
         if let Some(finished) = self.early.pop() {
             return Some(finished);
         }
-        let completed = self.ring.next()?;
+        let completed = self.ring.completed()?;
         Some(finished_of(completed.token, completed.result))
     }
 
@@ -144,13 +145,13 @@ impl Control {
         };
         // SAFETY: the buffer is on the heap, not touched until the command has
         // completed, and leaked where that cannot be known.
-        unsafe { self.ring.command(self.file.as_fd(), code, command, WAITED)? };
+        unsafe { control_command(&mut self.ring, self.file.as_fd(), code, command, WAITED)? };
         let result = loop {
             if let Err(error) = self.ring.wait() {
                 std::mem::forget(std::mem::replace(&mut self.buffer, Box::new([0; BUFFER_BYTES])));
                 return Err(error);
             }
-            match self.ring.next() {
+            match self.ring.completed() {
                 Some(completed) if completed.token == WAITED => break completed.result,
                 Some(completed) => self.early.push(finished_of(completed.token, completed.result)),
                 None => {}

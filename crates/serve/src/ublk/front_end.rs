@@ -4,8 +4,10 @@ use std::collections::VecDeque;
 use std::io;
 
 use units::Nanos;
+use uring::Ring;
 
 use super::abi::{COMMIT_AND_FETCH, FETCH, FETCH_OK, IoCommand};
+use super::commands::io_command;
 use super::control::{Control, Slow, disk_path};
 use super::disk::{Disk, requests};
 use super::errno::Errno;
@@ -16,7 +18,6 @@ use crate::engine::Engine;
 use crate::error::ServeError;
 use crate::front_end::{Clients, FIRST_TOKEN, FrontEnd, Outcome};
 use crate::poller::{Interest, Poller, Ready};
-use crate::ring::Ring;
 
 const REQUESTS: u64 = FIRST_TOKEN;
 const CONTROL: u64 = FIRST_TOKEN + 1;
@@ -114,7 +115,7 @@ impl<'a> UblkFrontEnd<'a> {
         let Some(disk) = self.disks.get(usize::from(slot.disk)) else { return };
         let command = IoCommand { q_id: slot.queue, tag: slot.tag, result, addr };
         let Some(ring) = self.ring.as_mut() else { return };
-        if let Err(source) = ring.command(disk.character(), COMMIT_AND_FETCH, command, slot.token()) {
+        if let Err(source) = io_command(ring, disk.character(), COMMIT_AND_FETCH, command, slot.token()) {
             self.failure.get_or_insert(UblkError::Io { id: disk.id, action: "committing a request", source });
         }
     }
@@ -199,7 +200,7 @@ impl FrontEnd for UblkFrontEnd<'_> {
             for (queue, tag) in disk.tags() {
                 let slot = Slot { disk: index as u16, queue, tag };
                 let command = IoCommand { q_id: queue, tag, result: 0, addr: 0 };
-                ring.command(disk.character(), FETCH, command, slot.token())?;
+                io_command(ring, disk.character(), FETCH, command, slot.token())?;
             }
         }
         ring.submit()?;
@@ -220,7 +221,7 @@ impl FrontEnd for UblkFrontEnd<'_> {
 
     fn take(&mut self, engine: &mut Engine<Context>) -> Result<bool, ServeError> {
         for _ in 0..REQUESTS_PER_TURN {
-            let Some(completed) = self.ring.as_mut().and_then(Ring::next) else { break };
+            let Some(completed) = self.ring.as_mut().and_then(Ring::completed) else { break };
             self.fetched(Slot::of(completed.token), completed.result, engine)?;
         }
         while let Some((slot, errno)) = self.refused.pop_front() {

@@ -15,12 +15,12 @@ use std::time::Duration;
 
 use io_uring::squeue::Entry128;
 use io_uring::{opcode, types};
+use uring::{Completed, Ring};
 use zerocopy::IntoBytes;
 
-use super::abi::{OutHeader, RingCommand, ring_command};
-use super::request::{Incoming, ParseError, understand};
-use super::ring_buffers::{IOVECS, RingBuffers};
-use crate::ring::{Completed, Ring};
+use crate::abi::{OutHeader, RingCommand, ring_command};
+use crate::request::{ParseError, Parts};
+use crate::ring_buffers::{IOVECS, RingBuffers};
 
 /// Requests that the loop driver has under way at most (its tags), the least
 /// that a processor gets, and the most memory for all of them together.
@@ -111,7 +111,7 @@ impl RingChannel {
         }
         self.ring.submit()?;
         // Refusals are there at once; requests may be.
-        while let Some(completed) = self.ring.next() {
+        while let Some(completed) = self.ring.completed() {
             if completed.result < 0 {
                 return Err(io::Error::from_raw_os_error(-completed.result));
             }
@@ -138,7 +138,7 @@ impl RingChannel {
 
     /// The next completion, if one is there. Looks at shared memory only.
     pub(crate) fn next(&mut self) -> io::Result<Option<Fetched>> {
-        let Some(completed) = self.early.pop_front().or_else(|| self.ring.next()) else { return Ok(None) };
+        let Some(completed) = self.early.pop_front().or_else(|| self.ring.completed()) else { return Ok(None) };
         match completed.result {
             0 if self.buffers.received(completed.token as usize) => Ok(Some(Fetched::Request(completed.token as u32))),
             0 => Err(io::Error::other(format!("ring entry {} was completed twice", completed.token))),
@@ -149,10 +149,9 @@ impl RingChannel {
         }
     }
 
-    /// What an entry's request asks.
-    pub(crate) fn request(&self, index: u32) -> Result<Incoming<'_>, ParseError> {
-        let arrived = self.buffers.arrived(index as usize).ok_or(ParseError::Short { bytes: 0 })?;
-        understand(&arrived.header, arrived.operation, arrived.payload)
+    /// The request in an entry.
+    pub(crate) fn parts(&self, index: u32) -> Result<Parts<'_>, ParseError> {
+        self.buffers.arrived(index as usize).ok_or(ParseError::Short { bytes: 0 })
     }
 
     /// Queues the answer to the request in an entry, and the fetch of the next.

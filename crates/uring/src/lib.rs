@@ -1,4 +1,4 @@
-//! An io_uring that carries commands for a driver (`IORING_OP_URING_CMD`): ublk's, and FUSE's.
+//! An io_uring that carries commands for a driver of the kernel (`IORING_OP_URING_CMD`), as ublk and FUSE take them.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -8,15 +8,16 @@ use io_uring::squeue::EntryMarker;
 
 /// What came back for a command: the token it was given and its result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Completed {
-    pub(crate) token: u64,
+pub struct Completed {
+    /// As the entry's user data had it.
+    pub token: u64,
     /// Negative: an errno.
-    pub(crate) result: i32,
+    pub result: i32,
 }
 
 /// An io_uring of commands for a driver. Its descriptor is readable while
 /// completions wait.
-pub(crate) struct Ring<E: EntryMarker> {
+pub struct Ring<E: EntryMarker> {
     ring: IoUring<E>,
     unsubmitted: bool,
 }
@@ -26,7 +27,11 @@ const SUBMISSION_ENTRIES: u32 = 256;
 
 impl<E: EntryMarker> Ring<E> {
     /// A ring in which up to `commands` may be outstanding.
-    pub(crate) fn new(commands: u32) -> io::Result<Self> {
+    ///
+    /// # Errors
+    ///
+    /// What io_uring_setup(2) refuses.
+    pub fn new(commands: u32) -> io::Result<Self> {
         let ring = IoUring::builder()
             .dontfork()
             // The loop waits in epoll, which the kernel's task work interrupts; no
@@ -39,10 +44,14 @@ impl<E: EntryMarker> Ring<E> {
 
     /// Queues an entry, giving the kernel what is queued where there is no room.
     ///
+    /// # Errors
+    ///
+    /// As [`submit`](Self::submit).
+    ///
     /// # Safety
     ///
     /// What the entry points at must stay valid until it completes.
-    pub(crate) unsafe fn push(&mut self, entry: &E) -> io::Result<()> {
+    pub unsafe fn push(&mut self, entry: &E) -> io::Result<()> {
         // SAFETY: as the caller guarantees.
         while unsafe { self.ring.submission().push(entry) }.is_err() {
             self.unsubmitted = true;
@@ -53,7 +62,11 @@ impl<E: EntryMarker> Ring<E> {
     }
 
     /// Gives the kernel what is queued.
-    pub(crate) fn submit(&mut self) -> io::Result<()> {
+    ///
+    /// # Errors
+    ///
+    /// What io_uring_enter(2) refuses.
+    pub fn submit(&mut self) -> io::Result<()> {
         if !self.unsubmitted {
             return Ok(());
         }
@@ -70,7 +83,11 @@ impl<E: EntryMarker> Ring<E> {
     }
 
     /// Submits and sleeps until a completion is there.
-    pub(crate) fn wait(&mut self) -> io::Result<()> {
+    ///
+    /// # Errors
+    ///
+    /// What io_uring_enter(2) refuses.
+    pub fn wait(&mut self) -> io::Result<()> {
         loop {
             match self.ring.submit_and_wait(1) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -81,13 +98,13 @@ impl<E: EntryMarker> Ring<E> {
     }
 
     /// The next completion, if one is there. Looks at shared memory only.
-    pub(crate) fn next(&mut self) -> Option<Completed> {
+    pub fn completed(&mut self) -> Option<Completed> {
         let entry = self.ring.completion().next()?;
         Some(Completed { token: entry.user_data(), result: entry.result() })
     }
 
     /// Whether a completion is there.
-    pub(crate) fn is_ready(&mut self) -> bool {
+    pub fn is_ready(&mut self) -> bool {
         !self.ring.completion().is_empty()
     }
 }

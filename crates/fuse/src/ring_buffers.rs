@@ -11,7 +11,8 @@ use std::ptr::NonNull;
 
 use zerocopy::{FromBytes, IntoBytes};
 
-use super::abi::{InHeader, OutHeader, RingEntryInOut, RingHeaders};
+use crate::abi::{InHeader, OutHeader, RingEntryInOut, RingHeaders};
+use crate::request::Parts;
 
 /// Headers and the two iovecs that tell the kernel of an entry share a page.
 const HEAD_BYTES: usize = 4096;
@@ -28,14 +29,8 @@ pub(crate) struct RingBuffers {
     ours: Vec<bool>,
 }
 
-/// What the kernel has put into an entry.
-pub(crate) struct Arrived<'a> {
-    pub(crate) header: InHeader,
-    /// The operation's own header, and whatever lay behind it.
-    pub(crate) operation: &'a [u8],
-    /// What follows it: a name, or data.
-    pub(crate) payload: &'a [u8],
-}
+// SAFETY: the mapping is this value's alone, and no thread's in particular.
+unsafe impl Send for RingBuffers {}
 
 impl RingBuffers {
     /// Maps `entries` entries, all of them the kernel's, with room for
@@ -104,7 +99,7 @@ impl RingBuffers {
 
     /// What has arrived in an entry; `None` for one that is the kernel's, or
     /// whose payload is longer than there is room for.
-    pub(crate) fn arrived(&self, index: usize) -> Option<Arrived<'_>> {
+    pub(crate) fn arrived(&self, index: usize) -> Option<Parts<'_>> {
         self.ours.get(index).filter(|ours| **ours)?;
         // SAFETY: the entry is the server's until it is answered, for which the
         // caller must give up this reference; the mapping is aligned and longer.
@@ -113,7 +108,7 @@ impl RingBuffers {
         let (headers, _) = RingHeaders::ref_from_prefix(head).ok()?;
         let (header, _) = InHeader::read_from_prefix(&headers.in_out).ok()?;
         let payload = payload.get(..headers.entry.payload_size as usize)?;
-        Some(Arrived { header, operation: &headers.operation, payload })
+        Some(Parts { header, own: &headers.operation, rest: payload })
     }
 
     /// Puts an answer into an entry, which is the kernel's from here on. Says
@@ -161,7 +156,7 @@ mod tests {
         assert!(buffers.arrived(1).is_none() && !buffers.answer(1, answer, b""));
         assert!(buffers.received(1));
         assert!(!buffers.received(1), "completed twice");
-        assert_eq!(buffers.arrived(1).unwrap().payload, b"");
+        assert_eq!(buffers.arrived(1).unwrap().rest, b"");
         assert!(buffers.answer(1, answer, b"body"));
         assert!(buffers.arrived(1).is_none() && !buffers.answer(1, answer, b""), "answered twice");
         // Nothing outside.
@@ -186,7 +181,7 @@ mod tests {
         }
         assert!(buffers.received(1));
         let arrived = buffers.arrived(1).unwrap();
-        assert_eq!((arrived.header.unique, arrived.operation[0], arrived.payload), (99, 5, b"abc".as_slice()));
+        assert_eq!((arrived.header.unique, arrived.own[0], arrived.rest), (99, 5, b"abc".as_slice()));
         assert!(buffers.answer(1, OutHeader { len: 18, error: -5, unique: 99 }, b"xy"));
         // SAFETY: as above.
         let (out, size, body) = unsafe {

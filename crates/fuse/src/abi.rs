@@ -1,4 +1,4 @@
-//! The part of the FUSE protocol that a file system of one file speaks.
+//! The part of the FUSE protocol that is spoken here: that of a file system of one file.
 //!
 //! Layouts and numbers: Linux `include/uapi/linux/fuse.h`, protocol 7.44. Every
 //! field is in the machine's own byte order.
@@ -97,9 +97,12 @@ bitflags! {
 bitflags! {
     /// What FALLOCATE is to do (`linux/falloc.h`).
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub(crate) struct FallocateMode: u32 {
+    pub struct FallocateMode: u32 {
+        /// The file becomes no longer.
         const KEEP_SIZE = 1 << 0;
+        /// The room is given back, and reads as zeroes.
         const PUNCH_HOLE = 1 << 1;
+        /// The range reads as zeroes.
         const ZERO_RANGE = 1 << 4;
         const _ = !0;
     }
