@@ -1,6 +1,6 @@
 //! What the processor's work costs on this machine, and whether a guest that charges for it takes as long.
 
-use apps::processor::{ProcessorError, Timed};
+use apps::processor::{DEPTH, ProcessorError, Timed};
 use linux::{Charges, FileSystem, FrontEnd, Kernel, Linux, LinuxError};
 use serde::Serialize;
 
@@ -8,10 +8,13 @@ use serde::Serialize;
 pub const TRUSTED_SHARE: f64 = 0.25;
 
 /// Of these the table is made; others only check it.
-const CALIBRATED: [&str; 5] = ["read-4k", "read-64k", "read-new-page", "touch-page", "ping-pong"];
+const CALIBRATED: [&str; 8] =
+    ["read-4k", "read-64k", "write-4k", "status-shallow", "status-deep", "read-new-page", "touch-page", "ping-pong"];
 
 /// Of `read-4k`, and a page.
 const SMALL_KIB: f64 = 4.0;
+/// What `stat` copies to the caller: `struct stat` of x86-64.
+const STATUS_KIB: f64 = 144.0 / 1024.0;
 /// Of `read-64k`, and of the reads of `read-new-page`.
 const LARGE_KIB: f64 = 64.0;
 
@@ -75,9 +78,12 @@ pub fn charges(timed: &[Timed]) -> Result<Charges, ProcessorCostError> {
         let found = timed.iter().find(|timed| timed.name == name).map(Timed::median_ns);
         found.ok_or_else(|| ProcessorCostError::Answer(format!("have no {name}")))
     };
-    let [small, large, new_page, touch, one_way] = [
+    let [small, large, write, shallow, deep, new_page, touch, one_way] = [
         median("read-4k")?,
         median("read-64k")?,
+        median("write-4k")?,
+        median("status-shallow")?,
+        median("status-deep")?,
         median("read-new-page")?,
         median("touch-page")?,
         median("ping-pong")?,
@@ -91,12 +97,19 @@ pub fn charges(timed: &[Timed]) -> Result<Charges, ProcessorCostError> {
     let no_page_cache = "--folder has to be on a file system of a disk, not tmpfs";
     let page_cache_add =
         positive("read-new-page", new_page, new_page - large / (LARGE_KIB / SMALL_KIB), no_page_cache)?;
+    let page_write = positive("write-4k", write, write - small, remedy)?;
+    let component = positive("status-deep", deep, (deep - shallow) / (DEPTH - 1) as f64, remedy)?;
+    let path = shallow - system_call - STATUS_KIB * copy_per_kib - component;
+    let path = positive("status-shallow", shallow, path, remedy)?;
     // A write on one side and a read on the other.
     let context_switch = positive("ping-pong", one_way, one_way - 2.0 * system_call, remedy)?;
     let whole = |cost: f64| cost.round() as u32;
     Ok(Charges {
         system_call_ns: whole(system_call),
         copy_ns_per_kib: whole(copy_per_kib),
+        path_ns: whole(path),
+        path_component_ns: whole(component),
+        page_write_ns: whole(page_write),
         page_fault_ns: whole(touch),
         page_cache_add_ns: whole(page_cache_add),
         context_switch_ns: whole(context_switch),
@@ -155,15 +168,19 @@ mod tests {
 
     /// What jobs take by a table.
     fn by(charges: &Charges) -> Vec<Timed> {
-        let Charges { system_call_ns, copy_ns_per_kib, page_fault_ns, page_cache_add_ns, context_switch_ns, .. } =
-            *charges;
-        let read = |kib: f64| f64::from(system_call_ns) + kib * f64::from(copy_ns_per_kib);
+        let [call, copy, path, component, write, fault, add, switch, _] =
+            charges.entries().map(|(_, ns)| f64::from(ns));
+        let read = |kib: f64| call + kib * copy;
+        let status = |components: f64| read(STATUS_KIB) + path + components * component;
         timed(&[
             ("read-4k", read(4.0)),
             ("read-64k", read(64.0)),
-            ("read-new-page", f64::from(page_cache_add_ns) + read(64.0) / 16.0),
-            ("touch-page", f64::from(page_fault_ns)),
-            ("ping-pong", f64::from(context_switch_ns) + 2.0 * f64::from(system_call_ns)),
+            ("write-4k", read(4.0) + write),
+            ("status-shallow", status(1.0)),
+            ("status-deep", status(16.0)),
+            ("read-new-page", add + read(64.0) / 16.0),
+            ("touch-page", fault),
+            ("ping-pong", switch + 2.0 * call),
         ])
     }
 
@@ -172,6 +189,9 @@ mod tests {
         let table = Charges {
             system_call_ns: 300,
             copy_ns_per_kib: 70,
+            path_ns: 400,
+            path_component_ns: 60,
+            page_write_ns: 2000,
             page_fault_ns: 500,
             page_cache_add_ns: 900,
             context_switch_ns: 1500,
@@ -185,14 +205,22 @@ mod tests {
         let good = [
             ("read-4k", 600.0),
             ("read-64k", 5000.0),
+            ("write-4k", 3000.0),
+            ("status-shallow", 700.0),
+            ("status-deep", 1600.0),
             ("read-new-page", 900.0),
             ("touch-page", 500.0),
             ("ping-pong", 2000.0),
         ];
         assert!(charges(&timed(&good)).is_ok());
-        for (job, ns, words) in
-            [("read-64k", 500.0, "again"), ("read-new-page", 300.0, "tmpfs"), ("ping-pong", 500.0, "again")]
-        {
+        for (job, ns, words) in [
+            ("read-64k", 500.0, "again"),
+            ("write-4k", 500.0, "again"),
+            ("status-shallow", 300.0, "again"),
+            ("status-deep", 600.0, "again"),
+            ("read-new-page", 300.0, "tmpfs"),
+            ("ping-pong", 500.0, "again"),
+        ] {
             let bad: Vec<_> = good.iter().map(|one| if one.0 == job { (job, ns) } else { *one }).collect();
             let error = charges(&timed(&bad)).unwrap_err().to_string();
             assert!(error.contains(job) && error.contains(words), "{error}");

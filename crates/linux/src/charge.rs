@@ -14,8 +14,8 @@ pub(crate) const OWN_SWITCH: &str = "/sys/module/charge/parameters/self";
 const MOST_NS: u32 = 1_000_000_000;
 
 /// A table of costs, measured on a machine (`plumb calibrate cpu`): in the guest each process of the command sleeps for what it owes
-/// before it goes on in its own code (`kernel/time-travel/0008-*.patch`). What programs compute stays free, and every process has
-/// a processor of its own.
+/// before it goes on in its own code (`kernel/time-travel/0008-*.patch` and `0010-*.patch`). What programs compute stays free, and every
+/// process has a processor of its own.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Charges {
@@ -23,6 +23,12 @@ pub struct Charges {
     pub system_call_ns: u32,
     /// To user space or from there.
     pub copy_ns_per_kib: u32,
+    /// A path that a call names, of no components.
+    pub path_ns: u32,
+    /// Each component of one.
+    pub path_component_ns: u32,
+    /// A page of the page cache that a write fills, or a part of it: what the file system does for it.
+    pub page_write_ns: u32,
     /// A page that is mapped when it is touched.
     pub page_fault_ns: u32,
     /// A page that is put into the page cache, read or written.
@@ -67,10 +73,13 @@ impl Charges {
     }
 
     /// Names and values, as in the file.
-    pub fn entries(&self) -> [(&'static str, u32); 6] {
+    pub fn entries(&self) -> [(&'static str, u32); 9] {
         [
             ("system_call_ns", self.system_call_ns),
             ("copy_ns_per_kib", self.copy_ns_per_kib),
+            ("path_ns", self.path_ns),
+            ("path_component_ns", self.path_component_ns),
+            ("page_write_ns", self.page_write_ns),
             ("page_fault_ns", self.page_fault_ns),
             ("page_cache_add_ns", self.page_cache_add_ns),
             ("context_switch_ns", self.context_switch_ns),
@@ -106,7 +115,7 @@ mod tests {
         for (text, words) in [
             (String::new(), "missing field"),
             (good.replace("system_call_ns", "syscall_ns"), "syscall_ns"),
-            (good.replace("page_fault_ns = 0", "page_fault_ns = -1"), "line 3"),
+            (good.replace("page_fault_ns = 0", "page_fault_ns = -1"), "line 6"),
             (good.replace("page_fault_ns = 0", "page_fault_ns = 2000000000"), "more than a second"),
         ] {
             let error = read(&text).unwrap_err();

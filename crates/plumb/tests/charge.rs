@@ -14,6 +14,9 @@ use serde_json::Value;
 const COSTS: Charges = Charges {
     system_call_ns: 1_000,
     copy_ns_per_kib: 100,
+    path_ns: 5_000,
+    path_component_ns: 2_000,
+    page_write_ns: 30_000,
     page_fault_ns: 20_000,
     page_cache_add_ns: 50_000,
     context_switch_ns: 300_000,
@@ -48,7 +51,13 @@ fn each_cost_shows_where_it_is_due() {
         ("read-4k", read(4.0)),
         ("read-16k", read(16.0)),
         ("read-64k", read(64.0)),
-        ("write-4k", read(4.0)),
+        ("write-4k", read(4.0) + 30_000.0),
+        ("write-64k", read(64.0) + 16.0 * 30_000.0),
+        ("status-shallow", read(0.1) + 5_000.0 + 2_000.0),
+        ("status-deep", read(0.1) + 5_000.0 + 16.0 * 2_000.0),
+        // $PLUMB_MOUNT is two components deep, and the file is two below it.
+        ("status", read(0.2) + 5_000.0 + 4.0 * 2_000.0),
+        ("open", 2.0 * 1_000.0 + 5_000.0 + 4.0 * 2_000.0),
         ("read-new-page", 50_000.0 + read(64.0) / 16.0),
         ("touch-page", 20_000.0),
         // A write and a read, and going on after having waited.
@@ -145,8 +154,8 @@ fn an_experiment_is_charged_by_its_spec() {
     assert!(note.contains("compute is free"));
     let (charged_s, note) = took(&format!("{linux}\nlinux.charge = 'costs.toml'"));
     assert!(note.contains("Processor time is charged") && note.contains("page_cache_add_ns = 50000"));
-    // 1000 reads of zeroes, 1000 writes with a copy of 4 KiB and a new page.
-    let due_s = 1000.0 * (2.0 * 1_000.0 + 400.0 + 50_000.0) / 1e9;
+    // 1000 reads of zeroes, 1000 writes with a copy of 4 KiB and a new page that is written.
+    let due_s = 1000.0 * (2.0 * 1_000.0 + 400.0 + 50_000.0 + 30_000.0) / 1e9;
     assert!(charged_s - free_s > due_s, "{charged_s} s, {free_s} s for free");
 
     let output = run("host = 'model'\nlinux.charge = 'costs.toml'");

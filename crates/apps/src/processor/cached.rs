@@ -12,10 +12,18 @@ pub(super) const READ_16K: Job =
     Job { name: "read-16k", operation: "pread of 16 KiB in the page cache", operations: 300, round: read::<16384> };
 pub(super) const READ_64K: Job =
     Job { name: "read-64k", operation: "pread of 64 KiB in the page cache", operations: 150, round: read::<65536> };
-pub(super) const WRITE_4K: Job =
-    Job { name: "write-4k", operation: "pwrite of 4 KiB over pages in the page cache", operations: 300, round: write };
-pub(super) const STATUS: Job =
-    Job { name: "status", operation: "stat of a file by its path", operations: 500, round: status };
+pub(super) const WRITE_4K: Job = Job {
+    name: "write-4k",
+    operation: "pwrite of 4 KiB over pages in the page cache",
+    operations: 300,
+    round: write::<4096>,
+};
+pub(super) const WRITE_64K: Job = Job {
+    name: "write-64k",
+    operation: "pwrite of 64 KiB over pages in the page cache",
+    operations: 60,
+    round: write::<65536>,
+};
 
 fn read<const BYTES: usize>(fixture: &Fixture, operations: u32) -> std::io::Result<Duration> {
     let file = File::open(fixture.data())?;
@@ -24,15 +32,10 @@ fn read<const BYTES: usize>(fixture: &Fixture, operations: u32) -> std::io::Resu
     time(|| places(operations, BYTES).try_for_each(|place| file.read_exact_at(&mut buffer, place)))
 }
 
-fn write(fixture: &Fixture, operations: u32) -> std::io::Result<Duration> {
+fn write<const BYTES: usize>(fixture: &Fixture, operations: u32) -> std::io::Result<Duration> {
     let file = File::options().write(true).open(fixture.data())?;
-    let bytes = vec![0x5a; 4096];
+    let bytes = vec![0x5a; BYTES];
     time(|| places(operations, bytes.len()).try_for_each(|place| file.write_all_at(&bytes, place)))
-}
-
-fn status(fixture: &Fixture, operations: u32) -> std::io::Result<Duration> {
-    let path = fixture.data();
-    time(|| (0..operations).try_for_each(|_| path.metadata().map(drop)))
 }
 
 /// One after the other, from the beginning again at the end.

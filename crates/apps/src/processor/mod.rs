@@ -8,6 +8,7 @@
 
 mod cached;
 mod mapped;
+mod paths;
 mod switches;
 mod uncached;
 
@@ -32,7 +33,12 @@ const JOBS: &[Job] = &[
     cached::READ_16K,
     cached::READ_64K,
     cached::WRITE_4K,
-    cached::STATUS,
+    cached::WRITE_64K,
+    paths::STATUS_SHALLOW,
+    paths::STATUS_DEEP,
+    paths::STATUS,
+    paths::OPEN,
+    paths::CREATE,
     uncached::READ_PAGE,
     mapped::TOUCH_PAGE,
     switches::PING_PONG,
@@ -73,6 +79,10 @@ impl Timed {
     }
 }
 
+/// Folders below each other in the fixture, and the name of each.
+pub const DEPTH: usize = 16;
+const STEP: &str = "d";
+
 /// Files to work on, gone with it.
 struct Fixture {
     folder: PathBuf,
@@ -84,6 +94,7 @@ impl Fixture {
         fs::create_dir(&folder)?;
         let fixture = Self { folder };
         fs::write(fixture.data(), vec![0xa5; FILE_BYTES as usize])?;
+        fs::create_dir_all(fixture.folder.join([STEP; DEPTH].join("/")))?;
         // A hole: its pages come without a device.
         fs::File::create(fixture.hole())?.set_len(FILE_BYTES)?;
         Ok(fixture)

@@ -411,10 +411,15 @@ impl Trial {
 /// What a guest's own words are where it did not do what it was asked for.
 fn failed_inside(outcome: &Outcome) -> LinuxError {
     let said = String::from_utf8_lossy(&outcome.stderr).trim().to_owned();
-    let message = if said.is_empty() {
-        format!("the guest ended with status {} before it was done", outcome.ended.shell_status())
-    } else {
-        said
+    let message = match outcome.ended {
+        _ if !said.is_empty() => said,
+        Ended::Exited(status) => format!("the guest ended with status {status} before it was done"),
+        // Its memory is in pieces that the host bounds (vm.max_map_count), and the whole log lies in it.
+        Ended::Signaled(signal) => format!(
+            "the guest was killed by signal {signal} before it was done: the log of what the command wrote may be more \
+             than it can hold (some 200 MB); let the command write less at once, or `sysctl vm.max_map_count=1000000` on \
+             the host"
+        ),
     };
     LinuxError::Guest { message, log: String::new() }
 }

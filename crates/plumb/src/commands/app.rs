@@ -53,6 +53,9 @@ struct AceFlags {
     /// Seed of the lot
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
+    /// Run every N-th of them, from the K-th on: a part of what is too much at once
+    #[arg(long, value_name = "K/N", value_parser = part)]
+    part: Option<(usize, usize)>,
     /// Run the workload of this number; can be given again
     #[arg(long, value_name = "NUMBER", conflicts_with = "sample")]
     only: Vec<usize>,
@@ -222,6 +225,15 @@ fn document(chosen: &Chosen, seed: u64, prepared: Option<&Prepared>, report: Opt
     Value::Object(document)
 }
 
+/// `2/4`: the second of four.
+fn part(text: &str) -> Result<(usize, usize), String> {
+    let numbers = text.split_once('/').and_then(|(part, parts)| Some((part.parse().ok()?, parts.parse().ok()?)));
+    match numbers {
+        Some((part, parts)) if (1..=parts).contains(&part) => Ok((part, parts)),
+        _ => Err("one of so many, such as 2/4".to_owned()),
+    }
+}
+
 fn run_ace(flags: &AceFlags) -> Done {
     let selection = Selection { operations: flags.operations.into(), sample: flags.sample, seed: flags.seed };
     let mut workloads: Vec<Workload> = ace::workloads(selection);
@@ -230,6 +242,10 @@ fn run_ace(flags: &AceFlags) -> Done {
     }
     if !flags.only.is_empty() {
         workloads.retain(|workload| flags.only.contains(&workload.number));
+    }
+    if let Some((part, parts)) = flags.part {
+        let mut place = 0..;
+        workloads.retain(|_| place.next().is_some_and(|place| place % parts == part - 1));
     }
     if flags.list {
         workloads.iter().for_each(|workload| println!("{workload}"));
