@@ -72,6 +72,7 @@ mod tests {
             start: Lba(sequence),
             blocks: 1,
             data: None,
+            places: [None, None],
         };
         (1..=count).map(write).collect()
     }

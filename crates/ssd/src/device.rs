@@ -1,6 +1,7 @@
 //! What every modelled device offers.
 
-use nvme::{ChangedZoneList, Command, CommandId, Lba, NamespaceId, QueueId, Status, ZoneState};
+use crash::order::Places;
+use nvme::{ChangedZoneList, Command, CommandId, Lba, NamespaceId, QueueId, Status, WriteOrder, ZoneState};
 use trace::{Recorder, RequestId};
 use units::Nanos;
 
@@ -144,6 +145,8 @@ pub struct VolatileWrite {
     pub blocks: u32,
     /// The bytes, where the device keeps contents; `None` also for a deallocation.
     pub data: Payload,
+    /// The epochs that it belongs to, on a device that keeps order.
+    pub places: Places,
 }
 
 /// What a power cut leaves.
@@ -151,7 +154,8 @@ pub struct VolatileWrite {
 /// Everything that a completed flush or FUA write covered has survived and is
 /// what the device reads back now. `undecided` lists, oldest first, the newer
 /// writes: any subset of them may have reached the media (later ones of the
-/// same block winning over earlier ones).
+/// same block winning over earlier ones), as far as the order of those that
+/// belong to streams allows ([`crash::order`]).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PowerCut {
     /// Writes that may or may not have survived.
@@ -208,6 +212,10 @@ pub trait Device {
     fn changed_zones(&mut self, _nsid: NamespaceId, _retain: bool) -> ChangedZoneList {
         ChangedZoneList::of([])
     }
+
+    /// A write of these streams failed before the device saw it: as if it had failed there, the device keeps their order no more
+    /// and fails what waits in them.
+    fn break_streams(&mut self, _now: Nanos, _order: &WriteOrder) {}
 
     /// How things stand now.
     fn live_state(&self) -> LiveState {

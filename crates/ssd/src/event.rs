@@ -27,6 +27,8 @@ pub(crate) enum Event {
     Destage,
     /// Look whether the device has been idle long enough to fold its SLC cache.
     Fold,
+    /// A queue's turn has come to have a command fetched.
+    Fetch,
 }
 
 /// What a device's events are. Their codes fit four bits.
@@ -44,7 +46,7 @@ impl EventKind for Event {
     }
 }
 
-const KINDS: [Event; 9] = [
+const KINDS: [Event; 10] = [
     Event::ArrayEnd,
     Event::ReadOut,
     Event::Loaded,
@@ -54,6 +56,7 @@ const KINDS: [Event; 9] = [
     Event::Complete,
     Event::Destage,
     Event::Fold,
+    Event::Fetch,
 ];
 
 const ID_BITS: u32 = 26;

@@ -1,6 +1,6 @@
 //! A device around another.
 
-use nvme::{ChangedZoneList, NamespaceId};
+use nvme::{ChangedZoneList, NamespaceId, WriteOrder};
 use trace::Recorder;
 use units::Nanos;
 
@@ -93,6 +93,10 @@ impl<W: Wrapper> Device for W {
 
     fn changed_zones(&mut self, nsid: NamespaceId, retain: bool) -> ChangedZoneList {
         self.inner_mut().changed_zones(nsid, retain)
+    }
+
+    fn break_streams(&mut self, now: Nanos, order: &WriteOrder) {
+        self.inner_mut().break_streams(now, order);
     }
 
     fn live_state(&self) -> LiveState {

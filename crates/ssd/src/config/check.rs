@@ -2,7 +2,7 @@
 
 use units::{ByteSize, Nanos};
 
-use super::{Overwritten, SsdConfig};
+use super::{OrderKind, Overwritten, SsdConfig};
 
 /// Why a configuration describes no device.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -154,6 +154,8 @@ impl Layout {
 const OPEN_BLOCKS_PER_DIE: u64 = 2;
 /// No controller has more cores; each is a clock of its own in the model.
 const PROCESSORS_MAX: u32 = 1 << 16;
+/// Stream identifiers are 16 bits, and 0 is none.
+const STREAMS_MAX: u32 = u16::MAX as u32;
 /// Namespaces are small where they are not so many times the collector's reserve.
 const SMALL_RESERVES: u64 = 10;
 
@@ -257,8 +259,11 @@ impl SsdConfig {
             return Err(ConfigError::TooLarge { units: all_units.max(units), max: MAX_UNITS });
         }
         let bytes = |units: u64| ByteSize(units.saturating_mul(self.mapping_unit.0));
+        let buffer_slots = self.buffer.size.0 / self.mapping_unit.0;
+        // What waits to be mapped is on flash beside what it will replace, a row of it at most half filled.
+        let delayed = if self.order == OrderKind::Streams { buffer_slots.saturating_mul(2) } else { 0 };
         // One block more, so that there is always something to gain by collecting.
-        let reserve = reserve.saturating_add(units_per_block);
+        let reserve = reserve.saturating_add(units_per_block).saturating_add(delayed);
         if stripe_units * blocks_per_plane < units.saturating_add(reserve) {
             return Err(ConfigError::TooSmall {
                 physical: bytes(stripe_units * blocks_per_plane),
@@ -267,7 +272,6 @@ impl SsdConfig {
             });
         }
         let superpages_per_row = if self.cell.one_shot { bits } else { 1 };
-        let buffer_slots = self.buffer.size.0 / self.mapping_unit.0;
         let least =
             self.max_transfer.0 / self.mapping_unit.0 + 1 + 2 * u64::from(superpages_per_row) * units_per_superpage;
         if buffer_slots < least || buffer_slots > MAX_SLOTS {
@@ -318,6 +322,8 @@ impl SsdConfig {
             ("link.queues", self.link.queues.into()),
             ("link.queue_depth", self.link.queue_depth.into()),
             ("slc_cache.size", self.slc_cache.as_ref().map_or(1, |slc| slc.size.0)),
+            ("order_tables.streams", self.order_tables.streams.into()),
+            ("order_tables.epochs", self.order_tables.epochs.into()),
         ] {
             nonzero(key, value)?;
         }
@@ -354,6 +360,10 @@ impl SsdConfig {
         if self.gc.stop_at < self.gc.start_below {
             let allowed = format!("at least `gc.start_below` ({})", self.gc.start_below);
             return out_of_range("gc.stop_at", self.gc.stop_at, allowed);
+        }
+        if self.order_tables.streams > STREAMS_MAX {
+            let allowed = format!("1 to {STREAMS_MAX}: identifiers are 16 bits");
+            return out_of_range("order_tables.streams", self.order_tables.streams, allowed);
         }
         share("initial.fill", self.initial.fill)?;
         if self.initial.hot.is_some() != (self.initial.overwritten == Overwritten::HotCold) {
@@ -404,7 +414,7 @@ mod tests {
     #[test]
     fn errors_name_the_key() {
         type Change = fn(&mut SsdConfig);
-        let cases: [(Change, &str); 12] = [
+        let cases: [(Change, &str); 14] = [
             (|c| c.geometry.channels = 0, "geometry.channels"),
             (|c| c.lba = ByteSize(520), "lba"),
             (|c| c.geometry.page = ByteSize(5000), "geometry.page"),
@@ -415,6 +425,8 @@ mod tests {
             (|c| c.over_provisioning = Some(0.0001), "over_provisioning"),
             (|c| c.namespaces[0] = ByteSize(64 << 40), "mapping_unit"),
             (|c| c.buffer.size = ByteSize(4096), "buffer.size"),
+            (|c| c.order_tables.streams = 1 << 16, "order_tables.streams"),
+            (|c| c.order_tables.epochs = 0, "order_tables.epochs"),
             (|c| c.initial.fill = 1.5, "initial.fill"),
             (|c| c.initial.hot = Some(HotCold { writes: 0.8, space: 0.2 }), "initial.hot"),
         ];

@@ -61,9 +61,53 @@ pub struct SsdConfig {
     /// Power saving between commands; absent: always awake.
     #[serde(default)]
     pub sleep: Option<Sleep>,
+    /// In which order the controller fetches commands of different queues; absent: as they come.
+    #[serde(default)]
+    pub arbitration: Option<Arbitration>,
+    /// What becomes of the order that a host gives its writes (docs/ordering.md).
+    #[serde(default)]
+    pub order: OrderKind,
+    /// How much of it the device keeps track of.
+    #[serde(default)]
+    pub order_tables: OrderTables,
     /// What the device holds when the run begins.
     #[serde(default)]
     pub initial: Initial,
+}
+
+/// What becomes of the order of writes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OrderKind {
+    /// There is none, and a host is told so.
+    #[default]
+    None,
+    /// It is kept.
+    Streams,
+    /// It is promised and not kept, as by drives that know nothing of it.
+    Ignored,
+}
+
+/// Bounds of the tables of ordered writes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct OrderTables {
+    /// Streams that can be open at once.
+    pub streams: u32,
+    /// Epochs of a stream that can be under way at once; writes of further ones wait.
+    pub epochs: u32,
+}
+
+/// Arbitration among submission queues: each command comes to the controller within the window, by lot; those of one queue keep
+/// their order.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Arbitration {
+    /// The longest that a command waits for its queue's turn.
+    pub window: Nanos,
+    /// What the lot depends on, beside the command's number.
+    #[serde(default)]
+    pub seed: u64,
 }
 
 /// How the flash is built.
@@ -298,6 +342,12 @@ pub struct HotCold {
     pub space: f64,
 }
 
+impl Default for OrderTables {
+    fn default() -> Self {
+        Self { streams: 128, epochs: 256 }
+    }
+}
+
 impl Default for Gc {
     fn default() -> Self {
         Self { policy: GcPolicyKind::Greedy, start_below: 4, stop_at: 5 }
@@ -380,6 +430,9 @@ impl SsdConfig {
             gc: Gc::default(),
             suspend: None,
             sleep: None,
+            arbitration: None,
+            order: OrderKind::None,
+            order_tables: OrderTables::default(),
             initial: Initial::default(),
         }
     }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::path::PathBuf;
 
+use crash::order::Places;
 use nvme::{Lba, LbaRange, NamespaceId};
 
 use super::extent_map::ExtentMap;
@@ -92,6 +93,7 @@ struct CachedWrite {
     /// Blocks not committed yet.
     remaining: u64,
     data: Payload,
+    places: Places,
 }
 
 const TIDY_MIN: usize = 256;
@@ -148,6 +150,11 @@ impl Store {
     /// `data` is exactly `count * lba_bytes` long; `None` writes zeroes, as
     /// Write Zeroes and Deallocate do. The range is inside the namespace.
     pub fn write_volatile(&mut self, nsid: NamespaceId, range: LbaRange, data: Payload) -> u64 {
+        self.write_ordered(nsid, range, data, [None, None])
+    }
+
+    /// The same of a write that belongs to `places`.
+    pub fn write_ordered(&mut self, nsid: NamespaceId, range: LbaRange, data: Payload, places: Places) -> u64 {
         let sequence = self.take_sequence();
         if self.cache.is_none() || range.count == 0 {
             return sequence;
@@ -160,7 +167,8 @@ impl Store {
             cache.newest.set(blocks.clone(), sequence);
             let data = data.filter(|_| self.media.keeps());
             cache.data_bytes += data.as_ref().map_or(0, |data| data.len() as u64);
-            cache.writes.insert(sequence, CachedWrite { remaining: blocks.end - blocks.start, blocks, data });
+            let remaining = blocks.end - blocks.start;
+            cache.writes.insert(sequence, CachedWrite { remaining, blocks, data, places });
         }
         sequence
     }
@@ -321,7 +329,7 @@ impl Store {
                 let data = write.slice(&part, self.lba_bytes).map(Box::from);
                 // A part of one command's range, whose count is 32 bits.
                 let blocks = (part.end - part.start) as u32;
-                undecided.push(VolatileWrite { sequence, nsid, start, blocks, data });
+                undecided.push(VolatileWrite { sequence, nsid, start, blocks, data, places: write.places });
             }
         }
         undecided

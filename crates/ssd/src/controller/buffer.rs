@@ -40,7 +40,7 @@ pub(super) struct Slot {
     pub older: u32,
     pub newer: u32,
     /// Number of the flush interval in which it was accepted.
-    pub epoch: u32,
+    pub interval: u32,
     /// FUA command that waits for it.
     pub fua: u32,
     /// Accepted writes that it holds, newest first.
@@ -74,8 +74,8 @@ pub(super) struct WriteBuffer {
     /// Of the live ones, those accepted before the present flush interval.
     overdue: u32,
     /// Live slots of each flush interval; the last is the present one.
-    epochs: VecDeque<u32>,
-    first_epoch: u32,
+    intervals: VecDeque<u32>,
+    first_interval: u32,
 }
 
 impl WriteBuffer {
@@ -90,8 +90,8 @@ impl WriteBuffer {
             live: 0,
             urgent_live: 0,
             overdue: 0,
-            epochs: VecDeque::from([0]),
-            first_epoch: 0,
+            intervals: VecDeque::from([0]),
+            first_interval: 0,
         }
     }
 
@@ -114,13 +114,13 @@ impl WriteBuffer {
     }
 
     /// The present flush interval.
-    pub fn epoch(&self) -> u32 {
-        self.first_epoch + self.epochs.len() as u32 - 1
+    pub fn interval(&self) -> u32 {
+        self.first_interval + self.intervals.len() as u32 - 1
     }
 
     /// Accepts a version into a reserved slot.
     pub fn insert(&mut self, slot: Slot) -> u32 {
-        if let Some(count) = self.epochs.back_mut() {
+        if let Some(count) = self.intervals.back_mut() {
             *count += 1;
         }
         self.slots.insert(slot)
@@ -130,7 +130,7 @@ impl WriteBuffer {
     pub fn enqueue(&mut self, id: u32) {
         let slot = &mut self.slots[id];
         slot.state = SlotState::Dirty;
-        let (fua, late) = (slot.fua != NONE, slot.epoch != self.epoch());
+        let (fua, late) = (slot.fua != NONE, slot.interval != self.interval());
         self.live += 1;
         self.overdue += u32::from(late);
         self.urgent_live += u32::from(fua);
@@ -165,17 +165,17 @@ impl WriteBuffer {
         let slot = &self.slots[id];
         debug_assert_eq!(slot.state, SlotState::Dirty);
         self.live -= 1;
-        self.overdue -= u32::from(slot.epoch != self.first_epoch + self.epochs.len() as u32 - 1);
+        self.overdue -= u32::from(slot.interval != self.first_interval + self.intervals.len() as u32 - 1);
         self.urgent_live -= u32::from(slot.fua != NONE);
     }
 
     /// Counts a version out of its flush interval: it is on flash, or superseded.
     pub fn settle(&mut self, id: u32) {
-        let at = self.slots[id].epoch - self.first_epoch;
-        self.epochs[at as usize] -= 1;
-        while self.epochs.len() > 1 && self.epochs[0] == 0 {
-            self.epochs.pop_front();
-            self.first_epoch += 1;
+        let at = self.slots[id].interval - self.first_interval;
+        self.intervals[at as usize] -= 1;
+        while self.intervals.len() > 1 && self.intervals[0] == 0 {
+            self.intervals.pop_front();
+            self.first_interval += 1;
         }
     }
 
@@ -187,30 +187,30 @@ impl WriteBuffer {
     }
 
     /// Begins a new flush interval and returns the one that ended, if a flush
-    /// must wait for it: it is over when `epoch_is_over`.
-    pub fn end_epoch(&mut self) -> Option<u32> {
-        if self.epochs.iter().all(|count| *count == 0) {
+    /// must wait for it: it is over when `interval_is_over`.
+    pub fn end_interval(&mut self) -> Option<u32> {
+        if self.intervals.iter().all(|count| *count == 0) {
             return None;
         }
-        let ended = self.epoch();
-        self.epochs.push_back(0);
+        let ended = self.interval();
+        self.intervals.push_back(0);
         self.overdue = self.live;
         Some(ended)
     }
 
     /// Whether every version accepted up to the end of that interval is settled.
-    pub fn epoch_is_over(&self, epoch: u32) -> bool {
-        self.first_epoch > epoch
+    pub fn interval_is_over(&self, interval: u32) -> bool {
+        self.first_interval > interval
     }
 
     /// Whether any accepted version is not on flash yet.
     pub fn has_unsettled(&self) -> bool {
-        self.epochs.iter().any(|count| *count != 0)
+        self.intervals.iter().any(|count| *count != 0)
     }
 
     /// Accepted versions that are not on flash yet.
     pub fn unsettled(&self) -> u32 {
-        self.epochs.iter().sum()
+        self.intervals.iter().sum()
     }
 
     /// Takes a version out of the list of its unit's versions.

@@ -1,9 +1,10 @@
 //! Commands inside the device.
 
-use nvme::{Command, CommandId, Lba, LbaRange, NamespaceId, QueueId, Status, WriteCommand};
+use nvme::{Command, CommandId, Lba, LbaRange, NamespaceId, QueueId, Status, WriteCommand, WriteOrder};
 use trace::RequestId;
 use units::Nanos;
 
+use super::admission::Request;
 use crate::{Payload, Submission};
 
 /// What a command asks for.
@@ -14,6 +15,8 @@ pub(super) enum Opcode {
     Write,
     WriteZeroes,
     Deallocate,
+    /// Stream Management.
+    Streams,
     /// A command of another command set: refused.
     Foreign,
 }
@@ -35,7 +38,7 @@ pub(super) struct Cmd {
     /// Logical units touched.
     pub units: u32,
     /// Read: units outstanding. Write: slots reserved, then FUA slots not
-    /// settled. Flush: the epoch it waits for.
+    /// settled. Flush: the interval it waits for.
     pub left: u32,
     /// Read: bytes still to cross the link.
     pub bytes_left: u64,
@@ -43,12 +46,23 @@ pub(super) struct Cmd {
     pub since: Nanos,
     pub data: Payload,
     pub ranges: Option<Box<[LbaRange]>>,
+    /// What it asks of streams.
+    pub order: Option<Box<Request>>,
 }
 
 impl Cmd {
     pub fn new(submission: Submission) -> Self {
         let Submission { queue, cid, command, data, request } = submission;
         let nsid = command.nsid();
+        let order = match &command {
+            Command::Write(WriteCommand { order, range, .. }) if *order != WriteOrder::NONE => {
+                Some(Request::Write { order: *order, places: [None, None], blocks: range.count.into() })
+            }
+            Command::StreamManagement { stream, action, .. } => {
+                Some(Request::Manage { stream: *stream, action: *action })
+            }
+            _ => None,
+        };
         let nothing = LbaRange { start: Lba(0), count: 0 };
         let (opcode, range, fua, ranges) = match command {
             Command::Flush { .. } => (Opcode::Flush, nothing, false, None),
@@ -56,10 +70,10 @@ impl Cmd {
             Command::Write(WriteCommand { range, fua, .. }) => (Opcode::Write, range, fua, None),
             Command::WriteZeroes { range, fua, .. } => (Opcode::WriteZeroes, range, fua, None),
             Command::Deallocate { ranges, .. } => (Opcode::Deallocate, nothing, false, Some(ranges)),
-            Command::ZoneAppend { .. }
-            | Command::ZoneManagementSend { .. }
-            | Command::ZoneManagementReceive { .. }
-            | Command::StreamManagement { .. } => (Opcode::Foreign, nothing, false, None),
+            Command::ZoneAppend { .. } | Command::ZoneManagementSend { .. } | Command::ZoneManagementReceive { .. } => {
+                (Opcode::Foreign, nothing, false, None)
+            }
+            Command::StreamManagement { .. } => (Opcode::Streams, nothing, false, None),
         };
         let status = Status::SUCCESS;
         let since = Nanos::ZERO;
@@ -80,6 +94,7 @@ impl Cmd {
             since,
             data,
             ranges,
+            order: order.map(Box::new),
         }
     }
 }

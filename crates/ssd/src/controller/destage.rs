@@ -155,6 +155,11 @@ impl Ssd {
             self.ftl.dropped(id);
         } else if self.ftl.programmed(slot.unit, id, ppn) == Plan::Delay {
             slot.state = SlotState::Delayed;
+            self.counters.delayed_units += 1;
+            #[cfg(test)]
+            if self.mutant == Some(super::Mutant::DelayedTakenForMapped) {
+                self.settle_fua(now, id);
+            }
             return;
         }
         self.install(now, id, ppn);
@@ -165,12 +170,16 @@ impl Ssd {
         while let Some((id, ppn)) = self.ftl.next_ready() {
             self.install(now, id, ppn);
         }
+        self.admit_mapped(now);
     }
 
     /// A version on flash at `ppn` may be mapped: maps it, unless a newer one is there already.
     fn install(&mut self, now: Nanos, id: u32, ppn: u32) {
         let slot = &self.buffer.slots[id];
-        if !slot.stale {
+        let stale = slot.stale;
+        #[cfg(test)]
+        let stale = stale && self.mutant != Some(super::Mutant::OlderOverwritesNewer);
+        if !stale {
             let mut older = slot.older;
             self.ftl.install(slot.unit, id, ppn);
             while older != NONE {
@@ -186,12 +195,16 @@ impl Ssd {
     /// A version is on flash, or nobody needs it: tells whoever waits.
     pub(super) fn settle(&mut self, now: Nanos, id: u32) {
         self.buffer.settle(id);
-        let slot = &mut self.buffer.slots[id];
-        slot.settled = true;
-        let fua = std::mem::replace(&mut slot.fua, NONE);
+        self.buffer.slots[id].settled = true;
         while let Some(part) = self.buffer.pop_part(id) {
             self.ftl.journal.note_settled(part);
         }
+        self.settle_fua(now, id);
+    }
+
+    /// Tells the FUA write that waits for a version, if one does.
+    fn settle_fua(&mut self, now: Nanos, id: u32) {
+        let fua = std::mem::replace(&mut self.buffer.slots[id].fua, NONE);
         if fua != NONE {
             let cmd = &mut self.host[fua];
             cmd.left -= 1;

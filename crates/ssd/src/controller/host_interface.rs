@@ -1,12 +1,14 @@
 //! The host's side of the device: commands under way and where they wait, the processors that take them in, and the link that
 //! their data crosses.
 
+use std::collections::BTreeMap;
 use std::ops::{Index, IndexMut};
 
+use nvme::QueueId;
 use trace::{Recorder, RequestId, Span, Step, Track};
 use units::Nanos;
 
-use crate::config::SsdConfig;
+use crate::config::{Arbitration, SsdConfig};
 use crate::link::{Direction, HostLink};
 use crate::slab::{Fifo, Slab};
 
@@ -23,6 +25,9 @@ pub(super) struct HostInterface {
     processors: Vec<Nanos>,
     /// When a command last came or completed.
     last_command: Nanos,
+    /// Commands that queues have waited with for their turn, and when the last of each queue has it.
+    arbitrated: u64,
+    turns: BTreeMap<QueueId, Nanos>,
     link: HostLink,
     recorder: Recorder,
 }
@@ -35,6 +40,8 @@ impl HostInterface {
             flushes: Fifo::default(),
             processors: vec![Nanos::ZERO; config.controller.processors as usize],
             last_command: Nanos::ZERO,
+            arbitrated: 0,
+            turns: BTreeMap::new(),
             link: HostLink::new(&config.link),
             recorder: Recorder::default(),
         }
@@ -69,6 +76,17 @@ impl HostInterface {
         self.commands.insert(cmd)
     }
 
+    /// When a command that comes at `now` is fetched from its queue; `None`: at once.
+    pub fn arbitrate(&mut self, now: Nanos, queue: QueueId, arbitration: Option<&Arbitration>) -> Option<Nanos> {
+        let arbitration = arbitration?;
+        self.arbitrated += 1;
+        let wait = mix(arbitration.seed ^ self.arbitrated.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let turn = now + Nanos(wait % arbitration.window.0.saturating_add(1).max(1));
+        let last = self.turns.entry(queue).or_insert(turn);
+        *last = turn.max(*last);
+        Some(*last)
+    }
+
     /// Gives a command that comes at `now` to the processor that is free first: when it is processed.
     pub fn fetch(&mut self, now: Nanos, id: u32, config: &SsdConfig) -> Nanos {
         let controller = &config.controller;
@@ -78,6 +96,8 @@ impl HostInterface {
             Opcode::Read => (controller.read, cmd.request),
             Opcode::Write | Opcode::WriteZeroes => (controller.write, cmd.request),
             Opcode::Deallocate => (controller.deallocate, cmd.request),
+            // As little as a flush: a table is looked up.
+            Opcode::Streams => (controller.flush, cmd.request),
             Opcode::Foreign => (Nanos::ZERO, cmd.request),
         };
         let latency = config.link.submission_latency;
@@ -130,9 +150,9 @@ impl HostInterface {
         })
     }
 
-    /// Lets a flush wait until the interval `epoch` is over.
-    pub fn wait_for_epoch(&mut self, id: u32, epoch: u32) {
-        self.commands[id].left = epoch;
+    /// Lets a flush wait until the interval `interval` is over.
+    pub fn wait_for_interval(&mut self, id: u32, interval: u32) {
+        self.commands[id].left = interval;
         self.flushes.push_back(&mut self.commands, id);
     }
 
@@ -150,6 +170,7 @@ impl HostInterface {
         let cmd = &mut self.commands[id];
         cmd.data = None;
         cmd.ranges = None;
+        cmd.order = None;
         self.commands.remove(id);
         self.last_command = now;
     }
@@ -159,6 +180,7 @@ impl HostInterface {
         self.commands.clear();
         (self.for_slots, self.flushes) = Default::default();
         self.processors.fill(Nanos::ZERO);
+        self.turns.clear();
         self.last_command = now;
         self.link.reset();
     }
@@ -177,6 +199,13 @@ impl HostInterface {
             self.record(start, start + took, track, step, request, 0);
         }
     }
+}
+
+/// The finalizer of SplitMix64: a lot that depends on nothing but its input.
+fn mix(mut z: u64) -> u64 {
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
 }
 
 impl Index<u32> for HostInterface {

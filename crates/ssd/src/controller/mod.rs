@@ -6,6 +6,7 @@
 //! acknowledged, and its data is destaged later; a flush waits until what was
 //! accepted before it is programmed and the map journal written.
 
+mod admission;
 mod buffer;
 mod collect;
 mod command;
@@ -16,6 +17,7 @@ mod fold;
 mod host_interface;
 mod journal;
 mod live;
+mod order;
 mod power;
 mod read;
 mod report;
@@ -31,20 +33,22 @@ mod model;
 #[cfg(test)]
 mod mutant;
 
-use nvme::{LbaRange, NamespaceId, Status};
+use nvme::{LbaRange, NamespaceId, Status, WriteOrder};
 use trace::{Recorder, Step, Track};
 use units::Nanos;
 
-use crate::config::{ConfigError, Layout, SsdConfig};
+use crate::config::{ConfigError, Layout, OrderKind, SsdConfig};
 use crate::contents::{Contents, MediaError, Store};
 use crate::event::{Event, Events};
 use crate::flash::{Flash, Owner};
 use crate::ftl::blocks::Blocks;
+use crate::ftl::order::Order;
 use crate::ftl::translation::Translation;
 use crate::slab::{NONE, Slab};
 use crate::state::InitialLayout;
-use crate::{Completion, Device, Identity, LiveState, PowerCut, Submission, VolatileWrite};
+use crate::{Completion, Device, Identity, LiveState, OrderingIdentity, PowerCut, Submission, VolatileWrite};
 
+use admission::Admission;
 use buffer::WriteBuffer;
 use command::{Cmd, Opcode};
 use dies::{DieStreams, Dies};
@@ -62,6 +66,7 @@ pub struct Ssd {
     layout: Layout,
     events: Events,
     host: HostInterface,
+    admission: Admission,
     reads: Slab<ReadWait>,
     buffer: WriteBuffer,
     fold: Fold,
@@ -72,6 +77,9 @@ pub struct Ssd {
     counters: Counters,
     #[cfg(test)]
     mutant: Option<Mutant>,
+    /// What was accepted, in order.
+    #[cfg(test)]
+    acceptances: Vec<(nvme::CommandId, crash::order::Places)>,
 }
 
 impl Ssd {
@@ -91,7 +99,11 @@ impl Ssd {
             supports_fua: true,
             supports_deallocate: true,
             rotational: false,
-            ordering: None,
+            ordering: (config.order != OrderKind::None).then(|| OrderingIdentity {
+                streams: config.order_tables.streams,
+                epochs: config.order_tables.epochs,
+                delayed_blocks: layout.buffer_slots.saturating_mul(layout.lbas_per_unit),
+            }),
             keeps_contents: false,
             zoned: None,
         };
@@ -119,6 +131,7 @@ impl Ssd {
             identity,
             events: Events::default(),
             host: HostInterface::new(config),
+            admission: Admission::default(),
             reads: Slab::with_capacity(256),
             buffer: WriteBuffer::new(layout.buffer_slots),
             fold: Fold::new(config),
@@ -129,9 +142,15 @@ impl Ssd {
             counters: Counters::default(),
             #[cfg(test)]
             mutant: None,
+            #[cfg(test)]
+            acceptances: Vec::new(),
             config: config.clone(),
             layout,
         };
+        // A buffer that survives keeps what it accepted, in order.
+        if config.order == OrderKind::Streams && !plp {
+            ssd.ftl.set_order(Order::Streams(Box::default()));
+        }
         for die in 0..ssd.layout.dies {
             ssd.dies.refresh(&ssd.ftl.blocks, die);
         }
@@ -154,6 +173,9 @@ impl Ssd {
 
     /// Processes the command on the processor that is free first.
     fn fetch(&mut self, now: Nanos, id: u32) {
+        if self.host[id].order.is_some() {
+            self.note_order(id);
+        }
         let end = self.host.fetch(now, id, &self.config);
         self.fold.stop(now, &mut self.events);
         self.events.push(end, Event::Processed, id);
@@ -162,13 +184,13 @@ impl Ssd {
     fn processed(&mut self, now: Nanos, id: u32) {
         let status = self.place(id);
         if !status.is_success() {
-            self.host[id].status = status;
-            self.complete(now, id);
-            return;
+            return self.refuse(now, id, status);
         }
         match self.host[id].opcode {
             Opcode::Read => self.read(now, id),
+            Opcode::Write if self.host[id].order.is_some() => self.admit(now, id),
             Opcode::Write | Opcode::WriteZeroes => self.write(now, id),
+            Opcode::Streams => self.manage_streams(now, id),
             Opcode::Flush => self.flush(now, id),
             Opcode::Deallocate => self.deallocate(now, id),
             Opcode::Foreign => unreachable!("`place` refuses foreign commands"),
@@ -177,8 +199,14 @@ impl Ssd {
 
     /// Checks the command against the namespace and finds its logical units.
     fn place(&mut self, id: u32) -> Status {
+        if self.host[id].order.is_some() {
+            let status = self.check_order(id);
+            if !status.is_success() {
+                return status;
+            }
+        }
         let cmd = &self.host[id];
-        let all = cmd.nsid == NamespaceId::ALL && cmd.opcode == Opcode::Flush;
+        let all = cmd.nsid == NamespaceId::ALL && matches!(cmd.opcode, Opcode::Flush | Opcode::Streams);
         let index = (cmd.nsid.0 as usize).wrapping_sub(1);
         if all {
             return Status::SUCCESS;
@@ -188,7 +216,7 @@ impl Ssd {
         };
         let outside = |range: &LbaRange| range.start.0.checked_add(range.count.into()).is_none_or(|end| end > blocks);
         match cmd.opcode {
-            Opcode::Flush => return Status::SUCCESS,
+            Opcode::Flush | Opcode::Streams => return Status::SUCCESS,
             Opcode::Foreign => return Status::INVALID_OPCODE,
             Opcode::Deallocate => {
                 return match &cmd.ranges {
@@ -268,6 +296,7 @@ impl Ssd {
     fn happen(&mut self, now: Nanos, event: Event, id: u32) {
         match event {
             Event::ArrayEnd | Event::ReadOut | Event::Loaded => self.flash_event(now, event, id),
+            Event::Fetch => self.fetch(now, id),
             Event::Processed => self.processed(now, id),
             Event::Firmware => self.prepared(now, id),
             Event::Arrived => self.arrived(now, id),
@@ -297,6 +326,7 @@ impl Device for Ssd {
     }
 
     fn submit(&mut self, now: Nanos, submission: Submission) {
+        let queue = submission.queue;
         let cmd = Cmd::new(submission);
         if let Some(first) = self.layout.namespace_units.get((cmd.nsid.0 as usize).wrapping_sub(1)) {
             // The map entry is needed when the command is processed: by then it is here.
@@ -304,7 +334,10 @@ impl Device for Ssd {
             self.ftl.prefetch(unit.min(u64::from(u32::MAX)) as u32);
         }
         let id = self.host.insert(cmd);
-        self.fetch(now, id);
+        match self.host.arbitrate(now, queue, self.config.arbitration.as_ref()) {
+            Some(turn) => self.events.push(turn, Event::Fetch, id),
+            None => self.fetch(now, id),
+        }
     }
 
     fn next_event(&self) -> Option<Nanos> {
@@ -345,6 +378,10 @@ impl Device for Ssd {
         self.flash.set_recorder(recorder.clone());
         self.dies.set_recorder(recorder.clone());
         self.host.set_recorder(recorder);
+    }
+
+    fn break_streams(&mut self, now: Nanos, order: &WriteOrder) {
+        self.lose_order(now, order);
     }
 
     fn live_state(&self) -> LiveState {

@@ -5,11 +5,11 @@
 //! return, and what must and what may survive a power cut. Deliberately broken
 //! devices show that it would notice.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crash::Choice;
-use nvme::{Command, CommandId, Lba, LbaRange, NamespaceId, QueueId};
+use nvme::{Command, CommandId, Lba, LbaRange, NamespaceId, QueueId, WriteOrder};
 use proptest::prelude::*;
 use trace::RequestId;
 use units::{ByteSize, Nanos};
@@ -19,6 +19,8 @@ use crate::config::{GcPolicyKind, HotCold, Initial, Overwritten, SlcCache, SsdCo
 use crate::{Completion, Contents, Device, Submission};
 
 mod ordered;
+
+use ordered::{Ordered, OrderedWrite};
 
 /// A point in the host's order of submissions and completions.
 type Instant = u64;
@@ -55,13 +57,14 @@ struct Host {
     outstanding: BTreeMap<u16, Outstanding>,
     next_cid: u16,
     next_value: u64,
-    /// Whether a power cut must leave a prefix of what was accepted.
-    expects_prefix: bool,
+    /// What the host says of order, on a device that keeps it.
+    ordered: Option<Ordered>,
 }
 
 #[derive(Clone, Debug)]
 enum Action {
     Write { ns: bool, at: u16, blocks: u8, fua: bool },
+    Ordered(OrderedWrite),
     Zero { ns: bool, at: u16, blocks: u8, fua: bool },
     Trim { ns: bool, at: u16, blocks: u8 },
     Read { ns: bool, at: u16, blocks: u8, fua: bool },
@@ -156,7 +159,7 @@ impl Host {
             outstanding: BTreeMap::new(),
             next_cid: 0,
             next_value: 1,
-            expects_prefix: false,
+            ordered: None,
         }
     }
 
@@ -195,15 +198,22 @@ impl Host {
         let blocks =
             |nsid: NamespaceId, range: LbaRange| (range.start.0..range.end().0).map(|lba| (nsid.0, lba)).collect();
         let mut data = None;
+        let mut queue = QueueId(1);
         let (command, expect) = match *action {
-            Action::Write { ns, at, blocks: count, fua } => {
+            Action::Write { ns, at, blocks: count, fua }
+            | Action::Ordered(OrderedWrite { ns, at, blocks: count, fua, .. }) => {
                 let (nsid, range) = self.range(ns, at, count);
                 let value = self.next_value;
                 self.next_value += 1;
                 let block: Vec<u8> = value.to_le_bytes().into_iter().cycle().take(lba_bytes).collect();
                 data = Some(block.repeat(range.count as usize).into_boxed_slice());
                 let expect = Outstanding::Write { blocks: blocks(nsid, range), value, fua, submitted };
-                (Command::write(nsid, range, fua), expect)
+                let mut order = WriteOrder::NONE;
+                if let (Action::Ordered(write), Some(ordered)) = (action, &mut self.ordered) {
+                    queue = QueueId(write.queue);
+                    order = ordered.order(write, self.next_cid, range.count);
+                }
+                (Command::ordered_write(nsid, range, fua, order), expect)
             }
             Action::Zero { ns, at, blocks: count, fua } => {
                 let (nsid, range) = self.range(ns, at, count);
@@ -233,9 +243,10 @@ impl Host {
         }
         let cid = self.next_cid;
         self.next_cid += 1;
+        self.ordered.iter_mut().for_each(|ordered| ordered.submitted(cid, &expect));
         self.outstanding.insert(cid, expect);
         let request = RequestId(cid.into());
-        self.ssd.submit(self.now, Submission { queue: QueueId(1), cid: CommandId(cid), command, data, request });
+        self.ssd.submit(self.now, Submission { queue, cid: CommandId(cid), command, data, request });
     }
 
     fn advance(&mut self, until: Nanos) -> Result<(), String> {
@@ -245,6 +256,8 @@ impl Host {
         {
             self.now = next;
             self.ssd.advance(next, &mut done);
+            let accepted = std::mem::take(&mut self.ssd.acceptances);
+            self.ordered.iter_mut().try_for_each(|ordered| ordered.accepted(&accepted))?;
             for completion in done.drain(..) {
                 self.complete(completion)?;
             }
@@ -268,6 +281,7 @@ impl Host {
         if !completion.status.is_success() {
             return Err(format!("{completion:?}"));
         }
+        self.ordered.iter_mut().for_each(|ordered| ordered.completed(completion.cid.0));
         match self.outstanding.remove(&completion.cid.0) {
             None => return Err(format!("{completion:?} answers nothing")),
             Some(Outstanding::Read { blocks, submitted }) => {
@@ -324,24 +338,20 @@ impl Host {
     /// Cuts the power, lets some undecided writes survive, and checks that every
     /// block holds something it may.
     fn cut(&mut self, survivors: Choice) -> Result<(), String> {
+        self.ssd.ftl.check_invariants(&self.ssd.layout);
+        self.ordered.iter().for_each(|ordered| ordered.finish_page(&mut self.ssd, self.now));
         let cut = self.ssd.power_cut(self.now);
-        if self.expects_prefix {
-            let undecided: BTreeSet<u64> = cut.undecided.iter().map(|write| write.sequence).collect();
-            let oldest = undecided.first().copied().unwrap_or(u64::MAX);
-            let missing = (oldest..=self.ssd.store.last_sequence()).find(|sequence| !undecided.contains(sequence));
-            if let Some(early) = missing {
-                return Err(format!("write {early} survives for certain, and {oldest} before it does not"));
-            }
-        }
         self.ssd.check_invariants();
         self.outstanding.clear();
         let survivors = survivors.of(cut.undecided.len());
+        let allowed = ordered::survivors(&cut.undecided, |at| survivors.has(at));
         for (at, write) in cut.undecided.iter().enumerate() {
-            if survivors.has(at) {
+            if allowed.contains(&at) {
                 self.ssd.survive(write);
             }
         }
         self.ssd.check_invariants();
+        let mut found = BTreeMap::new();
         let before = std::mem::take(&mut self.history);
         let lba_bytes = self.ssd.identity().lba_bytes as usize;
         for (nsid, size) in (1..).zip(self.ssd.identity().namespace_blocks.clone()) {
@@ -369,6 +379,7 @@ impl Host {
                 }
                 let version = Version { value, submitted: 0, completed: 0, durable: true };
                 self.history.insert((nsid, lba), vec![version]);
+                found.insert((nsid, lba), value);
             }
         }
         // What is there now is the oldest state there is.
@@ -376,7 +387,10 @@ impl Host {
             (version.submitted, version.completed) = (self.instant, self.instant + 1);
         }
         self.instant += 1;
-        Ok(())
+        match self.ordered.take() {
+            Some(ordered) => ordered.check(&found).and_then(|()| self.open_streams(ordered.again())),
+            None => Ok(()),
+        }
     }
 }
 
@@ -419,11 +433,15 @@ fn every_configuration_survives_a_long_run() {
 
 /// The same actions for the same seed.
 fn sequence(seed: u8, length: usize) -> Vec<Action> {
+    sequence_of(action(), seed, length)
+}
+
+fn sequence_of(action: impl Strategy<Value = Action> + 'static, seed: u8, length: usize) -> Vec<Action> {
     use proptest::strategy::ValueTree;
     use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
     let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &[seed; 32]);
     let mut runner = TestRunner::new_with_rng(Config::default(), rng);
-    prop::collection::vec(action(), length).new_tree(&mut runner).unwrap().current()
+    prop::collection::vec(action, length).new_tree(&mut runner).unwrap().current()
 }
 
 #[test]

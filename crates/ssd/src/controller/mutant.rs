@@ -1,6 +1,7 @@
 //! Deliberate defects, so that tests can show that they would be noticed.
 
-use crate::ftl::order::{Defect, InOrderOfAcceptance, Order};
+use super::admission;
+use crate::ftl::order::{Defect, Order, Streams};
 
 /// One defect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -15,24 +16,42 @@ pub(crate) enum Mutant {
     DeallocateIgnored,
     /// A block is erased before the map journal says that its units moved.
     EraseBeforeJournal,
-    /// Versions are mapped before their turn in the order of acceptance.
+    /// Versions are mapped before their turn.
     MapsEarly,
-    /// A write goes into a version that others were accepted after.
-    CoalescesOutOfOrder,
+    /// A dual write keeps the order of its first stream only.
+    NoSecondStream,
+    /// A write goes into a version of other epochs.
+    CoalescesAcrossEpochs,
     /// The collector takes what is delayed for garbage.
     DelayedIsGarbage,
+    /// A delayed version is mapped over a newer one.
+    OlderOverwritesNewer,
+    /// A FUA write completes when it is programmed, though its turn to be mapped has not come.
+    DelayedTakenForMapped,
+    /// After a power cut everything that was programmed counts.
+    RecoveryTrustsMemory,
+    /// An epoch is complete when its barrier is there, whatever its count.
+    CountIgnored,
+    /// Epochs are compared as plain numbers.
+    NoWrap,
+    /// Where the table of epochs is full, writes lose their order.
+    PromotesWhenFull,
 }
 
 impl super::Ssd {
     /// Builds the defect in.
     pub(crate) fn break_by(&mut self, mutant: Mutant) {
         self.mutant = Some(mutant);
-        let in_order = |defect| Order::Acceptance(InOrderOfAcceptance::broken(defect));
+        let streams = |defect| Order::Streams(Box::new(Streams::broken(defect)));
         match mutant {
             Mutant::ValidityIgnored => self.ftl.ignores_validity = true,
             Mutant::DelayedIsGarbage => self.ftl.forgets_delayed = true,
-            Mutant::MapsEarly => self.ftl.set_order(in_order(Defect::MapsEarly)),
-            Mutant::CoalescesOutOfOrder => self.ftl.set_order(in_order(Defect::CoalescesAlways)),
+            Mutant::MapsEarly => self.ftl.set_order(streams(Defect::MapsEarly)),
+            Mutant::NoSecondStream => self.ftl.set_order(streams(Defect::NoSecondStream)),
+            Mutant::CoalescesAcrossEpochs => self.ftl.set_order(streams(Defect::CoalescesAlways)),
+            Mutant::CountIgnored => self.admission.defect = Some(admission::Defect::CountIgnored),
+            Mutant::NoWrap => self.admission.defect = Some(admission::Defect::NoWrap),
+            Mutant::PromotesWhenFull => self.admission.defect = Some(admission::Defect::PromotesWhenFull),
             _ => {}
         }
     }
@@ -47,6 +66,18 @@ impl Mutant {
         Self::EraseBeforeJournal,
     ];
 
-    /// Those that show only where versions are mapped in order.
-    pub const OF_ORDER: [Self; 3] = [Self::MapsEarly, Self::CoalescesOutOfOrder, Self::DelayedIsGarbage];
+    /// Those that show where order is kept.
+    pub const OF_ORDER: [Self; 11] = [
+        Self::MapsEarly,
+        Self::NoSecondStream,
+        Self::CoalescesAcrossEpochs,
+        Self::DelayedIsGarbage,
+        Self::OlderOverwritesNewer,
+        Self::DelayedTakenForMapped,
+        Self::FlushDoesNotWait,
+        Self::RecoveryTrustsMemory,
+        Self::CountIgnored,
+        Self::NoWrap,
+        Self::PromotesWhenFull,
+    ];
 }

@@ -3,6 +3,7 @@
 use units::Nanos;
 
 use super::Ssd;
+use crate::config::OrderKind;
 
 /// What the device has done so far.
 #[derive(Default)]
@@ -30,6 +31,10 @@ pub(super) struct Counters {
     /// Units of host data programmed.
     pub destaged_units: u64,
     pub buffer_wait: Nanos,
+    /// Units programmed before their turn to be mapped.
+    pub delayed_units: u64,
+    /// The most memory that the tables of ordered writes took.
+    pub order_bytes_max: u64,
 }
 
 impl Ssd {
@@ -57,9 +62,17 @@ impl Ssd {
             ("buffer_wait_ns", counters.buffer_wait.0),
             ("link_busy_ns", self.host.link_busy().0),
         ];
+        let ordered = [
+            ("order_delayed_bytes", counters.delayed_units * unit_bytes),
+            ("order_waits", self.admission.waits),
+            ("order_late_bytes", self.admission.late_blocks * u64::from(self.layout.lba_bytes)),
+            ("order_table_bytes_max", counters.order_bytes_max),
+        ];
+        let ordered = ordered.into_iter().filter(|_| self.config.order == OrderKind::Streams);
         let (dies, channels) = self.flash.busy();
         plain
             .into_iter()
+            .chain(ordered)
             .map(|(name, value)| (name.to_owned(), value))
             .chain(channels.enumerate().map(|(index, busy)| (format!("channel{index}_busy_ns"), busy.0)))
             .chain(dies.enumerate().map(|(index, busy)| (format!("die{index}_busy_ns"), busy.0)))

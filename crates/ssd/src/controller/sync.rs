@@ -48,10 +48,10 @@ impl Ssd {
     }
 
     fn flush_begin(&mut self, now: Nanos, id: u32) {
-        match self.buffer.end_epoch() {
+        match self.buffer.end_interval() {
             None => self.journal_wait(now, Waiter::Command(id)),
-            Some(epoch) => {
-                self.host.wait_for_epoch(id, epoch);
+            Some(interval) => {
+                self.host.wait_for_interval(id, interval);
                 self.destage(now);
             }
         }
@@ -59,7 +59,7 @@ impl Ssd {
 
     /// Lets the flushes go on whose interval is over.
     pub(super) fn wake_flushes(&mut self, now: Nanos) {
-        while let Some(id) = self.host.next_flush(|epoch| self.buffer.epoch_is_over(epoch)) {
+        while let Some(id) = self.host.next_flush(|interval| self.buffer.interval_is_over(interval)) {
             self.journal_wait(now, Waiter::Command(id));
         }
     }

@@ -1,5 +1,6 @@
 //! Writes into the buffer, write zeroes, and deallocation.
 
+use crash::order::Places;
 use nvme::{LbaRange, NamespaceId, Status};
 use trace::{RequestId, Step, Track};
 use units::Nanos;
@@ -77,6 +78,8 @@ impl Ssd {
         let (nsid, range, first, units, request) = (cmd.nsid, cmd.range, cmd.unit, cmd.units, cmd.request);
         let (opcode, data, reserved) = (cmd.opcode, cmd.data.take(), cmd.left);
         let protected = self.config.buffer.power_loss_protected;
+        let places = self.places(id);
+        let cmd = &mut self.host[id];
         let fua = cmd.fua && !protected;
         #[cfg(test)]
         let fua = fua && self.mutant != Some(super::Mutant::FuaIsEarly);
@@ -90,8 +93,10 @@ impl Ssd {
                 }
             }
         } else {
-            self.store.write_volatile(nsid, range, data)
+            self.store.write_ordered(nsid, range, data, places)
         };
+        #[cfg(test)]
+        self.acceptances.push((self.host[id].cid, places));
         self.counters.host_written_bytes += u64::from(range.count) * u64::from(self.layout.lba_bytes);
         let tracked = self.store.tracks_volatile() && !protected;
         let mut used = 0;
@@ -101,7 +106,7 @@ impl Ssd {
             let part = tracked.then_some(WritePart { sequence, nsid, range: part });
             if opcode == Opcode::Write || !whole {
                 used += 1;
-                self.insert(now, first + index, whole, part, if fua { id } else { NONE }, request);
+                self.insert(now, first + index, whole, part, (if fua { id } else { NONE }, request), &places);
             } else {
                 self.unmap(now, first + index);
                 part.into_iter().for_each(|part| self.ftl.journal.note_settled(part));
@@ -114,6 +119,9 @@ impl Ssd {
         } else if self.host[id].left == 0 {
             self.journal_wait(now, Waiter::Command(id));
         }
+        if self.host[id].order.is_some() {
+            self.accepted_in_order(now, id);
+        }
         self.map_ready(now);
         self.wake_flushes(now);
         self.destage(now);
@@ -122,7 +130,15 @@ impl Ssd {
     }
 
     /// Puts one unit of an accepted write into a reserved slot.
-    fn insert(&mut self, now: Nanos, unit: u32, whole: bool, part: Option<WritePart>, fua: u32, request: RequestId) {
+    fn insert(
+        &mut self,
+        now: Nanos,
+        unit: u32,
+        whole: bool,
+        part: Option<WritePart>,
+        (fua, request): (u32, RequestId),
+        places: &Places,
+    ) {
         let entry = self.ftl.entry(unit);
         let older = entry.as_slot();
         if let Some(id) = older {
@@ -130,7 +146,7 @@ impl Ssd {
             // An overwritten version need not go to flash, unless FUA waits for it,
             // or the write would be mapped before its turn.
             let waits = !matches!(slot.state, SlotState::Programming | SlotState::Delayed);
-            if waits && slot.fua == NONE && fua == NONE && self.ftl.may_coalesce(id) {
+            if waits && slot.fua == NONE && fua == NONE && self.ftl.may_coalesce(id, places) {
                 self.counters.buffer_write_hits += 1;
                 self.buffer.free += 1;
                 if let Some(part) = part {
@@ -146,7 +162,7 @@ impl Ssd {
             settled: false,
             older: older.unwrap_or(NONE),
             newer: NONE,
-            epoch: self.buffer.epoch(),
+            interval: self.buffer.interval(),
             fua,
             parts: NONE,
             since: now,
@@ -161,7 +177,8 @@ impl Ssd {
         if let Some(part) = part {
             self.buffer.add_part(id, part);
         }
-        let place = self.ftl.cover(unit, entry, id);
+        let below = if whole { NONE } else { older.unwrap_or(NONE) };
+        let place = self.ftl.cover(unit, entry, id, places, below);
         // The rest of a unit comes from flash, unless the buffer has it.
         if whole || older.is_some() || place == NONE {
             self.buffer.enqueue(id);
@@ -174,6 +191,7 @@ impl Ssd {
     /// The rest of a slot's unit has been read.
     pub(super) fn slot_completed(&mut self, now: Nanos, id: u32) {
         self.complete_slot(now, id);
+        self.map_ready(now);
         self.destage(now);
         self.arm_destage(now);
         self.grant_waiting(now);
@@ -257,6 +275,8 @@ impl Ssd {
         let start = self.part_of(nsid, range, skip).0.start;
         let last = self.part_of(nsid, range, end - 1).0;
         let inner = LbaRange { start, count: (last.end().0 - start.0) as u32 };
+        #[cfg(test)]
+        self.acceptances.push((self.host[id].cid, [None, None]));
         if self.power_loss_protected() {
             if self.store.write_durable(nsid, inner, None).is_err() {
                 self.host[id].status = Status::WRITE_FAULT;

@@ -120,6 +120,11 @@ impl Wrapper for FaultyDevice {
         let verdict = self.plan.decide(&submission.command, self.zone_blocks, self.held.len() < MAX_HELD);
         let (queue, cid) = (submission.queue, submission.cid);
         let late = Late { submitted_at: now, added: verdict.added, at_least: verdict.at_least };
+        if verdict.ending.is_some()
+            && let Command::Write(WriteCommand { order, .. }) = &submission.command
+        {
+            self.device.break_streams(now, order);
+        }
         match verdict.ending {
             Some(Ending::Fails(status, after)) => return self.end(late.ending(now + after), queue, cid, status),
             Some(Ending::Never(fault)) => return self.held.push(Held { queue, cid, fault }),

@@ -8,6 +8,8 @@
 
 use std::ops::Range;
 
+use crash::order::Places;
+
 use super::blocks::Blocks;
 use super::delayed::Delayed;
 use super::gc::{self, GcPolicy, Plan, View};
@@ -56,6 +58,11 @@ pub(crate) struct Translation {
     pub ignores_validity: bool,
     #[cfg(test)]
     pub forgets_delayed: bool,
+    /// When each version was accepted, and which of them each unit is mapped to.
+    #[cfg(test)]
+    serials: std::collections::BTreeMap<u32, u64>,
+    #[cfg(test)]
+    mapped: std::collections::BTreeMap<u32, u64>,
 }
 
 impl Translation {
@@ -84,11 +91,14 @@ impl Translation {
             ignores_validity: false,
             #[cfg(test)]
             forgets_delayed: false,
+            #[cfg(test)]
+            serials: Default::default(),
+            #[cfg(test)]
+            mapped: Default::default(),
         }
     }
 
     /// Maps versions in another order. Call before the first is accepted.
-    #[cfg(test)]
     pub fn set_order(&mut self, order: Order) {
         self.order = order;
     }
@@ -128,8 +138,9 @@ impl Translation {
     }
 
     /// A version in the buffer is the newest of its unit, whose map entry was
-    /// `entry`: where the unit is on flash, or `NONE`.
-    pub fn cover(&mut self, unit: u32, entry: Entry, version: u32) -> u32 {
+    /// `entry`, and belongs to `places`; it carries the rest of its unit from the
+    /// version `below`, if that is one. Where the unit is on flash, or `NONE`.
+    pub fn cover(&mut self, unit: u32, entry: Entry, version: u32, places: &Places, below: u32) -> u32 {
         let place = self.place(unit, entry);
         let at = version as usize;
         if self.places.len() <= at {
@@ -137,14 +148,41 @@ impl Translation {
         }
         self.places[at] = place;
         self.map.set(unit, Entry::slot(version));
-        self.order.get_mut().accepted(version);
+        self.order.accepted(version, places, below);
+        #[cfg(test)]
+        self.note_accepted(version);
         place.ppn
     }
 
     /// Whether a write accepted now may go into a version that waits in the buffer.
     #[inline]
-    pub fn may_coalesce(&self, version: u32) -> bool {
-        self.order.get().may_coalesce(version)
+    pub fn may_coalesce(&self, version: u32, places: &Places) -> bool {
+        self.order.may_coalesce(version, places)
+    }
+
+    /// A stream of ordered writes begins.
+    pub fn stream_opened(&mut self, stream: u64) {
+        self.order.opened(stream);
+    }
+
+    /// All versions of an epoch are accepted.
+    pub fn epoch_completed(&mut self, stream: u64, epoch: u64) {
+        self.order.completed(stream, epoch);
+    }
+
+    /// Nothing more of a stream will be accepted.
+    pub fn stream_closed(&mut self, stream: u64) {
+        self.order.closed(stream);
+    }
+
+    /// The first epoch of a stream of which something is not mapped, or may still come.
+    pub fn first_epoch(&self, stream: u64) -> Option<u64> {
+        self.order.get().first_epoch(stream)
+    }
+
+    /// Memory that the order takes.
+    pub fn order_bytes(&self) -> u64 {
+        self.order.get().memory_bytes()
     }
 
     /// A version is lost with the buffer: the unit is where flash has it.
@@ -158,7 +196,7 @@ impl Translation {
     /// may be mapped now. If not, its place counts as valid until it is.
     #[inline]
     pub fn programmed(&mut self, unit: u32, version: u32, ppn: u32) -> order::Plan {
-        let plan = self.order.get_mut().programmed(version);
+        let plan = self.order.programmed(version);
         if plan == order::Plan::Delay {
             self.delay(unit, version, ppn);
         }
@@ -178,7 +216,7 @@ impl Translation {
     /// A delayed version may be mapped now: it, and where it is on flash.
     #[inline]
     pub fn next_ready(&mut self) -> Option<(u32, u32)> {
-        let version = self.order.get_mut().next_ready()?;
+        let version = self.order.next_ready()?;
         let ppn = self.delayed.remove(version)?;
         self.lose_delayed(ppn);
         Some((version, ppn))
@@ -187,7 +225,7 @@ impl Translation {
     /// Nobody needs a version any more that is not mapped. Again for the same one changes nothing.
     #[inline]
     pub fn dropped(&mut self, version: u32) {
-        self.order.get_mut().dropped(version);
+        self.order.dropped(version);
         if let Some(ppn) = self.delayed.remove(version) {
             self.lose_delayed(ppn);
         }
@@ -195,7 +233,7 @@ impl Translation {
 
     /// The versions are lost with the buffer.
     pub fn drop_versions(&mut self) {
-        self.order.get_mut().clear();
+        self.order.clear();
         while let Some(ppn) = self.delayed.pop() {
             self.lose_delayed(ppn);
         }
@@ -211,12 +249,30 @@ impl Translation {
 
     /// A version of a unit may be mapped to `ppn`, and none newer is on flash: maps it there.
     pub fn install(&mut self, unit: u32, version: u32, ppn: u32) {
+        #[cfg(test)]
+        self.note_mapped(unit, version);
         let entry = self.map.entry(unit);
         let place = self.place(unit, entry);
         self.note_undo(unit, place.entry);
         let holder = entry.as_slot().filter(|newest| *newest != version);
         self.relocate(unit, holder, place.ppn, Place::at(ppn));
         self.journal.entries += 1;
+    }
+
+    #[cfg(test)]
+    fn note_accepted(&mut self, version: u32) {
+        let next = self.serials.values().max().map_or(1, |last| last + 1);
+        self.serials.insert(version, next);
+    }
+
+    /// Panics if a unit's map goes back to an older version.
+    #[cfg(test)]
+    fn note_mapped(&mut self, unit: u32, version: u32) {
+        let before = self.mapped.insert(unit, self.serials[&version]);
+        assert!(
+            before.is_none_or(|before| before < self.serials[&version]),
+            "unit {unit} goes back to an older version"
+        );
     }
 
     /// A unit of host data is programmed.

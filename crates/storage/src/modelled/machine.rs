@@ -336,6 +336,7 @@ impl Machine {
             start: Lba(write.start.0 + u64::from(blocks.start)),
             blocks: blocks.end - blocks.start,
             data: write.data.as_ref().and_then(|data| data.get(bytes)).map(Box::from),
+            places: write.places,
         }
     }
 }
