@@ -23,7 +23,7 @@ const JOURNAL: u16 = APPLICATIONS + 1;
 /// Blocks of each epoch.
 const EPOCH_BLOCKS: u32 = 4;
 const JOURNAL_EPOCH_BLOCKS: u32 = 16;
-const PROFILES: [&str; 4] = ["samsung-980pro-1tb", "samsung-850pro-256gb", "intel-s3500-480gb", "samsung-pm983-1920gb"];
+const PROFILES: [&str; 3] = ["samsung-980pro-1tb", "samsung-850pro-256gb", "intel-s3500-480gb"];
 
 /// In which streams writes are.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -224,8 +224,10 @@ fn an_injected_fault_breaks_the_streams_too() {
     let action = StreamAction::Open { first: Epoch(0) };
     let open = Command::StreamManagement { nsid: NamespaceId::ALL, stream: Stream(1), action };
     assert_eq!(send(0, 1, open), [(1, Status::SUCCESS)]);
+    // A fault of another stream is none of its business.
+    plan.inject(Fault { stream: Some(2), ..Fault::new(Effect::Timeout) }).unwrap();
     assert_eq!(send(100, 2, write(8, 1, Closing::None)), []);
-    plan.inject(Fault::new(Effect::error(Status::WRITE_FAULT)).on(16, 1)).unwrap();
+    plan.inject(Fault { stream: Some(1), ..Fault::new(Effect::error(Status::WRITE_FAULT)) }).unwrap();
     let answers = send(200, 3, write(16, 0, Closing::ByArrival));
     assert!(answers.contains(&(2, Status::COMMAND_SEQUENCE_ERROR)) && answers.contains(&(3, Status::WRITE_FAULT)));
 }

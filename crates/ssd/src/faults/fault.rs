@@ -1,6 +1,6 @@
 //! What a fault is: which commands it hits, which of those, and what they suffer.
 
-use nvme::{Command, LbaRange, NamespaceId, Status, WriteCommand};
+use nvme::{Command, LbaRange, NamespaceId, Status, Stream, WriteCommand};
 use serde::{Deserialize, Serialize};
 use units::Nanos;
 
@@ -164,6 +164,9 @@ pub struct Fault {
     /// touch one of them match. A flush or a command on all zones touches none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lbas: Option<(u64, u64)>,
+    /// Stream of ordered writes it is limited to: writes that belong to it and commands that manage it match.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stream: Option<u16>,
     /// The first matching command that is hit.
     #[serde(default = "one")]
     pub nth: u64,
@@ -246,6 +249,7 @@ impl Fault {
             operations: Vec::new(),
             nsid: None,
             lbas: None,
+            stream: None,
             nth: 1,
             every: 1,
             times: None,
@@ -309,6 +313,7 @@ impl Fault {
         let class = self.operations.is_empty() || self.operations.contains(&Operation::of(command));
         here && class
             && self.effect.applies_to(command)
+            && self.stream.is_none_or(|stream| names(command, Stream(stream)))
             && self.lbas.is_none_or(|(first, blocks)| {
                 extents(command, zone_blocks)
                     .any(|(start, count)| start < first + blocks && first < start.saturating_add(count))
@@ -331,6 +336,15 @@ impl Fault {
         z ^= z >> 31;
         // The upper 53 bits are a fraction of 1.
         ((z >> 11) as f64) < self.probability * (1_u64 << 53) as f64
+    }
+}
+
+/// Whether a command is about a stream.
+fn names(command: &Command, stream: Stream) -> bool {
+    match command {
+        Command::Write(WriteCommand { order, .. }) => order.places().any(|(place, _)| place.stream == stream),
+        Command::StreamManagement { stream: managed, .. } => *managed == stream,
+        _ => false,
     }
 }
 

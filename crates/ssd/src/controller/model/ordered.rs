@@ -275,9 +275,10 @@ proptest! {
 
 #[test]
 fn every_order_survives_a_long_run() {
+    let seeds = if std::env::var_os("PLUMB_LONG").is_some() { 200 } else { 4 };
     let (mut delayed, mut late, mut waits) = (0, 0, 0);
     for config in ordering() {
-        for seed in 0..4 {
+        for seed in 0..seeds {
             let mut host = Host::ordered(&config, seed % 2 == 0, None);
             host.run(&sequence_of(ordered_action(), seed, 1500)).unwrap();
             let counters: BTreeMap<String, u64> = host.ssd.counters().into_iter().collect();
