@@ -9,8 +9,9 @@ use toml::{Table, Value};
 use workload::fio::JobFile;
 use workload::fio::parse::Source;
 
-use crate::run::LabError;
-use crate::spec::{Experiment, Override, SpecSource};
+use crate::error::LabError;
+use crate::experiment::Experiment;
+use crate::spec::{Override, SpecSource};
 
 /// The device a job or trace runs on when none is named.
 pub const DEFAULT_DEVICE: &str = "samsung-980pro-1tb";

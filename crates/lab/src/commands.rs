@@ -7,7 +7,6 @@ use ssd::command_log::CommandRecord;
 use stats::Histogram;
 
 use crate::results::CommandClass;
-use crate::run::latency;
 
 /// Most commands of one run that are kept for their latencies.
 pub const COMMANDS_MAX: usize = 1 << 22;
@@ -84,7 +83,7 @@ pub fn classes(records: &[CommandRecord]) -> Vec<CommandClass> {
         .iter()
         .filter_map(|class| {
             let (blocks, histogram) = found.get(class)?;
-            Some(CommandClass { class: (*class).to_owned(), blocks: *blocks, latency: latency(histogram) })
+            Some(CommandClass { class: (*class).to_owned(), blocks: *blocks, latency: histogram.into() })
         })
         .collect()
 }

@@ -5,8 +5,7 @@ use std::path::Path;
 use ssd::profile::{Profile, ProfileError, builtin_text};
 use toml::{Table, Value};
 
-use crate::run::LabError;
-use crate::spec::{Override, value_text};
+use crate::spec::{Override, SpecError, leaves, value_text};
 
 /// A profile with the text that describes it.
 #[derive(Clone, Debug)]
@@ -17,9 +16,28 @@ pub struct Described {
     pub document: Table,
 }
 
+/// Why there is no such device.
+#[derive(Debug, thiserror::Error)]
+pub enum DeviceError {
+    /// The profile is at fault.
+    #[error(transparent)]
+    Profile(#[from] ProfileError),
+    /// A change is none.
+    #[error(transparent)]
+    Change(#[from] SpecError),
+    /// The changes do not fit the profile.
+    #[error("stack.device_set {changes} does not fit {error}")]
+    Unfit {
+        /// All of them.
+        changes: String,
+        /// What is wrong.
+        error: Box<ProfileError>,
+    },
+}
+
 /// The profile called `device`: a built-in name, or a file below `folder` when
 /// it ends in `.toml`; `changes` are dotted paths into the profile.
-pub fn describe(device: &str, folder: &Path, changes: &[Override]) -> Result<Described, LabError> {
+pub fn describe(device: &str, folder: &Path, changes: &[Override]) -> Result<Described, DeviceError> {
     let (file, text) = if device.ends_with(".toml") {
         let path = folder.join(device);
         let text = Profile::read_text(&path)?;
@@ -41,7 +59,7 @@ pub fn describe(device: &str, folder: &Path, changes: &[Override]) -> Result<Des
     let profile = Profile::from_table(&file, &document).map_err(|error| match error {
         ProfileError::Invalid { .. } | ProfileError::Several { .. } => {
             let changes: Vec<String> = changes.iter().map(Override::pair).collect();
-            LabError::Unfit { message: format!("stack.device_set {} does not fit {error}", changes.join(", ")) }
+            DeviceError::Unfit { changes: changes.join(", "), error: Box::new(error) }
         }
         other => other.into(),
     })?;
@@ -68,18 +86,4 @@ pub(crate) fn text_of(value: &Value) -> String {
         Value::Array(items) => items.iter().map(text_of).collect::<Vec<_>>().join(", "),
         single => value_text(single),
     }
-}
-
-/// The values of nested tables, each by its dotted path.
-pub(crate) fn leaves(table: &Table) -> Vec<(String, Value)> {
-    let mut found = Vec::new();
-    for (key, value) in table {
-        match value {
-            Value::Table(inner) => {
-                found.extend(leaves(inner).into_iter().map(|(path, value)| (format!("{key}.{path}"), value)));
-            }
-            other => found.push((key.clone(), other.clone())),
-        }
-    }
-    found
 }

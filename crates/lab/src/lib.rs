@@ -6,7 +6,11 @@ pub mod adhoc;
 pub mod calibrate;
 pub mod commands;
 pub mod device;
+mod error;
+mod experiment;
 mod fill;
+mod finished;
+mod host;
 pub mod interference;
 pub mod metric;
 pub mod outputs;
@@ -21,8 +25,14 @@ pub mod spec;
 pub mod summary;
 pub mod truth;
 pub mod validate;
+mod value;
+mod workload;
 
+pub use error::{LabError, LinuxHostError, LiveHostError, ProgramError, StudyHostError};
+pub use experiment::Experiment;
+pub use host::Stand;
 pub use run::{
-    Batch, LabError, LinuxHostError, LiveHostError, Observer, PlannedRun, PoolOptions, PoolOutcome, Quiet, Shard,
-    StudyHostError, commands_of_run, execute, finished, plan,
+    Batch, Inputs, Observer, PlannedRun, PoolOptions, PoolOutcome, Quiet, Shard, commands_of_run, execute, finished,
+    plan,
 };
+pub use workload::Workload;

@@ -4,8 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::commands::CLASSES;
-use crate::report::Unit;
 use crate::results::{CommandClass, DirectionResult, RunResult};
+use crate::value::Unit;
 
 /// A number that a run yields, named `WHAT.STATISTIC` or `counter.NAME`.
 #[derive(Clone, Debug, PartialEq)]

@@ -10,13 +10,18 @@ use serde_json::json;
 use ssd::command_log;
 
 use crate::commands::COMMANDS_MAX;
-use crate::quantity::{Effect, Quantity, Values};
+use crate::error::LabError;
+use crate::experiment::Experiment;
+use crate::fill;
+use crate::quantity::texts;
 use crate::remarks;
-use crate::report::{self, Comparison, Estimate};
+use crate::report;
 use crate::results::{Optional, ResultError, RunResult, Store, Swept, Tables};
-use crate::run::{LabError, LinuxHostError, PlannedRun, WorkloadInput, commands_of_run, plan, simulate_recorded};
-use crate::spec::Experiment;
-use crate::summary::{self, PointSummary};
+use crate::run::{PlannedRun, commands_of_run, plan};
+use crate::summary;
+
+pub use crate::fill::{failed_entry, finished_entry};
+pub use crate::finished::{Failed, Finished, failures};
 
 /// Where the document after overrides is kept.
 const SPEC: &str = "spec.toml";
@@ -34,45 +39,6 @@ const TRACE_SPANS: usize = 1 << 18;
 /// larger sweeps `plumb report --each` writes them.
 pub const RUNS_WITH_FILES: usize = 300;
 
-/// What a finished experiment comes to.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Finished {
-    /// How many runs there are.
-    pub runs: usize,
-    /// The metrics printed.
-    pub metrics: Vec<String>,
-    /// One row a point.
-    pub points: Vec<PointSummary>,
-    /// What one stream costs the other, where the spec asks; one estimate for
-    /// each of `Effect::SHOWN`.
-    pub interference: Vec<PointSummary>,
-    /// Values derived from others.
-    pub derived: Vec<(String, Option<Estimate>)>,
-    /// Published values beside ours, in the units of their metrics' names.
-    pub comparisons: Vec<Comparison>,
-    /// The same as pages show them.
-    pub shown_comparisons: Vec<Comparison>,
-    /// What went wrong.
-    pub failures: Vec<Failed>,
-    /// What changes the meaning of the numbers: one line each.
-    pub remarks: Vec<String>,
-    /// What fio would have printed of the only run.
-    pub text: Option<String>,
-    /// fio's json+ output of the only run.
-    pub fio_json: Option<String>,
-}
-
-/// What went wrong in a run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Failed {
-    /// The point.
-    pub point: usize,
-    /// Which repeat.
-    pub repeat: u32,
-    /// One line.
-    pub text: String,
-}
-
 /// The outputs of a folder: what they were made of, what they are, and what
 /// they come to.
 #[derive(Serialize, Deserialize)]
@@ -81,23 +47,6 @@ struct Summary {
     /// Names and hashes.
     files: Vec<(String, String)>,
     finished: Finished,
-}
-
-impl Finished {
-    /// What `--json` prints: fio's json+ when the experiment is a single fio run.
-    pub fn json_text(&self, experiment: &Experiment) -> String {
-        self.fio_json.clone().unwrap_or_else(|| format!("{:#}", self.json(experiment)))
-    }
-
-    /// All of it as JSON.
-    pub fn json(&self, experiment: &Experiment) -> serde_json::Value {
-        json_of(experiment, self)
-    }
-
-    /// How many published values are further away than the spec allows.
-    pub fn missed(&self) -> usize {
-        self.comparisons.iter().filter(|row| row.holds() == Some(false)).count()
-    }
 }
 
 /// The report of a folder.
@@ -232,7 +181,7 @@ pub fn write_points(
         results.extend(run.kept(store)?.map(|run| run.for_report(true, true)));
     }
     let finished = Finished { failures: failures(&results), remarks: remarks::of(&results), ..Finished::default() };
-    let mut data = crate::fill::report_data(experiment, some, &results, &finished, points.clone())?;
+    let mut data = fill::report_data(experiment, some, &results, &finished, points.clone())?;
     (data.plots, data.heat_maps) = (Vec::new(), Vec::new());
     data.title = format!("{}: points {} to {}", data.title, points.start + 1, points.end);
     data.points_before = points.start;
@@ -259,11 +208,11 @@ pub fn write_all(
 ) -> Result<Finished, LabError> {
     settle(store, planned)?;
     let (results, mut files, only) = write_tables(store, experiment, planned, each)?;
-    let metrics = summary::metrics(experiment, &results)?;
+    let metrics = summary::metrics(experiment, &results);
     let all = experiment.points();
-    let values = Values::new(experiment, all, &results);
-    let comparisons = summary::comparisons(experiment, values)?;
-    let derived = summary::derived(experiment, values)?;
+    let values = experiment.values(all, &results);
+    let comparisons = summary::comparisons(experiment, values);
+    let derived = summary::derived(experiment, values);
     let (text, fio_json) = only.map_or((None, None), |only| (Some(only.text), only.fio_json));
     let finished = Finished {
         runs: results.len(),
@@ -271,14 +220,14 @@ pub fn write_all(
         metrics: metrics.iter().map(ToString::to_string).collect(),
         interference: summary::interference(experiment, values),
         derived: derived.iter().map(|(quantity, value)| (quantity.to_string(), *value)).collect(),
-        shown_comparisons: crate::fill::in_base_units(&comparisons, &experiment.spec)?,
-        comparisons,
+        shown_comparisons: fill::in_base_units(&comparisons),
+        comparisons: comparisons.into_iter().map(|(_, row)| row).collect(),
         failures: failures(&results),
         remarks: remarks::of(&results),
         text,
         fio_json,
     };
-    let data = crate::fill::report_data(experiment, all, &results, &finished, 0..report::PICTURED_POINTS)?;
+    let data = fill::report_data(experiment, all, &results, &finished, 0..report::PICTURED_POINTS)?;
     let pages = report::pages(&data);
     files.push(store.write_output(REPORT, pages.page.as_bytes())?);
     for (name, text) in &pages.beside {
@@ -295,15 +244,6 @@ pub fn write_all(
     Ok(summary.finished)
 }
 
-/// What went wrong in the runs, in their order.
-pub fn failures(runs: &[RunResult]) -> Vec<Failed> {
-    let of = |run: &RunResult| {
-        let (point, repeat) = (run.point, run.repeat);
-        run.failures.iter().map(move |text| Failed { point, repeat, text: text.clone() }).collect::<Vec<_>>()
-    };
-    runs.iter().flat_map(of).collect()
-}
-
 /// Writes the tables from the runs, one after the other. What is returned of
 /// them is what reports need; and the only run whole, where there is one.
 #[allow(clippy::type_complexity)]
@@ -313,8 +253,8 @@ fn write_tables(
     planned: &[PlannedRun],
     each: bool,
 ) -> Result<(Vec<RunResult>, Vec<(String, String)>, Option<RunResult>), LabError> {
-    let texts: Vec<_> = planned.iter().map(|run| crate::quantity::texts(&run.point)).collect();
-    let swept = Swept::of(texts.iter().map(Vec::as_slice));
+    let swept_texts: Vec<_> = planned.iter().map(|run| texts(&run.point)).collect();
+    let swept = Swept::of(swept_texts.iter().map(Vec::as_slice));
     let program = experiment.points().iter().any(|point| point.spec.workload.program.is_some());
     let mut tables = Tables::create(store.folder(), &experiment.hash(), &swept, Optional { series: each, program })?;
     let mut results = Vec::with_capacity(planned.len());
@@ -333,49 +273,6 @@ fn write_tables(
     }
     files.extend(tables.finish()?);
     Ok((results, files, only))
-}
-
-fn json_of(experiment: &Experiment, finished: &Finished) -> serde_json::Value {
-    let swept = Swept::of(finished.points.iter().map(|row| row.parameters.as_slice()));
-    let parameter = |(key, value): &(String, String)| {
-        let known = swept.iter().find(|swept| swept.key() == key);
-        (key.clone(), known.map_or_else(|| json!(value), |swept| swept.json(value)))
-    };
-    let rows = |rows: &[PointSummary], names: &[String]| -> Vec<serde_json::Value> {
-        rows.iter()
-            .map(|row| {
-                let parameters: serde_json::Map<_, _> = row.parameters.iter().map(parameter).collect();
-                let values: serde_json::Map<_, _> = names
-                    .iter()
-                    .zip(&row.estimates)
-                    .filter_map(|(name, estimate)| estimate.map(|estimate| (name.clone(), json!(estimate))))
-                    .collect();
-                json!({ "parameters": parameters, "metrics": values })
-            })
-            .collect()
-    };
-    let failures: Vec<_> = finished.failures.iter().map(|failure| &failure.text).collect();
-    let mut whole = json!({
-        "experiment": experiment.name,
-        "title": experiment.spec.title,
-        "hash": experiment.hash(),
-        "version": env!("CARGO_PKG_VERSION"),
-        "points": rows(&finished.points, &finished.metrics),
-        "published": finished.comparisons,
-        "failures": failures,
-        "remarks": finished.remarks,
-    });
-    if !finished.interference.is_empty() {
-        let names: Vec<String> =
-            Effect::SHOWN.into_iter().map(|effect| Quantity::Interference(effect).to_string()).collect();
-        whole["interference"] = rows(&finished.interference, &names).into();
-    }
-    if !finished.derived.is_empty() {
-        let values: serde_json::Map<_, _> =
-            finished.derived.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
-        whole["derived"] = values.into();
-    }
-    whole
 }
 
 /// Runs the plan's first run once more and keeps the commands its device got.
@@ -401,11 +298,7 @@ fn note(text: std::fmt::Arguments<'_>) {
 /// Runs the plan's first run once more with a recorder and keeps its spans.
 pub fn write_trace(store: &Store, planned: &[PlannedRun]) -> Result<(), LabError> {
     let Some(first) = planned.first() else { return Ok(()) };
-    if matches!(first.inputs.workload, WorkloadInput::Linux(_) | WorkloadInput::Study(_) | WorkloadInput::Program(_)) {
-        let reason = "its first run is under a real kernel; `plumb linux --trace FILE -- fio job.fio` traces one";
-        return Err(LinuxHostError::Option { option: "--trace".to_owned(), reason: reason.to_owned() }.into());
-    }
-    let (spans, dropped) = simulate_recorded(first, TRACE_SPANS)?;
+    let (spans, dropped) = first.inputs.workload.recorded(first.stand(), TRACE_SPANS)?;
     let fail = |name: &str, source| ResultError::Write { path: store.folder().join(name), source };
     let mut table = Vec::new();
     trace::write_table(&spans, &mut table).map_err(|source| fail("trace.tsv", source))?;

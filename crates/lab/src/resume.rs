@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use toml::Value;
 
-use crate::device::leaves;
+use crate::error::LabError;
+use crate::experiment::Experiment;
 use crate::outputs::read_experiment;
 use crate::results::Store;
-use crate::run::LabError;
-use crate::spec::{Experiment, hash_document, value_text};
+use crate::spec::{hash_document, leaves, value_text};
 
 /// Differences that a message names.
 const NAMED_MAX: usize = 5;

@@ -2,11 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::metric::{Metric, MetricError};
+use crate::experiment::Experiment;
+use crate::metric::Metric;
 use crate::quantity::{Effect, Place, Quantity, Values};
-use crate::report::{Comparison, Estimate, Unit};
 use crate::results::RunResult;
-use crate::spec::{Derived, Experiment};
+use crate::value::{Comparison, Estimate, Unit, over_repeats};
 
 /// A point with its estimates, in the order of the metrics asked for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -18,11 +18,9 @@ pub struct PointSummary {
 }
 
 /// The metrics an experiment prints.
-pub fn metrics(experiment: &Experiment, runs: &[RunResult]) -> Result<Vec<Metric>, MetricError> {
-    if experiment.spec.metrics.is_empty() {
-        return Ok(Metric::defaults(runs));
-    }
-    experiment.spec.metrics.iter().map(|name| name.parse()).collect()
+pub fn metrics(experiment: &Experiment, runs: &[RunResult]) -> Vec<Metric> {
+    let asked = &experiment.plan().metrics;
+    if asked.is_empty() { Metric::defaults(runs) } else { asked.clone() }
 }
 
 /// One summary a point that has runs, which are in the sweep's order.
@@ -35,30 +33,16 @@ pub fn points(runs: &[RunResult], metrics: &[Metric]) -> Vec<PointSummary> {
         .collect()
 }
 
-/// The runs of a point among `runs`, which are in the sweep's order.
-pub(crate) fn repeats_of(runs: &[RunResult], point: usize) -> &[RunResult] {
-    let from = runs.partition_point(|run| run.point < point);
-    let count = runs[from..].partition_point(|run| run.point == point);
-    &runs[from..from + count]
-}
-
 fn estimate(metric: &Metric, repeats: &[RunResult]) -> Option<Estimate> {
     over_repeats(repeats.iter().filter_map(|run| metric.value(run)))
 }
 
-/// Mean and 95 % confidence interval of the repeats' values; `None` without any.
-pub(crate) fn over_repeats(values: impl Iterator<Item = f64>) -> Option<Estimate> {
-    let interval = stats::mean_interval_95(&values.collect::<Vec<_>>());
-    (interval.count > 0).then_some(Estimate { value: interval.mean, half_width: interval.half_width })
-}
-
-/// Every published value of the spec beside ours.
-pub fn comparisons(experiment: &Experiment, values: Values<'_>) -> Result<Vec<Comparison>, MetricError> {
+/// Every published value of the spec beside ours, with what it is.
+pub fn comparisons<'a>(experiment: &'a Experiment, values: Values<'_>) -> Vec<(&'a Quantity, Comparison)> {
     let mut rows = Vec::new();
-    for published in &experiment.spec.published {
-        let quantity = Quantity::parse(&published.metric, &experiment.spec)?;
-        for place in values.at(&quantity, &published.at) {
-            rows.push(Comparison {
+    for (published, quantity) in experiment.spec.published.iter().zip(&experiment.plan().published) {
+        for place in values.at(quantity, &published.at) {
+            let row = Comparison {
                 metric: published.metric.clone(),
                 at: place.label(),
                 // The metric's name ends in the unit of these numbers.
@@ -69,10 +53,11 @@ pub fn comparisons(experiment: &Experiment, values: Values<'_>) -> Result<Vec<Co
                 within: published.within,
                 source: published.source.clone(),
                 note: published.note.clone(),
-            });
+            };
+            rows.push((quantity, row));
         }
     }
-    Ok(rows)
+    rows
 }
 
 /// What one stream costs the other, one row a combination of the swept values
@@ -92,12 +77,10 @@ pub fn interference(experiment: &Experiment, values: Values<'_>) -> Vec<PointSum
 }
 
 /// The values that the spec derives from others, in its order.
-pub fn derived(experiment: &Experiment, values: Values<'_>) -> Result<Vec<(Quantity, Option<Estimate>)>, MetricError> {
-    let spec = &experiment.spec;
-    let value = |row: &Derived| {
-        let quantity = Quantity::parse(&format!("derived.{}", row.name), spec)?;
-        let estimate = values.of(&quantity).first().and_then(|place| place.estimate);
-        Ok((quantity, estimate))
+pub fn derived<'a>(experiment: &'a Experiment, values: Values<'_>) -> Vec<(&'a Quantity, Option<Estimate>)> {
+    let value = |quantity: &'a Quantity| {
+        let estimate = values.of(quantity).first().and_then(|place| place.estimate);
+        (quantity, estimate)
     };
-    spec.derived.iter().map(value).collect()
+    experiment.plan().derived.iter().map(value).collect()
 }

@@ -6,9 +6,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-use plumb_lab::quantity::{Quantity, Values};
+use plumb_lab::Experiment;
+use plumb_lab::quantity::Quantity;
 use plumb_lab::results::Store;
-use plumb_lab::spec::{Experiment, Override};
+use plumb_lab::spec::Override;
 use plumb_lab::{Batch, PoolOptions, Quiet, Shard, execute, finished, plan};
 
 /// The quantity everywhere: swept values as the tables show them, and the number.
@@ -24,7 +25,7 @@ fn values_of(experiment: &Experiment, names: &[&str]) -> Vec<Vec<(String, Option
     let runs = finished(&planned, &store, Shard::WHOLE).unwrap();
     assert!(runs.iter().all(|run| run.failures.is_empty()), "{:?}", runs[0].failures);
     let points = experiment.points();
-    let values = Values::new(experiment, points, &runs);
+    let values = experiment.values(points, &runs);
     let of = |name: &&str| {
         let places = values.of(&Quantity::parse(name, &experiment.spec).unwrap());
         places.iter().map(|place| (place.label(), place.estimate.map(|estimate| estimate.value))).collect()
@@ -105,8 +106,7 @@ fn a_trend_that_means_nothing_is_refused() {
             "in `at`",
         ),
     ] {
-        let experiment = Experiment::parse("t", "t.toml", SPEC, Path::new(""), &[change]).unwrap();
-        let error = plan(&experiment).unwrap_err().to_string();
+        let error = Experiment::parse("t", "t.toml", SPEC, Path::new(""), &[change]).unwrap_err().to_string();
         assert!(error.contains(words), "{error}");
     }
     for (from, to, words) in [
@@ -116,8 +116,8 @@ fn a_trend_that_means_nothing_is_refused() {
         ("name = \"cc\"", "name = \"cc\"\nbase = \"read.count\"", "no base"),
     ] {
         assert!(SPEC.contains(from));
-        let experiment = Experiment::parse("t", "t.toml", &SPEC.replacen(from, to, 1), Path::new(""), &[]).unwrap();
-        let error = plan(&experiment).unwrap_err().to_string();
+        let text = SPEC.replacen(from, to, 1);
+        let error = Experiment::parse("t", "t.toml", &text, Path::new(""), &[]).unwrap_err().to_string();
         assert!(error.contains(words), "{error}");
     }
     let unswept = SPEC.replacen("over = \"workload.set.frag_size\"", "over = \"workload.set.bs\"", 1);

@@ -3,7 +3,8 @@
 
 use std::path::Path;
 
-use plumb_lab::spec::{Experiment, Override};
+use plumb_lab::Experiment;
+use plumb_lab::spec::Override;
 use plumb_lab::{LabError, LinuxHostError, plan};
 
 const SPEC: &str = r#"

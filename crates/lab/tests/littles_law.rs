@@ -5,8 +5,8 @@
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
+use plumb_lab::Experiment;
 use plumb_lab::results::{RunResult, Store};
-use plumb_lab::spec::Experiment;
 use plumb_lab::{Batch, PoolOptions, Quiet, Shard, execute, finished, plan};
 
 /// Runs a spec whose host takes no time, so that a request is in the block

@@ -102,6 +102,12 @@ impl From<LabError> for Failure {
     }
 }
 
+impl From<lab::device::DeviceError> for Failure {
+    fn from(error: lab::device::DeviceError) -> Self {
+        LabError::from(error).into()
+    }
+}
+
 impl From<lab::results::ResultError> for Failure {
     fn from(error: lab::results::ResultError) -> Self {
         match &error {

@@ -1,7 +1,7 @@
 //! The house rules that a machine can hold the sources to.
 #![allow(clippy::unwrap_used)]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -121,6 +121,123 @@ fn crates_use_only_floors_below_their_own() {
     }
     faults.extend(floors.keys().filter(|name| !own.contains(name)).map(|name| format!("there is no crate {name}")));
     assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+/// Modules at the top of a crate, and which of the others each uses outside of its tests. `texts` are its sources by their
+/// path below `src`; what its root re-exports is of the module that has it.
+fn uses(texts: &[(String, String)]) -> BTreeMap<String, BTreeSet<String>> {
+    let module_of = |path: &str| path.split('/').next().unwrap_or_default().trim_end_matches(".rs").to_owned();
+    let modules: BTreeSet<String> =
+        texts.iter().map(|(path, _)| module_of(path)).filter(|name| name != "lib").collect();
+    let mut owners: BTreeMap<String, String> = modules.iter().map(|name| (name.clone(), name.clone())).collect();
+    for (_, text) in texts.iter().filter(|(path, _)| path == "lib.rs") {
+        for statement in text.split("pub use ").skip(1) {
+            let statement = statement.split(';').next().unwrap_or_default();
+            let Some((module, names)) = statement.split_once("::") else { continue };
+            let names = names.split(|character: char| !character.is_alphanumeric() && character != '_');
+            for name in names.filter(|name| !name.is_empty()) {
+                // A function may be called as another module is.
+                owners.entry(name.to_owned()).or_insert_with(|| module.to_owned());
+            }
+        }
+    }
+    let mut graph: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for (path, text) in texts.iter().filter(|(path, _)| path != "lib.rs") {
+        let module = module_of(path);
+        let used = graph.entry(module.clone()).or_default();
+        // Modules of tests come last.
+        let code = text.split("\n#[cfg(test)]").next().unwrap_or_default();
+        let code: String =
+            code.lines().filter(|line| !line.trim_start().starts_with("//")).flat_map(|l| [l, "\n"]).collect();
+        for rest in code.split("crate::").skip(1) {
+            used.extend(
+                firsts(rest).into_iter().filter_map(|name| owners.get(name)).filter(|of| **of != module).cloned(),
+            );
+        }
+    }
+    graph
+}
+
+/// The first names of what follows `crate::`: one, or those of a list in braces.
+fn firsts(rest: &str) -> Vec<&str> {
+    let name = |text: &str| {
+        text.find(|character: char| !character.is_alphanumeric() && character != '_').unwrap_or(text.len())
+    };
+    let Some(list) = rest.strip_prefix('{') else { return vec![&rest[..name(rest)]] };
+    let (mut depth, mut start, mut found) = (0, 0, Vec::new());
+    for (at, character) in list.char_indices() {
+        match character {
+            '{' => depth += 1,
+            '}' if depth > 0 => depth -= 1,
+            ',' | '}' if depth == 0 => {
+                let part = list[start..at].trim();
+                found.push(&part[..name(part)]);
+                start = at + 1;
+                if character == '}' {
+                    break;
+                }
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+/// Modules that use one another in a circle, the first of them at both ends.
+fn circle(graph: &BTreeMap<String, BTreeSet<String>>) -> Option<Vec<String>> {
+    fn walk<'g>(
+        graph: &'g BTreeMap<String, BTreeSet<String>>,
+        module: &'g str,
+        way: &mut Vec<&'g str>,
+        done: &mut BTreeSet<&'g str>,
+    ) -> Option<Vec<String>> {
+        if let Some(at) = way.iter().position(|known| *known == module) {
+            return Some(way[at..].iter().copied().chain([module]).map(str::to_owned).collect());
+        }
+        if done.contains(module) {
+            return None;
+        }
+        way.push(module);
+        let found = graph.get(module).into_iter().flatten().find_map(|used| walk(graph, used, way, done));
+        way.pop();
+        done.insert(module);
+        found
+    }
+    let mut done = BTreeSet::new();
+    graph.keys().find_map(|module| walk(graph, module, &mut Vec::new(), &mut done))
+}
+
+#[test]
+fn the_modules_of_lab_use_one_another_in_no_circle() {
+    let texts: Vec<(String, String)> = sources()
+        .into_iter()
+        .filter_map(|(path, text)| Some((path.strip_prefix("crates/lab/src").ok()?.display().to_string(), text)))
+        .collect();
+    let graph = uses(&texts);
+    assert!(graph.len() > 15 && graph.values().map(BTreeSet::len).sum::<usize>() > 40, "{graph:?}");
+    if let Some(circle) = circle(&graph) {
+        panic!("{}: move what the lower one needs below both", circle.join(" uses "));
+    }
+}
+
+#[test]
+fn a_circle_is_found_in_every_form_of_use() {
+    let texts = |b: &str| -> Vec<(String, String)> {
+        [
+            ("lib.rs", "mod a;\nmod b;\nmod c;\npub use c::{Thing, other};\n"),
+            ("a/mod.rs", "use crate::b::X;\n"),
+            ("b.rs", b),
+            ("c.rs", "fn x() { crate::a::y() }\n"),
+        ]
+        .map(|(path, text)| (path.to_owned(), text.to_owned()))
+        .into()
+    };
+    for used in ["use crate::c::Z;", "use crate::{d::{E, a}, c};", "fn f() -> crate::Thing {}", "crate::other();"] {
+        assert_eq!(circle(&uses(&texts(used))).unwrap(), ["a", "b", "c", "a"], "{used}");
+    }
+    for used in ["// crate::c", "#[cfg(test)]\nmod tests { use crate::c; }", "use crate::{d::{c}};", "use other::c;"] {
+        assert_eq!(circle(&uses(&texts(&format!("\n{used}\n")))), None, "{used}");
+    }
 }
 
 /// Clock, threads and unordered maps are kept out of the crates that have to give the same bytes each time.

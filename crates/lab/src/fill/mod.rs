@@ -1,22 +1,30 @@
 //! From finished runs to what a report shows.
 
+mod index;
 mod plots;
 
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
+use crate::error::LabError;
+use crate::experiment::Experiment;
+use crate::finished::Finished;
+use crate::host::Host;
 use crate::metric::{Metric, sentence};
-use crate::outputs::Finished;
 use crate::quantity::{Effect, Place, Quantity, Values};
 use crate::report::{
     ChannelUtilisation, Comparison, Counter, CounterGroup, DeviceData, DirectionData, EffectTable, Estimate,
     HeatMapData, PointData, ReportData, Severity, Story, ThroughputSample, Unit, Utilisation, Warning,
 };
-use crate::results::{DirectionResult, Latency, RunResult};
-use crate::run::{Inputs, LabError};
-use crate::spec::{Experiment, HeatMap, HostKind, Point, Spec, short_key};
-use crate::summary::{self, PointSummary};
+use crate::results::{DirectionResult, Latency, RunResult, repeats_of};
+
+use crate::spec::{HeatMap, Point, short_key};
+use crate::summary::PointSummary;
+use crate::value::over_repeats;
+use crate::workload;
+
+pub use index::{failed_entry, finished_entry};
 
 const PERCENTILES: [f64; 6] = [50.0, 90.0, 95.0, 99.0, 99.9, 99.99];
 
@@ -28,8 +36,8 @@ pub fn report_data(
     finished: &Finished,
     pictured: Range<usize>,
 ) -> Result<ReportData, LabError> {
-    let spec = &experiment.spec;
-    let values = Values::new(experiment, points, runs);
+    let (spec, plan) = (&experiment.spec, experiment.plan());
+    let values = experiment.values(points, runs);
     let mut seeds: Vec<u64> = runs.iter().map(|run| run.seed).collect();
     seeds.sort_unstable();
     seeds.dedup();
@@ -49,10 +57,10 @@ pub fn report_data(
         devices: devices(experiment, points)?,
         warnings: warnings(runs, finished),
         points: points.iter().filter_map(|point| point_data(point, runs, &pictured)).collect(),
-        plots: plots::plots(experiment, values)?,
-        heat_maps: spec.heat_map.iter().map(|map| heat_map(map, experiment, values)).collect::<Result<_, _>>()?,
+        plots: plots::plots(experiment, values),
+        heat_maps: spec.heat_map.iter().zip(&plan.heat_maps).map(|(map, cells)| heat_map(map, cells, values)).collect(),
         effects: effects(finished),
-        derived: finished.derived.iter().map(|row| derived_value(row, spec)).collect::<Result<_, _>>()?,
+        derived: finished.derived.iter().zip(&plan.derived).map(derived_value).collect(),
         comparisons: finished.shown_comparisons.clone(),
         stories: stories(runs),
     })
@@ -60,10 +68,10 @@ pub fn report_data(
 
 fn devices(experiment: &Experiment, points: &[Arc<Point>]) -> Result<Vec<DeviceData>, LabError> {
     let mut devices: Vec<DeviceData> = Vec::new();
-    // Under the kernel of this machine there is no profile to describe.
-    for point in points.iter().filter(|point| point.spec.stack.host != HostKind::Live) {
+    // Of a loop device there is no profile to describe.
+    for point in points.iter().filter(|point| (Host::of(&point.spec).models_device)(&point.spec)) {
         if devices.iter().all(|device| device.name != point.spec.stack.device) {
-            let device = Inputs::device(&point.spec, &experiment.folder)?;
+            let device = workload::device(&point.spec, &experiment.folder)?;
             devices.push(DeviceData {
                 name: point.spec.stack.device.clone(),
                 description: device.profile.description.clone(),
@@ -106,7 +114,7 @@ fn stories(runs: &[RunResult]) -> Vec<Story> {
 }
 
 fn point_data(point: &Point, runs: &[RunResult], pictured: &Range<usize>) -> Option<PointData> {
-    let repeats: Vec<&RunResult> = summary::repeats_of(runs, point.index).iter().collect();
+    let repeats: Vec<&RunResult> = repeats_of(runs, point.index).iter().collect();
     let first = *repeats.first()?;
     let directions = ["read", "write", "trim", "reset", "finish", "sync"];
     let pictured = pictured.contains(&point.index);
@@ -124,7 +132,7 @@ fn direction_data(direction: &str, repeats: &[&RunResult], pictured: bool) -> Op
     let parts: Vec<DirectionResult> =
         repeats.iter().filter_map(|run| run.direction(direction)).filter(|part| part.ios > 0).collect();
     let first = parts.first()?;
-    let over = |value: &dyn Fn(&DirectionResult) -> f64| summary::over_repeats(parts.iter().map(value));
+    let over = |value: &dyn Fn(&DirectionResult) -> f64| over_repeats(parts.iter().map(value));
     let pooled = Latency::merged(parts.iter().map(|part| &part.lat));
     Some(DirectionData {
         name: direction.to_owned(),
@@ -248,18 +256,17 @@ fn counter(name: &str, value: u64) -> Counter {
 }
 
 /// The same comparisons in base units, in which the report chooses prefixes.
-pub(crate) fn in_base_units(rows: &[Comparison], spec: &Spec) -> Result<Vec<Comparison>, LabError> {
-    let in_base = |row: &Comparison| {
-        let quantity = Quantity::parse(&row.metric, spec)?;
+pub(crate) fn in_base_units(rows: &[(&Quantity, Comparison)]) -> Vec<Comparison> {
+    let in_base = |(quantity, row): &(&Quantity, Comparison)| {
         let (unit, base) = quantity.unit();
-        Ok(Comparison {
+        Comparison {
             metric: quantity.label(),
             unit,
             published: row.published * base,
             published_to: row.published_to.map(|to| to * base),
             ours: row.ours.map(|ours| scaled(ours, base)),
             ..row.clone()
-        })
+        }
     };
     rows.iter().map(in_base).collect()
 }
@@ -285,12 +292,10 @@ fn effects(finished: &Finished) -> Option<EffectTable> {
 }
 
 fn derived_value(
-    (name, estimate): &(String, Option<Estimate>),
-    spec: &Spec,
-) -> Result<(String, Unit, Option<Estimate>), LabError> {
-    let quantity = Quantity::parse(name, spec)?;
+    ((_, estimate), quantity): (&(String, Option<Estimate>), &Quantity),
+) -> (String, Unit, Option<Estimate>) {
     let (unit, base) = quantity.unit();
-    Ok((quantity.label(), unit, estimate.map(|estimate| scaled(estimate, base))))
+    (quantity.label(), unit, estimate.map(|estimate| scaled(estimate, base)))
 }
 
 /// Every value of `names` once, in order.
@@ -299,10 +304,9 @@ fn once<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
     names.filter(|name| seen.insert(*name)).map(str::to_owned).collect()
 }
 
-fn heat_map(map: &HeatMap, experiment: &Experiment, values: Values<'_>) -> Result<HeatMapData, LabError> {
-    let quantity = Quantity::parse(&map.value, &experiment.spec)?;
+fn heat_map(map: &HeatMap, quantity: &Quantity, values: Values<'_>) -> HeatMapData {
     let (unit, base) = quantity.unit();
-    let places = values.of(&quantity);
+    let places = values.of(quantity);
     let names = |key: &str| once(places.iter().map(|place| place.parameter(key)));
     let (x_names, y_names) = (names(&map.x), names(&map.y));
     let by = map.by.as_deref().unwrap_or_default();
@@ -316,7 +320,7 @@ fn heat_map(map: &HeatMap, experiment: &Experiment, values: Values<'_>) -> Resul
         let row = |y: &String| x_names.iter().map(|x| cell(x, y)).collect();
         (name.clone(), y_names.iter().map(row).collect())
     };
-    Ok(HeatMapData {
+    HeatMapData {
         title: if map.title.is_empty() { quantity.label() } else { map.title.clone() },
         x_label: short_key(&map.x).to_owned(),
         y_label: short_key(&map.y).to_owned(),
@@ -325,5 +329,5 @@ fn heat_map(map: &HeatMap, experiment: &Experiment, values: Values<'_>) -> Resul
         unit,
         x_names,
         y_names,
-    })
+    }
 }

@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 
 use super::scaled;
-use crate::metric::directions;
+use crate::experiment::Experiment;
+use crate::metric::{Metric, directions};
 use crate::quantity::{Place, Quantity, Values};
 use crate::report::{SweepLine, SweepPlot, Unit};
-use crate::run::LabError;
-use crate::spec::{Experiment, Plot, short_key};
+use crate::spec::{Plot, short_key};
 
 /// Lines in one picture.
 const LINES: usize = 8;
@@ -22,15 +22,16 @@ const DEFAULT_KEYS: usize = 4;
 const WIDE: f64 = 16.0;
 
 /// Every plot of the report.
-pub(super) fn plots(experiment: &Experiment, values: Values<'_>) -> Result<Vec<SweepPlot>, LabError> {
-    let asked = experiment.spec.plot.iter().map(|plot| sweep_plot(plot, experiment, values, false));
+pub(super) fn plots(experiment: &Experiment, values: Values<'_>) -> Vec<SweepPlot> {
+    let asked = experiment.spec.plot.iter().zip(&experiment.plan().plots);
+    let asked = asked.map(|(plot, quantity)| sweep_plot(plot, quantity, experiment, values, false));
     let default = defaults(experiment, values);
-    asked.chain(default.iter().map(|plot| sweep_plot(plot, experiment, values, true))).collect()
+    asked.chain(default.iter().map(|(plot, quantity)| sweep_plot(plot, quantity, experiment, values, true))).collect()
 }
 
 /// Rate and p99 of the directions that did most, for each swept number, where
 /// the spec has no plot of the same.
-fn defaults(experiment: &Experiment, values: Values<'_>) -> Vec<Plot> {
+fn defaults(experiment: &Experiment, values: Values<'_>) -> Vec<(Plot, Quantity)> {
     let mut plots = Vec::new();
     let directions = directions(values.runs());
     let asked = |key: &str, metric: &str| {
@@ -47,17 +48,19 @@ fn defaults(experiment: &Experiment, values: Values<'_>) -> Vec<Plot> {
             let rate = if sizes { "mib_per_s" } else { "iops" };
             for statistic in [rate, "p99_us"] {
                 let y = format!("{direction}.{statistic}");
+                let Ok(metric) = y.parse::<Metric>() else { continue };
                 if asked(key, &y) {
                     continue;
                 }
-                plots.push(Plot {
+                let plot = Plot {
                     title: String::new(),
                     x: key.clone(),
                     y,
                     series: None,
                     log_x: is_wide(numbers.iter().copied()),
                     log_y: false,
-                });
+                };
+                plots.push((plot, Quantity::Metric(metric)));
             }
         }
     }
@@ -85,10 +88,15 @@ fn is_wide(values: impl Iterator<Item = f64> + Clone) -> bool {
 type Group<'a> = (String, Vec<(String, Vec<&'a Place>)>);
 
 /// A plot of the spec; `choose` leaves the vertical axis to the values.
-fn sweep_plot(plot: &Plot, experiment: &Experiment, values: Values<'_>, choose: bool) -> Result<SweepPlot, LabError> {
-    let quantity = Quantity::parse(&plot.y, &experiment.spec)?;
+fn sweep_plot(
+    plot: &Plot,
+    quantity: &Quantity,
+    experiment: &Experiment,
+    values: Values<'_>,
+    choose: bool,
+) -> SweepPlot {
     let (unit, base) = quantity.unit();
-    let places = values.of(&quantity);
+    let places = values.of(quantity);
     let names = super::once(places.iter().map(|place| place.parameter(&plot.x)));
     let sizes = names.iter().any(|name| name.parse::<f64>().is_err());
     let numbers: Option<Vec<f64>> = names.iter().map(|name| number(name)).collect();
@@ -134,7 +142,7 @@ fn sweep_plot(plot: &Plot, experiment: &Experiment, values: Values<'_>, choose: 
         .map(|(name, lines)| (name.clone(), lines.iter().take(LINES).map(line).collect()))
         .collect();
     let lines = if facets.len() == 1 { facets.remove(0).1 } else { Vec::new() };
-    Ok(SweepPlot {
+    SweepPlot {
         title: if plot.title.is_empty() {
             format!("{} by {}", quantity.label(), short_key(&plot.x))
         } else {
@@ -150,7 +158,7 @@ fn sweep_plot(plot: &Plot, experiment: &Experiment, values: Values<'_>, choose: 
         x_names: if numbers.is_some() { Vec::new() } else { names },
         y_label: quantity.label(),
         y_unit: unit,
-    })
+    }
 }
 
 /// What of a plot's groups is more than a picture holds.

@@ -5,8 +5,6 @@ use super::Comparison;
 use super::html::esc;
 use super::number::show_difference;
 use super::published::{self, Reference};
-use crate::outputs::Finished;
-use crate::spec::Experiment;
 
 /// One experiment of an index.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -28,30 +26,6 @@ pub struct IndexEntry {
 }
 
 impl IndexEntry {
-    /// Of a finished experiment whose results are in `folder` beside the index.
-    pub fn finished(name: &str, experiment: &Experiment, finished: &Finished, folder: &str) -> Self {
-        Self {
-            name: name.to_owned(),
-            title: experiment.spec.title.clone(),
-            description: experiment.spec.description.clone(),
-            points: finished.points.len(),
-            comparisons: finished.shown_comparisons.clone(),
-            failures: finished.failures.iter().map(|failure| failure.text.clone()).collect(),
-            link: format!("{folder}/report.html"),
-        }
-    }
-
-    /// Of an experiment that could not be run.
-    pub fn failed(name: &str, experiment: &Experiment, message: String) -> Self {
-        Self {
-            name: name.to_owned(),
-            title: experiment.spec.title.clone(),
-            description: experiment.spec.description.clone(),
-            failures: vec![message],
-            ..Self::default()
-        }
-    }
-
     /// Half of the published values are nearer than this fraction.
     pub fn median_difference(&self) -> Option<f64> {
         let all = self.differences();

@@ -15,6 +15,7 @@ mod tables;
 
 pub use bins::Bins;
 pub(crate) use csv::field as csv_field;
+pub(crate) use record::repeats_of;
 pub use record::{CommandClass, DirectionResult, Interval, JobResult, Latency, RunResult, Series, StoryRecord};
 pub use store::{ResultError, Store, write_whole};
 pub use swept::Swept;

@@ -1,6 +1,7 @@
 //! One finished run, complete: everything tables, plots and reports are made from.
 
 use serde::{Deserialize, Serialize};
+use stats::Histogram;
 
 use super::Bins;
 
@@ -156,6 +157,19 @@ pub struct Latency {
     pub max_ns: u64,
     /// How many took how long.
     pub bins: Bins,
+}
+
+impl From<&Histogram> for Latency {
+    fn from(histogram: &Histogram) -> Self {
+        Self {
+            count: histogram.count(),
+            mean_ns: histogram.mean_ns(),
+            stddev_ns: histogram.stddev_ns(),
+            min_ns: histogram.min().0,
+            max_ns: histogram.max().0,
+            bins: histogram.bins().map(|bin| (bin.high.0, bin.count)).collect(),
+        }
+    }
 }
 
 impl Latency {
@@ -327,6 +341,13 @@ impl Series {
         }
         sum
     }
+}
+
+/// The runs of a point among `runs`, which are in the sweep's order.
+pub(crate) fn repeats_of(runs: &[RunResult], point: usize) -> &[RunResult] {
+    let from = runs.partition_point(|run| run.point < point);
+    let count = runs[from..].partition_point(|run| run.point == point);
+    &runs[from..from + count]
 }
 
 #[cfg(test)]

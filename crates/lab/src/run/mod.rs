@@ -1,30 +1,22 @@
 //! From a spec to finished runs.
 
-mod convert;
 mod inputs;
-mod linux_host;
-mod live_host;
 mod pool;
-mod program;
-mod shared;
-mod simulate;
-mod stories;
-mod study;
 
 use std::sync::Arc;
 
+use ssd::command_log::CommandRecord;
+
+use crate::error::LabError;
+use crate::experiment::Experiment;
+use crate::host::Stand;
 use crate::quantity::texts;
 use crate::results::{ResultError, RunResult, Store};
-use crate::spec::{Experiment, Point, SpecError, SpecSource};
+use crate::spec::Point;
+use crate::workload::Shared;
 
-pub(crate) use convert::{job_results, latency};
-pub use inputs::{Inputs, WorkloadInput};
-pub use linux_host::{LinuxHostError, LinuxWorkload};
-pub use live_host::LiveHostError;
+pub use inputs::Inputs;
 pub use pool::{Batch, Observer, PoolOptions, PoolOutcome, Quiet, Shard, execute, finished};
-pub use program::{ProgramError, ProgramInput};
-pub(crate) use simulate::{simulate, simulate_recorded};
-pub use study::{StudyHostError, StudyInput};
 
 /// One run to do: a point under a seed.
 #[derive(Clone, Debug)]
@@ -42,15 +34,21 @@ pub struct PlannedRun {
 }
 
 impl PlannedRun {
-    /// A result of this run in which nothing has happened yet.
-    fn result(&self) -> RunResult {
+    /// What it stands on.
+    pub fn stand(&self) -> Stand<'_> {
+        let Inputs { profile, charge, .. } = &*self.inputs;
+        Stand { spec: &self.point.spec, profile: profile.as_ref(), charge: charge.as_ref(), seed: self.seed }
+    }
+
+    /// `result` as that of this run.
+    fn named(&self, result: RunResult) -> RunResult {
         RunResult {
             key: self.key.clone(),
             point: self.point.index,
             repeat: self.repeat,
             seed: self.seed,
             parameters: texts(&self.point),
-            ..RunResult::default()
+            ..result
         }
     }
 
@@ -63,95 +61,11 @@ impl PlannedRun {
     }
 }
 
-/// Why an experiment cannot be run.
-#[derive(Debug, thiserror::Error)]
-pub enum LabError {
-    /// The spec is at fault.
-    #[error(transparent)]
-    Spec(#[from] SpecError),
-    /// A device profile is at fault.
-    #[error(transparent)]
-    Profile(#[from] ssd::profile::ProfileError),
-    /// A job file, whose text follows, is at fault.
-    #[error("{0}")]
-    Job(Box<workload::fio::ParseError>, String),
-    /// A trace is at fault.
-    #[error(transparent)]
-    Trace(#[from] workload::replay::TraceError),
-    /// A trace does not fit the device.
-    #[error(transparent)]
-    Replay(#[from] workload::replay::ReplayError),
-    /// A metric's name is at fault.
-    #[error(transparent)]
-    Metric(#[from] crate::metric::MetricError),
-    /// An input file cannot be read.
-    #[error("cannot read {path}: {source}")]
-    Input {
-        /// The file.
-        path: String,
-        /// What the system said.
-        source: std::io::Error,
-    },
-    /// A run under a real kernel cannot be, or went wrong.
-    #[error(transparent)]
-    Linux(#[from] LinuxHostError),
-    /// A cell of the fragmentation study cannot be run, or went wrong.
-    #[error(transparent)]
-    Study(#[from] StudyHostError),
-    /// The device of a run on this machine.
-    #[error(transparent)]
-    Live(#[from] LiveHostError),
-    /// A program cannot be run, or what goes before it failed.
-    #[error(transparent)]
-    Program(#[from] ProgramError),
-    /// Workload and stack do not fit.
-    #[error("{message}")]
-    Unfit {
-        /// What does not fit, and the mend.
-        message: String,
-    },
-    /// The results folder is at fault.
-    #[error(transparent)]
-    Results(#[from] ResultError),
-}
-
-impl LabError {
-    /// With the place in the user's file, where the fault has one there.
-    fn placed(self, source: &SpecSource) -> Self {
-        match self {
-            Self::Spec(error) => Self::Spec(error.placed(source)),
-            Self::Metric(error) => {
-                let (name, message) = (error.name().to_owned(), error.to_string());
-                match source.at_text(&name, SpecError::Unclear { place: "metric", message }) {
-                    SpecError::Unclear { .. } => Self::Metric(error),
-                    placed => Self::Spec(placed),
-                }
-            }
-            other => other,
-        }
-    }
-
-    /// A setting that does not fit.
-    fn unfit(error: impl std::error::Error) -> Self {
-        Self::Unfit { message: error.to_string() }
-    }
-}
-
 /// What one run asked its device for, under either host: the result, the first
 /// `capacity` commands by time of submission, and how many there were beyond.
-pub fn commands_of_run(
-    run: &PlannedRun,
-    capacity: usize,
-) -> Result<(RunResult, Vec<ssd::command_log::CommandRecord>, u64), LabError> {
-    match &run.inputs.workload {
-        WorkloadInput::Linux(workload) => linux_host::run_logged(run, workload, capacity, &|| false),
-        WorkloadInput::Study(_) | WorkloadInput::Program(_) => {
-            let message =
-                "commands are logged of fio jobs and traces, and not of workload.defrag or .program".to_owned();
-            Err(LabError::Unfit { message })
-        }
-        WorkloadInput::Fio(_) | WorkloadInput::Trace { .. } => simulate::simulate_logged(run, capacity),
-    }
+pub fn commands_of_run(run: &PlannedRun, capacity: usize) -> Result<(RunResult, Vec<CommandRecord>, u64), LabError> {
+    let (result, records, left_out) = run.inputs.workload.logged(run.stand(), capacity)?;
+    Ok((run.named(result), records, left_out))
 }
 
 /// Every run of an experiment, in order: repeats inside points. Reads and
@@ -159,10 +73,8 @@ pub fn commands_of_run(
 pub fn plan(experiment: &Experiment) -> Result<Vec<PlannedRun>, LabError> {
     let mut plan = Vec::new();
     let source = &experiment.source;
-    let points = experiment.points();
-    crate::quantity::check(experiment, points).map_err(|error| error.placed(source))?;
-    let mut shared = shared::Shared::default();
-    for point in points {
+    let mut shared = Shared::default();
+    for point in experiment.points() {
         let inputs = Arc::new(Inputs::read(&point.spec, &experiment.folder, source, &mut shared)?);
         for repeat in 0..experiment.spec.run.repeats {
             let seed = experiment.spec.run.seed.wrapping_add(repeat.into());

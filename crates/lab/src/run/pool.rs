@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::results::{ResultError, RunResult, Store};
 
-use super::{LabError, PlannedRun, WorkloadInput, linux_host, program, simulate, study};
+use super::PlannedRun;
+use crate::error::LabError;
 
 /// Shard `index` of `count`, from 1: every `count`-th run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,14 +147,9 @@ pub fn execute(batches: &[Batch<'_>], options: PoolOptions<'_>) -> Vec<Result<Po
             }
             let label = format!("{} {}", work.name, item.run.point.label());
             let progress = |fraction| options.observer.progress(item.position, label.trim_start(), fraction);
-            let result = match &item.run.inputs.workload {
-                WorkloadInput::Linux(workload) => linux_host::run(item.run, workload, &halted),
-                WorkloadInput::Study(input) => study::run(item.run, input, &halted),
-                WorkloadInput::Program(input) => program::run(item.run, input, &halted),
-                _ => simulate(item.run, &progress, &halted),
-            };
+            let result = item.run.inputs.workload.run(item.run.stand(), &progress, &halted);
             let done = result.and_then(|result| {
-                let kept = result.map(|result| work.store.put(result)).transpose()?;
+                let kept = result.map(|result| work.store.put(item.run.named(result))).transpose()?;
                 Ok(kept.is_some())
             });
             match done {

@@ -87,6 +87,14 @@ pub enum SpecError {
         /// What is wrong, and the mend.
         message: String,
     },
+    /// A name that is none of a value.
+    #[error("{message}")]
+    Name {
+        /// The name.
+        name: String,
+        /// What there is.
+        message: String,
+    },
     /// Too many points.
     #[error("the sweep has more than {limit} points; take values out or split the spec")]
     TooManyPoints {
@@ -114,6 +122,10 @@ impl SpecError {
             }
             Self::TooManyPoints { .. } => "sweep".to_owned(),
             Self::Unclear { place, .. } => place.trim_matches(['[', ']']).to_owned(),
+            Self::Name { name, .. } => {
+                let name = name.clone();
+                return source.at_text(&name, self);
+            }
             Self::NotSwept { key, .. } => {
                 let key = key.clone();
                 return source.at_text(&key, self);

@@ -89,6 +89,20 @@ fn split(key: &str) -> Vec<String> {
     parts
 }
 
+/// The values of nested tables, each by its dotted path.
+pub(crate) fn leaves(table: &Table) -> Vec<(String, Value)> {
+    let mut found = Vec::new();
+    for (key, value) in table {
+        match value {
+            Value::Table(inner) => {
+                found.extend(leaves(inner).into_iter().map(|(path, value)| (format!("{key}.{path}"), value)));
+            }
+            other => found.push((key.clone(), other.clone())),
+        }
+    }
+    found
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

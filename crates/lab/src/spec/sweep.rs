@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use toml::Value;
 
-use super::{Experiment, Override, Spec, SpecError, hash_document};
-use crate::device::leaves;
+use super::{Override, Spec, SpecError, hash_document, leaves};
 
 /// More points than this is a mistake in a spec, not an experiment.
 const POINTS_MAX: usize = 100_000;
@@ -65,9 +64,9 @@ pub fn value_text(value: &Value) -> String {
 }
 
 /// The Cartesian product of the sweep, the last key varying fastest.
-pub(super) fn expand(experiment: &Experiment) -> Result<Vec<Arc<Point>>, SpecError> {
+pub(crate) fn expand(spec: &Spec, document: &toml::Table) -> Result<Vec<Arc<Point>>, SpecError> {
     let mut combinations: Vec<Vec<(String, Value)>> = vec![Vec::new()];
-    for (key, values) in &experiment.spec.sweep {
+    for (key, values) in &spec.sweep {
         let values = match values {
             Value::Array(values) if values.is_empty() => return Err(SpecError::EmptySweep { key: key.clone() }),
             Value::Array(values) => values.clone(),
@@ -87,18 +86,23 @@ pub(super) fn expand(experiment: &Experiment) -> Result<Vec<Arc<Point>>, SpecErr
             })
             .collect();
     }
-    let point = |(index, parameters)| point(experiment, index, parameters).map(Arc::new);
+    let point = |(index, parameters)| point(spec, document, index, parameters).map(Arc::new);
     combinations.into_iter().enumerate().map(point).collect()
 }
 
-fn point(experiment: &Experiment, index: usize, parameters: Vec<(String, Value)>) -> Result<Point, SpecError> {
-    let mut document = experiment.document.clone();
+fn point(
+    whole: &Spec,
+    original: &toml::Table,
+    index: usize,
+    parameters: Vec<(String, Value)>,
+) -> Result<Point, SpecError> {
+    let mut document = original.clone();
     // What does not change a point's own result must not change its key.
     for unrelated in UNRELATED {
         document.remove(unrelated);
     }
     for (key, value) in &parameters {
-        match experiment.spec.variants.get(key) {
+        match whole.variants.get(key) {
             None => Override::new(key, value.clone()).apply(&mut document)?,
             Some(variants) => {
                 let name = value_text(value);
@@ -114,11 +118,11 @@ fn point(experiment: &Experiment, index: usize, parameters: Vec<(String, Value)>
         }
     }
     let mut typed = document.clone();
-    typed.insert("title".to_owned(), Value::String(experiment.spec.title.clone()));
+    typed.insert("title".to_owned(), Value::String(whole.title.clone()));
     let spec = serde::Deserialize::deserialize(typed).map_err(|error: toml::de::Error| {
         // The spec without its sweep is sound, so one of these is not.
         let culprit = |keys: &[(String, Value)]| {
-            let mut document = experiment.document.clone();
+            let mut document = original.clone();
             keys.iter().all(|(key, value)| Override::new(key, value.clone()).apply(&mut document).is_ok())
                 && <Spec as serde::Deserialize>::deserialize(document).is_err()
         };

@@ -63,8 +63,8 @@ mod tests {
     use ssd::profile::BuildOptions;
 
     use super::*;
+    use crate::experiment::Experiment;
     use crate::run::{commands_of_run, plan};
-    use crate::spec::Experiment;
 
     /// What a modelled host did to a device, done to it again.
     #[test]
@@ -78,13 +78,13 @@ mod tests {
         assert!(records.len() >= 300 && left_out == 0, "{}", records.len());
         let options =
             || BuildOptions { contents: ssd::Contents::None, seed: Some(run.seed), ..BuildOptions::default() };
-        let device = run.inputs.profile().unwrap().build(&options()).unwrap();
+        let device = run.stand().profile().unwrap().build(&options()).unwrap();
         assert_eq!(replay(device, &records), []);
         let mut changed = records.clone();
         if let Some(at) = changed[150].completed_at.as_mut() {
             *at += Nanos(1);
         }
-        let device = run.inputs.profile().unwrap().build(&options()).unwrap();
+        let device = run.stand().profile().unwrap().build(&options()).unwrap();
         let found = replay(device, &changed);
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].sequence, changed[150].sequence);

@@ -8,9 +8,11 @@ use toml::{Table, Value};
 
 use super::compare::near;
 use super::{Case, Comparison, Difference, DifferenceKind, KnownDifference, compare, known_differences};
+use crate::error::LabError;
+use crate::experiment::Experiment;
 use crate::results::RunResult;
-use crate::run::{LabError, commands_of_run, plan};
-use crate::spec::{Experiment, SpecSource};
+use crate::run::{commands_of_run, plan};
+use crate::spec::SpecSource;
 
 /// Most commands of one case.
 const COMMANDS_MAX: usize = 1 << 18;

@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use plumb_lab::Experiment;
 use plumb_lab::outputs;
-use plumb_lab::spec::{Experiment, HostKind, Override};
+use plumb_lab::spec::{HostKind, Override};
 
 use super::{done, root, specs};
 
-/// Set, the digests of what ran are written and not compared.
+/// Set, the digests of what ran are written and not compared: of all that runs, or of those whose names have its value in them.
 const RENEW: &str = "PLUMB_RENEW_DIGESTS";
 
 /// What takes seconds together: specs below `experiments/`, or one with changes that shorten it. Every spec that the modelled
@@ -78,21 +79,17 @@ fn of_folder(folder: &Path) -> BTreeMap<String, String> {
     hashers.into_iter().map(|(output, hasher)| (output, hasher.finalize().to_hex()[..16].to_owned())).collect()
 }
 
-/// What the experiments of `names` come to.
-fn of_specs(names: &[String]) -> Digests {
-    let mut digests = Digests::new();
-    for name in names {
-        let (file, changes) = name.split_once(' ').unwrap_or((name, ""));
-        let changes: Vec<Override> = changes.split_whitespace().map(|change| change.parse().unwrap()).collect();
-        let experiment = Experiment::load(&root().join(file), &changes).unwrap();
-        let folder = tempfile::tempdir().unwrap();
-        let (store, planned) = done(&experiment, folder.path());
-        outputs::write_spec(&store, &experiment).unwrap();
-        outputs::finish(&store, &experiment, &planned).unwrap();
-        let found = of_folder(folder.path());
-        digests.extend(found.into_iter().map(|(output, hash)| ((name.clone(), output), hash)));
-    }
-    digests
+/// What the experiment `name` comes to.
+fn of_spec(name: &str) -> Digests {
+    let (file, changes) = name.split_once(' ').unwrap_or((name, ""));
+    let changes: Vec<Override> = changes.split_whitespace().map(|change| change.parse().unwrap()).collect();
+    let experiment = Experiment::load(&root().join(file), &changes).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let (store, planned) = done(&experiment, folder.path());
+    outputs::write_spec(&store, &experiment).unwrap();
+    outputs::finish(&store, &experiment, &planned).unwrap();
+    let found = of_folder(folder.path());
+    found.into_iter().map(|(output, hash)| ((name.to_owned(), output), hash)).collect()
 }
 
 /// Below `experiments/`, the specs that the modelled host alone runs.
@@ -133,18 +130,29 @@ fn the_results_of_experiments_keep_their_bytes() {
     let quick = QUICK.map(str::to_owned);
     let all: BTreeSet<String> = modelled().into_iter().chain(quick.clone()).collect();
     let long = std::env::var_os("PLUMB_LONG").is_some();
-    let names: Vec<String> = if long { all.iter().cloned().collect() } else { quick.into() };
+    let names: Vec<String> = if long { all.iter().cloned().collect() } else { quick.to_vec() };
     if !long {
         println!("skipped: {} experiments that take longer; PLUMB_LONG=1 does them", all.len() - names.len());
     }
-    let found = of_specs(&names);
-    let mut kept = kept();
-    if std::env::var_os(RENEW).is_some() {
-        kept.retain(|(spec, _), _| all.contains(spec) && !names.contains(spec));
-        kept.extend(found);
-        keep(&kept);
+    if let Some(only) = std::env::var_os(RENEW) {
+        let only = only.to_string_lossy();
+        for name in names.iter().filter(|name| only == "1" || name.contains(&*only)) {
+            let found = of_spec(name);
+            // Each by itself: what was done is not lost with what comes after it.
+            let mut kept = kept();
+            kept.retain(|(spec, _), _| all.contains(spec) && spec != name);
+            kept.extend(found);
+            keep(&kept);
+        }
         return;
     }
+    let kept = kept();
+    let (known, new): (Vec<String>, Vec<String>) =
+        names.into_iter().partition(|name| quick.contains(name) || kept.keys().any(|(spec, _)| spec == name));
+    for name in new {
+        println!("skipped: {name} has no digests yet; {RENEW}={name} PLUMB_LONG=1 keeps them");
+    }
+    let found = known.iter().flat_map(|name| of_spec(name)).collect();
     let changes = changes(&kept, &found);
     assert!(
         changes.is_empty(),

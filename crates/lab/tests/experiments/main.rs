@@ -7,9 +7,10 @@ mod digests;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-use plumb_lab::quantity::{Effect, Quantity, Values};
+use plumb_lab::Experiment;
+use plumb_lab::quantity::{Effect, Quantity};
 use plumb_lab::results::Store;
-use plumb_lab::spec::{Experiment, Override};
+use plumb_lab::spec::{Override, SpecError};
 use plumb_lab::{
     Batch, LabError, LinuxHostError, PlannedRun, PoolOptions, Quiet, Shard, StudyHostError, execute, finished, plan,
 };
@@ -53,7 +54,7 @@ fn every_experiment_can_be_planned() {
         assert!(spec.description.len() > 60, "{}: what does it ask?", path.display());
         assert!(spec.published.iter().all(|row| !row.source.is_empty()), "{}", path.display());
         let points = experiment.points();
-        let values = Values::new(&experiment, points, &[]);
+        let values = experiment.values(points, &[]);
         for row in &spec.published {
             let places = values.at(&Quantity::parse(&row.metric, spec).unwrap(), &row.at);
             assert_eq!(places.len(), 1, "{}: {} stands for no single point", path.display(), row.source);
@@ -135,7 +136,7 @@ fn effects(designs: &[&str], interferer: &str) -> Vec<(f64, f64)> {
         runs.iter().map(|run| &run.failures).collect::<Vec<_>>()
     );
     let points = experiment.points();
-    let values = Values::new(&experiment, points, &runs);
+    let values = experiment.values(points, &runs);
     let all = |effect| values.of(&Quantity::Interference(effect));
     let (z, stall) = (all(Effect::Z), all(Effect::Stall));
     z.iter().zip(&stall).map(|(z, stall)| (z.estimate.unwrap().value, stall.estimate.unwrap().value)).collect()
@@ -161,4 +162,31 @@ fn finishes_disturb_writes_as_their_designs_say() {
     assert!(blocking.1 > 2.0 * large.1, "a blocking finish stalls for the whole zone: {blocking:?}, {large:?}");
     assert!(large.1 > 1.5 * small.1, "a large chunk stalls longer than a small one: {large:?}, {small:?}");
     assert!(metadata.0 < 0.05, "a note in the map costs nothing: {metadata:?}");
+}
+
+/// docs/experiments.md shows every part of a spec; it must stay one.
+#[test]
+fn the_documented_spec_parses() {
+    let page = include_str!("../../../../docs/experiments.md");
+    let text = page.split("```toml").nth(1).unwrap().split("```").next().unwrap();
+    let experiment = Experiment::parse("docs", "docs/experiments.md", text, Path::new(""), &[]).unwrap();
+    assert_eq!(experiment.points().len(), 6);
+    plan(&experiment).unwrap();
+}
+
+#[test]
+fn a_name_that_is_no_value_is_told_with_its_line_when_the_spec_is_read() {
+    let spec = "title = 't'\nstack.device = 'optane-905p-960gb'\nworkload.fio = '[j]'\n";
+    for (more, line) in [
+        ("metrics = ['read.iops', 'read.speed']\n", 4),
+        ("[[plot]]\nx = 'workload.set.bs'\ny = 'erase.iops'\n[sweep]\n'workload.set.bs' = ['4k', '8k']\n", 6),
+        ("[[published]]\nmetric = 'derived.x'\nvalue = 1\nsource = 's'\n", 5),
+    ] {
+        match Experiment::parse("t", "t.toml", &format!("{spec}{more}"), Path::new(""), &[]) {
+            Err(SpecError::Syntax { line: at, message, .. }) => {
+                assert!(at == line && message.contains("is not a metric"), "{at}: {message}");
+            }
+            other => panic!("{more}: {other:?}"),
+        }
+    }
 }

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use lab::Experiment;
 use lab::report::{IndexEntry, render_index};
 use lab::results::{Store, write_whole};
-use lab::spec::Experiment;
 use lab::{Batch, PlannedRun};
 use serde_json::json;
 
@@ -70,14 +70,14 @@ pub fn run(arguments: &RunArguments) -> Done {
         if let Err(error) = outcome {
             eprintln!("FAILED: {name}: {error}");
             code = ExitCode::from(EXIT_FAILED);
-            entries.push(IndexEntry::failed(name, &item.experiment, error.to_string()));
+            entries.push(lab::outputs::failed_entry(name, &item.experiment, error.to_string()));
             continue;
         }
         let finished = lab::outputs::finish(&item.store, &item.experiment, &item.plan)?;
         if verdict(name, &finished.failures, finished.missed()) != ExitCode::SUCCESS {
             code = ExitCode::from(EXIT_FAILED);
         }
-        entries.push(IndexEntry::finished(name, &item.experiment, &finished, &folder_name(&item.experiment)));
+        entries.push(lab::outputs::finished_entry(name, &item.experiment, &finished, &folder_name(&item.experiment)));
         documents.push(finished.json(&item.experiment));
     }
     let index = index_path(&parent, &arguments.file);

@@ -95,7 +95,7 @@ fn experiments() -> Vec<(String, String)> {
             if path.is_dir() {
                 folders.push(path);
             } else if path.extension().is_some_and(|extension| extension == "toml") {
-                let title = match lab::spec::Experiment::load(&path, &[]) {
+                let title = match lab::Experiment::load(&path, &[]) {
                     Ok(experiment) => experiment.spec.title,
                     Err(error) => format!("does not parse: {error}"),
                 };

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use clap::Args;
+use lab::Experiment;
 use lab::outputs::Failed;
 use lab::quantity::Effect;
 use lab::results::Store;
-use lab::spec::{Experiment, Override};
+use lab::spec::Override;
 use lab::{Batch, PoolOptions, Shard};
 
 use super::{Done, EXIT_FAILED, EXIT_INTERRUPTED, folder};

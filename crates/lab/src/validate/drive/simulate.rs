@@ -99,7 +99,7 @@ fn attempt(profile: &Profile, drive: &Drive, bed: Bed, halted: &dyn Fn() -> bool
         }
         deadline += SLICE;
     }
-    let results = crate::run::job_results(&started.finish());
+    let results = crate::workload::job_results(&started.finish());
     let name = if drive.op.reads() { "read" } else { "write" };
     let parts = results.iter().flat_map(|job| &job.directions).filter(|part| part.direction == name);
     let enough = u64::from(drive.jobs) * u64::from(drive.queue_depth) + 8;

@@ -1,0 +1,44 @@
+//! The kernel of this machine: programs on a loop device of their own, on the wall clock.
+//!
+//! Whatever happens, nothing stays: the file system is unmounted, and the loop device goes with what is behind it.
+
+mod disk;
+mod group;
+mod processes;
+mod served;
+
+use std::sync::{Mutex, MutexGuard};
+
+use super::{Stand, check_charge};
+use crate::error::LiveHostError;
+use crate::spec::HostKind;
+
+pub(crate) use disk::{Backing, LiveDisk};
+pub(crate) use group::Group;
+pub(crate) use processes::finished;
+
+pub(super) const HOST: super::Host =
+    super::Host { kind: HostKind::Live, models_device: |spec| spec.stack.device != LOOP, check: check_charge };
+
+/// The device that is a loop device over a sparse file; any other is modelled, and served.
+pub(crate) const LOOP: &str = "loop";
+
+/// Two runs at once would share the disk under both, and each other's times.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+/// Waits until no other run is on this machine.
+pub(crate) fn turn() -> MutexGuard<'static, ()> {
+    ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// The release of this machine's kernel.
+pub(crate) fn release() -> Result<String, LiveHostError> {
+    let file = "/proc/sys/kernel/osrelease";
+    let text = std::fs::read_to_string(file).map_err(LiveHostError::file(format!("read {file}")))?;
+    Ok(text.trim().to_owned())
+}
+
+/// A modelled device under the kernel of this machine.
+pub(crate) fn served<'a>(stand: Stand<'_>, device: &'a str) -> Backing<'a> {
+    Backing::Served { device, settings: super::linux::device_settings(stand, stand.seed) }
+}

@@ -1,0 +1,154 @@
+//! The shell scripts of a run, and how they tell what came of it.
+
+use std::path::Path;
+
+use crate::host::linux::{queue_commands, queue_counters};
+use crate::spec::{Program, Stack};
+
+/// Files of the run's folder, which the scripts find as `$SCRATCH`.
+const PREPARE: &str = "prepare.sh";
+const MEASURE: &str = "measure.sh";
+/// What the measured command printed, and its errors.
+pub(super) const PRINTED: &str = "measured.out";
+pub(super) const COMPLAINED: &str = "measured.err";
+/// How it ended.
+pub(super) const TOLD: &str = "told";
+/// Keys of the spec whose commands the scripts name when they fail.
+pub(super) const KEYS: [&str; 4] = ["prepare", "beside", "memory", "io_max"];
+
+/// Where control groups are made.
+#[derive(Clone, Copy)]
+pub(super) enum Groups<'a> {
+    /// The guest has no other use for them: a mount of the run's own.
+    Guest,
+    /// Those of this machine: their root, and the group's name.
+    Live(&'a Path, &'a str),
+}
+
+/// Commands by the names of their files.
+pub(super) fn files(program: &Program) -> Vec<(String, String)> {
+    let mut files = vec![(PREPARE.to_owned(), program.prepare.clone()), (MEASURE.to_owned(), program.measure.clone())];
+    files.extend(program.beside.values().zip(0..).map(|(command, number)| (beside(number), command.clone())));
+    files
+}
+
+fn beside(number: usize) -> String {
+    format!("beside-{number}.sh")
+}
+
+/// A way to fail that names the key of the command.
+pub(super) const FAIL: &str = "fail() { echo \"$1: $2\" >&2; exit 1; }\n";
+
+/// What stands before a script that measures: the queue's settings, and [`FAIL`].
+pub(super) fn start(stack: &Stack) -> String {
+    queue_commands(stack) + FAIL
+}
+
+/// What is made before.
+pub(super) fn prepare() -> String {
+    format!("(sh -e \"$SCRATCH/{PREPARE}\") || fail prepare \"status $?\"\n")
+}
+
+/// What a guest does of a run that prepares for itself: everything is on the device, and the caches as the spec says.
+pub(super) fn settle(program: &Program) -> &'static str {
+    if program.cold { "sync\necho 3 > /proc/sys/vm/drop_caches\n" } else { "sync\n" }
+}
+
+/// The measured command with its limits and what runs beside it. It fails only where the command could not be begun.
+pub(super) fn measure(program: &Program, groups: Groups<'_>) -> String {
+    let mut script = String::new();
+    if is_limited(program) {
+        script += &limits(program, groups);
+    }
+    for number in 0..program.beside.len() {
+        script += &format!("(exec sh -e \"$SCRATCH/{}\" > /dev/null 2> \"$SCRATCH/beside.err\") & ", beside(number));
+        script += "besides=\"$besides $!\"\n";
+    }
+    script += &format!(
+        "before=$(cat \"$disk/stat\"); begun=$(date +%s%N)
+status=0; (sh -e \"$SCRATCH/{MEASURE}\") > \"$SCRATCH/{PRINTED}\" 2> \"$SCRATCH/{COMPLAINED}\" || status=$?
+ended=$(date +%s%N); after=$(cat \"$disk/stat\")
+for process in $besides; do
+    if kill -0 $process 2> /dev/null; then continue; fi
+    wait $process || fail beside \"status $?, before the measured command had ended: $(tail -n 1 \"$SCRATCH/beside.err\")\"
+done
+# Their children, too.
+[ -z \"$besides\" ] || pkill -KILL -P \"$(echo $besides | tr ' ' ,)\" || :
+kill -KILL $besides 2> /dev/null || :
+printf '%s\\n' $status $((ended - begun)) \"$before\" \"$after\" > \"$SCRATCH/{TOLD}\"
+"
+    );
+    script
+}
+
+/// Whether the programs have limits.
+pub(super) fn is_limited(program: &Program) -> bool {
+    program.memory.is_some() || !program.io_max.is_empty()
+}
+
+/// A control group for everything that follows.
+fn limits(program: &Program, groups: Groups<'_>) -> String {
+    let mut script = match groups {
+        Groups::Guest => String::from(
+            "groups=/tmp/plumb-group; group=$groups/measured; mkdir -p $groups\n\
+             mount -t cgroup2 cgroup2 $groups || fail memory 'no control groups'\n",
+        ),
+        Groups::Live(root, name) => format!("groups='{}'; group=$groups/{name}\n", root.display()),
+    };
+    // One that is not there is missed by who needs it.
+    script +=
+        "for controller in memory io; do echo +$controller > $groups/cgroup.subtree_control || :; done\nmkdir $group\n";
+    if let Some(memory) = program.memory {
+        script += &format!("echo {} > $group/memory.max || fail memory 'the kernel refuses it'\n", memory.0);
+    }
+    if !program.io_max.is_empty() {
+        let words = program.io_max.replace('\'', "");
+        script +=
+            &format!("echo \"$(cat $disk/dev) \"'{words}' > $group/io.max || fail io_max 'the kernel refuses it'\n");
+    }
+    script += "echo $$ > $group/cgroup.procs\n";
+    script
+}
+
+/// What the script wrote down.
+#[derive(Debug, PartialEq)]
+pub(super) struct Told {
+    pub(super) status: u8,
+    pub(super) elapsed_ns: u64,
+    /// `block.*` of what was measured.
+    pub(super) counters: Vec<(String, u64)>,
+}
+
+impl Told {
+    pub(super) fn read(text: &str) -> Option<Self> {
+        let mut lines = text.lines();
+        let status = lines.next()?.trim().parse().ok()?;
+        let elapsed_ns = lines.next()?.trim().parse().ok()?;
+        let (before, after) = (queue_counters(lines.next()?), queue_counters(lines.next()?));
+        let counters = after
+            .into_iter()
+            .zip(before)
+            .map(|((name, after), (_, before))| (name, after.saturating_sub(before)))
+            .collect();
+        Some(Self { status, elapsed_ns, counters })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_told_is_the_difference() {
+        let told = Told::read(
+            "3\n1500\n1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17\n 9 2 3 4 5 6 7 8 9 10 11 12 13 14 15 20 17\n",
+        )
+        .unwrap();
+        assert_eq!((told.status, told.elapsed_ns), (3, 1500));
+        assert!(told.counters.contains(&("block.read_commands".to_owned(), 8)));
+        assert!(told.counters.contains(&("block.flush_commands".to_owned(), 4)));
+        for text in ["", "x", "0\n", "0\n1\n", "300\n1\n1\n1\n"] {
+            assert_eq!(Told::read(text), None, "{text:?}");
+        }
+    }
+}
