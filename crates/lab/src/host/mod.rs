@@ -7,7 +7,7 @@ pub(crate) mod model;
 use ::linux::Charges;
 use ssd::profile::Profile;
 
-use crate::error::{LabError, LinuxHostError};
+use crate::error::LabError;
 use crate::spec::{HostKind, Spec};
 
 /// What one run stands on.
@@ -29,7 +29,7 @@ pub(crate) struct Host {
     /// Whether the spec's device is a modelled one.
     pub(crate) models_device: fn(&Spec) -> bool,
     /// Refuses what the spec asks for and the host has not.
-    pub(crate) check: fn(&Spec) -> Result<(), LinuxHostError>,
+    pub(crate) check: fn(&Spec) -> Result<(), LabError>,
 }
 
 /// Every host.
@@ -48,16 +48,6 @@ impl<'a> Stand<'a> {
         let message = || "host = \"live\" has no modelled device; write host = \"model\" or \"linux\"".to_owned();
         self.profile.ok_or_else(|| LabError::Unfit { message: message() })
     }
-}
-
-/// Costs that are measured are for the guest alone.
-fn check_charge(spec: &Spec) -> Result<(), LinuxHostError> {
-    if spec.stack.linux.charge.as_os_str().is_empty() {
-        return Ok(());
-    }
-    let option = "stack.linux.charge".to_owned();
-    let what = "such table: its costs are stack.cpu and stack.io_path";
-    Err(LinuxHostError::ModelOption { option, what })
 }
 
 #[cfg(test)]

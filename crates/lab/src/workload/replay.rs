@@ -56,7 +56,8 @@ pub(super) fn read(reading: &mut Reading<'_>) -> Result<Arc<dyn Workload>, LabEr
         action: settings.action.as_deref().map(str::parse).transpose().map_err(LabError::unfit)?.unwrap_or_default(),
     };
     reading.hasher.update(b"trace");
-    let records = reading.shared.trace(&path, &options, reading.profile, reading.hasher)?;
+    let before = reading.hasher.finalize().to_hex();
+    let records = reading.shared.trace(&path, &options, &before, reading.hasher)?;
     let pace = match settings.mode {
         ReplayMode::Open => {
             let speed = Speed::new(settings.speed).map_err(LabError::unfit)?;

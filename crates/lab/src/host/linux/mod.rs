@@ -13,7 +13,7 @@ use linux::{Linux, Outcome};
 use ssd::profile::{BuildOptions, DeviceConfig};
 
 use super::Stand;
-use crate::error::LinuxHostError;
+use crate::error::{LabError, LinuxHostError};
 use crate::spec::{Contents, HostKind, Spec, leaves};
 
 pub(crate) use queue::{queue_commands, queue_counters};
@@ -110,9 +110,9 @@ pub(crate) fn device_argument(spec: &Spec, folder: &Path) -> String {
 }
 
 /// Refuses what a real kernel cannot be asked for.
-fn check(spec: &Spec) -> Result<(), LinuxHostError> {
+fn check(spec: &Spec) -> Result<(), LabError> {
     let refuse = |option: &str, reason: &str| {
-        Err(LinuxHostError::Option { option: option.to_owned(), reason: reason.to_owned() })
+        Err(LinuxHostError::Option { option: option.to_owned(), reason: reason.to_owned() }.into())
     };
     if spec.workload.trace.is_some() {
         return refuse("workload.trace", "traces are replayed by the model; give fio's read_iolog in a job instead");

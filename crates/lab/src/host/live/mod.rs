@@ -9,19 +9,28 @@ mod served;
 
 use std::sync::{Mutex, MutexGuard};
 
-use super::{Stand, check_charge};
-use crate::error::LiveHostError;
-use crate::spec::HostKind;
+use super::Stand;
+use crate::error::{LabError, LiveHostError};
+use crate::spec::{HostKind, Spec};
 
 pub(crate) use disk::{Backing, LiveDisk};
 pub(crate) use group::Group;
 pub(crate) use processes::finished;
 
 pub(super) const HOST: super::Host =
-    super::Host { kind: HostKind::Live, models_device: |spec| spec.stack.device != LOOP, check: check_charge };
+    super::Host { kind: HostKind::Live, models_device: |spec| spec.stack.device != LOOP, check };
 
 /// The device that is a loop device over a sparse file; any other is modelled, and served.
 pub(crate) const LOOP: &str = "loop";
+
+fn check(spec: &Spec) -> Result<(), LabError> {
+    if spec.stack.linux.charge.as_os_str().is_empty() {
+        return Ok(());
+    }
+    let message =
+        "stack.linux.charge has no meaning under host = \"live\", where the processor's work takes the time it takes";
+    Err(LabError::Unfit { message: message.to_owned() })
+}
 
 /// Two runs at once would share the disk under both, and each other's times.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());

@@ -6,18 +6,18 @@ mod stories;
 use block::BlockDevice;
 use file_systems::FileSystem;
 use sim::Executor;
-use sim::cpu::Cpus;
+use sim::cpu::{CpuConfig, Cpus};
 use ssd::command_log::{CommandLog, CommandRecord};
 use ssd::profile::BuildOptions;
 use trace::{Recorder, Span, Step};
 use units::Nanos;
 use workload::{Host, IoCosts};
 
-use super::{Stand, check_charge};
+use super::Stand;
 use crate::commands::{self, COMMANDS_MAX};
 use crate::error::{LabError, LinuxHostError};
 use crate::results::{CommandClass, JobResult, RunResult};
-use crate::spec::{Contents, HostKind, Spec};
+use crate::spec::{Contents, HostKind, IoPath, Spec};
 use counters::{block_counters, cpu_counters};
 use stories::Stories;
 
@@ -26,12 +26,43 @@ pub(super) const HOST: super::Host = super::Host { kind: HostKind::Model, models
 /// Virtual time between looks at the stop flag and the progress.
 const SLICE: Nanos = Nanos::from_millis(5);
 
-fn check(spec: &Spec) -> Result<(), LinuxHostError> {
+fn check(spec: &Spec) -> Result<(), LabError> {
     if spec.stack.filesystem != FileSystem::None {
         let option = "stack.filesystem".to_owned();
-        return Err(LinuxHostError::ModelOption { option, what: "file systems" });
+        return Err(LinuxHostError::ModelOption { option, what: "file systems" }.into());
     }
-    check_charge(spec)
+    let times = |cpu: &CpuConfig| (cpu.syscall, cpu.context_switch, cpu.migration);
+    let is_default = times(&spec.stack.cpu) == times(&CpuConfig::default()) && spec.stack.io_path == IoPath::default();
+    if !spec.stack.linux.charge.as_os_str().is_empty() && !is_default {
+        let message = "stack.linux.charge says what the processor's work costs: take stack.io_path and the times of \
+                       stack.cpu out, or the table";
+        return Err(LabError::Unfit { message: message.to_owned() });
+    }
+    Ok(())
+}
+
+/// What the processor's work costs: as the spec says or, where it names a table, by that, as in the guest: work of the I/O path
+/// that the table has no entry for is free, and no thread goes to another's processor.
+fn costs(stand: Stand<'_>) -> (CpuConfig, IoCosts) {
+    let stack = &stand.spec.stack;
+    let mut cpu = stack.cpu.clone();
+    let Some(charges) = stand.charge else {
+        return (cpu, IoCosts { submit: stack.io_path.submit, complete: stack.io_path.complete });
+    };
+    cpu.syscall = Nanos(charges.system_call_ns.into());
+    cpu.context_switch = Nanos(charges.context_switch_ns.into());
+    cpu.migration = Nanos::ZERO;
+    (cpu, IoCosts { submit: Nanos::ZERO, complete: Nanos::ZERO })
+}
+
+/// What a reader must know of such a run.
+fn charge_note(stand: Stand<'_>) -> Option<String> {
+    let charges = stand.charge?;
+    Some(format!(
+        "Processor costs are those of stack.linux.charge, as in the guest: system_call_ns = {}, context_switch_ns = {}; the I/O \
+         path's own work is free",
+        charges.system_call_ns, charges.context_switch_ns
+    ))
 }
 
 /// What a workload comes to.
@@ -150,6 +181,7 @@ fn play(
         }
     };
     let Some(mut played) = workload.play(&host, &mut drive)? else { return Ok(None) };
+    played.notes.extend(charge_note(stand));
     let disk = &host.disk;
     let mut counters: Vec<(String, u64)> = Vec::new();
     counters.extend(disk.device_counters().into_iter().map(|(name, value)| (format!("device.{name}"), value)));
@@ -192,8 +224,8 @@ fn build(
         device = log.wrap(device);
     }
     let sim = executor.handle();
-    let cpus = Cpus::new(&sim, stack.cpu.clone(), recorder.clone());
-    let costs = IoCosts { submit: stack.io_path.submit, complete: stack.io_path.complete };
+    let (cpu, costs) = costs(stand);
+    let cpus = Cpus::new(&sim, cpu, recorder.clone());
     let mut queue = stack.block.clone();
     queue.cpus = stack.cpu.cores;
     let disk = BlockDevice::new(&sim, device, queue, recorder.clone());
