@@ -61,22 +61,26 @@ pub(crate) struct Reading<'a> {
     pub(crate) shared: &'a mut Shared,
 }
 
-/// Reads one kind of workload.
-type Read = fn(&mut Reading<'_>) -> Result<Arc<dyn Workload>, LabError>;
+/// A kind of workload.
+struct Row {
+    /// Whether the spec names one.
+    is_given: fn(&spec::Workload) -> bool,
+    read: fn(&mut Reading<'_>) -> Result<Arc<dyn Workload>, LabError>,
+}
 
-/// Every kind of workload: whether the spec names it, and how it is read.
-const WORKLOADS: [(fn(&spec::Workload) -> bool, Read); 4] = [
-    (|given| given.defrag.is_some(), defrag::read),
-    (|given| given.program.is_some(), program::read),
-    (|given| given.trace.is_some(), replay::read),
-    (|given| given.fio.is_some() || given.fio_file.is_some(), fio::read),
+/// Every kind of workload.
+const WORKLOADS: [Row; 4] = [
+    Row { is_given: |given| given.defrag.is_some(), read: defrag::read },
+    Row { is_given: |given| given.program.is_some(), read: program::read },
+    Row { is_given: |given| given.trace.is_some(), read: replay::read },
+    Row { is_given: |given| given.fio.is_some() || given.fio_file.is_some(), read: fio::read },
 ];
 
 /// Reads the workload that the spec names.
 pub(crate) fn read(reading: &mut Reading<'_>) -> Result<Arc<dyn Workload>, LabError> {
     let given = &reading.spec.workload;
-    match WORKLOADS.iter().find(|(is_given, _)| is_given(given)) {
-        Some((_, read)) => read(reading),
+    match WORKLOADS.iter().find(|row| (row.is_given)(given)) {
+        Some(row) => (row.read)(reading),
         None => Err(spec::SpecError::WorkloadChoice.into()),
     }
 }
