@@ -62,6 +62,8 @@ enum Command {
     Linux(commands::linux::LinuxArguments),
     /// Cut the power under any program, at every moment, and see what a real kernel recovers
     Crash(commands::crash::CrashArguments),
+    /// Keep keys and values in a Bε-tree store, on a file or a block device
+    Kv(commands::kv::KvArguments),
     /// Run a small program that studies of storage use, on real files
     App(commands::app::AppArguments),
     /// Write the manual pages
@@ -99,6 +101,7 @@ fn main() -> ExitCode {
         Command::Defrag(arguments) => commands::defrag::defrag(&arguments),
         Command::Linux(arguments) => commands::linux::linux(arguments),
         Command::Crash(arguments) => commands::crash::crash(arguments),
+        Command::Kv(arguments) => commands::kv::kv(&arguments),
         Command::App(arguments) => commands::app::app(&arguments),
         Command::LinuxTask(arguments) => commands::crash::task(&arguments),
         Command::Man(arguments) => commands::man::man(&arguments, Arguments::command()),

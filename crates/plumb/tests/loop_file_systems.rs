@@ -102,6 +102,19 @@ fn btrfs_keeps_files() {
     keeps_files(FileSystem::Btrfs);
 }
 
+/// mkfs.btrfs goes by the path of the file behind a loop device.
+#[test]
+fn two_devices_of_a_profile_are_told_apart() {
+    if skipped(&["mkfs.btrfs"]) {
+        return;
+    }
+    let mut first = Rig::start(SMALL_DRIVE);
+    first.mkfs(FileSystem::Btrfs);
+    first.mount(FileSystem::Btrfs);
+    let second = Rig::start(SMALL_DRIVE);
+    second.mkfs(FileSystem::Btrfs);
+}
+
 fn direct(device: &Path) -> File {
     OpenOptions::new().read(true).write(true).custom_flags(0o40000).open(device).unwrap()
 }

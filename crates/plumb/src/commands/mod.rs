@@ -11,6 +11,7 @@ pub mod defrag;
 pub mod defrag_study;
 pub mod folder;
 pub mod fuse_watchdog;
+pub mod kv;
 pub mod linux;
 pub mod linux_kernel;
 pub mod linux_report;

@@ -23,7 +23,7 @@ use crate::stop::Stop;
 /// How to serve as a loop device, beyond what all front-ends share.
 #[derive(Clone, Debug)]
 pub struct LoopOptions {
-    /// What `losetup` shows as the backing file, such as the profile's name.
+    /// What `losetup` shows as the backing file, such as the profile's name, with the process's number behind it.
     pub name: String,
     /// Bytes of memory to set aside and lock for contents. Without it, memory for
     /// contents is taken (and locked) as blocks are first written.
@@ -118,8 +118,10 @@ impl Server {
             Calibration::default()
         };
         let notes = Said { log, calibration, group: &group };
+        // mkfs.btrfs takes two loop devices whose files have one path for the same, and refuses one while the other is mounted.
+        let name = format!("{}-{}", own.name, std::process::id());
         let mut front_end =
-            LoopFrontEnd::new(device.identity(), &own.name, options.read_only, label.clone(), own.io_uring, &notes)?;
+            LoopFrontEnd::new(device.identity(), &name, options.read_only, label.clone(), own.io_uring, &notes)?;
         if let Some(program) = &own.watchdog {
             let watchdog = Watchdog::start(program, front_end.connection(), own.stall, &label);
             let watchdog =
