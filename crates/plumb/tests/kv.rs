@@ -49,9 +49,11 @@ fn what_a_scan_prints_can_be_loaded() {
     let scanned = scratch.plumb(&["kv", "scan", STORE]).ok().stdout;
     assert_eq!(scanned, lines);
     scratch.plumb(&["kv", "create", "other.kv", "--size", "64MiB", "--log", "1MiB"]).ok();
-    let scan = scratch.command(&["kv", "scan", STORE]).stdout(Stdio::piped()).spawn().unwrap();
-    let load = scratch.command(&["kv", "load", "other.kv", "-"]).stdin(scan.stdout.unwrap()).output().unwrap();
+    let mut scan = scratch.command(&["kv", "scan", STORE]).stdout(Stdio::piped()).spawn().unwrap();
+    let entries = scan.stdout.take().unwrap();
+    let load = scratch.command(&["kv", "load", "other.kv", "-"]).stdin(entries).output().unwrap();
     Ran::of(load).ok();
+    assert!(scan.wait().unwrap().success());
     assert_eq!(scratch.plumb(&["kv", "scan", "other.kv"]).ok().stdout, lines);
     scratch.plumb(&["kv", "delete", "other.kv", "--prefix", "key0"]).ok();
     assert_eq!(scratch.plumb(&["kv", "scan", "other.kv"]).ok().stdout, "");
