@@ -8,8 +8,17 @@ use serde::Serialize;
 pub const TRUSTED_SHARE: f64 = 0.25;
 
 /// Of these the table is made; others only check it.
-const CALIBRATED: [&str; 8] =
-    ["read-4k", "read-64k", "write-4k", "status-shallow", "status-deep", "read-new-page", "touch-page", "ping-pong"];
+const CALIBRATED: [&str; 9] = [
+    "read-4k",
+    "read-64k",
+    "write-4k",
+    "write-64k",
+    "status-shallow",
+    "status-deep",
+    "read-new-page",
+    "touch-page",
+    "ping-pong",
+];
 
 /// Of `read-4k`, and a page.
 const SMALL_KIB: f64 = 4.0;
@@ -78,10 +87,11 @@ pub fn charges(timed: &[Timed]) -> Result<Charges, ProcessorCostError> {
         let found = timed.iter().find(|timed| timed.name == name).map(Timed::median_ns);
         found.ok_or_else(|| ProcessorCostError::Answer(format!("have no {name}")))
     };
-    let [small, large, write, shallow, deep, new_page, touch, one_way] = [
+    let [small, large, write, large_write, shallow, deep, new_page, touch, one_way] = [
         median("read-4k")?,
         median("read-64k")?,
         median("write-4k")?,
+        median("write-64k")?,
         median("status-shallow")?,
         median("status-deep")?,
         median("read-new-page")?,
@@ -97,7 +107,10 @@ pub fn charges(timed: &[Timed]) -> Result<Charges, ProcessorCostError> {
     let no_page_cache = "--folder has to be on a file system of a disk, not tmpfs";
     let page_cache_add =
         positive("read-new-page", new_page, new_page - large / (LARGE_KIB / SMALL_KIB), no_page_cache)?;
-    let page_write = positive("write-4k", write, write - small, remedy)?;
+    // Nothing is left for each page where the file system takes many at once, as with large folios.
+    let page_write = ((large_write - large) - (write - small)) / (LARGE_KIB / SMALL_KIB - 1.0);
+    let page_write = page_write.max(0.0);
+    let file_write = positive("write-4k", write, write - small - page_write, remedy)?;
     let component = positive("status-deep", deep, (deep - shallow) / (DEPTH - 1) as f64, remedy)?;
     let path = shallow - system_call - STATUS_KIB * copy_per_kib - component;
     let path = positive("status-shallow", shallow, path, remedy)?;
@@ -109,6 +122,7 @@ pub fn charges(timed: &[Timed]) -> Result<Charges, ProcessorCostError> {
         copy_ns_per_kib: whole(copy_per_kib),
         path_ns: whole(path),
         path_component_ns: whole(component),
+        file_write_ns: whole(file_write),
         page_write_ns: whole(page_write),
         page_fault_ns: whole(touch),
         page_cache_add_ns: whole(page_cache_add),
@@ -168,14 +182,15 @@ mod tests {
 
     /// What jobs take by a table.
     fn by(charges: &Charges) -> Vec<Timed> {
-        let [call, copy, path, component, write, fault, add, switch, _] =
+        let [call, copy, path, component, write, page_write, fault, add, switch, _] =
             charges.entries().map(|(_, ns)| f64::from(ns));
         let read = |kib: f64| call + kib * copy;
         let status = |components: f64| read(STATUS_KIB) + path + components * component;
         timed(&[
             ("read-4k", read(4.0)),
             ("read-64k", read(64.0)),
-            ("write-4k", read(4.0) + write),
+            ("write-4k", read(4.0) + write + page_write),
+            ("write-64k", read(64.0) + write + 16.0 * page_write),
             ("status-shallow", status(1.0)),
             ("status-deep", status(16.0)),
             ("read-new-page", add + read(64.0) / 16.0),
@@ -191,7 +206,8 @@ mod tests {
             copy_ns_per_kib: 70,
             path_ns: 400,
             path_component_ns: 60,
-            page_write_ns: 2000,
+            file_write_ns: 2000,
+            page_write_ns: 150,
             page_fault_ns: 500,
             page_cache_add_ns: 900,
             context_switch_ns: 1500,
@@ -206,6 +222,7 @@ mod tests {
             ("read-4k", 600.0),
             ("read-64k", 5000.0),
             ("write-4k", 3000.0),
+            ("write-64k", 7400.0),
             ("status-shallow", 700.0),
             ("status-deep", 1600.0),
             ("read-new-page", 900.0),

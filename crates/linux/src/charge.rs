@@ -27,7 +27,9 @@ pub struct Charges {
     pub path_ns: u32,
     /// Each component of one.
     pub path_component_ns: u32,
-    /// A page of the page cache that a write fills, or a part of it: what the file system does for it.
+    /// A write to a file: what the file system does for it, however long it is.
+    pub file_write_ns: u32,
+    /// Each page of the page cache that it fills, or a part of it.
     pub page_write_ns: u32,
     /// A page that is mapped when it is touched.
     pub page_fault_ns: u32,
@@ -73,12 +75,13 @@ impl Charges {
     }
 
     /// Names and values, as in the file.
-    pub fn entries(&self) -> [(&'static str, u32); 9] {
+    pub fn entries(&self) -> [(&'static str, u32); 10] {
         [
             ("system_call_ns", self.system_call_ns),
             ("copy_ns_per_kib", self.copy_ns_per_kib),
             ("path_ns", self.path_ns),
             ("path_component_ns", self.path_component_ns),
+            ("file_write_ns", self.file_write_ns),
             ("page_write_ns", self.page_write_ns),
             ("page_fault_ns", self.page_fault_ns),
             ("page_cache_add_ns", self.page_cache_add_ns),
@@ -115,7 +118,7 @@ mod tests {
         for (text, words) in [
             (String::new(), "missing field"),
             (good.replace("system_call_ns", "syscall_ns"), "syscall_ns"),
-            (good.replace("page_fault_ns = 0", "page_fault_ns = -1"), "line 6"),
+            (good.replace("page_fault_ns = 0", "page_fault_ns = -1"), "line 7"),
             (good.replace("page_fault_ns = 0", "page_fault_ns = 2000000000"), "more than a second"),
         ] {
             let error = read(&text).unwrap_err();

@@ -16,7 +16,8 @@ const COSTS: Charges = Charges {
     copy_ns_per_kib: 100,
     path_ns: 5_000,
     path_component_ns: 2_000,
-    page_write_ns: 30_000,
+    file_write_ns: 40_000,
+    page_write_ns: 3_000,
     page_fault_ns: 20_000,
     page_cache_add_ns: 50_000,
     context_switch_ns: 300_000,
@@ -52,8 +53,9 @@ fn each_cost_shows_where_it_is_due() {
         ("read-4k", read(4.0)),
         ("read-16k", read(16.0)),
         ("read-64k", read(64.0)),
-        ("write-4k", read(4.0) + 30_000.0),
-        ("write-64k", read(64.0) + 16.0 * 30_000.0),
+        ("write-4k", read(4.0) + 40_000.0 + 3_000.0),
+        ("write-16k", read(16.0) + 40_000.0 + 4.0 * 3_000.0),
+        ("write-64k", read(64.0) + 40_000.0 + 16.0 * 3_000.0),
         ("status-shallow", read(0.1) + 5_000.0 + 2_000.0),
         ("status-deep", read(0.1) + 5_000.0 + 16.0 * 2_000.0),
         // Below `.`, in a folder.
@@ -156,7 +158,7 @@ fn an_experiment_is_charged_by_its_spec() {
     let (charged_s, note) = took(&format!("{linux}\nlinux.charge = 'costs.toml'"));
     assert!(note.contains("Processor time is charged") && note.contains("page_cache_add_ns = 50000"));
     // 1000 reads of zeroes, 1000 writes with a copy of 4 KiB and a new page that is written.
-    let due_s = 1000.0 * (2.0 * 1_000.0 + 400.0 + 50_000.0 + 30_000.0) / 1e9;
+    let due_s = 1000.0 * (2.0 * 1_000.0 + 400.0 + 50_000.0 + 43_000.0) / 1e9;
     assert!(charged_s - free_s > due_s, "{charged_s} s, {free_s} s for free");
 
     let output = run("host = 'model'\nlinux.charge = 'costs.toml'");

@@ -18,6 +18,12 @@ pub(super) const WRITE_4K: Job = Job {
     operations: 300,
     round: write::<4096>,
 };
+pub(super) const WRITE_16K: Job = Job {
+    name: "write-16k",
+    operation: "pwrite of 16 KiB over pages in the page cache",
+    operations: 150,
+    round: write::<16384>,
+};
 pub(super) const WRITE_64K: Job = Job {
     name: "write-64k",
     operation: "pwrite of 64 KiB over pages in the page cache",

@@ -33,6 +33,7 @@ const JOBS: &[Job] = &[
     cached::READ_16K,
     cached::READ_64K,
     cached::WRITE_4K,
+    cached::WRITE_16K,
     cached::WRITE_64K,
     paths::STATUS_SHALLOW,
     paths::STATUS_DEEP,

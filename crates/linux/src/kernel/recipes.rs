@@ -36,7 +36,7 @@ const BASE: BuiltIn = recipe!("time-travel":
     "0007-um-time-travel-loops-on-coarse-clocks-end.patch",
     "0008-um-time-travel-charged-processor-time.patch",
     "0009-hostfs-direct-mounts-and-holes.patch",
-    "0010-um-time-travel-charged-paths-and-page-writes.patch",
+    "0010-um-time-travel-charged-paths-and-file-writes.patch",
 );
 
 /// What `--kernel` can name, beside the base.
