@@ -141,13 +141,16 @@ pub struct RangeFlags {
     prefix: Option<String>,
 }
 
+/// The first and the last key of a range.
+type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
+
 impl RangeFlags {
     pub fn is_given(&self) -> bool {
         self.from.is_some() || self.to.is_some() || self.prefix.is_some()
     }
 
     /// The bounds.
-    pub fn bounds(&self) -> Result<(Bound<Vec<u8>>, Bound<Vec<u8>>), Failure> {
+    pub fn bounds(&self) -> Result<Bounds, Failure> {
         let bound = |text: &Option<String>| text.as_deref().map(|text| bytes("the key", text)).transpose();
         if let Some(prefix) = bound(&self.prefix)? {
             let mut end = prefix.clone();
