@@ -37,7 +37,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The entry of a line that [`line`] made, or that somebody wrote by hand.
+/// The entry of a line that [`line()`] made, or that somebody wrote by hand.
 ///
 /// # Errors
 ///
