@@ -31,16 +31,19 @@ pub fn watchdog_main(arguments: &[String]) -> io::Result<()> {
     memory::protect();
     let End::Death(Some(number)) = watch.run(&say)? else { return Ok(()) };
     let number = LoopNumber(number);
-    if number.label().is_ok_and(|found| found == *label) {
-        let users = users(number);
-        number.detach()?;
-        let device = number.path();
-        if users.is_empty() {
-            say(&format!("the server died; {} is detached", device.display()));
-        } else {
-            let users = users.join(", ");
-            say(&format!("the server died; {} fails until it is released ({users})", device.display()));
-        }
+    let device = number.path();
+    if !number.label().is_ok_and(|found| found == *label) {
+        // The kernel lets it go with its last user, who may have been faster.
+        say(&format!("the server died; {} was released before", device.display()));
+        return Ok(());
+    }
+    let users = users(number);
+    number.detach()?;
+    if users.is_empty() {
+        say(&format!("the server died; {} is detached", device.display()));
+    } else {
+        let users = users.join(", ");
+        say(&format!("the server died; {} fails until it is released ({users})", device.display()));
     }
     Ok(())
 }
