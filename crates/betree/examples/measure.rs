@@ -17,7 +17,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use plumb_betree::{Compression, Database, Durability, FlushPolicy, Options, Pacing, Tree};
+use betree::{Compression, Database, Durability, FlushPolicy, Options, Pacing, Tree};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rustix::time::{ClockId, clock_gettime};

@@ -18,7 +18,7 @@
 //! `docs/betree-format.md` has the format and the rules that make it survive power cuts.
 //!
 //! ```
-//! use plumb_betree::{Add, Batch, Database, Durability, Options};
+//! use betree::{Add, Batch, Database, Durability, Options};
 //!
 //! let storage = storage::Memory::new(64 << 20);
 //! let options = Options::default().operator(1, Add);
@@ -35,7 +35,7 @@
 //! assert_eq!(tree.get("page/1")?, None);
 //! assert_eq!(before.get(&tree, "page/1")?, Some(b"first".to_vec()));
 //! assert_eq!(tree.iter().count(), 1);
-//! # Ok::<(), plumb_betree::Error>(())
+//! # Ok::<(), betree::Error>(())
 //! ```
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-use plumb_betree::{Add, Append, Batch, Compression, Database, Durability, FlushPolicy, Options, Snapshot, Tree};
+use betree::{Add, Append, Batch, Compression, Database, Durability, FlushPolicy, Options, Snapshot, Tree};
 use proptest::prelude::*;
 use storage::Memory;
 
@@ -195,7 +195,7 @@ fn run(options: &Options, steps: &[Step]) {
             Step::Quiesce => store.quiesce().unwrap(),
             Step::Reopen => {
                 kept.clear();
-                let again = plumb_betree::Tree::clone(&tree);
+                let again = betree::Tree::clone(&tree);
                 drop((database.take(), tree, again));
                 let opened = Database::open(memory.clone(), options.clone()).unwrap();
                 tree = opened.tree("model").unwrap();

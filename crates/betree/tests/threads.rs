@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use plumb_betree::{Batch, Database, Durability, Error, Options, Snapshot, Tree};
+use betree::{Batch, Database, Durability, Error, Options, Snapshot, Tree};
 use storage::Memory;
 
 const WRITERS: u64 = 3;

@@ -4,8 +4,6 @@
 //!
 //! `cargo run --release -p plumb-block --example block_rate -- [null|ssd] [none|mq-deadline|zinc|zinc-lifo] [I/Os] [depth]`
 
-extern crate plumb_block as block;
-
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Instant;

@@ -3,8 +3,6 @@
 
 #![allow(clippy::unwrap_used)]
 
-extern crate plumb_block as block;
-
 use std::cell::Cell;
 use std::rc::Rc;
 

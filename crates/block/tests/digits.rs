@@ -2,8 +2,6 @@
 //! zones, held against digests of the same runs earlier. What only moves code changes none of them.
 #![allow(clippy::unwrap_used)]
 
-extern crate plumb_block as block;
-
 #[path = "../../ssd/tests/common/digest.rs"]
 mod digest;
 mod support;

@@ -2,8 +2,6 @@
 //! kernel file its rule comes from.
 #![allow(clippy::unwrap_used)]
 
-extern crate plumb_block as block;
-
 mod support;
 
 use std::num::{NonZeroU16, NonZeroU32};

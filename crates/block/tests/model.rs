@@ -2,8 +2,6 @@
 //! configuration: contents, limits, completion, and what a power cut may take.
 #![allow(clippy::unwrap_used)]
 
-extern crate plumb_block as block;
-
 mod support;
 
 use std::cell::RefCell;

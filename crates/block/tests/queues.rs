@@ -1,8 +1,6 @@
 //! Tags, fairness, requeues, power cuts, and what is counted and traced.
 #![allow(clippy::unwrap_used)]
 
-extern crate plumb_block as block;
-
 mod support;
 
 use std::cell::RefCell;

@@ -2,8 +2,6 @@
 //! zones hold, on a device that takes commands in any order.
 #![allow(clippy::unwrap_used)]
 
-extern crate plumb_block as block;
-
 mod support;
 
 use std::cell::RefCell;

@@ -2,8 +2,6 @@
 //! namespaces and passthrough.
 #![allow(clippy::unwrap_used)]
 
-extern crate plumb_block as block;
-
 mod support;
 
 use std::num::{NonZeroU16, NonZeroU32};

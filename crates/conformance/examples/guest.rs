@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use plumb_conformance::{Guest, Kernel, Series};
+use conformance::{Guest, Kernel, Series};
 
 /// A script that a person runs may take its time.
 const TIME_LIMIT: Duration = Duration::from_secs(3600);

@@ -7,12 +7,12 @@ use std::time::Duration;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Something of the host is not there; the check is skipped, not failed.
-    #[error("{what} ({mend})")]
+    #[error("{what} ({remedy})")]
     Missing {
-        /// What could not be had.
+        /// What was not available.
         what: String,
         /// What gets it.
-        mend: String,
+        remedy: String,
     },
     /// A file of the rig cannot be read or written.
     #[error("{path}: {source}")]
@@ -76,8 +76,8 @@ impl Error {
         matches!(self, Error::Missing { .. })
     }
 
-    pub(crate) fn missing(what: impl Into<String>, mend: impl Into<String>) -> Error {
-        Error::Missing { what: what.into(), mend: mend.into() }
+    pub(crate) fn missing(what: impl Into<String>, remedy: impl Into<String>) -> Error {
+        Error::Missing { what: what.into(), remedy: remedy.into() }
     }
 
     pub(crate) fn file(path: &Path) -> impl FnOnce(std::io::Error) -> Error + use<> {

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use common::{guest, judge_long, transcript};
-use plumb_conformance::{Error, Series, fio_source};
+use conformance::{Error, Series, fio_source};
 
 /// 160 zones of 16 MiB with a capacity of 12 MiB, at most 14 open: both devices.
 ///

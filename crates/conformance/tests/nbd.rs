@@ -7,8 +7,8 @@ use std::io::{BufRead, BufReader, Lines};
 use std::process::{Child, ChildStderr, Command, Stdio};
 
 use common::{judge_long, run};
-use plumb_conformance::plumb::{self, Profile};
-use plumb_conformance::{Error, Guest, Kernel, Series};
+use conformance::plumb::{self, Profile};
+use conformance::{Error, Guest, Kernel, Series};
 
 /// A server on the host, ended when dropped; with its log, which it must not find closed.
 struct Server(Child, Lines<BufReader<ChildStderr>>);

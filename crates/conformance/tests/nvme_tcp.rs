@@ -4,8 +4,8 @@
 mod common;
 
 use common::{guest, judge, judge_long, run};
-use plumb_conformance::capture::Verdict;
-use plumb_conformance::{Error, Guest, HOST_NQN, Report, Series, capture, host};
+use conformance::capture::Verdict;
+use conformance::{Error, Guest, HOST_NQN, Report, Series, capture, host};
 
 /// Zones small enough for a guest's memory on the flash of a real drive: 160 zones of 16 MiB, of which 12 MiB hold data.
 const SMALL_ZONES: &str = "\
@@ -114,7 +114,7 @@ fn a_conventional_device_under_6_1() {
 /// defects let through. 6.1.0-56 of Debian: Btrfs takes the disk of a completed append for the one it wrote
 /// to, which with multipath is another (a null pointer in btrfs_zone_finish_endio); zonefs does not find an
 /// append's place right on any disk, QEMU's own controller included ("Corrupted write pointer").
-fn mends(series: Series) -> (&'static str, &'static str) {
+fn remedies(series: Series) -> (&'static str, &'static str) {
     match series {
         Series::V6_1 => ("need core modprobe nvme_core multipath=0", "btrfs f2fs"),
         Series::V6_12 => ("", "btrfs f2fs zonefs"),
@@ -122,7 +122,7 @@ fn mends(series: Series) -> (&'static str, &'static str) {
 }
 
 fn zoned(series: Series, file_systems: &str) -> Result<(), Error> {
-    let (first, _) = mends(series);
+    let (first, _) = remedies(series);
     let script = format!(
         "{first}
 {SMALL_ZONES}
@@ -174,7 +174,7 @@ fn a_zoned_device_under_6_12() {
 
 #[test]
 fn a_zoned_device_under_6_1() {
-    judge_long(|| zoned(Series::V6_1, mends(Series::V6_1).1));
+    judge_long(|| zoned(Series::V6_1, remedies(Series::V6_1).1));
 }
 
 #[test]
@@ -215,7 +215,7 @@ unserve listed
 fn every_file_system_on_both_kernels() {
     judge_long(|| {
         for series in Series::ALL {
-            let (first, file_systems) = mends(series);
+            let (first, file_systems) = remedies(series);
             let script = format!(
                 "{first}
 {CONVENTIONAL}

@@ -6,7 +6,7 @@ mod common;
 use std::time::Duration;
 
 use common::{judge, judge_long, run, transcript};
-use plumb_conformance::{Ending, Error, Guest, Kernel, Series};
+use conformance::{Ending, Error, Guest, Kernel, Series};
 
 #[test]
 fn a_panic_a_failed_check_and_a_hang_are_noticed() {
@@ -18,7 +18,7 @@ fn a_panic_a_failed_check_and_a_hang_are_noticed() {
         let error = guest.run(script, &folder).unwrap_err();
         let Error::Guest { ending, tail, .. } = error else { return Err(error) };
         assert_eq!(ending, Ending::Died, "{tail}");
-        let report = plumb_conformance::Report::read(&folder)?;
+        let report = conformance::Report::read(&folder)?;
         assert!(report.passed("good") && !report.passed("bad") && !report.passed("accepted") && !report.passed("slow"));
         assert!(report.complaints().iter().any(|line| line.contains("Kernel panic")), "{:?}", report.complaints());
         Ok(())

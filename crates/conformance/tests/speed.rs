@@ -8,8 +8,8 @@ mod common;
 use std::time::Duration;
 
 use common::{judge_long, run};
-use plumb_conformance::plumb::{self, Profile};
-use plumb_conformance::{Error, Guest, Kernel, Report, Series};
+use conformance::plumb::{self, Profile};
+use conformance::{Error, Guest, Kernel, Report, Series};
 
 const SCRIPT: &str = "\
 need null_blk modprobe null_blk nr_devices=0

@@ -4,7 +4,7 @@
 mod common;
 
 use common::{guest, judge_long, run};
-use plumb_conformance::Series;
+use conformance::Series;
 
 const START: &str = "\
 need modules modprobe ublk_drv

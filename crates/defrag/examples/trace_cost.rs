@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use plumb_defrag::access::{Filters, Recording, SourceKind};
+use defrag::access::{Filters, Recording, SourceKind};
 
 const FILE_BYTES: u64 = 4 << 20;
 const READ_BYTES: u64 = 4096;

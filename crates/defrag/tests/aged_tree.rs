@@ -9,12 +9,12 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use defrag::extents::WriteBack;
+use defrag::plan::{Mode, Plan};
+use defrag::run::{Cancel, RunOptions, carry_out};
+use defrag::scan::{ScanOptions, Scanner};
+use defrag::{Access, ByteRange, FileId, IoKind};
 use disk::{Dice, Disk, System, map_of, ran, skipped};
-use plumb_defrag::extents::WriteBack;
-use plumb_defrag::plan::{Mode, Plan};
-use plumb_defrag::run::{Cancel, RunOptions, carry_out};
-use plumb_defrag::scan::{ScanOptions, Scanner};
-use plumb_defrag::{Access, ByteRange, FileId, IoKind};
 
 const KIB: u64 = 1 << 10;
 const FILES: u64 = 60;

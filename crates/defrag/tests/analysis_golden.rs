@@ -4,9 +4,9 @@
 //! them aligned to blocks), and, where the artifact is wrong, what it should have said.
 #![allow(clippy::unwrap_used)]
 
-use plumb_defrag::analysis::{Hotness, READAHEAD_BYTES, Touch, Window, hottest, merge, readahead, windows};
-use plumb_defrag::extents::Direction;
-use plumb_defrag::{Access, ByteRange, FileId, IoKind};
+use defrag::analysis::{Hotness, READAHEAD_BYTES, Touch, Window, hottest, merge, readahead, windows};
+use defrag::extents::Direction;
+use defrag::{Access, ByteRange, FileId, IoKind};
 use proptest::prelude::*;
 
 const KIB: u64 = 1024;

@@ -8,11 +8,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use defrag::extents::WriteBack;
+use defrag::plan::{Mode, Plan, SkipReason, dry_run_text};
+use defrag::run::{Cancel, RunOptions, carry_out};
+use defrag::scan::{ScanOptions, Scanner};
 use disk::{Disk, System, beside, ran, skipped, unmount};
-use plumb_defrag::extents::WriteBack;
-use plumb_defrag::plan::{Mode, Plan, SkipReason, dry_run_text};
-use plumb_defrag::run::{Cancel, RunOptions, carry_out};
-use plumb_defrag::scan::{ScanOptions, Scanner};
 
 const LENGTH: u64 = 1 << 20;
 const PIECE: u64 = 16 << 10;

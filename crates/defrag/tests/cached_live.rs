@@ -10,11 +10,11 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
+use defrag::extents::WriteBack;
+use defrag::plan::Mode;
+use defrag::run::{Cancel, RunOptions, carry_out};
+use defrag::scan::{ScanOptions, Scanner};
 use disk::{Dice, Disk, System, map_of, seen, skipped};
-use plumb_defrag::extents::WriteBack;
-use plumb_defrag::plan::Mode;
-use plumb_defrag::run::{Cancel, RunOptions, carry_out};
-use plumb_defrag::scan::{ScanOptions, Scanner};
 use rustix::fs::Advice;
 
 const BLOCK: u64 = 4096;

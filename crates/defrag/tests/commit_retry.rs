@@ -11,9 +11,9 @@ mod disk;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
+use defrag::migrate::{FileMover, MoveOptions, Moved, Unlimited};
+use defrag::{ByteRange, FreeSpace, KeepFree};
 use disk::{Disk, System, seen, skipped};
-use plumb_defrag::migrate::{FileMover, MoveOptions, Moved, Unlimited};
-use plumb_defrag::{ByteRange, FreeSpace, KeepFree};
 use rustix::fs::FallocateFlags;
 
 const WHOLE: ByteRange = ByteRange { start: 0, end: u64::MAX };

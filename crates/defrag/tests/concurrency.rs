@@ -1,7 +1,7 @@
 //! Programs that write while files are moved lose nothing.
 //!
 //! Each writer updates blocks of the file all the time, near the place that is being moved, and reads each block back
-//! before it writes it anew: a block that is not what was written last is a lost update. In the end the whole file is
+//! before it writes it again: a block that is not what was written last is a lost update. In the end the whole file is
 //! compared, in memory and as the device has it. `PLUMB_LONG=1` goes on to a million updates for each file system and
 //! writer (F2FS: a quarter of that); `PLUMB_UPDATES` says another number.
 #![allow(clippy::unwrap_used)]
@@ -13,12 +13,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Instant;
 
+use defrag::migrate::{Migrate, XfsDeduplicate};
 use disk::guest::with_f2fs;
 use disk::mutant::{CLONED_COPY, PUNCH_AND_REWRITE};
 use disk::scene::Shape;
 use disk::writers::{Outcome, Way, pass};
 use disk::{Disk, System, skipped};
-use plumb_defrag::migrate::{Migrate, XfsDeduplicate};
 
 /// Ranges that are moved at least. XFS may give a file that is made beside others few pieces.
 const FEW_RANGES: u64 = 32;

@@ -8,12 +8,12 @@ mod disk;
 use std::fs;
 use std::path::Path;
 
+use defrag::migrate::{Facts, FileSystem, Mode, Modes, Target, Verdict, modes_text, refusal};
 use disk::crash::{number_of_states, skipped, survives};
 use disk::guest::with_f2fs;
 use disk::scene::{Beside, Scene};
 use disk::trial::{MORE, Trial};
 use disk::{Disk, System};
-use plumb_defrag::migrate::{Facts, FileSystem, Mode, Modes, Target, Verdict, modes_text, refusal};
 
 fn trial(name: &str) -> Trial {
     Trial::all().find(|trial| trial.name == name).unwrap()

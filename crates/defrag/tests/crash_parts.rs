@@ -7,12 +7,12 @@ mod disk;
 
 use std::thread;
 
+use defrag::migrate::{Migrate, XfsDeduplicate};
 use disk::System;
 use disk::crash::{Crash, found_out, number_of_states, skipped, survives};
 use disk::mutant::ONE_ROOM_EXT4;
 use disk::scene::{Beside, Scene, Shape};
 use disk::trial::{self, Trial};
-use plumb_defrag::migrate::{Migrate, XfsDeduplicate};
 
 fn survives_crashes(trial: Trial, way: Option<&'static dyn Migrate>, shape: Shape) {
     if skipped(trial.system) {

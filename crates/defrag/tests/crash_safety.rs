@@ -9,13 +9,13 @@ mod disk;
 
 use std::thread;
 
+use defrag::migrate::{Ext4MoveExtents, Migrate, XfsDeduplicate};
 use disk::crash::{Crash, found_out, number_of_states, skipped, survives};
 use disk::guest::with_f2fs;
 use disk::mutant::{BARE_EXT4, BARE_F2FS, HASTY_F2FS, PUNCH_AND_REWRITE};
 use disk::scene::{Beside, Scene};
 use disk::trial::Trial;
 use disk::{System, trial};
-use plumb_defrag::migrate::{Ext4MoveExtents, Migrate, XfsDeduplicate};
 
 fn survives_crashes(trial: Trial, way: Option<&'static dyn Migrate>) {
     if skipped(trial.system) {

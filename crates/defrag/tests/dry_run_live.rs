@@ -13,13 +13,13 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use defrag::KeepFree;
+use defrag::extents::WriteBack;
+use defrag::migrate::{Refusal, refusal};
+use defrag::plan::{Mode, Plan, dry_run_text};
+use defrag::run::{Attempts, Cancel, Report, RunOptions, carry_out};
+use defrag::scan::{ScanOptions, Scanner};
 use disk::{Dice, Disk, System, ran, seen, skipped};
-use plumb_defrag::KeepFree;
-use plumb_defrag::extents::WriteBack;
-use plumb_defrag::migrate::{Refusal, refusal};
-use plumb_defrag::plan::{Mode, Plan, dry_run_text};
-use plumb_defrag::run::{Attempts, Cancel, Report, RunOptions, carry_out};
-use plumb_defrag::scan::{ScanOptions, Scanner};
 use rustix::fs::FallocateFlags;
 
 const BLOCK: u64 = 4096;
@@ -50,7 +50,7 @@ fn random_file(disk: &Disk, name: &str, dice: &mut Dice) -> PathBuf {
         ran(Command::new("chattr").arg("+C").arg(&path));
     }
     let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path).unwrap();
-    disk::scatter(&file, disk.system, dice.next(), plumb_defrag::ByteRange { start: 0, end: length }, piece);
+    disk::scatter(&file, disk.system, dice.next(), defrag::ByteRange { start: 0, end: length }, piece);
     let changes = if dice.below(3) == 0 { 0 } else { dice.below(40) };
     for _ in 0..changes {
         let at = dice.below(length / BLOCK) * BLOCK;

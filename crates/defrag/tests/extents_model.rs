@@ -1,8 +1,8 @@
 //! Pieces and requests against a file of single blocks.
 #![allow(clippy::unwrap_used)]
 
-use plumb_defrag::ByteRange;
-use plumb_defrag::extents::{Direction, Extent, ExtentFlags, ExtentKind, ExtentMap, RequestLimits, moved, requests};
+use defrag::ByteRange;
+use defrag::extents::{Direction, Extent, ExtentFlags, ExtentKind, ExtentMap, RequestLimits, moved, requests};
 use proptest::prelude::*;
 
 const BLOCK: u64 = 4096;

@@ -16,12 +16,12 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use defrag::extents::WriteBack;
+use defrag::plan::{Mode, Plan};
+use defrag::run::{Cancel, Limits, RunOptions, carry_out};
+use defrag::scan::{ScanOptions, Scanner};
 use disk::scheduler::Scheduler;
 use disk::{Dice, Disk, System};
-use plumb_defrag::extents::WriteBack;
-use plumb_defrag::plan::{Mode, Plan};
-use plumb_defrag::run::{Cancel, Limits, RunOptions, carry_out};
-use plumb_defrag::scan::{ScanOptions, Scanner};
 
 const MIB: u64 = 1 << 20;
 /// Of the file that is moved.
@@ -34,7 +34,7 @@ const RATE: u64 = 8 * MIB;
 const OPENED_FILE: u64 = 32 * MIB;
 /// Readers beside an opener.
 const READERS: u64 = 4;
-/// Between two opens, long enough for the lease to be had once more.
+/// Between two opens, long enough for the lease to be available once more.
 const OPEN_EACH: Duration = Duration::from_millis(20);
 /// Runs after which a file that others open all the time is moved.
 const MOST_RUNS: u32 = 200;
@@ -115,7 +115,7 @@ fn planned(path: &Path) -> Plan {
 }
 
 /// Moves all of a file that lies in pieces, or waits as long as that takes at the rate; MiB a second.
-fn mend(path: &Path, beside: Beside, bytes: u64) -> f64 {
+fn defragment(path: &Path, beside: Beside, bytes: u64) -> f64 {
     if beside == Beside::Nothing {
         thread::sleep(Duration::from_secs_f64(bytes as f64 / RATE as f64));
         return 0.0;
@@ -135,7 +135,7 @@ fn phase(disk: &Disk, beside: Beside, number: u64, bytes: u64, content: &[u8]) -
     let (over, begun) = (AtomicBool::new(false), Instant::now());
     let (mut took, moved_mib_per_s) = thread::scope(|scope| {
         let reader = scope.spawn(|| read(&disk.path("read"), content, number, &over));
-        let moved = mend(&path, beside, bytes);
+        let moved = defragment(&path, beside, bytes);
         over.store(true, Ordering::Relaxed);
         (reader.join().unwrap(), moved)
     });

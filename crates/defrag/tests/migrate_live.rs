@@ -10,13 +10,11 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use defrag::ByteRange;
+use defrag::extents::ExtentFlags;
+use defrag::migrate::{FileMover, Left, MigrateError, MoveOptions, Moved, Refusal, Unlimited, XfsCommitRange, refusal};
 use disk::guest::with_f2fs;
 use disk::{Dice, Disk, System, filefrag, map_of, ran, scatter, seen, skipped};
-use plumb_defrag::ByteRange;
-use plumb_defrag::extents::ExtentFlags;
-use plumb_defrag::migrate::{
-    FileMover, Left, MigrateError, MoveOptions, Moved, Refusal, Unlimited, XfsCommitRange, refusal,
-};
 
 const PIECE: u64 = 8 << 10;
 const WHOLE: ByteRange = ByteRange { start: 0, end: u64::MAX };
@@ -116,8 +114,7 @@ fn leaves_holes(system: System) {
     assert_eq!((after.len(), after.modified().unwrap()), (before.len(), before.modified().unwrap()));
     // The blocks of the map of extents come and go.
     assert!(after.blocks().abs_diff(before.blocks()) <= 128, "{} blocks, {} before", after.blocks(), before.blocks());
-    let logical =
-        |map: &plumb_defrag::extents::ExtentMap| -> u64 { map.extents().iter().map(|extent| extent.length).sum() };
+    let logical = |map: &defrag::extents::ExtentMap| -> u64 { map.extents().iter().map(|extent| extent.length).sum() };
     assert_eq!(logical(&now), logical(&map), "holes were filled");
     assert!(read(1 << 20) == Dice(2).bytes(1 << 20));
     assert!(read(3 << 20) == Dice(3).bytes(1 << 20));
@@ -305,7 +302,7 @@ fn xfs_without_reflink_uses_the_exchange() {
     let disk = Disk::new(System::XfsExchange);
     let path = disk.fragmented("file", 7, 1 << 20, PIECE);
     let mover = FileMover::open(&path, None, &MoveOptions::default()).unwrap();
-    assert_eq!(mover.way().name(), plumb_defrag::migrate::Migrate::name(&XfsCommitRange));
+    assert_eq!(mover.way().name(), defrag::migrate::Migrate::name(&XfsCommitRange));
 }
 
 #[test]
@@ -317,9 +314,9 @@ fn a_name_that_is_another_files_is_refused() {
     let path = disk.fragmented("file", 8, 1 << 20, PIECE);
     use std::os::unix::fs::MetadataExt;
     let status = fs::metadata(&path).unwrap();
-    let id = plumb_defrag::FileId { device: status.dev(), inode: status.ino(), generation: None };
+    let id = defrag::FileId { device: status.dev(), inode: status.ino(), generation: None };
     assert!(FileMover::open(&path, Some(&id), &MoveOptions::default()).is_ok());
-    let elder = plumb_defrag::FileId { generation: Some(12345), ..id };
+    let elder = defrag::FileId { generation: Some(12345), ..id };
     fs::rename(&path, disk.path("old")).unwrap();
     fs::write(&path, "new").unwrap();
     for (path, id) in [(&path, id), (&disk.path("old"), elder)] {

@@ -10,9 +10,9 @@ use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use defrag::migrate::{FileMover, MoveOptions, Moved, Unlimited};
+use defrag::{ByteRange, KeepFree};
 use disk::{Dice, Disk, System, seen, skipped};
-use plumb_defrag::migrate::{FileMover, MoveOptions, Moved, Unlimited};
-use plumb_defrag::{ByteRange, KeepFree};
 
 const WHOLE: ByteRange = ByteRange { start: 0, end: u64::MAX };
 const MIB: u64 = 1 << 20;

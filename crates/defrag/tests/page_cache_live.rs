@@ -10,14 +10,14 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use defrag::access::TraceError;
+use defrag::extents::WriteBack;
+use defrag::plan::{Mode, Plan};
+use defrag::run::{Cancel, FileOutcome, Limits, RunOptions, carry_out};
+use defrag::scan::{ScanOptions, Scanner};
+use defrag::verify::{Replay, VerifyError, replay};
+use defrag::{ByteRange, KeepFree};
 use disk::{Disk, System, filefrag, seen, skipped};
-use plumb_defrag::access::TraceError;
-use plumb_defrag::extents::WriteBack;
-use plumb_defrag::plan::{Mode, Plan};
-use plumb_defrag::run::{Cancel, FileOutcome, Limits, RunOptions, carry_out};
-use plumb_defrag::scan::{ScanOptions, Scanner};
-use plumb_defrag::verify::{Replay, VerifyError, replay};
-use plumb_defrag::{ByteRange, KeepFree};
 use rustix::fs::Advice;
 
 const MIB: u64 = 1 << 20;

@@ -1,4 +1,4 @@
-//! The published synthetic layout on real file systems, and each way of mending it beside the others: requests that
+//! The published synthetic layout on real file systems, and each way of repairing it beside the others: requests that
 //! the device gets, bytes that it is given to write, time.
 //!
 //! Four files repeat 32 pieces of 4 KiB and one of 128 KiB (SOSP '21, section 5.2, and the artifact's generator): 16 MiB
@@ -16,14 +16,14 @@ use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
+use defrag::access::TraceError;
+use defrag::extents::WriteBack;
+use defrag::plan::{Mode, Plan};
+use defrag::run::{Cancel, RunOptions, carry_out};
+use defrag::scan::{ScanOptions, Scanner};
+use defrag::verify::{Replay, VerifyError, replay};
+use defrag::{Access, ByteRange, FileId, IoKind};
 use disk::{Dice, Disk, System, layout, ran};
-use plumb_defrag::access::TraceError;
-use plumb_defrag::extents::WriteBack;
-use plumb_defrag::plan::{Mode, Plan};
-use plumb_defrag::run::{Cancel, RunOptions, carry_out};
-use plumb_defrag::scan::{ScanOptions, Scanner};
-use plumb_defrag::verify::{Replay, VerifyError, replay};
-use plumb_defrag::{Access, ByteRange, FileId, IoKind};
 
 const KIB: u64 = 1024;
 /// Bytes of an access, and of the long piece.
@@ -59,7 +59,7 @@ fn pieces(size: u64) -> impl Iterator<Item = ByteRange> {
     })
 }
 
-/// How a file is mended.
+/// how a file is defragmented.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Tool {
     TracedSequential,
@@ -220,8 +220,8 @@ struct Row {
     written_bytes: u64,
 }
 
-/// Mends the files of a fresh copy, and prints its row.
-fn mend(disk: &mut Disk, tool: Tool, content: &[u8]) -> Row {
+/// Defragments the files of a fresh copy, and prints its row.
+fn defragment(disk: &mut Disk, tool: Tool, content: &[u8]) -> Row {
     mount_copy(disk);
     let paths = paths(disk);
     let written = disk.written_bytes();
@@ -286,7 +286,7 @@ fn side_by_side(system: System, options: &[&str], stride_share_max: Option<f64>)
     println!("| {:27} | sequen | stride | MiB    | s      |", "");
     println!("|-----------------------------|-------:|-------:|-------:|-------:|");
     println!("| {:27} | {sequential:6} | {stride:6} | {:6} | {:6} |", "as it was", "", "");
-    let rows: Vec<Row> = Tool::ALL.into_iter().map(|tool| mend(&mut disk, tool, &content)).collect();
+    let rows: Vec<Row> = Tool::ALL.into_iter().map(|tool| defragment(&mut disk, tool, &content)).collect();
     let [of_sequential, of_stride, bypass, whole, conventional] = &rows[..] else { panic!("five rows") };
 
     // One request for each access.

@@ -1,14 +1,12 @@
 //! Plans against what their moves really come to.
 #![allow(clippy::unwrap_used)]
 
-use plumb_defrag::analysis::{READAHEAD_BYTES, Window, windows};
-use plumb_defrag::extents::{
-    Backing, Direction, Extent, ExtentFlags, ExtentKind, ExtentMap, Reference, moved, requests,
-};
-use plumb_defrag::plan::{
+use defrag::analysis::{READAHEAD_BYTES, Window, windows};
+use defrag::extents::{Backing, Direction, Extent, ExtentFlags, ExtentKind, ExtentMap, Reference, moved, requests};
+use defrag::plan::{
     Assumed, FileFacts, FilePlan, Mode, PlanOptions, Planner, Reuse, Room, SkipReason, dry_run_text, plan_file,
 };
-use plumb_defrag::{Access, ByteRange, FileId, IoKind};
+use defrag::{Access, ByteRange, FileId, IoKind};
 use proptest::prelude::*;
 
 const BLOCK: u64 = 4096;
@@ -138,7 +136,7 @@ fn a_plan_survives_json() {
     let plan = planner.finish(Some(1 << 20));
     assert!(plan.files.len() == 1 && plan.skipped[0].reason == SkipReason::OverBudget);
     let text = serde_json::to_string(&plan).unwrap();
-    assert_eq!(serde_json::from_str::<plumb_defrag::plan::Plan>(&text).unwrap(), plan);
+    assert_eq!(serde_json::from_str::<defrag::plan::Plan>(&text).unwrap(), plan);
 }
 
 fn flags() -> impl Strategy<Value = ExtentFlags> {

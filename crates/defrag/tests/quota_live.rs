@@ -15,13 +15,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
 
+use defrag::KeepFree;
+use defrag::extents::WriteBack;
+use defrag::migrate::Left;
+use defrag::plan::{Mode, Plan};
+use defrag::run::{Attempts, Cancel, FileOutcome, Report, RunOptions, carry_out};
+use defrag::scan::{ScanOptions, Scanner};
 use disk::{Disk, System, map_of, ran, seen, skipped};
-use plumb_defrag::KeepFree;
-use plumb_defrag::extents::WriteBack;
-use plumb_defrag::migrate::Left;
-use plumb_defrag::plan::{Mode, Plan};
-use plumb_defrag::run::{Attempts, Cancel, FileOutcome, Report, RunOptions, carry_out};
-use plumb_defrag::scan::{ScanOptions, Scanner};
 use rustix::thread::CapabilitySet;
 
 const MIB: u64 = 1 << 20;

@@ -13,13 +13,13 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use defrag::extents::ExtentMap;
+use defrag::migrate::Stop;
+use defrag::plan::{FileFacts, FilePlan, Mode, Move};
+use defrag::run::{Cancel, FileOutcome, Journal, Limits, Origin, Report, RunOptions, carry_out};
+use defrag::{ByteRange, FileId};
 use disk::guest::with_f2fs;
 use disk::{Dice, Disk, Seen, System, map_of, ran, seen, skipped};
-use plumb_defrag::extents::ExtentMap;
-use plumb_defrag::migrate::Stop;
-use plumb_defrag::plan::{FileFacts, FilePlan, Mode, Move};
-use plumb_defrag::run::{Cancel, FileOutcome, Journal, Limits, Origin, Report, RunOptions, carry_out};
-use plumb_defrag::{ByteRange, FileId};
 
 const WINDOW: u64 = 64 << 10;
 const PIECE: u64 = 8 << 10;
@@ -198,8 +198,8 @@ fn a_cancelled_run_begins_nothing() {
     assert_eq!((report.stopped, report.written_bytes()), (Some(Stop::Cancelled), 0));
     // And one that is cancelled after its second range ends there.
     let (cancel, mut ranges) = (Cancel::default(), 0);
-    let mut progress = |event: &plumb_defrag::run::Event<'_>| {
-        if matches!(event, plumb_defrag::run::Event::Range { .. }) {
+    let mut progress = |event: &defrag::run::Event<'_>| {
+        if matches!(event, defrag::run::Event::Range { .. }) {
             ranges += 1;
             if ranges == 2 {
                 cancel.cancel();
@@ -266,7 +266,7 @@ fn pressure_ends_a_run() {
     let before = map_of(&path);
     let limits = Limits { until_psi_percent: Some(-1.0), ..Limits::default() };
     let report = run(&[plan_of(&path)], limits, None);
-    if plumb_defrag::run::io_pressure_percent().is_some() {
+    if defrag::run::io_pressure_percent().is_some() {
         assert_eq!((report.stopped, report.written_bytes()), (Some(Stop::Pressure), 0));
         assert_eq!(map_of(&path), before);
     } else {

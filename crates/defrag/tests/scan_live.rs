@@ -7,10 +7,10 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::Command;
 
-use plumb_defrag::extents::{ExtentKind, WriteBack};
-use plumb_defrag::map::{Pictured, cells, page, strip};
-use plumb_defrag::plan::{Mode, Plan, SkipReason};
-use plumb_defrag::scan::{Opened, ScanOptions, Scanner};
+use defrag::extents::{ExtentKind, WriteBack};
+use defrag::map::{Pictured, cells, page, strip};
+use defrag::plan::{Mode, Plan, SkipReason};
+use defrag::scan::{Opened, ScanOptions, Scanner};
 
 /// A folder on the file system of the build, which is a real one more often than the one of temporary files.
 fn folder() -> tempfile::TempDir {
@@ -99,7 +99,7 @@ fn a_walk_meets_each_file_once() {
 fn what_cannot_be_opened_is_told() {
     let folder = folder();
     let mut scanner = Scanner::new(ScanOptions::default());
-    let id = plumb_defrag::FileId { device: 1, inode: 1, generation: None };
+    let id = defrag::FileId { device: 1, inode: 1, generation: None };
     scanner.traced(&folder.path().join("gone"), id, &[]);
     let path = folder.path().join("other");
     fs::write(&path, [1; 9000]).unwrap();
@@ -132,8 +132,8 @@ fn pictures_show_holes_and_moves() {
     let mapped: u64 = map.pieces(map.whole()).map(|piece| piece.range.len()).sum();
     assert_eq!(all.iter().map(|cell| cell.mapped_bytes).sum::<u64>(), mapped);
 
-    let file = plumb_defrag::plan::plan_file(
-        plumb_defrag::plan::FileFacts {
+    let file = defrag::plan::plan_file(
+        defrag::plan::FileFacts {
             path: path.clone(),
             id: Opened::open(&path).unwrap().id(),
             size_bytes: map.size_bytes(),
@@ -141,8 +141,8 @@ fn pictures_show_holes_and_moves() {
         },
         &map,
         None,
-        plumb_defrag::plan::Assumed::Bypass { window_bytes: 1 << 17 },
-        &plumb_defrag::plan::PlanOptions::default(),
+        defrag::plan::Assumed::Bypass { window_bytes: 1 << 17 },
+        &defrag::plan::PlanOptions::default(),
     );
     let html = page(&whole, &[Pictured { plan: file, map }]);
     let text = html.strip_prefix("<!DOCTYPE html>\n").unwrap();

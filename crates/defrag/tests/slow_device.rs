@@ -9,6 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use defrag::ByteRange;
+use defrag::migrate::{FileMover, Migrate, MoveOptions, Unlimited};
 use disk::crash::{Crash, found_out, skipped};
 use disk::guest::inside;
 use disk::logged::LoggedDevice;
@@ -18,8 +20,6 @@ use disk::scene::{Beside, Scene};
 use disk::trial::Trial;
 use disk::writers::update_by_mapping;
 use disk::{Dice, System, scatter_bytes, scratch, trial, unmount};
-use plumb_defrag::ByteRange;
-use plumb_defrag::migrate::{FileMover, Migrate, MoveOptions, Unlimited};
 
 const LENGTH: u64 = 4 << 20;
 const PIECE: u64 = 4096;
@@ -64,7 +64,7 @@ fn most_requests_within_an_open(way: Option<&'static dyn Migrate>) -> u64 {
                 let begun = device.requests();
                 drop(OpenOptions::new().write(true).open(&path).unwrap());
                 most = most.max(device.requests() - begun);
-                // Long enough for the lease to be had once more.
+                // Long enough for the lease to be available once more.
                 thread::sleep(Duration::from_millis(20));
             }
             most

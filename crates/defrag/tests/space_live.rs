@@ -7,13 +7,13 @@ use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use defrag::extents::WriteBack;
+use defrag::migrate::Left;
+use defrag::plan::{Mode, Plan, dry_run_text};
+use defrag::run::{Cancel, Report, RunOptions, carry_out};
+use defrag::scan::{ScanOptions, Scanner};
+use defrag::{FreeSpace, KeepFree};
 use disk::{Dice, Disk, System, seen, skipped};
-use plumb_defrag::extents::WriteBack;
-use plumb_defrag::migrate::Left;
-use plumb_defrag::plan::{Mode, Plan, dry_run_text};
-use plumb_defrag::run::{Cancel, Report, RunOptions, carry_out};
-use plumb_defrag::scan::{ScanOptions, Scanner};
-use plumb_defrag::{FreeSpace, KeepFree};
 
 const MIB: u64 = 1 << 20;
 const BLOCK: u64 = 4096;
@@ -121,13 +121,13 @@ fn leaves_free_space(system: System) {
         let was = free();
         let mut least = u64::MAX;
         let options = RunOptions { keep_free, ..RunOptions::default() };
-        let mut watch = |_: &plumb_defrag::run::Event<'_>| least = least.min(FreeSpace::of(&place).unwrap().free_bytes);
+        let mut watch = |_: &defrag::run::Event<'_>| least = least.min(FreeSpace::of(&place).unwrap().free_bytes);
         let report = carry_out(&plan.files, &options, None, &Cancel::default(), &mut watch).unwrap();
         println!("{system:?} {mode}: {was} free, {least} at the least, {} after; {:?}; {report}", free(), plan.totals);
         assert!(mode == Mode::Whole || !plan.files.is_empty(), "{plan:?}");
         assert!(least >= 24 * MIB && free() >= 24 * MIB, "{least}");
         // With so little room, what ext4 finds of it may lie in as many pieces as the file does.
-        let crumbs = |left: &plumb_defrag::migrate::LeftRange| matches!(left.why, Left::NoBetterSpace { .. });
+        let crumbs = |left: &defrag::migrate::LeftRange| matches!(left.why, Left::NoBetterSpace { .. });
         assert!(report.files.iter().flat_map(|file| &file.left).all(crumbs) && report.stopped.is_none(), "{report}");
         assert!(
             report.written_bytes() <= plan.totals.bytes_to_move && (plan.files.is_empty() || report.ranges_moved() > 0)

@@ -10,10 +10,10 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use defrag::access::{Filters, Recording, SourceKind, Trace, TraceError};
+use defrag::{Access, IoKind};
 use disk::guest::without_readahead_events;
 use disk::{Disk, System};
-use plumb_defrag::access::{Filters, Recording, SourceKind, Trace, TraceError};
-use plumb_defrag::{Access, IoKind};
 
 const KIB: u64 = 1024;
 

@@ -12,9 +12,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use defrag::IoKind;
+use defrag::access::{Filters, Recording, SourceKind, Trace, TraceError};
 use disk::{Dice, Disk, System};
-use plumb_defrag::IoKind;
-use plumb_defrag::access::{Filters, Recording, SourceKind, Trace, TraceError};
 
 const SIZE: u64 = 1 << 20;
 const BLOCK: u64 = 4096;

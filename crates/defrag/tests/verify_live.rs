@@ -5,13 +5,13 @@ mod disk;
 
 use std::process::Command;
 
+use defrag::ByteRange;
+use defrag::access::TraceError;
+use defrag::extents::{Direction, RequestLimits, requests};
+use defrag::migrate::{FileMover, MoveOptions, Unlimited};
+use defrag::verify::{Replay, VerifyError, replay};
 use disk::scheduler::Scheduler;
 use disk::{Disk, System, layout};
-use plumb_defrag::ByteRange;
-use plumb_defrag::access::TraceError;
-use plumb_defrag::extents::{Direction, RequestLimits, requests};
-use plumb_defrag::migrate::{FileMover, MoveOptions, Unlimited};
-use plumb_defrag::verify::{Replay, VerifyError, replay};
 
 const PIECE: u64 = 16 << 10;
 const READ: u64 = 64 << 10;
@@ -205,7 +205,7 @@ fn files_that_end_within_a_block_are_as_predicted() {
             .map(|number| {
                 let size = 20_000 + dice.below(200_000);
                 let path = disk.fragmented(&format!("file {number}"), number, size, PIECE);
-                // The end written anew, so that it lies apart, here and there before what it follows.
+                // The end written again, so that it lies apart, here and there before what it follows.
                 let file = std::fs::File::options().write(true).open(&path).unwrap();
                 for at in [size - 1 - dice.below(4096), size - 1 - dice.below(16_384)] {
                     let rest = (size - at).min(5000) as usize;

@@ -47,7 +47,7 @@ pub enum Operation<'a> {
     },
     /// What was written is to last.
     Fsync,
-    /// Room is to be had or given back (fallocate(2)).
+    /// Room is taken or given back (fallocate(2)).
     Fallocate {
         /// From here on, in bytes.
         offset: u64,

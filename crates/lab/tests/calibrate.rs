@@ -4,8 +4,6 @@
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use plumb_lab as lab;
-
 use lab::Quiet;
 use lab::calibrate::{CalibrateError, CalibrateOptions, Calibration, Told, calibrate, nearest};
 use lab::device::{Described, describe};

@@ -3,9 +3,9 @@
 
 use std::path::Path;
 
-use plumb_lab::Experiment;
-use plumb_lab::spec::{Override, SpecError};
-use plumb_lab::{LabError, StudyHostError, plan};
+use lab::Experiment;
+use lab::spec::{Override, SpecError};
+use lab::{LabError, StudyHostError, plan};
 
 /// Under `host = "live"`, which can be planned everywhere and run where root is.
 const SPEC: &str = r#"

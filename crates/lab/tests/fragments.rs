@@ -6,11 +6,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-use plumb_lab::Experiment;
-use plumb_lab::quantity::Quantity;
-use plumb_lab::results::Store;
-use plumb_lab::spec::Override;
-use plumb_lab::{Batch, PoolOptions, Quiet, Shard, execute, finished, plan};
+use lab::Experiment;
+use lab::quantity::Quantity;
+use lab::results::Store;
+use lab::spec::Override;
+use lab::{Batch, PoolOptions, Quiet, Shard, execute, finished, plan};
 
 /// The quantity everywhere: swept values as the tables show them, and the number.
 fn values_of(experiment: &Experiment, names: &[&str]) -> Vec<Vec<(String, Option<f64>)>> {

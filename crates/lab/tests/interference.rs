@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use plumb_lab::interference::{Point, Victim, Weights, signed, z};
+use lab::interference::{Point, Victim, Weights, signed, z};
 
 /// Derived from the published measurements; `data/zn540/LICENSE-DATA`.
 const EXAMPLE: &str = include_str!("data/zn540/z_inter_worked_example.csv");

@@ -4,9 +4,7 @@
 
 use std::fs;
 
-use plumb_lab::interference::{
-    LatencyKind, Measurement, MeasurementError, Operation, VictimChoice, compare, parse_fio_json,
-};
+use lab::interference::{LatencyKind, Measurement, MeasurementError, Operation, VictimChoice, compare, parse_fio_json};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -95,7 +93,7 @@ fn percentiles_not_collected_are_missing() {
     let bare = measurement(vec![job("w", json!({}), &[("write", bare)])]);
     let said = compare(&[(bare.clone(), bare.clone())], &VictimChoice::Last, None).unwrap_err().to_string();
     assert!(said.contains("P95") && said.contains("lat_percentiles=1"), "{said}");
-    let rates = plumb_lab::interference::Weights::RATE_ALONE;
+    let rates = lab::interference::Weights::RATE_ALONE;
     assert_eq!(compare(&[(bare.clone(), bare)], &VictimChoice::Last, Some(rates)).unwrap().z.mean, 0.0);
     // Only completion latencies: taken for both sides, and said.
     let mut clat = section(10, 1000, 5.0, 6.0);

@@ -3,9 +3,9 @@
 
 use std::path::Path;
 
-use plumb_lab::Experiment;
-use plumb_lab::spec::Override;
-use plumb_lab::{LabError, LinuxHostError, plan};
+use lab::Experiment;
+use lab::spec::Override;
+use lab::{LabError, LinuxHostError, plan};
 
 const SPEC: &str = r#"
 title = "t"

@@ -5,9 +5,9 @@
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use plumb_lab::Experiment;
-use plumb_lab::results::{RunResult, Store};
-use plumb_lab::{Batch, PoolOptions, Quiet, Shard, execute, finished, plan};
+use lab::Experiment;
+use lab::results::{RunResult, Store};
+use lab::{Batch, PoolOptions, Quiet, Shard, execute, finished, plan};
 
 /// Runs a spec whose host takes no time, so that a request is in the block
 /// layer exactly as long as its job waits for it.

@@ -3,8 +3,8 @@
 
 use std::path::Path;
 
-use plumb_lab::results::RunResult;
-use plumb_lab::{Experiment, LabError, commands_of_run, plan};
+use lab::results::RunResult;
+use lab::{Experiment, LabError, commands_of_run, plan};
 
 const SPEC: &str = "title = 't'\nstack.device = 'optane-905p-960gb'\n\
     workload.fio = \"\"\"[j]\nrw=randread\nbs=4k\nsize=64m\nio_size=4m\nioengine=psync\ndirect=1\n\"\"\"\n";

@@ -7,8 +7,6 @@ use std::fs;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use plumb_lab as lab;
-
 use lab::Quiet;
 use lab::device::{Described, describe};
 use lab::validate::{

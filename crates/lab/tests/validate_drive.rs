@@ -4,8 +4,6 @@
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use plumb_lab as lab;
-
 use lab::Quiet;
 use lab::device::describe;
 use lab::spec::Override;

@@ -18,7 +18,7 @@ pub enum LinuxError {
         /// The Debian packages that hold them.
         packages: Vec<String>,
     },
-    /// The kernel's source is not to be had.
+    /// The kernel's source is not available.
     #[error(
         "no kernel source: {reason}; `apt-get install linux-source-6.12` provides it, \
          or set PLUMB_KERNEL_SOURCE to a linux-source-6.12.tar.xz or a package of it"
@@ -65,7 +65,7 @@ pub enum LinuxError {
     /// The run asks for something that does not go together or is not there.
     #[error("{message}")]
     Invalid {
-        /// What, and the mend.
+        /// What, and the remedy.
         message: String,
     },
     /// The host's system refused.
@@ -79,7 +79,7 @@ pub enum LinuxError {
     /// Something inside the guest failed before or after the command.
     #[error("{message}{}", tail_of(.log))]
     Guest {
-        /// What, and the mend.
+        /// What, and the remedy.
         message: String,
         /// The end of the kernel's log, where it may help.
         log: String,

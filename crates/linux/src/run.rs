@@ -20,14 +20,14 @@ use file_systems::FileSystem;
 /// systems, hash seeds), are the same each time.
 ///
 /// ```no_run
-/// use plumb_linux::{FileSystem, Kernel, Linux};
+/// use linux::{FileSystem, Kernel, Linux};
 ///
 /// let kernel = Kernel::cached()?;
 /// let mut run = Linux::new("target/debug/plumb", "samsung-980pro-1tb");
 /// run.file_system = FileSystem::Ext4;
 /// let outcome = run.script("dd if=/dev/zero of=file bs=4k count=16 oflag=dsync").run(&kernel)?;
 /// println!("{} of virtual time", outcome.virtual_time());
-/// # Ok::<(), plumb_linux::LinuxError>(())
+/// # Ok::<(), linux::LinuxError>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct Linux {
@@ -187,7 +187,7 @@ impl Linux {
     ///
     /// # Errors
     /// When the guest cannot be started or fails: each says what is missing and
-    /// the mend, with the last lines of the kernel's log where they help.
+    /// the remedy, with the last lines of the kernel's log where they help.
     pub fn run(&self, kernel: &Kernel) -> Result<Outcome, LinuxError> {
         crate::boot::run(self, kernel, &|| false)
     }

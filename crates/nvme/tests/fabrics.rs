@@ -4,11 +4,11 @@
 
 use std::net::SocketAddr;
 
-use plumb_nvme::authentication::{
+use nvme::authentication::{
     AuthenticationFailure, AuthenticationHash, AuthenticationReply, ControllerMessage, DhGroup, HostMessage,
     Negotiation,
 };
-use plumb_nvme::{
+use nvme::{
     AdminOpcode, AsynchronousEvent, CommandEffects, CommandEffectsLog, CommandId, ConnectData, ConnectResult,
     DiscoveryFacts, DiscoveryLogEntry, EventConfiguration, FabricsCommand, FactsError, GetFeatures, GetLogPage,
     HealthFacts, HealthLog, IoOpcode, LogPage, NamespaceId, QueueId, SecurityFields, SetFeatures, SubmissionEntry,

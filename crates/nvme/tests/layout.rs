@@ -6,7 +6,7 @@ use std::fmt::Write;
 use std::mem::offset_of;
 use std::process::Command;
 
-use plumb_nvme::{
+use nvme::{
     AsynchronousEvent, ChangedZoneList, Cns, CommandEffectsLog, CommandSet, CompletionEntry, ConnectData,
     DatasetManagementRange, DiscoveryLogEntry, DiscoveryLogHeader, ErrorLogEntry, EventConfiguration, FabricsType,
     Feature, FeatureSelect, FirmwareSlotLog, HealthLog, IdentifyCommandSet, IdentifyController,

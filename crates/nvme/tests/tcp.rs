@@ -1,12 +1,12 @@
 //! NVMe/TCP PDUs: there and back, cut anywhere, and whatever bytes arrive.
 #![allow(clippy::unwrap_used)]
 
-use plumb_nvme::tcp::{
+use nvme::tcp::{
     Alignment, C2hData, Digests, Direction, FatalErrorStatus, Field, Format, H2cData, InitializeRequest,
     InitializeResponse, Layout, MAX_OFFENDING_BYTES, Pdu, PduError, PduType, ReadyToTransfer, TerminateRequest, decode,
     digest, encode, header_bytes,
 };
-use plumb_nvme::{CommandId, CompletionEntry, SubmissionEntry};
+use nvme::{CommandId, CompletionEntry, SubmissionEntry};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;

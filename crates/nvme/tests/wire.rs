@@ -1,7 +1,7 @@
 //! Wire forms: there and back, and whatever bytes arrive.
 #![allow(clippy::unwrap_used)]
 
-use plumb_nvme::{
+use nvme::{
     ChangedZoneList, Closing, Cns, Command, CommandId, CommandSet, CompletionEntry, CompletionStatus, ControllerFacts,
     EncodeError, Epoch, FactsError, IdentifyCommandSet, IdentifyController, IdentifyNamespace, IdentifyZonedController,
     IdentifyZonedNamespace, Lba, LbaRange, NamespaceDescriptors, NamespaceFacts, NamespaceId, NamespaceList, Oncs,

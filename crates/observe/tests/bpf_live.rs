@@ -10,7 +10,7 @@ use observe::bpf::{Helper, Map, MapKind, Program, attach};
 use observe::processes;
 use observe::tracefs::{self, Format};
 
-/// The tracepoint of new processes and a map from their numbers; `None` where that cannot be had.
+/// The tracepoint of new processes and a map from their numbers; `None` where that is not available.
 fn forks() -> Option<(Format, Map<u32, u64>)> {
     let format = tracefs::root().map_err(|error| error.to_string());
     let format = format.and_then(|root| {

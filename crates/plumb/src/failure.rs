@@ -1,4 +1,4 @@
-//! Errors as a person meets them: what, where, and the mend.
+//! Errors as a person meets them: what, where, and the remedy.
 
 use std::process::ExitCode;
 

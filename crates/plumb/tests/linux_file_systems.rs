@@ -7,7 +7,7 @@ use file_systems::Tools;
 use linux::{Ended, FileSystem, FrontEnd, Linux, Outcome};
 use linux_rig::{has, kernel, on};
 
-/// Writes files, syncs them, mounts the device anew, and compares.
+/// Writes files, syncs them, mounts the device again, and compares.
 const WRITE_AND_VERIFY: &str = r#"
     seq 1 20000 | sha256sum > /dev/shm/expected
     for n in 1 2 3 4 5 6 7 8; do

@@ -24,7 +24,7 @@ use ssd::faults::{Effect, Fault};
 const WRITERS: u64 = 3;
 /// Files that each of them replaces in turn.
 const SLOTS: u64 = 24;
-/// Records after which a log is begun anew.
+/// Records after which a log is begun again.
 const LOG_RECORDS: u64 = 400;
 const MAGIC: u64 = 0x706c_756d_6263_7574;
 

@@ -19,8 +19,8 @@
 use std::error::Error;
 use std::process::ExitCode;
 
-use plumb_serve::subsystem::SubsystemConfig;
-use plumb_serve::{ServeOptions, Stop, nbd, nvme_tcp, ublk};
+use serve::subsystem::SubsystemConfig;
+use serve::{ServeOptions, Stop, nbd, nvme_tcp, ublk};
 use ssd::NullDevice;
 use units::{ByteSize, Nanos};
 

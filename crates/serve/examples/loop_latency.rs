@@ -18,8 +18,8 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use plumb_serve::fuse_loop::{LoopOptions, Server, WatchdogProgram, watchdog_main};
-use plumb_serve::{ServeOptions, Stop};
+use serve::fuse_loop::{LoopOptions, Server, WatchdogProgram, watchdog_main};
+use serve::{ServeOptions, Stop};
 use ssd::NullDevice;
 use units::{ByteSize, Nanos};
 

@@ -42,7 +42,7 @@ pub enum ServeError {
         /// The device's model name.
         model: String,
     },
-    /// A loop device cannot be had, or has failed.
+    /// A loop device is not available, or has failed.
     #[error(transparent)]
     FuseLoop(#[from] crate::fuse_loop::LoopError),
     /// ublk cannot serve it.

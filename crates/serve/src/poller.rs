@@ -99,7 +99,7 @@ impl Poller {
     /// before.
     pub(crate) fn wait_until(&mut self, deadline: Option<Nanos>, ready: &mut Vec<Ready>) -> io::Result<()> {
         // A timer that goes off too early costs one turn of the loop; setting it
-        // anew would cost a system call in each.
+        // again would cost a system call in each.
         if let Some(Nanos(at)) = deadline.filter(|at| self.set_to.is_none_or(|set_to| *at < set_to)) {
             // All zeroes stop a timer, so the earliest deadline is one nanosecond.
             let at = at.max(1);

@@ -5,9 +5,9 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use nvme::{Command, NamespaceId, QueueId, Status, WriteCommand};
-use plumb_serve::backend::{Backend, Reply, Request};
 use proptest::collection::vec;
 use proptest::prelude::*;
+use serve::backend::{Backend, Reply, Request};
 use ssd::{Completion, Device, Identity, NullDevice, Submission, Wrapper};
 use units::Nanos;
 

@@ -143,9 +143,9 @@ fn four_clients_at_once_and_large_blocks() {
 
 #[test]
 fn tcp_serves_as_well() {
-    use plumb_serve::ServeOptions;
-    use plumb_serve::Stop;
-    use plumb_serve::nbd::Server;
+    use serve::ServeOptions;
+    use serve::Stop;
+    use serve::nbd::Server;
     let server = Server::bind(&"tcp:0".parse().unwrap()).unwrap();
     let (uri, stop) = (server.uri(), Stop::new().unwrap());
     let asked = stop.try_clone().unwrap();

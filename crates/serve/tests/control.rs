@@ -11,11 +11,11 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use common::Client as NbdClient;
-use plumb_serve::control::{Client, ClientError, Request, Status};
-use plumb_serve::nbd::{Listen, Server};
-use plumb_serve::{PowerLoss, ServeOptions, ServeReport, Stop, Survival};
 use proptest::prelude::*;
 use serde_json::Value;
+use serve::control::{Client, ClientError, Request, Status};
+use serve::nbd::{Listen, Server};
+use serve::{PowerLoss, ServeOptions, ServeReport, Stop, Survival};
 use ssd::faults::{Effect, Fault, FaultReport, Operation};
 use ssd::{Contents, Device, Ssd, SsdConfig};
 use units::Nanos;

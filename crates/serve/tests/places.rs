@@ -11,8 +11,8 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use common::{Client, Served, Setting, request};
-use plumb_serve::nbd::{Limits, Listen, Server};
-use plumb_serve::{ServeOptions, Stop};
+use serve::nbd::{Limits, Listen, Server};
+use serve::{ServeOptions, Stop};
 use ssd::NullDevice;
 use units::Nanos;
 

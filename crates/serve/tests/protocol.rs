@@ -8,7 +8,7 @@ use std::io::{Read, Write};
 use std::time::{Duration, Instant};
 
 use common::{Client, Served, Setting, info_request, request};
-use plumb_serve::nbd::Limits;
+use serve::nbd::Limits;
 use ssd::{Contents, NullDevice, Ssd, SsdConfig};
 use units::{ByteSize, Nanos};
 

@@ -14,8 +14,8 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use common::Client;
-use plumb_serve::nbd::{Listen, Server};
-use plumb_serve::{ServeOptions, Stop};
+use serve::nbd::{Listen, Server};
+use serve::{ServeOptions, Stop};
 use ssd::{Contents, Ssd, SsdConfig};
 use units::Nanos;
 

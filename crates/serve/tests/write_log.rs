@@ -8,8 +8,8 @@ use std::rc::Rc;
 
 use crash::{Cuts, Image, LogReader, VolatileCache};
 use nvme::{Command, CommandId, Lba, LbaRange, NamespaceId, QueueId};
-use plumb_serve::WriteLog;
 use proptest::prelude::*;
+use serve::WriteLog;
 use ssd::profile::{BuildOptions, Profile, builtin_text};
 use ssd::{Contents, Device, Submission, Wrapper};
 use trace::RequestId;

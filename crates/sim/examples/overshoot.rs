@@ -2,7 +2,7 @@
 //!
 //!     cargo run --release -p plumb-sim --example overshoot
 
-use plumb_sim::{Executor, WallConfig};
+use sim::{Executor, WallConfig};
 use units::Nanos;
 
 fn main() {

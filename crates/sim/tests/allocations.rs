@@ -8,10 +8,10 @@ use std::cell::Cell;
 use std::num::NonZeroU16;
 use std::rc::Rc;
 
-use plumb_sim::cpu::{CpuConfig, Cpus};
-use plumb_sim::sync::{Semaphore, mpsc};
-use plumb_sim::{Executor, rng};
 use rand::RngExt;
+use sim::cpu::{CpuConfig, Cpus};
+use sim::sync::{Semaphore, mpsc};
+use sim::{Executor, rng};
 use trace::Recorder;
 use units::Nanos;
 

@@ -7,10 +7,10 @@ use std::num::NonZeroU16;
 use std::pin::pin;
 use std::rc::Rc;
 
-use plumb_sim::cpu::{CpuConfig, Cpus, Thread};
-use plumb_sim::{Executor, Handle, rng};
 use proptest::prelude::*;
 use rand_distr::{Distribution, Exp};
+use sim::cpu::{CpuConfig, Cpus, Thread};
+use sim::{Executor, Handle, rng};
 use trace::{Recorder, RequestId, Track};
 use units::Nanos;
 

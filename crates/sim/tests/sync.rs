@@ -8,9 +8,9 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-use plumb_sim::Executor;
-use plumb_sim::sync::{Permit, Semaphore, mpsc};
 use proptest::prelude::*;
+use sim::Executor;
+use sim::sync::{Permit, Semaphore, mpsc};
 use units::Nanos;
 
 type Acquiring = Pin<Box<dyn Future<Output = Permit>>>;

@@ -8,8 +8,8 @@ use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::Poll;
 
-use plumb_sim::{self as sim, Aborted, EventSource, Executor, Handle};
 use rand::RngExt;
+use sim::{self as sim, Aborted, EventSource, Executor, Handle};
 use units::Nanos;
 
 type Log = Rc<RefCell<Vec<(u64, &'static str)>>>;

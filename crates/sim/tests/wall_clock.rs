@@ -7,7 +7,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use plumb_sim::{Closed, Executor, WallConfig};
+use sim::{Closed, Executor, WallConfig};
 use units::Nanos;
 
 /// CPU time of this thread so far (`man 5 proc_pid_stat`), in clock ticks of 10 ms.

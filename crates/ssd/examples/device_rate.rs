@@ -6,8 +6,8 @@ mod support;
 use std::time::Instant;
 
 use nvme::{Command, CommandId, Lba, LbaRange, NamespaceId, QueueId};
-use plumb_ssd::config::{Initial, Overwritten};
-use plumb_ssd::{Completion, Device, Ssd, SsdConfig, Submission};
+use ssd::config::{Initial, Overwritten};
+use ssd::{Completion, Device, Ssd, SsdConfig, Submission};
 use support::{Random, cpu_s, resident_bytes};
 use trace::RequestId;
 use units::{ByteSize, Nanos};

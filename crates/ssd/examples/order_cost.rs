@@ -9,9 +9,9 @@ use nvme::{
     Closing, Command, CommandId, Epoch, Lba, LbaRange, NamespaceId, QueueId, Stream, StreamAction, StreamEpoch,
     WriteOrder,
 };
-use plumb_ssd::config::{Initial, OrderKind, Overwritten};
-use plumb_ssd::profile::{DeviceConfig, Profile};
-use plumb_ssd::{Device, Ssd, SsdConfig, Submission};
+use ssd::config::{Initial, OrderKind, Overwritten};
+use ssd::profile::{DeviceConfig, Profile};
+use ssd::{Device, Ssd, SsdConfig, Submission};
 use support::{Random, cpu_s, resident_bytes};
 use trace::RequestId;
 use units::Nanos;

@@ -4,8 +4,8 @@
 mod support;
 
 use nvme::{Command, CommandId, Lba, LbaRange, NamespaceId, QueueId, ZoneSendAction};
-use plumb_ssd::profile::{BuildOptions, Profile};
-use plumb_ssd::{Completion, Device, Submission};
+use ssd::profile::{BuildOptions, Profile};
+use ssd::{Completion, Device, Submission};
 use support::{Random, cpu_s, resident_bytes};
 use trace::RequestId;
 use units::Nanos;

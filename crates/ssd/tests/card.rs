@@ -3,9 +3,9 @@
 #![allow(clippy::unwrap_used)]
 
 use nvme::{Command, CommandId, Lba, LbaRange, NamespaceId, QueueId, Status, WriteCommand};
-use plumb_ssd::card::{CardBus, CardController, CardFlash, CardMapping};
-use plumb_ssd::profile::{Driver, Op, Pattern, Phase, Sample};
-use plumb_ssd::{Card, CardConfig, Contents, Device, Store, Submission};
+use ssd::card::{CardBus, CardController, CardFlash, CardMapping};
+use ssd::profile::{Driver, Op, Pattern, Phase, Sample};
+use ssd::{Card, CardConfig, Contents, Device, Store, Submission};
 use trace::RequestId;
 use units::{ByteSize, Nanos};
 

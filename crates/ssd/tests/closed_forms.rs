@@ -5,8 +5,8 @@
 mod common;
 
 use common::{Random, Rig, flush, read, write};
-use plumb_ssd::config::{Duplex, Initial, SsdConfig};
-use plumb_ssd::{Device, Ssd};
+use ssd::config::{Duplex, Initial, SsdConfig};
+use ssd::{Device, Ssd};
 use units::{ByteSize, Nanos};
 
 /// A small single-time device: every page reads in 50 us and programs in 500 us.

@@ -10,7 +10,7 @@ mod common;
 
 use common::jobs::{Job, Outcome, Work, run};
 use common::table::{Errors, Row, Table};
-use plumb_ssd::profile::{BuildOptions, Profile, builtin_text};
+use ssd::profile::{BuildOptions, Profile, builtin_text};
 use units::Nanos;
 
 /// Of the virtual machine, per command, and what it varies by: 734.1 us measured with

@@ -6,9 +6,9 @@ use std::collections::BTreeSet;
 
 use crash::Choice;
 use nvme::{Lba, LbaRange, NamespaceId};
-use plumb_ssd::{Contents, MediaError, Store, VolatileWrite};
 use proptest::prelude::*;
 use proptest::test_runner::{TestCaseError, TestRunner};
+use ssd::{Contents, MediaError, Store, VolatileWrite};
 
 const LBA_BYTES: u32 = 512;
 const NAMESPACES: [u64; 2] = [40, 24];

@@ -13,8 +13,8 @@ use std::fmt;
 
 use common::{Random, changed_profile};
 use nvme::{Command, CommandId, Lba, LbaRange, NamespaceId, QueueId, ZoneSendAction};
-use plumb_ssd::profile::{BuildOptions, Profile, builtin_names};
-use plumb_ssd::{Device, Submission};
+use ssd::profile::{BuildOptions, Profile, builtin_names};
+use ssd::{Device, Submission};
 use trace::RequestId;
 use units::Nanos;
 

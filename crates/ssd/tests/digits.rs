@@ -8,9 +8,9 @@ mod common;
 use common::digest::{Digest, compare};
 use common::{Random, changed_profile};
 use nvme::{Command, CommandId, Lba, LbaRange, NamespaceId, QueueId, ZoneSendAction};
-use plumb_ssd::config::{GcPolicyKind, HotCold, Initial, Overwritten, SlcCache, Sleep, SsdConfig, Suspend};
-use plumb_ssd::profile::{BuildOptions, Profile, builtin_names};
-use plumb_ssd::{Completion, Contents, Device, Payload, Ssd, Submission};
+use ssd::config::{GcPolicyKind, HotCold, Initial, Overwritten, SlcCache, Sleep, SsdConfig, Suspend};
+use ssd::profile::{BuildOptions, Profile, builtin_names};
+use ssd::{Completion, Contents, Device, Payload, Ssd, Submission};
 use trace::{Recorder, RequestId};
 use units::{ByteSize, Nanos};
 

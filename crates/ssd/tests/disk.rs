@@ -3,9 +3,9 @@
 #![allow(clippy::unwrap_used)]
 
 use nvme::{Command, CommandId, Lba, LbaRange, NamespaceId, QueueId, Status, WriteCommand};
-use plumb_ssd::disk::{DiskCache, DiskController, DiskGeometry, DiskLink, DiskScheduler, DiskSeek};
-use plumb_ssd::profile::{Driver, Op, Pattern, Phase, Sample};
-use plumb_ssd::{Contents, Device, Disk, DiskConfig, Store, Submission};
+use ssd::disk::{DiskCache, DiskController, DiskGeometry, DiskLink, DiskScheduler, DiskSeek};
+use ssd::profile::{Driver, Op, Pattern, Phase, Sample};
+use ssd::{Contents, Device, Disk, DiskConfig, Store, Submission};
 use trace::{Recorder, RequestId, Step};
 use units::{ByteSize, Nanos};
 

@@ -6,8 +6,8 @@ mod common;
 
 use common::{Random, Rig, changed_profile, flush, read, write};
 use nvme::{Command, Lba, NamespaceId, ZoneSendAction, ZoneState};
-use plumb_ssd::profile::{BuildOptions, DeviceConfig, Profile};
-use plumb_ssd::{Device, Ssd, SsdConfig, ZoneSummary, Zoned};
+use ssd::profile::{BuildOptions, DeviceConfig, Profile};
+use ssd::{Device, Ssd, SsdConfig, ZoneSummary, Zoned};
 use units::{ByteSize, Nanos};
 
 const NSID: NamespaceId = NamespaceId::FIRST;
@@ -98,7 +98,7 @@ fn zones_are_counted_by_state() {
         rig.once(send(zone, action));
     }
     let now = rig.now;
-    let event = plumb_ssd::ControllerEvent::Offline;
+    let event = ssd::ControllerEvent::Offline;
     assert!(Device::zone_event(&mut rig.device, now, NSID, 4, event));
     assert!(rig.device.has_zone_events(NSID) && !rig.device.has_zone_events(NamespaceId(2)));
     assert_eq!(rig.device.changed_zones(NSID, false).zones().unwrap().collect::<Vec<_>>(), [Lba(4 * zone_blocks)]);
@@ -131,7 +131,7 @@ fn a_disk_has_a_cache_and_a_card_has_none() {
     let mut disk = build("hdd-7200-1tb");
     let call = |device: &mut Box<dyn Device>, now: Nanos, command| {
         let (queue, cid, request) = (nvme::QueueId(1), nvme::CommandId(0), trace::RequestId(0));
-        device.submit(now, plumb_ssd::Submission { queue, cid, command, data: None, request });
+        device.submit(now, ssd::Submission { queue, cid, command, data: None, request });
     };
     call(&mut disk, Nanos::ZERO, write(0, 8));
     assert_eq!(disk.live_state().outstanding_commands, 1);

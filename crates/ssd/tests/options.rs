@@ -6,8 +6,8 @@ mod common;
 
 use common::{Random, Rig, flush, read, write};
 use nvme::{Command, CommandId, Lba, LbaRange, NamespaceId, QueueId, Status};
-use plumb_ssd::config::{Initial, SlcCache, Sleep, SsdConfig, Suspend};
-use plumb_ssd::{Contents, Device, Ssd, Submission};
+use ssd::config::{Initial, SlcCache, Sleep, SsdConfig, Suspend};
+use ssd::{Contents, Device, Ssd, Submission};
 use trace::{Recorder, RequestId, Step, Track};
 use units::{ByteSize, Nanos};
 

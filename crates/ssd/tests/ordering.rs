@@ -8,9 +8,9 @@ use nvme::{
     Closing, Command, CommandId, Epoch, Lba, LbaRange, NamespaceId, QueueId, Status, Stream, StreamAction, StreamEpoch,
     WriteOrder,
 };
-use plumb_ssd::config::{Arbitration, OrderKind, OrderTables, SsdConfig};
-use plumb_ssd::faults::{Effect, Fault, FaultPlan, FaultyDevice};
-use plumb_ssd::{Contents, Device, OrderingIdentity, Ssd, Submission};
+use ssd::config::{Arbitration, OrderKind, OrderTables, SsdConfig};
+use ssd::faults::{Effect, Fault, FaultPlan, FaultyDevice};
+use ssd::{Contents, Device, OrderingIdentity, Ssd, Submission};
 use trace::RequestId;
 use units::{ByteSize, Nanos};
 

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use plumb_ssd::profile::{Profile, builtin_names};
+use ssd::profile::{Profile, builtin_names};
 use toml::{Table, Value};
 
 const SOURCES: [&str; 7] = [

@@ -1,8 +1,8 @@
 //! Profiles as text: printed whole and read back, and every fault named at once.
 #![allow(clippy::unwrap_used)]
 
-use plumb_ssd::profile::{BuildOptions, Profile, builtin_names, builtin_text};
 use proptest::prelude::*;
+use ssd::profile::{BuildOptions, Profile, builtin_names, builtin_text};
 
 #[test]
 fn every_profile_reads_back_as_it_was_printed() {

@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used)]
 
 use nvme::{Command, CommandId, Lba, LbaRange, NamespaceId, QueueId};
-use plumb_ssd::profile::{BuildOptions, Profile, ProfileError, builtin_names, builtin_text, check};
-use plumb_ssd::{Contents, Device, Submission};
+use ssd::profile::{BuildOptions, Profile, ProfileError, builtin_names, builtin_text, check};
+use ssd::{Contents, Device, Submission};
 use trace::RequestId;
 use units::Nanos;
 

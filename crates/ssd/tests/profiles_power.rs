@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 
 use crash::Choice;
 use nvme::{Command, CommandId, Lba, LbaRange, NamespaceId, QueueId};
-use plumb_ssd::faults::{Effect, Fault, FaultPlan, FaultyDevice};
-use plumb_ssd::profile::{BuildOptions, DeviceConfig, Profile, builtin_names};
-use plumb_ssd::{Completion, Contents, Device, Submission};
 use proptest::prelude::*;
 use proptest::test_runner::{TestCaseError, TestRunner};
+use ssd::faults::{Effect, Fault, FaultPlan, FaultyDevice};
+use ssd::profile::{BuildOptions, DeviceConfig, Profile, builtin_names};
+use ssd::{Completion, Contents, Device, Submission};
 use trace::RequestId;
 use units::Nanos;
 

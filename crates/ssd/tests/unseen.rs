@@ -4,9 +4,9 @@
 #![allow(clippy::unwrap_used)]
 
 use nvme::{Command, CommandId, Lba, LbaRange, NamespaceId, QueueId};
-use plumb_ssd::profile::{BuildOptions, Profile, builtin_names};
-use plumb_ssd::{Completion, Device, Submission};
 use proptest::prelude::*;
+use ssd::profile::{BuildOptions, Profile, builtin_names};
+use ssd::{Completion, Device, Submission};
 use trace::RequestId;
 use units::Nanos;
 

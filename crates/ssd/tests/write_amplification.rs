@@ -6,8 +6,8 @@
 mod common;
 
 use common::{Random, Rig, write};
-use plumb_ssd::config::{GcPolicyKind, HotCold, Initial, Overwritten, SsdConfig};
-use plumb_ssd::{Device, Ssd};
+use ssd::config::{GcPolicyKind, HotCold, Initial, Overwritten, SsdConfig};
+use ssd::{Device, Ssd};
 use units::ByteSize;
 
 const BLOCKS: u32 = 400;

@@ -11,8 +11,8 @@ mod common;
 use common::jobs::{Job, Outcome, Work, run};
 use common::table::{Errors, Row, Table};
 use nvme::{Command, Lba, LbaRange, NamespaceId, ZoneSendAction};
-use plumb_ssd::Device;
-use plumb_ssd::profile::{BuildOptions, Profile, builtin_text};
+use ssd::Device;
+use ssd::profile::{BuildOptions, Profile, builtin_text};
 use units::Nanos;
 
 const NSID: NamespaceId = NamespaceId::FIRST;
@@ -53,7 +53,7 @@ impl Bench {
     /// Runs one command alone and returns its latency.
     fn time(&mut self, command: Command) -> Nanos {
         let start = self.now;
-        let submission = plumb_ssd::Submission {
+        let submission = ssd::Submission {
             queue: nvme::QueueId(1),
             cid: nvme::CommandId(0),
             command,

@@ -7,7 +7,7 @@
 mod common;
 
 use common::jobs::{Job, Outcome, Work, run};
-use plumb_ssd::profile::{BuildOptions, Profile, builtin_text};
+use ssd::profile::{BuildOptions, Profile, builtin_text};
 use units::Nanos;
 
 const FULL_ZONES: u32 = 813;

@@ -7,8 +7,8 @@ mod common;
 
 use common::{Random, Rig, changed_profile};
 use nvme::{Command, Lba, LbaRange, NamespaceId, ZoneSendAction};
-use plumb_ssd::profile::DeviceConfig;
-use plumb_ssd::{Device, Zoned};
+use ssd::profile::DeviceConfig;
+use ssd::{Device, Zoned};
 use trace::{Recorder, Step, Track};
 
 const NSID: NamespaceId = NamespaceId::FIRST;

@@ -7,8 +7,8 @@ mod common;
 
 use common::{Rig, changed_profile, flush};
 use nvme::{Command, Lba, LbaRange, NamespaceId, ZoneSendAction};
-use plumb_ssd::Zoned;
-use plumb_ssd::profile::DeviceConfig;
+use ssd::Zoned;
+use ssd::profile::DeviceConfig;
 use units::Nanos;
 
 const NSID: NamespaceId = NamespaceId::FIRST;

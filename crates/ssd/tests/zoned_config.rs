@@ -1,17 +1,17 @@
-//! What a zoned profile is refused for, and that the message says how to mend it.
+//! What a zoned profile is refused for, and that the message says how to repair it.
 
 #![allow(clippy::unwrap_used)]
 
 mod common;
 
 use common::changed_profile;
-use plumb_ssd::profile::BuildOptions;
+use ssd::profile::BuildOptions;
 
 /// Tables that a design needs, where the profile has none.
 const SUSPEND: &str = "suspend = { suspend = '10us', resume = '5us' }\n";
 const LAW: &str = "management.reset_law = { base = '1ms', written = '10ms' }\n";
 
-/// (profile, changes, key in the message, mend in the message).
+/// (profile, changes, key in the message, remedy in the message).
 const REFUSED: &[(&str, &str, &str, &str)] = &[
     // Zones.
     ("wd-zn540", "zone.size = '2000000'", "zone.size", "is not a multiple of `lba`"),
@@ -71,12 +71,12 @@ const REFUSED: &[(&str, &str, &str, &str)] = &[
 
 #[test]
 fn what_describes_no_device_is_refused_with_the_mend() {
-    for (profile, changes, key, mend) in REFUSED {
+    for (profile, changes, key, remedy) in REFUSED {
         match changed_profile(profile, changes) {
             Ok(_) => panic!("{profile} with {changes} was accepted"),
             Err(error) => {
                 let text = error.to_string();
-                assert!(text.contains(&format!("`{key}`")) && text.contains(mend), "{changes}: {text}");
+                assert!(text.contains(&format!("`{key}`")) && text.contains(remedy), "{changes}: {text}");
             }
         }
     }

@@ -7,8 +7,8 @@ mod common;
 
 use common::{Rig, changed_profile};
 use nvme::{Command, Lba, LbaRange, NamespaceId, ZoneSendAction};
-use plumb_ssd::profile::DeviceConfig;
-use plumb_ssd::{Device, Zoned};
+use ssd::profile::DeviceConfig;
+use ssd::{Device, Zoned};
 use units::Nanos;
 
 const NSID: NamespaceId = NamespaceId::FIRST;
@@ -313,7 +313,7 @@ fn a_background_reset_goes_on_after_a_power_cut() {
     let now = rig.now;
     assert!(rig.device.power_cut(now).undecided.is_empty());
     rig.drain();
-    // The row under way when the power went is erased anew.
+    // The row under way when the power went is erased again.
     assert_eq!(rig.now - now, micros(5000 + 2 * 3500));
     assert_eq!(rig.counter("erases"), 8);
     assert_eq!(rig.once(write(0, 0)), micros(725));

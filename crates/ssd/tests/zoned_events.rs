@@ -6,9 +6,9 @@ mod common;
 
 use common::{Rig, changed_profile};
 use nvme::{ChangedZoneList, Command, Lba, LbaRange, NamespaceId, Status, ZoneState};
-use plumb_ssd::profile::DeviceConfig;
-use plumb_ssd::zoned::ControllerEvent;
-use plumb_ssd::{Device, Zoned};
+use ssd::profile::DeviceConfig;
+use ssd::zoned::ControllerEvent;
+use ssd::{Device, Zoned};
 
 const NSID: NamespaceId = NamespaceId::FIRST;
 const ZONE_BLOCKS: u64 = 524_288;

@@ -6,8 +6,8 @@ mod common;
 
 use common::{Rig, changed_profile};
 use nvme::{Command, Lba, LbaRange, NamespaceId, Status, ZoneSendAction};
-use plumb_ssd::profile::DeviceConfig;
-use plumb_ssd::{Device, Zoned};
+use ssd::profile::DeviceConfig;
+use ssd::{Device, Zoned};
 use units::Nanos;
 
 const ZONE_BLOCKS: u64 = 524_288;

@@ -3,7 +3,7 @@
 
 use std::process::Command;
 
-use plumb_stats::Histogram;
+use stats::Histogram;
 use units::Nanos;
 
 /// The keys of all `bins` objects in fio's json+ output.

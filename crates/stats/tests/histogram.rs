@@ -1,8 +1,8 @@
 //! Histograms against sorted vectors.
 #![allow(clippy::unwrap_used)]
 
-use plumb_stats::Histogram;
 use proptest::prelude::*;
+use stats::Histogram;
 use units::Nanos;
 
 /// Times as they come: zero, small, and spread over every power of two.

@@ -23,7 +23,7 @@ impl Buffer {
     ///
     /// # Panics
     ///
-    /// When the memory cannot be had, as any collection.
+    /// When the memory is not available, as any collection.
     pub fn zeroed(len_bytes: usize) -> Self {
         let count = len_bytes.div_ceil(BLOCK_BYTES);
         match Block::new_vec_zeroed(count) {

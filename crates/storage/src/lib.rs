@@ -19,7 +19,7 @@
 //! to the device's atomic unit. Writes that are outstanding together have no order.
 //!
 //! ```
-//! use plumb_storage::{Buffer, Memory, QueueExt, Storage};
+//! use storage::{Buffer, Memory, QueueExt, Storage};
 //!
 //! let storage = Memory::new(1 << 20);
 //! let mut queue = storage.open_queue()?;
@@ -28,7 +28,7 @@
 //! queue.write(8192, page)?;
 //! queue.flush()?;
 //! assert_eq!(&queue.read(8192, 4096)?[..5], b"hello");
-//! # Ok::<(), plumb_storage::StorageError>(())
+//! # Ok::<(), storage::StorageError>(())
 //! ```
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]

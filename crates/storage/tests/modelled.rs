@@ -2,12 +2,12 @@
 #![allow(clippy::unwrap_used)]
 
 use crash::{Cuts, LoggedWrite, VolatileCache};
-use plumb_storage::{
+use proptest::prelude::*;
+use ssd::profile::Profile;
+use storage::{
     BLOCK_BYTES, Buffer, Fault, FaultKind, Faulty, Image, Modelled, ModelledError, ModelledOptions, Operation, Queue,
     QueueExt, Recorded, Request, Storage, Tag,
 };
-use proptest::prelude::*;
-use ssd::profile::Profile;
 use units::Nanos;
 
 const BLOCK: u64 = BLOCK_BYTES as u64;
@@ -302,7 +302,7 @@ fn without_power_everything_fails_until_it_is_back() {
     assert!(queue.flush().is_err() && queue.read(0, BLOCK_BYTES).is_err());
     assert_eq!(device.power_on(|_, _| false).unanswered, 1);
     assert_eq!(queue.read(0, BLOCK_BYTES).unwrap()[0], 1);
-    assert_eq!(device.power_on(|_, _| true), plumb_storage::PowerLoss::default(), "it is on");
+    assert_eq!(device.power_on(|_, _| true), storage::PowerLoss::default(), "it is on");
     // While nothing goes on.
     let before = device.now();
     device.cut_power_at(before + Nanos(500));

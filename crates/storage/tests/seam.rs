@@ -4,12 +4,12 @@
 use std::collections::BTreeSet;
 
 use crash::{Cuts, VolatileCache};
-use plumb_storage::{
+use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use storage::{
     BLOCK_BYTES, Buffer, Completion, Fault, FaultKind, Faulty, File, FileEngine, FileOptions, Image, Memory, Operation,
     QueueExt, Recorded, Request, Storage, StorageError, Tag,
 };
-use proptest::prelude::*;
-use proptest::strategy::ValueTree;
 
 const BLOCK: u64 = BLOCK_BYTES as u64;
 
@@ -115,7 +115,7 @@ fn many_requests_at_once_all_complete() {
         // A bad one among them, and one that transfers nothing.
         queue.submit(Tag(1000), Request::Read { offset_bytes: 2 * BLOCKS * BLOCK, buffer: Buffer::zeroed(1) });
         queue.submit(Tag(1001), Request::Read { offset_bytes: 0, buffer: Buffer::default() });
-        let drain = |queue: &mut dyn plumb_storage::Queue, completions: &mut Vec<Completion>, until: usize| {
+        let drain = |queue: &mut dyn storage::Queue, completions: &mut Vec<Completion>, until: usize| {
             while completions.len() < until {
                 let before = completions.len();
                 queue.complete(completions);

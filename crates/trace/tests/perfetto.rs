@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use plumb_trace::{Layer, RequestId, Span, Step, Track, follow, write_perfetto};
 use proptest::prelude::*;
+use trace::{Layer, RequestId, Span, Step, Track, follow, write_perfetto};
 use units::Nanos;
 
 /// A decoded field: a number, or bytes.

@@ -15,7 +15,7 @@ use std::path::Path;
 /// paragraph separators).
 ///
 /// ```
-/// use plumb_units::Printable;
+/// use units::Printable;
 ///
 /// assert_eq!(Printable::text("db.sqlite").to_string(), "db.sqlite");
 /// assert_eq!(Printable::text("a\nready at b\u{1b}[2J").to_string(), r"a\nready at b\u{1b}[2J");
@@ -62,8 +62,8 @@ impl fmt::Display for Printable<'_> {
 /// backslashes stay, since a message has its names escaped already.
 ///
 /// ```
-/// assert_eq!(plumb_units::printable(r"client \n said").as_ref(), r"client \n said");
-/// assert_eq!(plumb_units::printable("a\nb").as_ref(), r"a\nb");
+/// assert_eq!(units::printable(r"client \n said").as_ref(), r"client \n said");
+/// assert_eq!(units::printable("a\nb").as_ref(), r"a\nb");
 /// ```
 pub fn printable(text: &str) -> std::borrow::Cow<'_, str> {
     if text.chars().all(is_plain) {
@@ -80,7 +80,7 @@ pub fn printable(text: &str) -> std::borrow::Cow<'_, str> {
 /// Text of several lines: [`printable`] but for the ends of lines and tabs, for what may have others' words within.
 ///
 /// ```
-/// assert_eq!(plumb_units::printable_lines("a\n\tb\u{1b}").as_ref(), "a\n\tb\\u{1b}");
+/// assert_eq!(units::printable_lines("a\n\tb\u{1b}").as_ref(), "a\n\tb\\u{1b}");
 /// ```
 pub fn printable_lines(text: &str) -> std::borrow::Cow<'_, str> {
     let passes = |character: char| matches!(character, '\n' | '\t') || is_plain(character);

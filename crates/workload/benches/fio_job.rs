@@ -12,11 +12,11 @@ mod common;
 
 use block::{Bio, BioFlags, BioOp, Sector};
 use common::{free_host, parse};
-use plumb_workload::fio::generate::{Generator, Region};
-use plumb_workload::fio::start;
 use ssd::{Completion, Device, Identity, NullDevice, PowerCut, Submission, VolatileWrite};
 use trace::{Recorder, RequestId};
 use units::Nanos;
+use workload::fio::generate::{Generator, Region};
+use workload::fio::start;
 
 const IOS: u64 = 2_000_000;
 const LATENCY: Nanos = Nanos::from_micros(80);

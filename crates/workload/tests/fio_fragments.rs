@@ -6,9 +6,9 @@
 mod common;
 
 use common::{null, parse, run, run_noted, run_on};
-use plumb_workload::IoCosts;
-use plumb_workload::fio::start;
 use units::Nanos;
+use workload::IoCosts;
+use workload::fio::start;
 
 const LATENCY: Nanos = Nanos::from_micros(80);
 
@@ -175,13 +175,13 @@ fn what_cannot_be_is_refused() {
         ("zonemode=zbd\nzonesize=1m", "zonemode"),
     ] {
         let text = format!("[a]\nfrag_size=4k\n{options}");
-        let source = plumb_workload::fio::parse::Source {
+        let source = workload::fio::parse::Source {
             name: "test.fio",
             text: text.as_bytes(),
             variables: &Default::default(),
             overrides: &[],
         };
-        let error = plumb_workload::fio::JobFile::parse(&source).unwrap_err().to_string();
+        let error = workload::fio::JobFile::parse(&source).unwrap_err().to_string();
         assert!(error.contains(word), "{error}");
     }
     // The last piece may end where the device does.

@@ -5,9 +5,9 @@
 mod common;
 
 use common::parse;
-use plumb_workload::fio::Direction;
-use plumb_workload::fio::generate::{Generator, Io, Region};
 use proptest::prelude::*;
+use workload::fio::Direction;
+use workload::fio::generate::{Generator, Io, Region};
 
 const KIB: u64 = 1024;
 

@@ -8,9 +8,9 @@ use std::collections::BTreeSet;
 use std::process::Command;
 
 use common::{null, run, run_on};
-use plumb_workload::fio::output::{Header, json_plus, text};
 use serde_json::Value;
 use units::Nanos;
+use workload::fio::output::{Header, json_plus, text};
 
 const JOBS: &str = "[global]\nioengine=libaio\nsize=1m\nbs=4k\ndirect=1\n\
     [mixed]\nrw=randrw\niodepth=4\nrwmixread=75\n\

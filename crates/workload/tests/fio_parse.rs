@@ -8,11 +8,9 @@ use std::collections::BTreeMap;
 use std::process::Command;
 
 use common::parse;
-use plumb_workload::fio::parse::{
-    BlockSizes, Extent, ParseError, ParseErrorKind, Source, option_specs, options_document,
-};
-use plumb_workload::fio::{JobFile, PerDirection};
 use proptest::prelude::*;
+use workload::fio::parse::{BlockSizes, Extent, ParseError, ParseErrorKind, Source, option_specs, options_document};
+use workload::fio::{JobFile, PerDirection};
 
 fn try_parse(text: &[u8]) -> Result<JobFile, ParseError> {
     JobFile::parse(&Source { name: "job.fio", text, variables: &BTreeMap::new(), overrides: &[] })

@@ -5,9 +5,9 @@
 mod common;
 
 use common::{free_host, null, parse, run, run_on};
-use plumb_workload::fio::report::{Operation, ShortfallReason};
-use plumb_workload::fio::start;
 use units::Nanos;
+use workload::fio::report::{Operation, ShortfallReason};
+use workload::fio::start;
 
 const LATENCY: Nanos = Nanos::from_micros(80);
 
@@ -36,7 +36,7 @@ fn synchronous_engines_keep_one_in_flight() {
 
 #[test]
 fn host_costs_are_charged() {
-    let costs = plumb_workload::IoCosts { submit: Nanos(1_400), complete: Nanos(1_000) };
+    let costs = workload::IoCosts { submit: Nanos(1_400), complete: Nanos(1_000) };
     let cpus = sim::cpu::CpuConfig::default();
     let (syscall, switch) = (cpus.syscall, cpus.context_switch);
     let (mut executor, host) = common::host(Box::new(null(LATENCY)), 1, cpus, costs);
@@ -58,7 +58,7 @@ fn host_costs_are_charged() {
 
 #[test]
 fn a_full_queue_is_bound_by_the_cpu_alone() {
-    let costs = plumb_workload::IoCosts { submit: Nanos(1_400), complete: Nanos(1_000) };
+    let costs = workload::IoCosts { submit: Nanos(1_400), complete: Nanos(1_000) };
     let cpus = sim::cpu::CpuConfig::default();
     // libaio enters the kernel to submit and to reap; io_uring only to submit.
     for (engine, calls) in [("libaio", 2), ("io_uring", 1)] {
@@ -154,7 +154,7 @@ fn stonewall_and_delays_order_the_jobs() {
     let b_ends = Nanos::from_millis(5) + LATENCY * 256;
     assert_eq!(begins, [Nanos::ZERO, Nanos::from_millis(5), b_ends, b_ends, b_ends]);
     assert_eq!(reports.iter().map(|report| report.group).collect::<Vec<_>>(), [0, 0, 1, 1, 1]);
-    let grouped = plumb_workload::fio::report::grouped(&reports);
+    let grouped = workload::fio::report::grouped(&reports);
     assert_eq!(
         grouped.iter().map(|r| (r.name.as_str(), r.threads)).collect::<Vec<_>>(),
         [("a", 1), ("b", 1), ("c", 2), ("d", 1)]
@@ -207,7 +207,7 @@ fn dispatched(job: &str, write_cache: bool, fua: bool) -> block::Dispatched {
     let (mut executor, host) = free_host(device, 1);
     let run = start(&host, &parse(job)).unwrap();
     executor.run();
-    assert!(run.finish().iter().all(plumb_workload::fio::JobReport::is_clean));
+    assert!(run.finish().iter().all(workload::fio::JobReport::is_clean));
     host.disk.statistics().dispatched
 }
 

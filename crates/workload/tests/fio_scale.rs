@@ -11,9 +11,9 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use common::{null, run_on};
-use plumb_workload::fio::JobReport;
-use plumb_workload::fio::output::{Header, json_plus, text};
 use units::Nanos;
+use workload::fio::JobReport;
+use workload::fio::output::{Header, json_plus, text};
 
 struct Counting;
 

@@ -8,8 +8,8 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use block::BioFlags;
-use plumb_workload::replay::{IologVersion, IologWriter, ReadOptions, Record, TraceFormat, TraceOp, TraceReader};
 use units::Nanos;
+use workload::replay::{IologVersion, IologWriter, ReadOptions, Record, TraceFormat, TraceOp, TraceReader};
 
 /// fio's first version that writes version 3 logs.
 const NEEDED: (u32, u32) = (3, 31);

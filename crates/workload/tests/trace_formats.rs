@@ -2,10 +2,8 @@
 #![allow(clippy::unwrap_used)]
 
 use block::BioFlags;
-use plumb_workload::replay::{
-    BlkAction, IologVersion, ReadOptions, Record, TraceError, TraceFormat, TraceOp, TraceReader,
-};
 use units::Nanos;
+use workload::replay::{BlkAction, IologVersion, ReadOptions, Record, TraceError, TraceFormat, TraceOp, TraceReader};
 
 fn read_with(text: &str, options: &ReadOptions) -> Result<Vec<Record>, TraceError> {
     TraceReader::new("sample", text.as_bytes(), options)?.collect()

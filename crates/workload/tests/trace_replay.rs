@@ -11,18 +11,18 @@ use std::rc::Rc;
 
 use block::{BlockDevice, QueueConfig};
 use nvme::{Command, Status, WriteCommand};
-use plumb_workload::fio::Direction;
-use plumb_workload::fio::report::ShortfallReason;
-use plumb_workload::replay::{
-    Align, Fit, Pace, Placement, ReadOptions, Replay, ReplayError, ReplayOptions, ReplayReport, Speed, TraceReader,
-};
-use plumb_workload::{Host, IoCosts};
 use rand::RngExt;
 use sim::Executor;
 use sim::cpu::{CpuConfig, Cpus};
 use ssd::{Completion, Device, Identity, NullDevice, PowerCut, Submission, VolatileWrite};
 use trace::{Recorder, Span, Step};
 use units::Nanos;
+use workload::fio::Direction;
+use workload::fio::report::ShortfallReason;
+use workload::replay::{
+    Align, Fit, Pace, Placement, ReadOptions, Replay, ReplayError, ReplayOptions, ReplayReport, Speed, TraceReader,
+};
+use workload::{Host, IoCosts};
 
 const BLOCKS: u64 = 1 << 20;
 const LATENCY: Nanos = Nanos::from_micros(10);

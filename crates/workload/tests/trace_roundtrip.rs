@@ -2,11 +2,9 @@
 #![allow(clippy::unwrap_used)]
 
 use block::BioFlags;
-use plumb_workload::replay::{
-    BlkAction, IologVersion, IologWriter, ReadOptions, Record, TraceFormat, TraceOp, TraceReader,
-};
 use proptest::prelude::*;
 use units::Nanos;
+use workload::replay::{BlkAction, IologVersion, IologWriter, ReadOptions, Record, TraceFormat, TraceOp, TraceReader};
 
 fn read(text: &[u8], options: &ReadOptions) -> Vec<Record> {
     TraceReader::new("sample", text, options).unwrap().map(Result::unwrap).collect()

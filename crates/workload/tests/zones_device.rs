@@ -5,11 +5,11 @@
 mod common;
 
 use common::{parse, run_noted, zoned};
-use plumb_workload::fio::report::{Shortfall, ShortfallReason};
-use plumb_workload::fio::{JobReport, start};
-use plumb_workload::{Host, IoCosts};
 use sim::cpu::CpuConfig;
 use units::Nanos;
+use workload::fio::report::{Shortfall, ShortfallReason};
+use workload::fio::{JobReport, start};
+use workload::{Host, IoCosts};
 
 /// Time of a write of one page (transfer and program), of a full reset, and of
 /// padding a page.
@@ -369,7 +369,7 @@ mod any_job {
             if trims > 0 {
                 text += &format!("[trim]\nrw=randtrim\nbs=1m\nsize={trims}z\nrate_iops=200\ntime_based\nruntime=20ms\n");
             }
-            let file = match plumb_workload::fio::JobFile::parse(&plumb_workload::fio::parse::Source {
+            let file = match workload::fio::JobFile::parse(&workload::fio::parse::Source {
                 name: "any.fio",
                 text: text.as_bytes(),
                 variables: &Default::default(),

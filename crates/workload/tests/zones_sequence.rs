@@ -7,10 +7,10 @@
 mod common;
 
 use common::{null, run_noted};
-use plumb_workload::fio::report::ShortfallReason;
-use plumb_workload::fio::{Direction, JobReport};
 use ssd::NullDevice;
 use units::Nanos;
+use workload::fio::report::ShortfallReason;
+use workload::fio::{Direction, JobReport};
 
 fn device() -> NullDevice {
     NullDevice::new(16_384, 512, Nanos::from_micros(10))
@@ -47,7 +47,7 @@ fn sequential_writes_are_fios() {
 fn rounding_to_zones_is_said() {
     let (_, host) = common::free_host(device(), 1);
     let text = "[a]\ndirect=1\nzonemode=zbd\nzonesize=1m\nrw=write\nsize=4500k\noffset=100k\n[b]\ndirect=1\nrw=write";
-    let run = plumb_workload::fio::start(&host, &common::parse(text)).unwrap();
+    let run = workload::fio::start(&host, &common::parse(text)).unwrap();
     assert_eq!(run.notes(), ["a: bytes 102400 to 4710400 are rounded to whole zones, 1048576 to 4194304"]);
 }
 
@@ -142,7 +142,7 @@ fn verification_fills_each_zone_once() {
 fn zones_need_a_size_or_a_zoned_device() {
     let start = |job: &str| {
         let (_, host) = common::free_host(null(Nanos(1)), 1);
-        plumb_workload::fio::start(&host, &common::parse(job)).err().map(|error| error.to_string()).unwrap_or_default()
+        workload::fio::start(&host, &common::parse(job)).err().map(|error| error.to_string()).unwrap_or_default()
     };
     for (job, says) in [
         ("[a]\nrw=write\nzonemode=zbd", "or write zonesize=SIZE"),

@@ -4,8 +4,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use plumb_conformance::plumb::{self, Profile};
-use plumb_conformance::{Error, Guest, Kernel, Report, Series};
+use conformance::plumb::{self, Profile};
+use conformance::{Error, Guest, Kernel, Report, Series};
 
 /// One guest at a time: each uses both processors of a small machine.
 static MACHINE: Mutex<()> = Mutex::new(());

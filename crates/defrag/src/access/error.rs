@@ -34,14 +34,14 @@ pub enum TraceError {
         why: String,
     },
     /// This kernel, or this user, cannot trace in this way.
-    #[error("the source `{source_name}` cannot trace here: {why}; {mend}")]
+    #[error("the source `{source_name}` cannot trace here: {why}; {remedy}")]
     Unavailable {
         /// The source's name on the command line.
         source_name: &'static str,
         /// What was refused.
         why: String,
         /// What to do about it.
-        mend: &'static str,
+        remedy: &'static str,
     },
     /// A filter that names nothing.
     #[error("{filter}: {why}")]
@@ -77,7 +77,7 @@ impl From<TracefsError> for TraceError {
             TracefsError::Unavailable(why) => Self::Unavailable {
                 source_name: "tracefs",
                 why,
-                mend: "run it as root on Linux 6.14 or later with tracefs mounted \
+                remedy: "run it as root on Linux 6.14 or later with tracefs mounted \
                        (`mount -t tracefs none /sys/kernel/tracing`)",
             },
             TracefsError::File(error) => error.into(),

@@ -7,7 +7,7 @@
 //!   and are as many as the first at most. A range is dropped if an event to the same
 //!   end that starts earlier was at least as frequent: that one covers it.
 //! - `page_cache_ra_order` (`mm/readahead.c`) falls back to `page_cache_ra_unbounded`
-//!   where large folios cannot be had: the latter's ranges are dropped where the former
+//!   where large folios are not available: the latter's ranges are dropped where the former
 //!   has one around them.
 //! - Where neither is there (before Linux 6.18), what readahead asked for is put together from the
 //!   folios that `mm_filemap_add_to_page_cache` (`mm/filemap.c`) reports ([`added`]).

@@ -1,4 +1,4 @@
-//! Inode numbers to files on Btrfs, where each subvolume numbers its files anew.
+//! Inode numbers to files on Btrfs, where each subvolume numbers its files for itself.
 //!
 //! Events name the device of the file system, not the subvolume. An inode is looked for in every subvolume, mounted or not,
 //! and found where only one can be meant: files that end before an access begins are ruled out, and copies in

@@ -57,7 +57,7 @@ impl Exclusive {
     }
 }
 
-/// Takes the lease, if it is not held already; why it is not to be had, if so.
+/// Takes the lease, if it is not held already; why it is not available, if so.
 pub(super) fn keep_others_out(way: &dyn Migrate, files: &mut Files<'_>) -> Result<Option<Left>, MigrateError> {
     take(way, files, |file| Lease::take_or_leave(file))
 }
@@ -93,7 +93,7 @@ fn take(
     }
 }
 
-/// Whether the lease can be had just now; it is given back at once.
+/// Whether the lease is available just now; it is given back at once.
 pub(super) fn can_be_had_alone(target: &Target) -> Result<(), Refusal> {
     match Lease::take_or_leave(target.file()) {
         Ok(_) => Ok(()),

@@ -327,7 +327,7 @@ pub(super) fn btrfs_features(file: &File) -> io::Result<[u64; 3]> {
     Ok(argument)
 }
 
-/// Opens the XFS file anew such that what is done to it leaves its times alone, as `xfs_fsr` does
+/// Opens the XFS file again such that what is done to it leaves its times alone, as `xfs_fsr` does
 /// (`XFS_IOC_FD_TO_HANDLE`, `XFS_IOC_OPEN_BY_HANDLE`). Needs `CAP_SYS_ADMIN`, and any folder of the file system.
 pub(super) fn xfs_open_invisibly(file: &File, folder: &File) -> io::Result<File> {
     // `struct xfs_handle` has 24 bytes.

@@ -41,7 +41,7 @@ impl<'a> Lease<'a> {
         Ok(None)
     }
 
-    /// Takes it; why the file is to be left alone, if it is not to be had or would not keep others out long enough.
+    /// Takes it; why the file is to be left alone, if it is not available or would not keep others out long enough.
     pub fn take_or_leave(file: &'a File) -> Result<Self, Left> {
         Self::take_in(file, ATTEMPTS)
     }
@@ -56,7 +56,7 @@ impl<'a> Lease<'a> {
             (None, Ok(Some(lease))) => Ok(lease),
             (_, Ok(None)) => Err(Left::Open),
             (Some(why), _) => Err(Left::Unsupported(why)),
-            (None, Err(error)) => Err(Left::Unsupported(format!("no lease of it is to be had: {error}"))),
+            (None, Err(error)) => Err(Left::Unsupported(format!("no lease of it is available: {error}"))),
         }
     }
 

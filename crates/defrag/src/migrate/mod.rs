@@ -2,13 +2,13 @@
 //! program that writes meanwhile loses a byte.
 //!
 //! ```no_run
-//! use plumb_defrag::ByteRange;
-//! use plumb_defrag::migrate::{FileMover, MoveOptions, Unlimited};
+//! use defrag::ByteRange;
+//! use defrag::migrate::{FileMover, MoveOptions, Unlimited};
 //!
 //! let mut mover = FileMover::open("/srv/photos.db".as_ref(), None, &MoveOptions::default())?;
 //! let moved = mover.migrate(ByteRange { start: 0, end: 1 << 20 }, &mut Unlimited)?;
 //! println!("{} pieces, now {}", moved.pieces_before, moved.pieces_after);
-//! # Ok::<(), plumb_defrag::migrate::MigrateError>(())
+//! # Ok::<(), defrag::migrate::MigrateError>(())
 //! ```
 //!
 //! Each way of moving is a file behind [`Migrate`]: [`Ext4MoveExtents`], [`XfsDeduplicate`], [`XfsCommitRange`],

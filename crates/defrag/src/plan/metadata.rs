@@ -1,6 +1,6 @@
 //! What Btrfs writes of its trees for a plan.
 //!
-//! A tree is written leaf by leaf: whatever changes in a leaf, the leaf is written anew elsewhere, in as many copies as the profile of
+//! A tree is written leaf by leaf: whatever changes in a leaf, the leaf is written again elsewhere, in as many copies as the profile of
 //! the metadata has (`btrfs_cow_block`, fs/btrfs/ctree.c), once a commit. A leaf that loses all its items is not written. So
 //! what matters is how many leaves the moved pieces lie in, and which of these they leave empty: the pieces of a whole file
 //! leave nearly all empty, and ranges chosen out of it few. A small file's pieces lie in leaves with those of others, and leave

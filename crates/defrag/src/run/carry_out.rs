@@ -33,7 +33,7 @@ pub struct RunOptions {
 /// Why a run cannot go on. Failures of single files are in the report.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// `--io-class idle` is not to be had.
+    /// `--io-class idle` is not available.
     #[error(transparent)]
     IoClass(#[from] IoClassError),
 }

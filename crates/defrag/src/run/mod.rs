@@ -1,7 +1,7 @@
 //! Carries a plan out.
 //!
 //! Files are moved in the order of the plan, each by [`FileMover`](crate::migrate::FileMover) with one donor; each
-//! range is looked at anew before it is moved, so that a plan that has aged does no harm. A [`Journal`] keeps what is
+//! range is looked at again before it is moved, so that a plan that has aged does no harm. A [`Journal`] keeps what is
 //! done, so that a run that was killed goes on where it was. [`Limits`] hold it back.
 
 mod attempts;

@@ -44,7 +44,7 @@ fn sqlite(place: &Place, script: &std::path::Path) -> Command {
     command
 }
 
-/// Rows in the order of their keys, then values anew in any order.
+/// Rows in the order of their keys, then new values in any order.
 fn statements(data: &Database, seed: u64) -> String {
     let mut sql = String::from("PRAGMA page_size = 4096;\nCREATE TABLE usertable (k INTEGER PRIMARY KEY, v BLOB);\n");
     let value = data.value.0;

@@ -11,7 +11,7 @@ pub enum StudyError {
     /// The cell asks for what cannot be.
     #[error("{message}")]
     Spec {
-        /// What, and the mend.
+        /// What, and the remedy.
         message: String,
     },
     /// A file or folder.

@@ -53,7 +53,7 @@ pub enum Tool {
     /// `plumb defrag run --mode whole`.
     Whole,
     /// The file system's own: `e4defrag`, `xfs_fsr`, `btrfs filesystem defragment`; F2FS has none, and its files are
-    /// written anew in steps of 1 MiB, as was published.
+    /// written again in steps of 1 MiB, as was published.
     Conventional,
     /// `btrfs filesystem defragment -t 128K`, on Btrfs alone.
     #[serde(rename = "conventional-128k")]
@@ -184,7 +184,7 @@ impl Cell {
     /// Whether it can be done.
     ///
     /// # Errors
-    /// [`StudyError::Spec`] names the setting and the mend.
+    /// [`StudyError::Spec`] names the setting and the remedy.
     pub fn check(&self) -> Result<(), StudyError> {
         let bad = |message: &str| Err(StudyError::Spec { message: message.to_owned() });
         let given = [self.interleaved.is_some(), self.database.is_some(), self.tree.is_some()];

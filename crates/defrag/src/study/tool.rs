@@ -14,7 +14,7 @@ use super::{Cell, Place, StudyError, Tool};
 use crate::migrate;
 use crate::run::{FileOutcome, Report};
 
-/// F2FS has no defragmenter: files are written anew in steps of this.
+/// F2FS has no defragmenter: files are written again in steps of this.
 const REWRITE_BYTES: usize = 1 << 20;
 /// Words of a program that an error repeats.
 const WORDS_MAX: usize = 600;

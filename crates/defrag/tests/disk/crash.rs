@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use plumb_defrag::ByteRange;
+use defrag::ByteRange;
 
 use super::logged::{Entry, LoggedDevice, Recovered, States, obstacle};
 use super::loop_device::mount_loop;

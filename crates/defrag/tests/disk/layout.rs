@@ -7,7 +7,7 @@ use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use plumb_defrag::ByteRange;
+use defrag::ByteRange;
 use rustix::fs::{Advice, FallocateFlags, Mode, OFlags};
 
 use super::move_extents::move_extents;

@@ -27,8 +27,8 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use plumb_defrag::ByteRange;
-use plumb_defrag::extents::{ExtentMap, WriteBack, read_map};
+use defrag::ByteRange;
+use defrag::extents::{ExtentMap, WriteBack, read_map};
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 pub use seen::{Seen, seen};

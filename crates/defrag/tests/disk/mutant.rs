@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::thread;
 use std::time::Duration;
 
-use plumb_defrag::migrate::{Facts, Files, Migrate, MigrateError, Offer, Opening, Pace, Progress, Refusal, Segment};
+use defrag::migrate::{Facts, Files, Migrate, MigrateError, Offer, Opening, Pace, Progress, Refusal, Segment};
 use rustix::fs::FallocateFlags;
 
 use super::move_extents::move_extents;
@@ -21,7 +21,7 @@ pub struct Mutant {
     moves: Move,
 }
 
-/// Reads, punches a hole, allocates anew, and writes back: a crash in between leaves zeros, and what somebody writes in
+/// Reads, punches a hole, allocates again, and writes back: a crash in between leaves zeros, and what somebody writes in
 /// between is lost.
 pub const PUNCH_AND_REWRITE: Mutant =
     Mutant { name: "punch and rewrite", opening: Opening::Write, moves: punch_and_rewrite };

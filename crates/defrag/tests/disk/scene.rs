@@ -6,8 +6,8 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use plumb_defrag::ByteRange;
-use plumb_defrag::migrate::{FileMover, Migrate, MoveOptions, Unlimited};
+use defrag::ByteRange;
+use defrag::migrate::{FileMover, Migrate, MoveOptions, Unlimited};
 
 use rustix::fs::FallocateFlags;
 

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use plumb_defrag::ByteRange;
-use plumb_defrag::migrate::{FileMover, Migrate, MoveOptions, Pace, Stop, Unlimited};
+use defrag::ByteRange;
+use defrag::migrate::{FileMover, Migrate, MoveOptions, Pace, Stop, Unlimited};
 use rustix::mm::{MapFlags, MsyncFlags, ProtFlags};
 
 use super::logged::LoggedDevice;
@@ -21,7 +21,7 @@ use super::{Dice, Disk, beside, scatter_bytes};
 pub const BLOCK: usize = 4096;
 const PIECE: u64 = 4096;
 const WINDOW: u64 = 32 << 10;
-/// Between bursts. ext4 moves no page that is dirty, and no lease is to be had of a file that is open: without any, hardly
+/// Between bursts. ext4 moves no page that is dirty, and no lease is available of a file that is open: without any, hardly
 /// anything would be moved.
 const PAUSE: Duration = Duration::from_micros(500);
 /// The same after many updates beside one window, whose move takes longer than usual: what is moved is what counts.
@@ -191,7 +191,7 @@ impl Pace for Paced<'_> {
 }
 
 /// A program that updates blocks in the window that is being moved, or the next, until it is over; and reads each back
-/// before it writes it anew.
+/// before it writes it again.
 struct Writer<'a> {
     path: &'a Path,
     way: Way,

@@ -63,7 +63,7 @@ pub fn minimise(
         };
         let there = ask(&moved.iter().map(beside).collect::<Vec<_>>())?;
         let slope = |there: &Vec<f64>| -> Vec<f64> {
-            // Where a value cannot be had, nothing is known of its slope.
+            // Where a value is not available, nothing is known of its slope.
             let there = if there.is_empty() { &here } else { there };
             there.iter().zip(&here).map(|(there, here)| (there - here) / STEP).collect()
         };

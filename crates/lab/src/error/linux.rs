@@ -11,7 +11,7 @@ pub enum LinuxHostError {
     Option {
         /// Its dotted path, or the job's option.
         option: String,
-        /// Why, and the mend.
+        /// Why, and the remedy.
         reason: String,
     },
     /// An option that only a real kernel has.

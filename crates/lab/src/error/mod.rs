@@ -55,7 +55,7 @@ pub enum LabError {
     /// Workload and stack do not fit.
     #[error("{message}")]
     Unfit {
-        /// What does not fit, and the mend.
+        /// What does not fit, and the remedy.
         message: String,
     },
     /// The results folder is at fault.

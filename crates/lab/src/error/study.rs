@@ -10,7 +10,7 @@ pub enum StudyHostError {
     /// The spec asks for what cannot be.
     #[error("{message}")]
     Unfit {
-        /// What, and the mend.
+        /// What, and the remedy.
         message: String,
     },
     /// The cell's process failed.

@@ -137,7 +137,7 @@ fn check_derived(row: &Derived, index: usize, spec: &Spec, values: Values<'_>) -
     Ok(())
 }
 
-/// What is wrong with a derived value along a swept key, and the mend.
+/// What is wrong with a derived value along a swept key, and the remedy.
 fn along(row: &Derived, quantity: &Quantity, values: Values<'_>) -> Option<String> {
     let key = match (&row.over, row.form.is_along()) {
         (None, false) => return None,

@@ -84,7 +84,7 @@ pub enum SpecError {
     Unclear {
         /// Where.
         place: &'static str,
-        /// What is wrong, and the mend.
+        /// What is wrong, and the remedy.
         message: String,
     },
     /// A name that is none of a value.

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use plumb_lab::Experiment;
-use plumb_lab::outputs;
-use plumb_lab::spec::{HostKind, Override};
+use lab::Experiment;
+use lab::outputs;
+use lab::spec::{HostKind, Override};
 
 use super::{done, root, specs};
 

@@ -7,11 +7,11 @@ mod digests;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-use plumb_lab::Experiment;
-use plumb_lab::quantity::{Effect, Quantity};
-use plumb_lab::results::Store;
-use plumb_lab::spec::{Override, SpecError};
-use plumb_lab::{
+use lab::Experiment;
+use lab::quantity::{Effect, Quantity};
+use lab::results::Store;
+use lab::spec::{Override, SpecError};
+use lab::{
     Batch, LabError, LinuxHostError, PlannedRun, PoolOptions, Quiet, Shard, StudyHostError, execute, finished, plan,
 };
 
@@ -80,7 +80,7 @@ fn remarked(trace: &Path, speed: f64) -> Vec<String> {
         "title = 't'\nstack.device = 'hdd-7200-1tb'\nworkload.trace = {trace:?}\nworkload.replay.speed = {speed:?}\n"
     );
     let experiment = Experiment::parse("t", "t.toml", &text, Path::new(""), &[]).unwrap();
-    let (result, _, _) = plumb_lab::commands_of_run(&plan(&experiment).unwrap()[0], 0).unwrap();
+    let (result, _, _) = lab::commands_of_run(&plan(&experiment).unwrap()[0], 0).unwrap();
     result.remarks
 }
 

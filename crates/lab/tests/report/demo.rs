@@ -1,6 +1,6 @@
 //! Reports to look at, made of smooth formulas instead of runs.
 
-use plumb_lab::report::*;
+use lab::report::*;
 use trace::{RequestId, Span, Step, Track, follow};
 use units::Nanos;
 

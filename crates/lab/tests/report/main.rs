@@ -3,7 +3,7 @@
 
 mod demo;
 
-use plumb_lab::report::*;
+use lab::report::*;
 use trace::Path;
 use units::Nanos;
 

@@ -1,6 +1,6 @@
 //! What goes wrong inside, as the host shows it.
 
-/// A sentence that says what failed, why, and the mend.
+/// A sentence that says what failed, why, and the remedy.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(super) struct GuestError(String);

@@ -94,7 +94,7 @@ fn download(downloads: &Path) -> Result<(), LinuxError> {
     let said = String::from_utf8_lossy(&output.stderr);
     let last = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("no reason given");
     Err(LinuxError::NoSource {
-        reason: format!("`apt-get download {PACKAGE}` failed ({last}; `apt-get update` may mend it)"),
+        reason: format!("`apt-get download {PACKAGE}` failed ({last}; `apt-get update` may help)"),
     })
 }
 

@@ -243,7 +243,7 @@ impl ServeArguments {
         Ok(lab::device::describe(&self.device, Path::new(""), &self.set)?.profile)
     }
 
-    /// The device, as far as it can be had without serving it.
+    /// The device, as far as it is available without serving it.
     #[cfg(test)]
     pub fn device_without_contents(&self) -> Result<Box<dyn Device>, Failure> {
         self.check()?;

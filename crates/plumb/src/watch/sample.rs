@@ -112,7 +112,7 @@ mod tests {
         let rates = view.rates;
         assert_eq!((rates.read_iops, rates.write_iops, rates.read_bytes_per_s), (200.0, 0.0, 819_200.0));
         assert_eq!(rates.errors_per_s, 2.0);
-        // The server started anew: nothing is below zero.
+        // The server started again: nothing is below zero.
         view.update(status());
         assert_eq!(view.rates, Rates::default());
         for _ in 0..1000 {

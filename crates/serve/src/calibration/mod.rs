@@ -14,7 +14,7 @@ use units::Nanos;
 pub(crate) use lead::Lead;
 
 /// Neither part of the cost is taken for larger: what is beyond is not the cost
-/// of serving but other programs' time slices, which no head start mends.
+/// of serving but other programs' time slices, which no head start repairs.
 pub(crate) const MAX_COST: Nanos = Nanos::from_micros(200);
 
 /// The cost of serving, beyond the model.

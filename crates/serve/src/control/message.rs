@@ -118,7 +118,7 @@ pub enum Reply {
     },
     /// Not done.
     Failed {
-        /// Why, and the mend.
+        /// Why, and the remedy.
         error: String,
     },
 }

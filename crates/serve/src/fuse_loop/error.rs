@@ -1,4 +1,4 @@
-//! Why a device cannot be had as a loop device.
+//! Why a device is not available as a loop device.
 
 use std::io;
 use std::path::PathBuf;
@@ -13,12 +13,12 @@ const ELSEWHERE: &str =
 #[derive(Debug, thiserror::Error)]
 pub enum LoopError {
     /// A device file is missing.
-    #[error("{} is not there ({mend}); {ELSEWHERE}", path.display())]
+    #[error("{} is not there ({remedy}); {ELSEWHERE}", path.display())]
     Missing {
         /// The file.
         path: PathBuf,
         /// What brings it.
-        mend: &'static str,
+        remedy: &'static str,
     },
     /// A device file may not be opened.
     #[error("{} cannot be opened ({source}); loop devices need root. {ELSEWHERE}", path.display())]
@@ -120,7 +120,7 @@ impl From<FuseError> for LoopError {
     fn from(error: FuseError) -> Self {
         let path = || "/dev/fuse".into();
         match error {
-            FuseError::Missing => Self::Missing { path: path(), mend: "`modprobe fuse` may bring it" },
+            FuseError::Missing => Self::Missing { path: path(), remedy: "`modprobe fuse` may bring it" },
             FuseError::Refused(source) => Self::Refused { path: path(), source },
             FuseError::Protocol { what } => Self::Protocol { what },
         }

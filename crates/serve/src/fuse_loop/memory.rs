@@ -17,7 +17,7 @@ use crate::memory::available_bytes;
 
 /// Locks what this process has and will have, keeps the out-of-memory killer
 /// away, and tells the kernel that its memory must not depend on writeback.
-/// Gives what could not be had, in words for the operator.
+/// Gives what was not available, in words for the operator.
 pub(crate) fn protect() -> Vec<String> {
     let mut warnings = Vec::new();
     let flusher = configure_io_flusher_behavior(true).is_ok();
@@ -45,7 +45,7 @@ fn keep_freed_memory() {
         unsafe {
             // Never give the top of the heap back.
             libc::mallopt(libc::M_TRIM_THRESHOLD, -1);
-            // Large blocks come from the heap too, or each would be mapped anew.
+            // Large blocks come from the heap too, or each would be mapped again.
             libc::mallopt(libc::M_MMAP_MAX, 0);
             // The few short-lived threads share the one heap.
             libc::mallopt(libc::M_ARENA_MAX, 1);

@@ -1,8 +1,8 @@
 //! A device as `/dev/loopN`: a FUSE file with a loop device in front of it.
 //!
 //! ```no_run
-//! use plumb_serve::fuse_loop::{LoopOptions, Server};
-//! use plumb_serve::{ServeOptions, Stop};
+//! use serve::fuse_loop::{LoopOptions, Server};
+//! use serve::{ServeOptions, Stop};
 //!
 //! let server = Server::new(LoopOptions::default())?;
 //! let device = ssd::NullDevice::new(1 << 20, 512, units::Nanos::from_micros(80));

@@ -65,21 +65,21 @@ pub struct Server {
 }
 
 impl Server {
-    /// Looks whether FUSE and loop devices are to be had, before anything is built
+    /// Looks whether FUSE and loop devices are available, before anything is built
     /// for them.
     ///
     /// # Errors
     ///
     /// When `/dev/fuse` or `/dev/loop-control` is missing or may not be opened.
     pub fn new(options: LoopOptions) -> Result<Self, LoopError> {
-        for (path, mend) in
+        for (path, remedy) in
             [("/dev/fuse", "`modprobe fuse` may bring it"), ("/dev/loop-control", "`modprobe loop` may bring it")]
         {
             let path = Path::new(path);
             match OpenOptions::new().read(true).write(true).open(path) {
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    return Err(LoopError::Missing { path: path.to_owned(), mend });
+                    return Err(LoopError::Missing { path: path.to_owned(), remedy });
                 }
                 Err(source) => return Err(LoopError::Refused { path: path.to_owned(), source }),
             }
@@ -206,7 +206,7 @@ fn protect(identity: &Identity, own: &LoopOptions, log: &dyn Fn(&str)) -> Result
 /// Says what flushes do to others, as measured from this process's cgroup.
 fn tell_of_stalls(group: &WorkloadGroup, flush_stall: Option<Nanos>, log: &dyn Fn(&str)) {
     let Some(waited) = flush_stall else { return };
-    let mend = match group.enter() {
+    let remedy = match group.enter() {
         Some(line) => format!("a shell that has run `{line}`"),
         None => match group {
             WorkloadGroup::Unavailable(why) => format!("another blkio cgroup, but {why}"),
@@ -215,6 +215,6 @@ fn tell_of_stalls(group: &WorkloadGroup, flush_stall: Option<Nanos>, log: &dyn F
     };
     log(&format!(
         "warning: flushes hold up every other request of processes in this cgroup (a read waited {waited} for one); \
-         start workloads from {mend}"
+         start workloads from {remedy}"
     ));
 }

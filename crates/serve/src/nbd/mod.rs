@@ -1,8 +1,8 @@
 //! The Network Block Device protocol, fixed newstyle (NBD `doc/proto.md`).
 //!
 //! ```no_run
-//! use plumb_serve::nbd::{Listen, Server};
-//! use plumb_serve::{ServeOptions, Stop};
+//! use serve::nbd::{Listen, Server};
+//! use serve::{ServeOptions, Stop};
 //!
 //! let listen: Listen = "unix:/run/plumb.sock".parse()?;
 //! let stop = Stop::new()?;

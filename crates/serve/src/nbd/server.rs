@@ -27,7 +27,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// When the address is taken or cannot be had.
+    /// When the address is taken or is not available.
     pub fn bind(listen: &Listen) -> Result<Self, ServeError> {
         Ok(Self { listener: listen.bind()?, limits: Limits::default() })
     }

@@ -1,9 +1,9 @@
 //! NVMe over Fabrics on TCP (NVMe TCP Transport Specification 1.0c, "TCP").
 //!
 //! ```no_run
-//! use plumb_serve::nvme_tcp::{Listen, Server};
-//! use plumb_serve::subsystem::SubsystemConfig;
-//! use plumb_serve::{ServeOptions, Stop};
+//! use serve::nvme_tcp::{Listen, Server};
+//! use serve::subsystem::SubsystemConfig;
+//! use serve::{ServeOptions, Stop};
 //!
 //! let listen: Listen = "tcp:4420".parse()?;
 //! let config = SubsystemConfig::new("nqn.2014-08.org.example:plumb", "null");

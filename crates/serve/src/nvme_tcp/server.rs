@@ -28,7 +28,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// When the address is taken or cannot be had; and when other machines can
+    /// When the address is taken or is not available; and when other machines can
     /// reach it while `config` lets every host connect.
     pub fn bind(listen: &Listen, config: SubsystemConfig) -> Result<Self, ServeError> {
         let listener = Listener::tcp(&listen.host, listen.port)?;

@@ -1,7 +1,7 @@
 //! ublk: a device as `/dev/ublkbN` (Linux `drivers/block/ublk_drv.c`).
 //!
 //! ```no_run
-//! use plumb_serve::{ServeOptions, Stop, ublk::Server};
+//! use serve::{ServeOptions, Stop, ublk::Server};
 //!
 //! let stop = Stop::new()?;
 //! let device = ssd::NullDevice::new(1 << 20, 4096, units::Nanos::from_micros(80));

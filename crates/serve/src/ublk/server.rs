@@ -29,7 +29,7 @@ impl Server {
     /// # Errors
     ///
     /// Where the driver is missing, too old, or not for this user; the message says
-    /// how to mend it.
+    /// how to repair it.
     pub fn open(id: Option<u32>) -> Result<Self, UblkError> {
         let mut control = Control::open()?;
         let features = control.features()?;

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use plumb_serve::nbd::{Limits, Listen, Server};
-use plumb_serve::{ServeOptions, ServeReport, Stop};
+use serve::nbd::{Limits, Listen, Server};
+use serve::{ServeOptions, ServeReport, Stop};
 use ssd::{Device, NullDevice};
 use units::Nanos;
 

@@ -9,7 +9,7 @@ use nvme::{
     AdminOpcode, CNTLID_DYNAMIC, Command, CommandId, ConnectData, DISCOVERY_NQN, FabricsCommand, Lba, LbaRange,
     NamespaceId, SecurityFields, Status, SubmissionEntry,
 };
-use plumb_serve::subsystem::{Answer, CloseReason, ConnectionId, HostCredentials, Secret, SubsystemConfig, Transfer};
+use serve::subsystem::{Answer, CloseReason, ConnectionId, HostCredentials, Secret, SubsystemConfig, Transfer};
 use sha2::Sha256;
 use ssd::NullDevice;
 use units::Nanos;

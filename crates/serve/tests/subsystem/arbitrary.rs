@@ -2,10 +2,10 @@
 //! command is answered as ever.
 
 use nvme::{AdminOpcode, CommandId, IoOpcode, Status, SubmissionEntry};
-use plumb_serve::backend::Request;
-use plumb_serve::subsystem::{Reaction, Transfer};
 use proptest::collection::vec;
 use proptest::prelude::*;
+use serve::backend::Request;
+use serve::subsystem::{Reaction, Transfer};
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::host::{admin_entry, rig, zoned_rig};

@@ -7,7 +7,7 @@ use nvme::{
     IdentifyZonedNamespace, Lba, NamespaceId, NamespaceList, OrderingCapability, Status, SubmissionEntry,
     SupportedLogPages,
 };
-use plumb_serve::subsystem::{ConnectionId, Transfer};
+use serve::subsystem::{ConnectionId, Transfer};
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::host::{CC, ENABLED, HOST, HOST_ID, NQN, Rig, admin_entry, rig, zoned_rig};
@@ -170,8 +170,7 @@ fn the_cache_cannot_be_switched_off() {
     let mut identity = rig.device.identity().clone();
     identity.volatile_write_cache = true;
     rig.subsystem =
-        plumb_serve::subsystem::Subsystem::new(super::host::config(), &identity, Box::new(super::host::entropy()))
-            .unwrap();
+        serve::subsystem::Subsystem::new(super::host::config(), &identity, Box::new(super::host::entropy())).unwrap();
     let (admin, _) = rig.enabled();
     assert_eq!(rig.identify::<IdentifyController>(admin, 1, 0, 0).unwrap().vwc & 1, 1);
     assert_eq!((get(&mut rig, admin, 6), get(&mut rig, admin, 6 | 3 << 8)), (Ok(1), Ok(0)));
@@ -302,7 +301,7 @@ fn abort_reaches_what_is_held() {
     let (admin, _) = rig.enabled();
     let hold = SubmissionEntry { cid: 999.into(), ..admin_entry(AdminOpcode::AsynchronousEventRequest) };
     let reaction = rig.subsystem.capsule(rig.now, admin, &hold, Box::default());
-    assert!(matches!(reaction, plumb_serve::subsystem::Reaction::Held));
+    assert!(matches!(reaction, serve::subsystem::Reaction::Held));
     let abort =
         |queue: u32, cid: u32| SubmissionEntry { cdw10: (queue | cid << 16).into(), ..admin_entry(AdminOpcode::Abort) };
     assert_eq!(rig.run(admin, abort(0, 998), &[]).dw0, 1, "no such command");

@@ -4,7 +4,7 @@ use nvme::{
     AdminOpcode, CNTLID_DYNAMIC, Command, CommandId, ConnectData, DISCOVERY_NQN, FabricsCommand, NamespaceId, QueueId,
     Status, SubmissionEntry,
 };
-use plumb_serve::subsystem::{CloseReason, Reaction, SecretError, Subsystem, SubsystemError};
+use serve::subsystem::{CloseReason, Reaction, SecretError, Subsystem, SubsystemError};
 use ssd::NullDevice;
 use units::Nanos;
 use zerocopy::IntoBytes;
@@ -95,7 +95,7 @@ fn configurations_that_no_controller_runs_with() {
         assert_eq!(rig.set_property(admin, CC, ENABLED ^ wrong), Status::SUCCESS);
         assert_eq!(rig.property(admin, CSTS), 0b10, "fatal, not ready: {wrong:#x}");
         assert_eq!(rig.status(admin, admin_entry(AdminOpcode::Identify), &[]), Status::COMMAND_SEQUENCE_ERROR);
-        // A reset mends it.
+        // A reset repairs it.
         assert_eq!(rig.set_property(admin, CC, 0), Status::SUCCESS);
         assert_eq!(rig.set_property(admin, CC, ENABLED), Status::SUCCESS);
         assert_eq!(rig.property(admin, CSTS), 1);
@@ -210,7 +210,7 @@ fn connections_that_say_nothing_are_dropped() {
 
 #[test]
 fn limits() {
-    let config = plumb_serve::subsystem::SubsystemConfig { controllers: 2, io_queues: 2, ..config() };
+    let config = serve::subsystem::SubsystemConfig { controllers: 2, io_queues: 2, ..config() };
     let mut rig = Rig::new(config, Box::new(NullDevice::new(1000, 512, Nanos(1))));
     let (first, cntlid) = rig.enabled();
     let _ = rig.admin(NQN, HOST, 0);
@@ -280,7 +280,7 @@ fn flow_control_can_be_off() {
 #[test]
 fn subsystems_that_cannot_be() {
     let device = NullDevice::new(1000, 512, Nanos(1));
-    let make = |change: &dyn Fn(&mut plumb_serve::subsystem::SubsystemConfig)| {
+    let make = |change: &dyn Fn(&mut serve::subsystem::SubsystemConfig)| {
         let mut config = config();
         change(&mut config);
         Subsystem::new(config, ssd::Device::identity(&device), Box::new(entropy())).err()

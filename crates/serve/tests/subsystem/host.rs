@@ -1,8 +1,8 @@
 //! A host, the subsystem, and a device between which nothing takes time.
 
 use nvme::{AdminOpcode, CNTLID_DYNAMIC, CommandId, ConnectData, FabricsCommand, QueueId, Status, SubmissionEntry};
-use plumb_serve::backend::Request;
-use plumb_serve::subsystem::{
+use serve::backend::Request;
+use serve::subsystem::{
     Answer, CloseReason, ConnectionId, DeviceRequest, Event, Reaction, Subsystem, SubsystemConfig, Transfer,
 };
 use ssd::{Completion, Device, NullDevice, Submission};
@@ -112,7 +112,7 @@ impl Rig {
         }
     }
 
-    fn carry_out(&mut self, request: DeviceRequest) -> (plumb_serve::subsystem::Token, Completion) {
+    fn carry_out(&mut self, request: DeviceRequest) -> (serve::subsystem::Token, Completion) {
         // Here every request is a command; the type has other forms too.
         #[allow(irrefutable_let_patterns)]
         let Request::Command { command, data } = request.request else { panic!("{request:?}") };

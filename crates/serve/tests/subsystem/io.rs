@@ -4,8 +4,8 @@ use nvme::{
     Closing, Command, CommandId, Epoch, Lba, LbaRange, NamespaceId, Status, Stream, StreamEpoch, SubmissionEntry,
     WriteCommand, WriteOrder, ZoneReceiveAction, ZoneReportFilter, ZoneReportHeader, ZoneSendAction, ZoneState,
 };
-use plumb_serve::backend::Request;
-use plumb_serve::subsystem::{ConnectionId, Reaction, Subsystem, SubsystemConfig, Transfer};
+use serve::backend::Request;
+use serve::subsystem::{ConnectionId, Reaction, Subsystem, SubsystemConfig, Transfer};
 use ssd::NullDevice;
 use units::Nanos;
 use zerocopy::FromBytes;

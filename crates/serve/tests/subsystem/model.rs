@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 
 use nvme::{AdminOpcode, CNTLID_DYNAMIC, Command, CommandId, ConnectData, NamespaceId, Status};
-use plumb_serve::subsystem::{ConnectionId, SubsystemConfig};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestError, TestRunner};
+use serve::subsystem::{ConnectionId, SubsystemConfig};
 use ssd::NullDevice;
 use units::Nanos;
 

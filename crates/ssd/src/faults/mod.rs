@@ -7,7 +7,6 @@
 //!
 //! ```
 //! use ssd::faults::{Effect, Fault, FaultPlan, FaultyDevice};
-//! # use plumb_ssd as ssd;
 //!
 //! let plan = FaultPlan::default();
 //! let device = FaultyDevice::new(Box::new(ssd::NullDevice::new(1 << 20, 512, units::Nanos(1000))), plan.clone());

@@ -22,7 +22,7 @@ const READINGS_MAX: usize = FAULTS_MAX * (SAMPLES.len() + 1);
 pub(super) struct Fault {
     /// Byte of the text, where the fault has one.
     pub(super) offset: Option<usize>,
-    /// What is wrong, and the mend.
+    /// What is wrong, and the remedy.
     pub(super) problem: String,
 }
 
@@ -241,7 +241,7 @@ fn put_sample(root: &mut Node<'_>, trial: Option<&mut Trial>) -> bool {
 
 fn unknown_problem<'m>(what: &str, unknown: &str, known: impl Iterator<Item = &'m str>) -> String {
     let known: Vec<&str> = known.collect();
-    let mend = nearest(unknown, known.iter().copied())
+    let remedy = nearest(unknown, known.iter().copied())
         .map_or_else(|| "remove it".to_owned(), |name| format!("did you mean `{name}`?"));
-    format!("unknown {what} `{unknown}`; {mend} (known here: {})", known.join(", "))
+    format!("unknown {what} `{unknown}`; {remedy} (known here: {})", known.join(", "))
 }

@@ -102,7 +102,7 @@ pub enum ProfileError {
     Invalid {
         /// Where.
         place: Place,
-        /// What is wrong, and the mend.
+        /// What is wrong, and the remedy.
         problem: String,
     },
     /// The text has several faults.
@@ -273,10 +273,10 @@ impl Profile {
         }
         for key in sources.keys() {
             if !parameters.iter().any(|parameter| covers(key, parameter)) {
-                let mend = nearest(key, parameters.iter().map(String::as_str))
+                let remedy = nearest(key, parameters.iter().map(String::as_str))
                     .map_or("remove it".to_owned(), |name| format!("did you mean `{name}`?"));
                 return Err(document
-                    .about(&format!("sources.{key}"), format!("a source for `{key}`, which is not given; {mend}")));
+                    .about(&format!("sources.{key}"), format!("a source for `{key}`, which is not given; {remedy}")));
             }
         }
         Ok(Self { name, description, config, sources, expectations, parameters })

@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
 use nvme::{Command, CommandId, Lba, LbaRange, NamespaceId, QueueId, ZoneSendAction};
-use plumb_ssd::{Device, Submission};
+use ssd::{Device, Submission};
 use trace::RequestId;
 use units::Nanos;
 

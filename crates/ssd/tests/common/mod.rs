@@ -7,8 +7,8 @@ pub mod jobs;
 pub mod table;
 
 use nvme::{Command, CommandId, Lba, LbaRange, NamespaceId, QueueId};
-use plumb_ssd::profile::{Profile, ProfileError, builtin_text};
-use plumb_ssd::{Completion, Device, Submission};
+use ssd::profile::{Profile, ProfileError, builtin_text};
+use ssd::{Completion, Device, Submission};
 use trace::RequestId;
 use units::Nanos;
 

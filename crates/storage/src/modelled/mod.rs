@@ -83,7 +83,7 @@ pub struct PowerLoss {
 /// A modelled device. A clone is another handle of the same one.
 ///
 /// ```
-/// use plumb_storage::{Buffer, Modelled, ModelledOptions, QueueExt, Storage};
+/// use storage::{Buffer, Modelled, ModelledOptions, QueueExt, Storage};
 /// use ssd::profile::Profile;
 /// use units::Nanos;
 ///

@@ -74,7 +74,7 @@ pub enum PlacementError {
         /// The device's size.
         capacity_bytes: u64,
     },
-    /// Larger than the whole device, which not even wrapping mends.
+    /// Larger than the whole device, which not even wrapping helps.
     #[error("an I/O of {bytes} bytes is larger than the device, which has {capacity_bytes}; replay on a larger one")]
     TooLong {
         /// Length, rounded.

@@ -6,14 +6,14 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU16;
 
 use block::{BlockDevice, QueueConfig};
-use plumb_workload::fio::parse::Source;
-use plumb_workload::fio::{JobFile, JobReport, start};
-use plumb_workload::{Host, IoCosts};
 use sim::Executor;
 use sim::cpu::{CpuConfig, Cpus};
 use ssd::{Device, NullDevice, Wrapper};
 use trace::Recorder;
 use units::Nanos;
+use workload::fio::parse::Source;
+use workload::fio::{JobFile, JobReport, start};
+use workload::{Host, IoCosts};
 
 /// 64 MiB with 512-byte blocks.
 pub const BLOCKS: u64 = 131_072;

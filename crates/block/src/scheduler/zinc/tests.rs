@@ -97,7 +97,7 @@ fn tokens_let_one_go() {
         bench.load(1, within(1));
         assert_eq!(bench.take(within(1)), None, "the flag is down until the epoch ends");
         assert_eq!(bench.take(within(2)), Some(first));
-        // The count starts anew, for this class and not for the other.
+        // The count starts again, for this class and not for the other.
         bench.insert(RESET_OP, 0, 0, within(2));
         let finish = bench.insert(FINISH_OP, 0, 0, within(2));
         assert_eq!(bench.take(within(3)), Some(finish));

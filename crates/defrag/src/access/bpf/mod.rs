@@ -45,7 +45,7 @@ fn unavailable(what: &str) -> impl FnOnce(std::io::Error) -> TraceError {
     move |error| TraceError::Unavailable {
         source_name: "bpf",
         why: format!("{what}: {error}"),
-        mend: "run it as root (CAP_BPF, CAP_PERFMON and CAP_DAC_READ_SEARCH), or take `--source tracefs`",
+        remedy: "run it as root (CAP_BPF, CAP_PERFMON and CAP_DAC_READ_SEARCH), or take `--source tracefs`",
     }
 }
 

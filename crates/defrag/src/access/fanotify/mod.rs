@@ -31,7 +31,7 @@ use crate::{ByteRange, IoKind};
 /// How long the thread that answers waits before it looks whether it is to end.
 const WAIT: Duration = Duration::from_millis(50);
 const BUFFER_BYTES: usize = 64 << 10;
-/// Processes of which it is known whether they are traced; then they are looked up anew.
+/// Processes of which it is known whether they are traced; then they are looked up again.
 const MAX_KNOWN: usize = 1 << 16;
 /// Ancestors looked at, from a process to one that is traced.
 const MAX_DEPTH: usize = 256;
@@ -47,7 +47,7 @@ fn unavailable(why: String) -> TraceError {
     TraceError::Unavailable {
         source_name: "fanotify",
         why,
-        mend: "run it as root on Linux 6.14 or later, on ext4, XFS or Btrfs, or take `--source tracefs`",
+        remedy: "run it as root on Linux 6.14 or later, on ext4, XFS or Btrfs, or take `--source tracefs`",
     }
 }
 

@@ -116,7 +116,7 @@ impl Descriptors {
         at
     }
 
-    /// So many have come that most are gone: begins anew.
+    /// So many have come that most are gone: begins again.
     fn forget(&mut self) {
         self.tables.clear();
         self.of_thread.clear();

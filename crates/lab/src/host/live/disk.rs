@@ -99,7 +99,7 @@ impl LiveDisk {
         self.system.as_ref().map(|_| self.mount.as_path())
     }
 
-    /// Empties the kernel's caches of this device alone: what is mounted anew is read anew.
+    /// Empties the kernel's caches of this device alone: what is mounted again is read again.
     pub(crate) fn cool(&mut self) -> Result<(), LiveHostError> {
         if self.mounted {
             self.unmount()?;

@@ -98,7 +98,7 @@ fn text(found: &Found) -> String {
         counted(totals.pieces, "piece")
     );
     if totals.files_to_move == 0 {
-        out += &format!("mode {}: no request is split that a move would mend\n", plan.mode);
+        out += &format!("mode {}: no request is split that a move would repair\n", plan.mode);
     } else {
         out += &format!(
             "mode {}: moving {} in {} of {} turns {} requests into {}\n\n",

@@ -39,7 +39,7 @@ pub enum ZonedError {
         unit: String,
     },
     /// A design that does not work with another, or without a table.
-    #[error("`{key}` is {value}, but {problem}; {mend}")]
+    #[error("`{key}` is {value}, but {problem}; {remedy}")]
     Conflict {
         /// The key, with its table.
         key: &'static str,
@@ -48,7 +48,7 @@ pub enum ZonedError {
         /// What stands against it.
         problem: String,
         /// What to change.
-        mend: String,
+        remedy: String,
     },
 }
 
@@ -72,9 +72,14 @@ fn conflict<T>(
     key: &'static str,
     value: impl ToString,
     problem: impl ToString,
-    mend: impl ToString,
+    remedy: impl ToString,
 ) -> Result<T, ZonedError> {
-    Err(ZonedError::Conflict { key, value: value.to_string(), problem: problem.to_string(), mend: mend.to_string() })
+    Err(ZonedError::Conflict {
+        key,
+        value: value.to_string(),
+        problem: problem.to_string(),
+        remedy: remedy.to_string(),
+    })
 }
 
 fn multiple(key: &'static str, value: ByteSize, of: &'static str, unit: ByteSize) -> Result<u64, ZonedError> {

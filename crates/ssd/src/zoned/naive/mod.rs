@@ -1,5 +1,5 @@
 //! A zoned namespace written down naively: what the specification says, one
-//! sentence after the other, with everything counted anew each time. It shares
+//! sentence after the other, with everything counted again each time. It shares
 //! no code with the device; contents are stamps, one a block.
 
 mod report;

@@ -1,6 +1,6 @@
 //! What a power cycle makes of zones (ZNS 2.1.1.3).
 //!
-//! The states are set anew by an NVM Subsystem Reset and when all controllers
+//! The states are set again by an NVM Subsystem Reset and when all controllers
 //! have shut down. A Controller Level Reset alone is not in that list: it leaves
 //! every zone as it is, opened ones opened.
 

@@ -6,7 +6,7 @@ use crate::fio::{Direction, PerDirection};
 /// Longest read or write: a buffer of that size may be made.
 const MAX_TRANSFER_BYTES: u64 = 1 << 30;
 
-/// What in `options` contradicts itself, and the mend.
+/// What in `options` contradicts itself, and the remedy.
 pub(super) fn conflict(options: &Options) -> Option<String> {
     general(options)
         .or_else(|| engine(options))

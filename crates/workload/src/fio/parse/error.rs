@@ -103,7 +103,7 @@ pub enum ParseErrorKind {
     Conflict {
         /// The job's name.
         job: String,
-        /// What cannot stand together, and the mend.
+        /// What cannot stand together, and the remedy.
         conflict: String,
     },
 }

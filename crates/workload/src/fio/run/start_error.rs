@@ -125,7 +125,7 @@ pub enum StartFault {
         option: &'static str,
         /// Its value in bytes.
         given: u64,
-        /// What it must be, and the mend.
+        /// What it must be, and the remedy.
         must: String,
     },
     /// A region without a whole zone.
