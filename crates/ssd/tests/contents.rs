@@ -347,7 +347,7 @@ proptest! {
 }
 
 #[test]
-fn a_bad_image_is_refused_with_its_path_and_the_mend() {
+fn a_bad_image_is_refused_with_its_path_and_the_remedy() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("short.img");
     std::fs::write(&path, [0; 100]).unwrap();

@@ -87,7 +87,7 @@ fn complaint(name: &str, from: &str, to: &str) -> (String, usize) {
 }
 
 #[test]
-fn a_broken_profile_is_named_by_file_line_and_key_with_the_mend() {
+fn a_broken_profile_is_named_by_file_line_and_key_with_the_remedy() {
     let disk = "hdd-7200-1tb";
     for (name, from, to, wanted) in [
         (disk, "heads = 2", "haeds = 2", "did you mean `heads`?"),

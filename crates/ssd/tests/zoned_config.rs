@@ -70,7 +70,7 @@ const REFUSED: &[(&str, &str, &str, &str)] = &[
 ];
 
 #[test]
-fn what_describes_no_device_is_refused_with_the_mend() {
+fn what_describes_no_device_is_refused_with_the_remedy() {
     for (profile, changes, key, remedy) in REFUSED {
         match changed_profile(profile, changes) {
             Ok(_) => panic!("{profile} with {changes} was accepted"),

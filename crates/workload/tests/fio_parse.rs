@@ -59,7 +59,7 @@ fn variables_and_overrides_are_put_in() {
 }
 
 #[test]
-fn faults_name_their_place_and_the_mend() {
+fn faults_name_their_place_and_the_remedy() {
     for (text, place, says) in [
         ("[a]\nrw=read\n  iodepht=4", (3, 3), "unknown option `iodepht`; did you mean `iodepth`?"),
         ("[a]\nxyzzy=4", (2, 1), "unknown option `xyzzy`"),

@@ -281,7 +281,7 @@ fn flags_reach_the_device() {
 }
 
 #[test]
-fn out_of_range_names_the_line_and_wrapping_mends_it() {
+fn out_of_range_names_the_line_and_wrapping_helps() {
     let end = BLOCKS * 512;
     let text = iolog(&format!("0 d read 0 512\n1 d read {end} 512\n"));
     let (result, spans) = replay(null(), &text, &ReplayOptions::default());

@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused_with_the_mend() {
+    fn what_cannot_be_is_refused_with_the_remedy() {
         let good = Cell { interleaved: Some(Interleaved::default()), ..Cell::default() };
         good.check().unwrap();
         let with = |change: fn(&mut Interleaved)| {
