@@ -14,7 +14,7 @@ mod room;
 
 use std::collections::VecDeque;
 
-use nvme::{Command, CommandId, Lba, LbaRange, NamespaceId, QueueId, Status};
+use nvme::{Command, CommandId, Lba, LbaRange, NamespaceId, QueueId, Status, WriteOrder};
 use ssd::{Completion, ControllerEvent, Device, Identity, LiveState, PowerCut, Submission, VolatileWrite, ZoneStatus};
 use trace::RequestId;
 use units::Nanos;
@@ -214,9 +214,17 @@ impl<T> Backend<T> {
     }
 
     fn last_flush(&mut self, replies: &mut Vec<Reply<T>>) -> Status {
+        let mut are_closed = false;
         while self.outstanding() > 0 {
-            let Some(next) = self.device.next_event() else { break };
-            self.run_until(next, replies);
+            match self.device.next_event() {
+                Some(next) => _ = self.run_until(next, replies),
+                None if are_closed => break,
+                // What is left waits for epochs that no host will complete any more.
+                None => {
+                    self.device.close_streams(self.clock);
+                    are_closed = true;
+                }
+            }
         }
         debug_assert_eq!(self.outstanding(), 0, "a device lost a command");
         let (queue, cid) = (QueueId(1), CommandId(0));
@@ -271,6 +279,12 @@ impl<T> Backend<T> {
     /// The zones of a namespace as they are now.
     pub fn zones(&self, nsid: NamespaceId) -> Vec<ZoneStatus> {
         self.device.zones(nsid)
+    }
+
+    /// A write of these streams failed before the device saw it, see [`Device::break_streams`].
+    pub fn break_streams(&mut self, now: Nanos, order: &WriteOrder) {
+        self.clock = self.clock.max(now);
+        self.device.break_streams(self.clock, order);
     }
 
     /// Something happens to a zone at `now`, see [`Device::zone_event`].

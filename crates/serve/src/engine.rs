@@ -1,6 +1,6 @@
 //! The device on the wall clock: what every front-end submits to.
 
-use nvme::{Command, NamespaceId, Status};
+use nvme::{Command, NamespaceId, Status, WriteOrder};
 use ssd::{ControllerEvent, Device};
 use units::Nanos;
 
@@ -143,6 +143,11 @@ impl<C> Engine<C> {
             self.lead.learn(seen_at, completed_at, now);
         }
         now
+    }
+
+    /// A write of these streams failed before the device saw it.
+    pub(crate) fn break_streams(&mut self, order: &WriteOrder) {
+        self.backend.break_streams(self.now, order);
     }
 
     /// When the device next has something to do, on the wall clock.

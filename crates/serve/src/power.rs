@@ -1,5 +1,6 @@
 //! Power cuts while serving: which undecided writes survive.
 
+use crash::order::OrderedLog;
 use serde::{Deserialize, Serialize};
 use ssd::VolatileWrite;
 
@@ -42,9 +43,14 @@ impl Survival {
         }
     }
 
-    /// Those that survive, in their order.
-    pub(crate) fn choose(self, undecided: &[VolatileWrite]) -> impl Iterator<Item = &VolatileWrite> {
-        undecided.iter().enumerate().filter(move |(at, write)| self.keeps(*at, write)).map(|(_, write)| write)
+    /// Those that survive, in their order: of writes that belong to streams, only those that have everything before them.
+    pub(crate) fn choose(self, undecided: &[VolatileWrite]) -> Vec<&VolatileWrite> {
+        let mut log = OrderedLog::default();
+        for write in undecided {
+            log.accept(write.start.0..write.start.0.saturating_add(write.blocks.into()), write.places);
+        }
+        let there = log.survivors(|at| undecided.get(at).is_some_and(|write| self.keeps(at, write)));
+        there.into_iter().filter_map(|at| undecided.get(at)).collect()
     }
 }
 
@@ -61,6 +67,7 @@ pub struct PowerLoss {
 
 #[cfg(test)]
 mod tests {
+    use crash::order::Place;
     use nvme::{Lba, NamespaceId};
 
     use super::*;
@@ -78,7 +85,22 @@ mod tests {
     }
 
     fn chosen(survival: Survival, writes: &[VolatileWrite]) -> Vec<u64> {
-        survival.choose(writes).map(|write| write.sequence).collect()
+        survival.choose(writes).iter().map(|write| write.sequence).collect()
+    }
+
+    #[test]
+    fn later_epochs_need_the_earlier_ones() {
+        let mut writes = writes(200);
+        for (write, epoch) in writes.iter_mut().zip(0..) {
+            write.places[0] = (epoch % 2 == 0).then_some(Place { stream: 1, epoch, is_late: false });
+        }
+        for seed in 0..50 {
+            let there = chosen(Survival::Random { seed }, &writes);
+            let (ordered, others): (Vec<u64>, Vec<u64>) = there.iter().partition(|sequence| *sequence % 2 == 1);
+            assert!(ordered.iter().zip(0..).all(|(found, at)| *found == 2 * at + 1), "{ordered:?}");
+            assert!(ordered.len() < 20 && (30..70).contains(&others.len()), "{} and {}", ordered.len(), others.len());
+        }
+        assert_eq!(chosen(Survival::All, &writes).len(), 200);
     }
 
     #[test]

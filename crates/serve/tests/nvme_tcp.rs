@@ -5,13 +5,11 @@
 mod initiator;
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::path::PathBuf;
+use std::net::TcpStream;
 use std::process::{Command, Stdio};
-use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
+use initiator::served::Served;
 use initiator::{Host, LBA_BYTES, NQN, Queue, Wish, flush_entry, pcap, read_entry, write_entry};
 use nvme::tcp::{Digests, FatalErrorStatus, H2cData, Pdu};
 use nvme::{CNTLID_DYNAMIC, CommandId, Status};
@@ -20,93 +18,9 @@ use proptest::prelude::*;
 use serve::control::{Client as Control, Request, Status as ControlStatus};
 use serve::nvme_tcp::{Limits, Listen, Server};
 use serve::subsystem::SubsystemConfig;
-use serve::{PowerLoss, ServeError, ServeOptions, ServeReport, Stop, Survival};
+use serve::{PowerLoss, ServeError, Survival};
 use ssd::faults::{Effect, Fault, Operation};
-use ssd::{Contents, Device, NullDevice, Ssd, SsdConfig};
 use units::Nanos;
-
-/// A running server.
-struct Served {
-    address: SocketAddr,
-    log: Arc<Mutex<Vec<String>>>,
-    stop: Stop,
-    thread: Option<JoinHandle<ServeReport>>,
-    dir: tempfile::TempDir,
-}
-
-impl Served {
-    fn start(limits: Limits, device: impl FnOnce() -> Box<dyn Device> + Send + 'static) -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let config = SubsystemConfig::new(NQN, "test");
-        let server = Server::bind(&"tcp:0".parse().unwrap(), config).unwrap().with_limits(limits);
-        let address = server.local_address();
-        let stop = Stop::new().unwrap();
-        let (asked, log) = (stop.try_clone().unwrap(), Arc::new(Mutex::new(Vec::new())));
-        let (lines, control) = (Arc::clone(&log), dir.path().join("control"));
-        let thread = std::thread::spawn(move || {
-            let options = ServeOptions {
-                calibrate: false,
-                control: Some(control),
-                log: Box::new(move |line| lines.lock().unwrap().push(line.to_owned())),
-                ..ServeOptions::default()
-            };
-            server.run(device(), &options, &asked).unwrap()
-        });
-        Self { address, log, stop, thread: Some(thread), dir }
-    }
-
-    /// A device that keeps nothing.
-    fn null(limits: Limits) -> Self {
-        Self::start(limits, || Box::new(NullDevice::new(1 << 16, LBA_BYTES, Nanos::from_micros(5))))
-    }
-
-    /// A device that keeps what is written.
-    fn ssd(limits: Limits) -> Self {
-        Self::start(limits, || {
-            let mut device = Ssd::new(&SsdConfig::reference()).unwrap();
-            device.keep_contents(&Contents::Memory, true).unwrap();
-            Box::new(device)
-        })
-    }
-
-    fn control(&self) -> Control {
-        let path: PathBuf = self.dir.path().join("control");
-        for _ in 0..500 {
-            if let Ok(control) = Control::connect(&path) {
-                return control;
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        panic!("no control socket: {:?}", self.log.lock().unwrap());
-    }
-
-    fn raw(&self) -> TcpStream {
-        let stream = TcpStream::connect(self.address).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
-        stream
-    }
-
-    fn log_contains(&self, text: &str) -> bool {
-        self.log.lock().unwrap().iter().any(|line| line.contains(text))
-    }
-
-    fn finish(mut self) -> ServeReport {
-        self.stop.ask();
-        self.thread.take().unwrap().join().unwrap()
-    }
-}
-
-impl Drop for Served {
-    fn drop(&mut self) {
-        self.stop.ask();
-        if let Some(thread) = self.thread.take() {
-            let result = thread.join();
-            if !std::thread::panicking() {
-                result.unwrap();
-            }
-        }
-    }
-}
 
 /// Makes the next command of a kind take so much longer.
 fn slow_down(control: &mut Control, operation: Operation, added: Nanos) {

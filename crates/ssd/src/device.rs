@@ -217,6 +217,9 @@ pub trait Device {
     /// and fails what waits in them.
     fn break_streams(&mut self, _now: Nanos, _order: &WriteOrder) {}
 
+    /// Closes every stream, as Stream Management does: what waits in them is aborted.
+    fn close_streams(&mut self, _now: Nanos) {}
+
     /// How things stand now.
     fn live_state(&self) -> LiveState {
         LiveState::default()

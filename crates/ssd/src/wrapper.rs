@@ -47,6 +47,11 @@ pub trait Wrapper {
         self.inner_mut().zone_event(now, nsid, zone, event)
     }
 
+    /// See [`Device::close_streams`].
+    fn close_streams(&mut self, now: Nanos) {
+        self.inner_mut().close_streams(now);
+    }
+
     /// See [`Device::live_state`].
     fn live_state(&self) -> LiveState {
         self.inner().live_state()
@@ -97,6 +102,10 @@ impl<W: Wrapper> Device for W {
 
     fn break_streams(&mut self, now: Nanos, order: &WriteOrder) {
         self.inner_mut().break_streams(now, order);
+    }
+
+    fn close_streams(&mut self, now: Nanos) {
+        Wrapper::close_streams(self, now);
     }
 
     fn live_state(&self) -> LiveState {

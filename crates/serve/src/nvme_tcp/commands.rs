@@ -74,6 +74,9 @@ pub(super) struct Commands {
     asked: BTreeMap<u16, Asked>,
     next_tag: u16,
     held_bytes: usize,
+    /// Commands that are given on one after the other, as they came; and those of them whose data is here.
+    line: VecDeque<u16>,
+    lined_up: BTreeMap<u16, Arrived>,
 }
 
 impl Commands {
@@ -118,6 +121,33 @@ impl Commands {
         let command = self.outstanding.remove(&cid)?;
         self.held_bytes -= command.held_bytes;
         Some(command.data_limit)
+    }
+
+    /// Has a command wait until those that were lined up before it were given on.
+    pub(super) fn line_up(&mut self, cid: u16) {
+        self.line.push_back(cid);
+    }
+
+    /// Whether a command is given on in its turn.
+    pub(super) fn is_lined_up(&self, cid: u16) -> bool {
+        self.line.contains(&cid)
+    }
+
+    /// A command that was lined up has its data.
+    pub(super) fn wait_for_turn(&mut self, arrived: Arrived) {
+        self.lined_up.insert(arrived.entry.cid.get(), arrived);
+    }
+
+    /// Whether the next of the line has its data.
+    pub(super) fn has_turn(&self) -> bool {
+        self.line.front().is_some_and(|cid| self.lined_up.contains_key(cid))
+    }
+
+    /// The next of the line, if it has its data.
+    pub(super) fn take_turn(&mut self) -> Option<Arrived> {
+        let arrived = self.lined_up.remove(self.line.front()?)?;
+        self.line.pop_front();
+        Some(arrived)
     }
 
     /// Has a command wait for room.

@@ -21,6 +21,9 @@ pub(super) trait Controller {
 
     /// Commands that the host may have outstanding.
     fn queue_depth(&self) -> u32;
+
+    /// Whether the controller must get it in its turn among others of which that is so.
+    fn is_ordered(&self, entry: &SubmissionEntry) -> bool;
 }
 
 /// What has come of the input.
@@ -156,7 +159,9 @@ impl Connection {
     /// Whether [`Connection::step`] may have something to give.
     pub(super) fn is_runnable(&self, limits: &Limits) -> bool {
         self.phase != Phase::Ended
-            && (self.commands.fits(self.output.len(), limits) || (self.fresh && self.reads_on(limits)))
+            && (self.commands.has_turn()
+                || self.commands.fits(self.output.len(), limits)
+                || (self.fresh && self.reads_on(limits)))
     }
 
     /// Whether input is wanted: a host that does not read its answers is not
@@ -217,6 +222,9 @@ impl Connection {
         loop {
             if self.phase == Phase::Ended {
                 return Ok(Step::Idle);
+            }
+            if let Some(Arrived { entry, data }) = self.commands.take_turn() {
+                return Ok(arrived(entry, data));
             }
             if self.commands.fits(self.output.len(), limits) {
                 if let Some(step) = self.start_waiting(limits) {
@@ -336,7 +344,7 @@ impl Connection {
             return Progress::Continue;
         };
         let step = match target {
-            Target::Capsule(entry, data) => self.command(entry, data, intact, controller),
+            Target::Capsule(entry, data) => self.command(entry, data, intact, controller, limits),
             Target::Transfer(transfer) => self.transferred(&transfer, intact, limits),
         };
         step.map_or(Progress::Continue, Progress::Step)
@@ -349,6 +357,7 @@ impl Connection {
         data: Box<[u8]>,
         intact: bool,
         controller: &dyn Controller,
+        limits: &Limits,
     ) -> Option<Step> {
         let cid = entry.cid.get();
         if self.commands.admit(cid) == Admission::Conflict {
@@ -357,25 +366,41 @@ impl Connection {
         if !intact {
             return Some(Step::Failed(entry, Status::TRANSIENT_TRANSPORT_ERROR));
         }
+        let is_ordered = controller.is_ordered(&entry);
         let (bytes, to_host) = match plan(&entry, controller.transfer(&entry), data.len()) {
             Err(status) => return Some(Step::Failed(entry, status)),
             Ok(Plan::Ready(part)) => {
-                self.commands.hold(cid, part.len() as u32, false);
                 let data = if part == (0..data.len()) { data } else { data.get(part).unwrap_or_default().into() };
+                if is_ordered {
+                    self.commands.line_up(cid);
+                    self.commands.wait_for_turn(Arrived { entry, data: Some(data) });
+                    return None;
+                }
+                self.commands.hold(cid, data.len() as u32, false);
                 return Some(Step::Command(entry, data));
             }
             Ok(Plan::Fetch { bytes }) => (bytes, false),
             Ok(Plan::Give { bytes }) => (bytes, true),
         };
-        self.commands.wait(Waiting { entry, bytes, to_host });
+        if is_ordered {
+            // It takes no room that others would have to leave first: whoever waits for it may be among them.
+            self.commands.line_up(cid);
+            self.commands.receive(entry, bytes);
+            self.ask(cid, limits);
+        } else {
+            self.commands.wait(Waiting { entry, bytes, to_host });
+        }
         None
     }
 
     /// The data of an H2CData PDU has come; the command, if that was all of it.
     fn transferred(&mut self, transfer: &H2cData, intact: bool, limits: &Limits) -> Option<Step> {
         match self.commands.arrived(transfer, intact) {
-            Some(Arrived { entry, data: Some(data) }) => Some(Step::Command(entry, data)),
-            Some(Arrived { entry, data: None }) => Some(Step::Failed(entry, Status::TRANSIENT_TRANSPORT_ERROR)),
+            Some(found) if self.commands.is_lined_up(transfer.command.0) => {
+                self.commands.wait_for_turn(found);
+                None
+            }
+            Some(Arrived { entry, data }) => Some(arrived(entry, data)),
             None => {
                 self.ask(transfer.command.0, limits);
                 None
@@ -397,6 +422,14 @@ impl Connection {
         if self.phase == Phase::Ready {
             reply::answer(answer, 0, &self.sends, &mut self.output);
         }
+    }
+}
+
+/// The step of a command whose data has come.
+fn arrived(entry: SubmissionEntry, data: Option<Box<[u8]>>) -> Step {
+    match data {
+        Some(data) => Step::Command(entry, data),
+        None => Step::Failed(entry, Status::TRANSIENT_TRANSPORT_ERROR),
     }
 }
 

@@ -33,6 +33,10 @@ impl Controller for Fake {
     fn queue_depth(&self) -> u32 {
         DEPTH
     }
+
+    fn is_ordered(&self, entry: &SubmissionEntry) -> bool {
+        entry.cdw2.get() != 0
+    }
 }
 
 pub(super) fn command(opc: u8, cid: u16, bytes: u32, in_capsule: bool) -> SubmissionEntry {

@@ -49,6 +49,10 @@ impl Controller for Behind<'_> {
     fn queue_depth(&self) -> u32 {
         self.subsystem.queue_depth(self.id)
     }
+
+    fn is_ordered(&self, entry: &SubmissionEntry) -> bool {
+        self.subsystem.is_ordered(self.id, entry)
+    }
 }
 
 /// Nobody: a connection that is only told that there is no room.
@@ -61,6 +65,10 @@ impl Controller for Nobody {
 
     fn queue_depth(&self) -> u32 {
         1
+    }
+
+    fn is_ordered(&self, _: &SubmissionEntry) -> bool {
+        false
     }
 }
 
@@ -198,6 +206,7 @@ impl<'a> NvmeTcpFrontEnd<'a> {
             match event {
                 Event::Answer(id, answer) => self.answer_to(id, answer),
                 Event::Submit(request) => submit(request, engine),
+                Event::BreakStreams(order) => engine.break_streams(&order),
                 Event::Notice(id, text) => {
                     let peer = self.client(id).map_or_else(|| "a host".to_owned(), |client| client.peer.clone());
                     self.complaints.line(self.now, || format!("{peer}: {text}"));

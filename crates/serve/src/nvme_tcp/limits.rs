@@ -8,7 +8,9 @@ use units::Nanos;
 /// A connection holds at most `held_bytes` of data asked for or on its way out
 /// (one command alone may exceed it), `in_capsule_bytes` for each command of its
 /// queue, and a buffer of 64 KiB; so the server's memory is bounded by
-/// `connections` times that, whatever hosts do.
+/// `connections` times that, whatever hosts do. Writes that name streams of a
+/// device that keeps order do not count, since those that have the room may wait
+/// for them: they are as many as the queue has entries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Connections at a time: one for each queue of each controller. More are told

@@ -8,21 +8,29 @@ use nvme::{CommandId, SubmissionEntry};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use super::connection::{Connection, Step};
+use super::connection::{Connection, Controller, Step};
 use super::connection_test::{DEPTH, Fake, READ, WRITE, answer_to, command, contents, initialize, pdus, sent, wire};
 use super::limits::Limits;
 
 #[derive(Clone, Debug)]
 enum Operation {
-    Write { dwords: u32, in_capsule: bool },
+    Write { dwords: u32, in_capsule: bool, ordered: bool },
     Read { dwords: u32 },
     Other,
 }
 
 fn operation() -> impl Strategy<Value = Operation> {
     prop_oneof![
-        (1..2049u32, any::<bool>()).prop_map(|(dwords, in_capsule)| Operation::Write { dwords, in_capsule }),
-        (1..12_000u32).prop_map(|dwords| Operation::Write { dwords, in_capsule: false }),
+        (1..2049u32, any::<bool>(), any::<bool>()).prop_map(|(dwords, in_capsule, ordered)| Operation::Write {
+            dwords,
+            in_capsule,
+            ordered
+        }),
+        (1..12_000u32, any::<bool>()).prop_map(|(dwords, ordered)| Operation::Write {
+            dwords,
+            in_capsule: false,
+            ordered
+        }),
         (1..12_000u32).prop_map(|dwords| Operation::Read { dwords }),
         Just(Operation::Other),
     ]
@@ -125,6 +133,12 @@ impl Host {
         reply
     }
 
+    /// Ordered writes that are not complete.
+    fn ordered(&self) -> impl Iterator<Item = u16> {
+        let ordered = |operation: &Operation| matches!(operation, Operation::Write { ordered: true, .. });
+        self.open.iter().filter(move |(_, operation)| ordered(operation)).map(|(cid, _)| *cid)
+    }
+
     fn complete(&mut self, cid: u16) {
         match self.open.remove(&cid) {
             Some(Operation::Read { dwords }) => {
@@ -134,6 +148,10 @@ impl Host {
             None => panic!("command {cid} is complete twice"),
         }
     }
+}
+
+fn is_ordered(entry: &SubmissionEntry) -> bool {
+    Fake.is_ordered(entry)
 }
 
 fn run(session: Session) {
@@ -167,15 +185,17 @@ fn run(session: Session) {
     let mut operations: VecDeque<(u16, Operation)> =
         operations.into_iter().enumerate().map(|(at, operation)| (at as u16 * 7, operation)).collect();
     let mut in_device: Vec<SubmissionEntry> = Vec::new();
+    let mut last_ordered = None;
     let mut initialized = false;
     for round in 0..200_000 {
         while initialized && host.open.len() < DEPTH as usize {
             let Some((cid, operation)) = operations.pop_front() else { break };
             let (entry, data) = match operation {
-                Operation::Write { dwords, in_capsule: true } => {
-                    (command(WRITE, cid, dwords * 4, true), contents(cid, dwords * 4))
+                Operation::Write { dwords, in_capsule, ordered } => {
+                    let entry = command(WRITE, cid, dwords * 4, in_capsule);
+                    let data = if in_capsule { contents(cid, dwords * 4) } else { Vec::new() };
+                    (SubmissionEntry { cdw2: u32::from(ordered).into(), ..entry }, data)
                 }
-                Operation::Write { dwords, in_capsule: false } => (command(WRITE, cid, dwords * 4, false), Vec::new()),
                 Operation::Read { dwords } => (command(READ, cid, dwords * 4, false), Vec::new()),
                 Operation::Other => (command(0, cid, 0, false), Vec::new()),
             };
@@ -199,16 +219,24 @@ fn run(session: Session) {
                 if entry.opc == WRITE {
                     assert!(*data == contents(entry.cid.get(), entry.cdw12.get())[..], "data of a write");
                 }
+                if is_ordered(&entry) {
+                    assert!(last_ordered < Some(entry.cid.get()), "ordered writes in their turn");
+                    last_ordered = Some(entry.cid.get());
+                }
                 in_device.push(entry);
             }
             other => panic!("{other:?}"),
         }
         assert!(connection.held_bytes() <= most, "{} bytes held", connection.held_bytes());
-        // Commands complete in any order, and not at once.
+        // Commands complete in any order, and not at once; ordered ones as if each waited for the last of them.
         if (choice() % 3 == 0 || round % 7 == 0) && !in_device.is_empty() {
-            let entry = in_device.swap_remove(choice() % in_device.len());
-            let data = if entry.opc == READ { contents(entry.cid.get(), entry.cdw12.get()) } else { Vec::new() };
-            connection.answer(answer_to(&entry, data, flow_control.then_some(0)));
+            let at = choice() % in_device.len();
+            let waits = is_ordered(&in_device[at]) && host.ordered().any(|cid| Some(cid) > last_ordered);
+            if !waits {
+                let entry = in_device.swap_remove(at);
+                let data = if entry.opc == READ { contents(entry.cid.get(), entry.cdw12.get()) } else { Vec::new() };
+                connection.answer(answer_to(&entry, data, flow_control.then_some(0)));
+            }
         }
         let mut bytes = sent(&mut connection);
         if !initialized && !bytes.is_empty() {

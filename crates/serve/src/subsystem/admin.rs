@@ -212,6 +212,9 @@ fn effects(facts: &Facts, set: CommandSet) -> CommandEffectsLog {
     if facts.oncs().contains(Oncs::DATASET_MANAGEMENT) {
         io.push((IoOpcode::DatasetManagement, changes));
     }
+    if facts.identity.ordering.is_some() {
+        io.push((IoOpcode::StreamManagement, none));
+    }
     if set == CommandSet::Zoned {
         io.push((IoOpcode::ZoneManagementSend, changes));
         io.push((IoOpcode::ZoneManagementReceive, none));

@@ -221,6 +221,7 @@ impl Subsystem {
         });
         let Some((cntlid, _)) = cheapest(candidates) else { return false };
         let Some(controller) = self.controllers.remove(&cntlid) else { return false };
+        self.close_streams(cntlid);
         for connection in self.queue_connections(cntlid).into_iter().chain([controller.admin]) {
             self.close(connection, CloseReason::MadeRoom);
         }
@@ -300,6 +301,7 @@ impl Subsystem {
         let Some(controller) = self.controllers.get_mut(&cntlid) else { return };
         let admin = controller.admin;
         controller.io_queues.clear();
+        self.close_streams(cntlid);
         for connection in self.queue_connections(cntlid) {
             self.close(connection, CloseReason::ControllerReset);
         }

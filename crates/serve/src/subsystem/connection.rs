@@ -7,6 +7,7 @@ use nvme::{CommandId, QueueId};
 use units::Nanos;
 
 use super::authentication::Session;
+use super::{CloseReason, ConnectionId, Event, Standing, Subsystem};
 
 /// A transport connection.
 pub(super) struct Connection {
@@ -58,5 +59,64 @@ impl Queue {
     /// Whether the host has authenticated, or need not.
     pub(super) fn is_authenticated(&self) -> bool {
         self.session.as_ref().is_none_or(Session::is_authenticated)
+    }
+}
+
+impl Subsystem {
+    /// A connection has ended. With its admin connection a controller ends, and all
+    /// of its I/O queues (Base 3.3.2.4).
+    pub fn closed(&mut self, now: Nanos, id: ConnectionId) {
+        let _ = now;
+        let Some(queue) = self.connections.remove(&id).and_then(|connection| connection.queue) else { return };
+        if queue.id != QueueId(0) {
+            if let Some(controller) = self.controllers.get_mut(&queue.cntlid)
+                && controller.io_queues.get(&queue.id) == Some(&id)
+            {
+                controller.io_queues.remove(&queue.id);
+                if controller.io_queues.is_empty() {
+                    self.close_streams(queue.cntlid);
+                }
+            }
+            return;
+        }
+        // One that had to make room is gone already, and its identifier may be another's.
+        if self.controllers.get(&queue.cntlid).is_none_or(|controller| controller.admin != id) {
+            return;
+        }
+        self.controllers.remove(&queue.cntlid);
+        self.close_streams(queue.cntlid);
+        for connection in self.queue_connections(queue.cntlid) {
+            self.close(connection, CloseReason::AdminQueueClosed);
+        }
+    }
+
+    /// The connections of a controller's I/O queues, those included that have still to authenticate.
+    pub(super) fn queue_connections(&self, cntlid: u16) -> Vec<ConnectionId> {
+        let of_it = |connection: &Connection| {
+            connection.queue.as_ref().is_some_and(|queue| queue.cntlid == cntlid && queue.id != QueueId(0))
+        };
+        self.connections.iter().filter(|(_, connection)| of_it(connection)).map(|(id, _)| *id).collect()
+    }
+
+    /// How far a connection has come.
+    pub fn standing(&self, id: ConnectionId) -> Standing {
+        let Some(queue) = self.connections.get(&id).and_then(|connection| connection.queue.as_ref()) else {
+            return Standing::Fresh;
+        };
+        match self.controllers.get(&queue.cntlid) {
+            _ if !queue.is_authenticated() => Standing::Unauthenticated,
+            Some(controller) if controller.is_ready() && !controller.is_discovery() => Standing::Established,
+            _ => Standing::Idle,
+        }
+    }
+
+    /// Asks the transport to close a connection.
+    pub(super) fn close(&mut self, id: ConnectionId, reason: CloseReason) {
+        if let Some(connection) = self.connections.get_mut(&id)
+            && !connection.closing
+        {
+            connection.closing = true;
+            self.events.push(Event::Close(id, reason));
+        }
     }
 }

@@ -268,7 +268,9 @@ fn io_controller(
     page.frmw = FIRMWARE_UPDATES;
     page.mnan = page.nn;
     page.ioccsz = ((ENTRY_BYTES + config.in_capsule_bytes) / CAPSULE_UNIT_BYTES).into();
-    let descriptor = OrderingCapability::none();
+    let descriptor = identity.ordering.map_or_else(OrderingCapability::none, |ordering| {
+        OrderingCapability::version_1(ordering.streams, ordering.epochs, ordering.delayed_blocks)
+    });
     page.vs[..size_of::<OrderingCapability>()].copy_from_slice(descriptor.as_bytes());
     Ok(page)
 }

@@ -1,6 +1,6 @@
 //! What a transport and the subsystem tell each other.
 
-use nvme::{CommandId, CompletionEntry, CompletionStatus, NamespaceId, QueueId};
+use nvme::{CommandId, CompletionEntry, CompletionStatus, NamespaceId, QueueId, WriteOrder};
 
 use crate::backend::Request;
 
@@ -129,6 +129,9 @@ pub enum Event {
     Close(ConnectionId, CloseReason),
     /// The device is to do this.
     Submit(DeviceRequest),
+    /// A write of these streams of the device failed before the device saw it: the device is to keep their order no more
+    /// ([`ssd::Device::break_streams`]).
+    BreakStreams(WriteOrder),
     /// The operator is to know this of a host; names in it are fit for a log.
     Notice(ConnectionId, String),
 }

@@ -56,9 +56,16 @@ fn supported(facts: &Facts, opcode: u8) -> Result<IoOpcode, Status> {
         IoOpcode::ZoneAppend | IoOpcode::ZoneManagementSend | IoOpcode::ZoneManagementReceive => {
             facts.identity.zoned.is_some()
         }
+        IoOpcode::StreamManagement => facts.identity.ordering.is_some(),
         _ => false,
     };
     if there { Ok(opcode) } else { Err(Status::INVALID_OPCODE) }
+}
+
+/// The order that a write asks for, and the device keeps.
+pub(super) fn order(facts: &Facts, entry: &SubmissionEntry) -> Option<WriteOrder> {
+    let is_write = facts.identity.ordering.is_some() && entry.opc == IoOpcode::Write as u8;
+    is_write.then(|| WriteOrder::of(entry)).filter(|order| *order != WriteOrder::NONE)
 }
 
 /// Bytes of the blocks that a command names (NLB is zero-based).
@@ -112,8 +119,8 @@ pub(super) fn plan(
     let nsid = entry.namespace_id();
     let blocks = match facts.blocks(nsid) {
         Some(blocks) => blocks,
-        // Only Flush takes the broadcast value (NVM 3.2.3).
-        None if opcode == IoOpcode::Flush && nsid == NamespaceId::ALL => 0,
+        // Flush takes the broadcast value (NVM 3.2.3), and a stream is of all namespaces.
+        None if matches!(opcode, IoOpcode::Flush | IoOpcode::StreamManagement) && nsid == NamespaceId::ALL => 0,
         None => return Err(Status::INVALID_NAMESPACE),
     };
     if facts.command_set() != CommandSet::Nvm && !all_command_sets {
@@ -122,9 +129,13 @@ pub(super) fn plan(
     if facts.read_only && changes_media(opcode) {
         return Err(Status::NAMESPACE_WRITE_PROTECTED);
     }
-    // The barrier of ordered writes, which this controller does not offer: a
-    // reserved bit. Ignoring it would lose an order that the host counts on.
-    if matches!(opcode, IoOpcode::Write | IoOpcode::ZoneAppend) && WriteOrder::of(entry).is_barrier() {
+    // A barrier where it is a reserved bit: ignoring it would lose an order that the host counts on.
+    let has_barrier = match opcode {
+        IoOpcode::Write => facts.identity.ordering.is_some(),
+        IoOpcode::ZoneAppend => false,
+        _ => true,
+    };
+    if !has_barrier && WriteOrder::of(entry).is_barrier() {
         return Err(Status::INVALID_FIELD);
     }
     let inside = |range: &LbaRange| range.start.0.checked_add(range.count.into()).is_some_and(|end| end <= blocks);

@@ -40,6 +40,7 @@ mod identifiers;
 mod interface;
 mod io;
 mod notices;
+mod streams;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -53,6 +54,7 @@ use self::execution::{Completion, Failure, status_field};
 use self::facts::Facts;
 use self::health::Health;
 use self::io::Then;
+use self::streams::{StreamUse, Streams};
 use crate::backend::Request;
 
 pub use self::authentication::{HostCredentials, Secret, SecretError};
@@ -78,7 +80,10 @@ enum Purpose {
         then: Then,
         /// The result of the write, where this is the flush behind it.
         write: Option<u64>,
+        streams: StreamUse,
     },
+    /// A stream is closed whose controller is gone.
+    CloseStream(StreamUse),
     /// The flush of a controller's shutdown.
     Shutdown { cntlid: u16 },
 }
@@ -92,6 +97,7 @@ pub struct Subsystem {
     controllers: BTreeMap<u16, Controller>,
     last_cntlid: u16,
     requests: BTreeMap<Token, Purpose>,
+    streams: Streams,
     next_token: u64,
     /// For the next poll.
     events: Vec<Event>,
@@ -126,6 +132,7 @@ impl Subsystem {
             controllers: BTreeMap::new(),
             last_cntlid: 0,
             requests: BTreeMap::new(),
+            streams: Streams::default(),
             next_token: 0,
             events: Vec::new(),
             health: Health::new(),
@@ -208,6 +215,7 @@ impl Subsystem {
             }
             Err(failure) => {
                 self.log_failure(id, entry, failure.status);
+                self.break_streams(id, entry);
                 Reaction::Complete(self.answer(id, queue.unwrap_or(QueueId(0)), cid, Err(failure)))
             }
         }
@@ -217,6 +225,7 @@ impl Subsystem {
     pub fn failed(&mut self, now: Nanos, id: ConnectionId, entry: &SubmissionEntry, status: Status) -> Answer {
         let (queue, fresh) = self.fetch(now, id, entry);
         self.log_failure(id, entry, status);
+        self.break_streams(id, entry);
         let (queue, cid) = (queue.unwrap_or(QueueId(0)), entry.command_id());
         match fresh {
             true => self.answer(id, queue, cid, Err(status.into())),
@@ -235,12 +244,19 @@ impl Subsystem {
         result: Result<Box<[u8]>, Status>,
         value: u64,
     ) -> Option<(ConnectionId, Reaction)> {
-        let purpose = self.requests.remove(&token)?;
-        let Purpose::Command { connection: id, entry, then, write } = purpose else {
-            if let Purpose::Shutdown { cntlid } = purpose {
-                self.shutdown_done(cntlid, result.is_ok());
+        let (id, entry, then, write) = match self.requests.remove(&token)? {
+            Purpose::Command { connection, entry, then, write, streams } => {
+                self.streams.end(&streams, result.is_ok());
+                (connection, entry, then, write)
             }
-            return None;
+            Purpose::CloseStream(streams) => {
+                self.streams.end(&streams, result.is_ok());
+                return None;
+            }
+            Purpose::Shutdown { cntlid } => {
+                self.shutdown_done(cntlid, result.is_ok());
+                return None;
+            }
         };
         let alive = self.connections.get(&id).filter(|connection| !connection.closing);
         let Some(queue) = alive.and_then(|connection| connection.queue.as_ref()) else {
@@ -260,7 +276,8 @@ impl Subsystem {
         let completion = match then {
             Then::Flush { nsid, written_bytes } => {
                 let then = Then::Written { bytes: written_bytes };
-                let purpose = Purpose::Command { connection: id, entry, then, write: Some(value) };
+                let streams = StreamUse::default();
+                let purpose = Purpose::Command { connection: id, entry, then, write: Some(value), streams };
                 let index = usize::from(queue_id.0.saturating_sub(1));
                 let request = self.device_request(index, Command::Flush { nsid }, None, purpose);
                 return Some((id, Reaction::Submit(request)));
@@ -327,49 +344,6 @@ impl Subsystem {
         deadlines.chain(controllers.filter_map(Controller::expires_at)).min()
     }
 
-    /// A connection has ended. With its admin connection a controller ends, and all
-    /// of its I/O queues (Base 3.3.2.4).
-    pub fn closed(&mut self, now: Nanos, id: ConnectionId) {
-        let _ = now;
-        let Some(queue) = self.connections.remove(&id).and_then(|connection| connection.queue) else { return };
-        if queue.id != QueueId(0) {
-            if let Some(controller) = self.controllers.get_mut(&queue.cntlid)
-                && controller.io_queues.get(&queue.id) == Some(&id)
-            {
-                controller.io_queues.remove(&queue.id);
-            }
-            return;
-        }
-        // One that had to make room is gone already, and its identifier may be another's.
-        if self.controllers.get(&queue.cntlid).is_none_or(|controller| controller.admin != id) {
-            return;
-        }
-        self.controllers.remove(&queue.cntlid);
-        for connection in self.queue_connections(queue.cntlid) {
-            self.close(connection, CloseReason::AdminQueueClosed);
-        }
-    }
-
-    /// The connections of a controller's I/O queues, those included that have still to authenticate.
-    fn queue_connections(&self, cntlid: u16) -> Vec<ConnectionId> {
-        let of_it = |connection: &Connection| {
-            connection.queue.as_ref().is_some_and(|queue| queue.cntlid == cntlid && queue.id != QueueId(0))
-        };
-        self.connections.iter().filter(|(_, connection)| of_it(connection)).map(|(id, _)| *id).collect()
-    }
-
-    /// How far a connection has come.
-    pub fn standing(&self, id: ConnectionId) -> Standing {
-        let Some(queue) = self.connections.get(&id).and_then(|connection| connection.queue.as_ref()) else {
-            return Standing::Fresh;
-        };
-        match self.controllers.get(&queue.cntlid) {
-            _ if !queue.is_authenticated() => Standing::Unauthenticated,
-            Some(controller) if controller.is_ready() && !controller.is_discovery() => Standing::Established,
-            _ => Standing::Idle,
-        }
-    }
-
     /// Notes that a command has come: which queue it is of, and whether its
     /// identifier was free.
     fn fetch(&mut self, now: Nanos, id: ConnectionId, entry: &SubmissionEntry) -> (Option<QueueId>, bool) {
@@ -410,8 +384,12 @@ impl Subsystem {
         if !controller.is_ready() {
             return Err(Status::COMMAND_SEQUENCE_ERROR.into());
         }
-        let plan = io::plan(&self.facts, controller.all_command_sets(), entry, data)?;
-        let purpose = Purpose::Command { connection: id, entry: *entry, then: plan.then, write: None };
+        let mut plan = io::plan(&self.facts, controller.all_command_sets(), entry, data)?;
+        let streams = match self.facts.identity.ordering {
+            Some(_) => self.streams.begin(cntlid, &mut plan.command)?,
+            None => StreamUse::default(),
+        };
+        let purpose = Purpose::Command { connection: id, entry: *entry, then: plan.then, write: None, streams };
         let index = usize::from(queue.0.saturating_sub(1));
         Ok(Step::Submit(self.device_request(index, plan.command, plan.data, purpose)))
     }
@@ -475,16 +453,6 @@ impl Subsystem {
         let Some((cntlid, queue)) = queue.map(|queue| (queue.cntlid, queue.id)) else { return };
         if let Some(controller) = self.controllers.get_mut(&cntlid) {
             controller.errors.add(queue, entry, status_field(status));
-        }
-    }
-
-    /// Asks the transport to close a connection.
-    fn close(&mut self, id: ConnectionId, reason: CloseReason) {
-        if let Some(connection) = self.connections.get_mut(&id)
-            && !connection.closing
-        {
-            connection.closing = true;
-            self.events.push(Event::Close(id, reason));
         }
     }
 }

@@ -17,9 +17,11 @@ impl Subsystem {
         let shut_down = |controller: &Controller| controller.status.shutdown == ShutdownStatus::Complete;
         let mut io = self.controllers.values().filter(|controller| controller.kind == Kind::Io);
         self.health.power_lost(io.all(shut_down));
+        self.streams.clear();
         for purpose in std::mem::take(&mut self.requests).into_values() {
             match purpose {
                 Purpose::Shutdown { cntlid } => self.shutdown_done(cntlid, false),
+                Purpose::CloseStream(_) => {}
                 Purpose::Command { connection: id, entry, .. } => {
                     self.health.ended(now);
                     let alive = self.connections.get(&id).is_some_and(|connection| !connection.closing);

@@ -2,6 +2,7 @@
 #![allow(dead_code, clippy::unwrap_used)]
 
 pub mod pcap;
+pub mod served;
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};

@@ -141,6 +141,7 @@ impl Rig {
                         closed.push((id, reason));
                     }
                     Event::Notice(_, text) => self.notices.push(text),
+                    Event::BreakStreams(order) => self.device.break_streams(self.now, &order),
                     Event::Submit(request) => {
                         let (token, done) = self.carry_out(request);
                         let result = if done.status.is_success() { Ok(Box::default()) } else { Err(done.status) };

@@ -113,6 +113,11 @@ impl Admission {
         Ok((closed.number, closed.take_waiting()))
     }
 
+    /// The streams that are open.
+    pub fn open_streams(&self) -> Vec<Stream> {
+        self.open.keys().copied().collect()
+    }
+
     /// A write is fetched: the epochs that it belongs to.
     pub fn fetched(&mut self, order: &WriteOrder, blocks: u64) -> Result<Places, Status> {
         order.check()?;

@@ -384,6 +384,13 @@ impl Device for Ssd {
         self.lose_order(now, order);
     }
 
+    fn close_streams(&mut self, now: Nanos) {
+        for stream in self.admission.open_streams() {
+            _ = self.close_stream(now, stream);
+        }
+        self.map_ready(now);
+    }
+
     fn live_state(&self) -> LiveState {
         self.live()
     }

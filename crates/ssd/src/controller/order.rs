@@ -1,7 +1,7 @@
 //! Ordered writes in the controller: streams are opened and closed, writes wait for earlier epochs, and those that fail break
 //! their streams (`docs/ordering.md`).
 
-use nvme::{Status, StreamAction, WriteOrder};
+use nvme::{Status, Stream, StreamAction, WriteOrder};
 use units::Nanos;
 
 use super::Ssd;
@@ -134,14 +134,19 @@ impl Ssd {
             StreamAction::Open { first } => self.admission.open(stream, first, limit).map(|number| {
                 self.ftl.stream_opened(number);
             }),
-            StreamAction::Close => self.admission.close(stream).map(|(number, waiting)| {
-                self.ftl.stream_closed(number);
-                waiting.into_iter().for_each(|waiting| self.refuse(now, waiting, Status::ABORT_REQUESTED));
-            }),
+            StreamAction::Close => self.close_stream(now, stream),
         };
         self.host[id].status = answer.err().unwrap_or(Status::SUCCESS);
         self.complete(now, id);
         self.map_ready(now);
+    }
+
+    /// Closes a stream and aborts what waits in it.
+    pub(super) fn close_stream(&mut self, now: Nanos, stream: Stream) -> Result<(), Status> {
+        let (number, waiting) = self.admission.close(stream)?;
+        self.ftl.stream_closed(number);
+        waiting.into_iter().for_each(|waiting| self.refuse(now, waiting, Status::ABORT_REQUESTED));
+        Ok(())
     }
 
     /// The places of a write, if it is an ordered one.
