@@ -1,7 +1,7 @@
 //! Ordering gates: whether, and when, a bio may become a request.
 //!
-//! A gate stands before the tags of a namespace's queue. A bio that it governs
-//! passes or is held; when the request of one that passed has ended, the gate
+//! A gate stands before the tags. A bio that it governs passes or is held; when
+//! the request of one that passed has left for the device or has ended, the gate
 //! says which may pass next. Each ordering is a file that looks and returns a
 //! plan, and a line in [`Gates::new`]; here the queue carries the plans out.
 
@@ -26,6 +26,20 @@ enum Plan {
     Hold,
 }
 
+/// A bio that may pass, and the CPU from which.
+struct Pass {
+    bio: u32,
+    cpu: u16,
+}
+
+/// The end of a request that passed a gate.
+struct End {
+    nsid: NamespaceId,
+    /// Its first sector, and the CPU it was made on.
+    sector: Sector,
+    cpu: u16,
+}
+
 /// An ordering. Bios that it holds are its own, `BioSlot::next` included.
 trait Gate {
     /// Whether it has a say in a bio. Any other goes past it.
@@ -35,14 +49,18 @@ trait Gate {
     fn admit(&mut self, bios: &mut Slab<BioSlot>, bio: u32) -> Plan;
 
     /// A request was made of a bio that passed: lets it take bios along that are held.
-    fn gather(&mut self, pool: &mut Pool, rq: Rq);
+    fn gather(&mut self, pool: &mut Pool, rq: Rq) {
+        let _ = (pool, rq);
+    }
 
-    /// The request of a bio that passed has ended; it began at `sector`. Appends
-    /// what may pass since to `passing`.
-    fn ended(&mut self, bios: &mut Slab<BioSlot>, sector: Sector, passing: &mut Vec<u32>);
+    /// The request of a bio that passed has ended. Appends what may pass since to
+    /// `passing`.
+    fn ended(&mut self, bios: &mut Slab<BioSlot>, end: &End, passing: &mut Vec<Pass>);
 
     /// A bio goes past the gate. Appends what it makes void of what is held to `void`.
-    fn passed_by(&mut self, bios: &mut Slab<BioSlot>, bio: u32, void: &mut Vec<u32>);
+    fn passed_by(&mut self, bios: &mut Slab<BioSlot>, bio: u32, void: &mut Vec<u32>) {
+        let _ = (bios, bio, void);
+    }
 
     /// Forgets everything, as after a power cut. Appends what is held to `void`.
     fn clear(&mut self, bios: &mut Slab<BioSlot>, void: &mut Vec<u32>);
@@ -52,12 +70,13 @@ trait Gate {
 pub(crate) struct Gates {
     /// Of each namespace; none at all where nothing is ordered.
     gates: Vec<Option<Box<dyn Gate>>>,
-    /// Requests that passed and have ended: namespace, first sector, CPU it was made on.
-    ended: Vec<(NamespaceId, Sector, u16)>,
+    /// Requests that passed and have ended.
+    ended: Vec<End>,
     /// Bios that were held.
     holds: u64,
-    /// Kept for its memory.
-    bios: Vec<u32>,
+    /// Kept for their memory.
+    passing: Vec<Pass>,
+    void: Vec<u32>,
 }
 
 impl Gates {
@@ -71,7 +90,7 @@ impl Gates {
         if gates.iter().all(Option::is_none) {
             gates.clear();
         }
-        Self { gates, ended: Vec::new(), holds: 0, bios: Vec::new() }
+        Self { gates, ended: Vec::new(), holds: 0, passing: Vec::new(), void: Vec::new() }
     }
 
     fn of(&mut self, nsid: NamespaceId) -> Option<&mut Box<dyn Gate>> {
@@ -105,7 +124,7 @@ impl Gates {
 
     /// A request that passed a gate has ended.
     pub(crate) fn note_end(&mut self, nsid: NamespaceId, sector: u64, cpu: u16) {
-        self.ended.push((nsid, Sector(sector), cpu));
+        self.ended.push(End { nsid, sector: Sector(sector), cpu });
     }
 
     /// Whether requests have ended since the gates were last asked.
@@ -121,27 +140,30 @@ impl Gates {
 }
 
 impl Queue {
-    /// Sends what may pass since requests have ended, each from the CPU of the
-    /// one that it waited for.
+    /// Sends what may pass since requests have ended.
     pub(crate) fn open_gates(&mut self, now: Nanos) {
         let mut ended = std::mem::take(&mut self.gates.ended);
-        for (nsid, sector, cpu) in ended.drain(..) {
-            let mut passing = std::mem::take(&mut self.gates.bios);
-            if let Some(gate) = self.gates.of(nsid) {
-                gate.ended(&mut self.pool.bios, sector, &mut passing);
+        for end in ended.drain(..) {
+            let mut passing = std::mem::take(&mut self.gates.passing);
+            if let Some(gate) = self.gates.of(end.nsid) {
+                gate.ended(&mut self.pool.bios, &end, &mut passing);
             }
-            for bio in passing.drain(..) {
-                self.request(now, cpu, bio, None);
-            }
-            self.gates.bios = passing;
+            self.send_passing(now, passing);
         }
         debug_assert!(!self.gates.have_news(), "a request ended while it was made");
         self.gates.ended = ended;
     }
 
+    fn send_passing(&mut self, now: Nanos, mut passing: Vec<Pass>) {
+        for Pass { bio, cpu } in passing.drain(..) {
+            self.request(now, cpu, bio, None);
+        }
+        self.gates.passing = passing;
+    }
+
     /// A bio goes past the gates; what it makes void fails.
     pub(crate) fn pass_by(&mut self, now: Nanos, bio: u32) {
-        let mut void = std::mem::take(&mut self.gates.bios);
+        let mut void = std::mem::take(&mut self.gates.void);
         if let Some(gate) = self.gates.of(self.pool.bios[bio].nsid) {
             gate.passed_by(&mut self.pool.bios, bio, &mut void);
         }
@@ -151,7 +173,7 @@ impl Queue {
     /// The power is gone: what is held fails.
     pub(crate) fn clear_gates(&mut self, now: Nanos) {
         self.gates.ended.clear();
-        let mut void = std::mem::take(&mut self.gates.bios);
+        let mut void = std::mem::take(&mut self.gates.void);
         for gate in self.gates.gates.iter_mut().flatten() {
             gate.clear(&mut self.pool.bios, &mut void);
         }
@@ -162,6 +184,6 @@ impl Queue {
         for bio in void.drain(..) {
             self.complete_bio(bio, status, None, now);
         }
-        self.gates.bios = void;
+        self.gates.void = void;
     }
 }

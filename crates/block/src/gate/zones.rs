@@ -12,7 +12,7 @@
 
 use std::ops::Range;
 
-use super::{Gate, Plan};
+use super::{End, Gate, Pass, Plan};
 use crate::bio::{BioFlags, BioOp, Sector, ZoneOp};
 use crate::limits::ZoneLimits;
 use crate::pool::{Attempt, BioSlot, Pool};
@@ -107,14 +107,14 @@ impl Gate for ZoneWritePlugs {
         }
     }
 
-    /// The next write to the zone, or none and it is idle (disk_zone_wplug_unplug_bio,
-    /// blk_zone_wplug_bio_work).
-    fn ended(&mut self, bios: &mut Slab<BioSlot>, sector: Sector, passing: &mut Vec<u32>) {
-        let plug = self.plug(sector.0);
-        debug_assert!(plug.plugged, "the zone of sector {} is not plugged", sector.0);
+    /// The next write to the zone, from the CPU of the one that it waited for, or none
+    /// and it is idle (disk_zone_wplug_unplug_bio, blk_zone_wplug_bio_work).
+    fn ended(&mut self, bios: &mut Slab<BioSlot>, end: &End, passing: &mut Vec<Pass>) {
+        let plug = self.plug(end.sector.0);
+        debug_assert!(plug.plugged, "the zone of sector {} is not plugged", end.sector.0);
         let next = plug.pop(bios);
         plug.plugged = next.is_some();
-        passing.extend(next);
+        passing.extend(next.map(|bio| Pass { bio, cpu: end.cpu }));
     }
 
     /// A zone reset or finish fails the writes in line for the zone, or for every
