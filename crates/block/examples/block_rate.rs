@@ -45,6 +45,7 @@ fn rate(device: Box<dyn Device>, config: QueueConfig, op: BioOp, total: u64, dep
                     bytes: 4096,
                     flags: BioFlags::empty(),
                     data: None,
+                    order: None,
                     request: RequestId::default(),
                 };
                 let result = device.submit(task, bio).await;

@@ -113,8 +113,42 @@ pub struct Bio {
     pub flags: BioFlags,
     /// A write's or append's bytes, or `None` in timing-only runs.
     pub data: Payload,
+    /// What a write asks of order, if it does: it comes after everything of the earlier
+    /// epochs of its streams, whatever the power does ([`Ordering`](crate::Ordering)).
+    pub order: Option<OrderRequest>,
     /// The request it serves, for the trace.
     pub request: RequestId,
+}
+
+/// On whose behalf a write is: what a stream policy goes by.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Owner {
+    /// The task (`current->pid`).
+    pub task: u32,
+    /// Its control group (`bio->bi_blkg`).
+    pub cgroup: u32,
+}
+
+bitflags::bitflags! {
+    /// Which epochs a write closes: it is the last of them that is submitted.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+    pub struct Closes: u8 {
+        /// The present one of its owner's stream.
+        const OWN = 1 << 0;
+        /// The present one of the stream that it joins.
+        const JOINED = 1 << 1;
+    }
+}
+
+/// What a write asks of order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OrderRequest {
+    /// Whose stream it belongs to.
+    pub owner: Owner,
+    /// In whose stream it is besides: a file's data in the journal's.
+    pub joins: Option<Owner>,
+    /// Which epochs it closes.
+    pub closes: Closes,
 }
 
 /// How a bio ended.

@@ -17,6 +17,10 @@ impl Queue {
         }
         let limits = self.pool.limits.get(place(bio.nsid)).ok_or(Status::INVALID_NAMESPACE)?;
         let empty = bio.op == BioOp::Write && bio.flags.contains(BioFlags::PREFLUSH) && bio.bytes == 0;
+        if bio.order.is_some() && (special || bio.op != BioOp::Write || bio.bytes == 0 || limits.zoned.is_some()) {
+            // Writes alone are ordered; in zones the write pointer does it.
+            return Err(Status::INVALID_FIELD);
+        }
         if special && !empty {
             return check_special(limits, bio);
         }

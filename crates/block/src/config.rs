@@ -4,6 +4,7 @@ use std::num::{NonZeroU16, NonZeroU32};
 
 use serde::{Deserialize, Serialize};
 
+use crate::gate::{Ordering, StreamsConfig};
 use crate::scheduler::{MqDeadlineConfig, SchedulerKind, ZincConfig};
 
 /// Settings of one block device's queue, named after `/sys/block/*/queue`.
@@ -48,6 +49,18 @@ pub struct QueueConfig {
     pub segment_bytes: NonZeroU32,
     /// Which merges are tried.
     pub nomerges: NoMerges,
+    /// How the order of writes that ask for it is kept. On a device that cannot, it is
+    /// by waiting and flushing ([`BlockDevice::ordering`](crate::BlockDevice::ordering)).
+    #[serde(skip_serializing_if = "is_default")]
+    pub ordering: Ordering,
+    /// Which writes share a stream and how epochs are closed, for when the ordering is
+    /// `streams`; in which stream a write is goes for the flushing ones as well.
+    #[serde(skip_serializing_if = "is_default")]
+    pub streams: StreamsConfig,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 impl Default for QueueConfig {
@@ -64,6 +77,8 @@ impl Default for QueueConfig {
             max_segments: const { NonZeroU16::new(128).expect("not zero") },
             segment_bytes: const { NonZeroU32::new(4096).expect("not zero") },
             nomerges: NoMerges::default(),
+            ordering: Ordering::default(),
+            streams: StreamsConfig::default(),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The block device as its users hold it.
 
 use std::cell::RefCell;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
@@ -12,8 +12,9 @@ use ssd::{Device, PowerCut};
 use trace::Recorder;
 use units::Nanos;
 
-use crate::bio::{Bio, BioResult};
+use crate::bio::{Bio, BioResult, Owner};
 use crate::config::QueueConfig;
+use crate::gate::{OrderStatistics, OrderingInForce};
 use crate::limits::Limits;
 use crate::plug::Plug;
 use crate::pool::place;
@@ -82,6 +83,33 @@ impl BlockDevice {
         self.queue.borrow().statistics(self.handle.now())
     }
 
+    /// How the queue keeps the order of writes.
+    pub fn ordering(&self) -> OrderingInForce {
+        self.queue.borrow().gates.in_force()
+    }
+
+    /// What was done for the order of writes so far.
+    pub fn order_statistics(&self) -> OrderStatistics {
+        self.queue.borrow().gates.order_statistics()
+    }
+
+    /// Opens the streams again in which writes have failed: until then their order is kept by waiting and flushing. What is
+    /// submitted afterwards waits for that.
+    pub fn restore_order(&self) {
+        let now = self.handle.now();
+        let mut queue = self.queue.borrow_mut();
+        queue.catch_up(now);
+        queue.restore_order(now);
+    }
+
+    /// An owner of streams submits no more: its stream can be another's, once its writes have ended.
+    pub fn end_owner(&self, owner: Owner) {
+        let now = self.handle.now();
+        let mut queue = self.queue.borrow_mut();
+        queue.catch_up(now);
+        queue.end_owner(now, owner);
+    }
+
     /// The device's own counters: (name, value), in a fixed order.
     pub fn device_counters(&self) -> Vec<(String, u64)> {
         self.queue.borrow().device.counters()
@@ -135,6 +163,16 @@ pub struct BioFuture {
 impl BioFuture {
     pub(crate) fn new(device: &BlockDevice, slot: u32) -> Self {
         Self { queue: device.queue.clone(), slot: Some(slot) }
+    }
+
+    /// Waits until an ordered bio has gone to the device, whole, and not until it is done: whatever its owner submits in later
+    /// epochs comes after it (fbarrier, fdatabarrier). A bio without order is waited for to its end.
+    pub async fn dispatched(&mut self) {
+        poll_fn(|cx| {
+            let Some(slot) = self.slot else { return Poll::Ready(()) };
+            if self.queue.borrow_mut().poll_sent(slot, cx.waker()) { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
     }
 }
 

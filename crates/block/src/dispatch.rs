@@ -145,10 +145,15 @@ impl Queue {
         queue.outstanding += 1;
         queue.dispatched += 1;
         let (tag, kind) = (request.tag, request.kind);
-        *self.dispatched.of(match kind {
-            Kind::Flush => None,
-            Kind::Bio(op) => Some(op),
-        }) += 1;
+        match kind {
+            Kind::Flush => *self.dispatched.of(None) += 1,
+            Kind::Bio(op) => *self.dispatched.of(Some(op)) += 1,
+            // The gate counts them.
+            Kind::Manage => {}
+        }
+        if self.pool.requests[rq].ordered {
+            self.gates.leaves(&mut self.pool, rq);
+        }
         if self.recorder.is_on() {
             self.record_queued(now, rq);
         }
@@ -174,6 +179,9 @@ impl Queue {
         self.completions = completions;
         if self.ticks {
             self.tick(now);
+            if self.gates.have_news() {
+                self.open_gates(now);
+            }
         }
     }
 
@@ -245,6 +253,9 @@ impl Queue {
         }
         if self.scheduled > 0 || !self.hctxs[usize::from(hctx)].dispatch.is_empty() {
             self.run(now, hctx);
+            if self.gates.have_news() {
+                self.open_gates(now);
+            }
         }
     }
 
@@ -252,6 +263,10 @@ impl Queue {
     fn end_request(&mut self, rq: Rq, status: Status, data: Payload, at: Nanos) {
         let request = &self.pool.requests[rq];
         let (first, last) = (request.first_bio, request.last_bio);
+        if request.ordered {
+            self.gates.note_ordered_end(&self.pool, rq, status);
+        }
+        let request = &self.pool.requests[rq];
         self.time_in_queue += at.since(request.started_at);
         if first == last {
             self.complete_bio(first, status, data, at);

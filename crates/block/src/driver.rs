@@ -1,9 +1,10 @@
 //! From request to NVMe command (drivers/nvme/host/core.c, nvme_setup_cmd).
 
-use nvme::{Command, Lba, LbaRange, ZoneReceiveAction, ZoneReportFilter, ZoneSendAction};
+use nvme::{Command, Lba, LbaRange, WriteOrder, ZoneReceiveAction, ZoneReportFilter, ZoneSendAction};
 use ssd::Payload;
 
 use crate::bio::{BioFlags, BioOp, Sector, ZoneOp};
+use crate::gate::Asks;
 use crate::limits::Limits;
 use crate::pool::Pool;
 use crate::request::{Kind, Request, Rq};
@@ -19,6 +20,14 @@ pub(crate) fn command(pool: &Pool, rq: Rq) -> Command {
     match request.kind {
         Kind::Flush => Command::Flush { nsid },
         Kind::Bio(BioOp::Read) => Command::Read { nsid, range: own(), fua },
+        Kind::Manage => match pool.bios[request.first_bio].order.as_ref().map(|order| order.asks) {
+            Some(Asks::Manage { stream, action }) => Command::StreamManagement { nsid, stream, action },
+            _ => Command::Flush { nsid },
+        },
+        Kind::Bio(BioOp::Write) if request.ordered => {
+            let order = pool.bios[request.first_bio].order.as_ref().map_or(WriteOrder::NONE, |order| order.wire);
+            Command::ordered_write(nsid, own(), fua, order)
+        }
         Kind::Bio(BioOp::Write) => Command::write(nsid, own(), fua),
         Kind::Bio(BioOp::WriteZeroes) => {
             // No NOUNMAP flag on bios: the device may deallocate if it can.

@@ -9,7 +9,7 @@
 //!
 //! 1. [`BlockDevice`] takes it; `queue` checks it (`check`), cuts it at the [`Limits`],
 //!    tries to merge it (`pool`), lets it wait while what it must not overtake is
-//!    on its way (`gate`: `zones`), and makes a request of it once a tag is free
+//!    on its way (`gate`: `zones`, and of ordered writes `streams` or `barrier_single_queue`), and makes a request of it once a tag is free
 //!    (`hctx`), waiting in line otherwise.
 //! 2. A request with PREFLUSH or FUA that the device cannot honour alone goes
 //!    through `flush`; one submitted through a [`Plug`] is held back; any other
@@ -38,9 +38,10 @@ mod scheduler;
 mod slab;
 mod statistics;
 
-pub use bio::{Bio, BioFlags, BioOp, BioResult, Sector, ZoneOp};
+pub use bio::{Bio, BioFlags, BioOp, BioResult, Closes, OrderRequest, Owner, Sector, ZoneOp};
 pub use config::{NoMerges, QueueConfig};
 pub use device::{BioFuture, BlockDevice};
+pub use gate::{EpochKind, OrderStatistics, Ordering, OrderingInForce, StreamPolicyKind, StreamsConfig};
 pub use limits::{Limits, ZoneLimits};
 pub use plug::Plug;
 pub use report::Zone;

@@ -4,6 +4,7 @@ use ssd::{Identity, ZonedIdentity};
 
 use crate::bio::{BioOp, Sector};
 use crate::config::QueueConfig;
+use crate::gate::Ordering;
 
 /// Sectors of the largest request unless set (block/blk-settings.c,
 /// `BLK_DEF_MAX_SECTORS_CAP`): 1280 KiB.
@@ -38,7 +39,7 @@ pub struct Limits {
     pub rotational: bool,
     /// Whether writes complete into a cache that a power cut empties.
     pub write_cache: bool,
-    /// Whether the device honours FUA itself.
+    /// Whether the device honours FUA itself, and is asked to.
     pub fua: bool,
     /// The zones, in a zoned namespace.
     pub zoned: Option<ZoneLimits>,
@@ -125,7 +126,7 @@ impl Limits {
             max_write_zeroes_sectors: max_hw_sectors,
             rotational: identity.rotational,
             write_cache: identity.volatile_write_cache,
-            fua: identity.supports_fua,
+            fua: identity.supports_fua && config.ordering != Ordering::FlushNoFua,
             zoned: zoned.map(|zoned| ZoneLimits::new(zoned, block_sectors, capacity_sectors, max_hw_sectors)),
         }
     }

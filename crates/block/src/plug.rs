@@ -69,6 +69,7 @@ impl Drop for Plug {
         queue.catch_up(now);
         self.list.forget_older_than(queue.generation);
         queue.flush_plug(now, &mut self.list);
+        queue.open_gates(now);
     }
 }
 

@@ -10,6 +10,7 @@ use units::Nanos;
 
 use crate::bio::{Bio, BioFlags, BioOp, Sector};
 use crate::config::NoMerges;
+use crate::gate::{Asks, Ordered};
 use crate::limits::Limits;
 use crate::request::{Kind, Request, Rq};
 use crate::slab::{NIL, Slab};
@@ -39,6 +40,8 @@ pub(crate) struct BioSlot {
     pub(crate) outstanding: u32,
     /// The next bio of the same request, or the next that an ordering gate holds.
     pub(crate) next: u32,
+    /// What it has of order.
+    pub(crate) order: Option<Box<Ordered>>,
     /// Nobody will ask for the result.
     pub(crate) detached: bool,
     pub(crate) waker: Option<Waker>,
@@ -61,6 +64,7 @@ impl BioSlot {
             parent_offset: 0,
             outstanding: 1,
             next: NIL,
+            order: bio.order.map(|request| Box::new(Ordered::new(Asks::Write(request)))),
             detached: false,
             waker: None,
         }
@@ -150,6 +154,10 @@ impl Pool {
         if self.bios[request.first_bio].data.is_some() != bio.data.is_some() {
             return None;
         }
+        // One order, too.
+        if !self.alike_in_order(request.first_bio, bio.order.as_deref()) {
+            return None;
+        }
         // And one priority (block/blk-merge.c, blk_rq_merge_ok).
         if request.flags.symmetric_difference(bio.flags).intersects(BioFlags::PRIORITY) {
             return None;
@@ -220,7 +228,8 @@ impl Pool {
         let same_data = self.bios[a.first_bio].data.is_some() == self.bios[b.first_bio].data.is_some();
         let (sector, bytes, segments, first, last) = (b.sector, b.bytes, b.segments, b.first_bio, b.last_bio);
         let same_priority = a.priority() == b.priority();
-        if a.kind != b.kind || !adjacent || !same_data || !same_priority {
+        let same_order = self.alike_in_order(a.first_bio, self.bios[b.first_bio].order.as_deref());
+        if a.kind != b.kind || !adjacent || !same_data || !same_priority || !same_order {
             return false;
         }
         if !self.has_room(rq, op, sector, bytes, segments) {
@@ -237,6 +246,16 @@ impl Pool {
         (next.first_bio, next.last_bio) = (NIL, NIL);
         self.merges.requests += 1;
         true
+    }
+
+    /// Whether what a bio has of order lets another join it in one command.
+    #[inline]
+    fn alike_in_order(&self, bio: u32, other: Option<&Ordered>) -> bool {
+        match (self.bios[bio].order.as_deref(), other) {
+            (None, None) => true,
+            (Some(order), Some(other)) => order.is_alike(other),
+            _ => false,
+        }
     }
 
     /// Whether `bytes` at `sector` still go into a request.

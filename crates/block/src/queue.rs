@@ -10,7 +10,9 @@ use units::Nanos;
 use crate::bio::{Bio, BioFlags, BioOp, BioResult, Sector};
 use crate::config::QueueConfig;
 use crate::flush::{Action, FlushQueue, Steps};
-use crate::gate::Gates;
+#[cfg(test)]
+use crate::gate::mutant::{self, Mutant};
+use crate::gate::{Asks, Gates, OrderingInForce};
 use crate::hctx::{HardwareQueue, TagWaiters, Tags, map_queues};
 use crate::limits::Limits;
 use crate::plug::PlugList;
@@ -71,7 +73,9 @@ impl Queue {
         let namespaces: &[u64] = if identity.namespace_blocks.is_empty() { &[0] } else { &identity.namespace_blocks };
         let limits: Vec<_> = namespaces.iter().map(limits).collect();
         let cpus = config.cpus.get();
+        let ordering = OrderingInForce::new(config.ordering, identity);
         let queues = config.nr_hw_queues.map_or(cpus, |queues| queues.get()).min(cpus).min(identity.queues.max(1));
+        let queues = queues.min(ordering.queues_max());
         let device_queue_depth = u32::from(identity.queue_depth.max(1));
         let mut depth = match config.queue_depth {
             Some(depth) => depth.get().min(NO_TAG - 1),
@@ -105,7 +109,7 @@ impl Queue {
         let hctxs = (0..queues).map(hctx).collect();
         let schedulers: Vec<_> = limits.iter().map(|_| scheduler_kind.make(config, &map)).collect();
         let ticks = schedulers.iter().any(|scheduler| scheduler.has_clock());
-        let gates = Gates::new(&limits);
+        let gates = Gates::new(&limits, identity, config, ordering);
         let pool = Pool {
             bios: Slab::new(),
             requests: Slab::new(),
@@ -166,10 +170,16 @@ impl Queue {
                 return slot;
             }
         }
+        if bio.order.is_some() {
+            self.gates.arrive(bio, cpu);
+        }
         if limits.split_bytes(bio.op, bio.sector, bio.bytes) == bio.bytes {
             self.submit_part(now, cpu, slot, plug);
         } else {
             self.split(now, cpu, slot, &mut plug);
+        }
+        if self.gates.have_news() {
+            self.open_gates(now);
         }
         slot
     }
@@ -213,9 +223,17 @@ impl Queue {
                 bytes: part_bytes,
                 flags: if last { flags } else { flags | BioFlags::NOMERGE },
                 data: data.as_ref().map(|data| data[offset as usize..(offset + part_bytes) as usize].into()),
+                order: None,
                 request,
             };
             let mut slot = BioSlot::new(part, now);
+            if let Some(order) = &mut self.pool.bios[parent].order {
+                // The parent's own count is taken off below, when all its parts are on their way.
+                order.unsent += 1;
+                #[cfg(test)]
+                let last = if mutant::is(Mutant::ClosesOnFirstFragment) { offset == 0 } else { last };
+                slot.order = Some(order.part(last));
+            }
             slot.parent = parent;
             slot.parent_offset = offset;
             let slot = self.pool.bios.insert(slot);
@@ -224,12 +242,22 @@ impl Queue {
             self.submit_part(now, cpu, slot, plug.as_deref_mut());
             offset += part_bytes;
         }
+        if let Some(order) = &mut self.pool.bios[parent].order {
+            order.unsent -= 1;
+        }
         self.complete_bio(parent, Status::SUCCESS, None, now);
     }
 
     /// Merges a bio that fits one request into one that waits, or makes a
     /// request for it (blk_mq_submit_bio).
     fn submit_part(&mut self, now: Nanos, cpu: u16, bio: u32, plug: Option<&mut PlugList>) {
+        let mut cpu = cpu;
+        if self.pool.bios[bio].order.is_some() {
+            match self.gates.admit_ordered(&mut self.pool.bios, bio, cpu) {
+                Some(from) => cpu = from,
+                None => return,
+            }
+        }
         if self.pool.bio_mergeable(bio) {
             // Only the request added last is looked at (blk_attempt_plug_merge).
             if let Some(last) = plug.as_ref().and_then(|plug| plug.requests.last())
@@ -285,7 +313,10 @@ impl Queue {
         let gated = self.gates.govern(slot);
         let (nsid, op, flags, bytes) = (slot.nsid, slot.op, slot.flags, slot.bytes);
         let limits = self.pool.limits(nsid);
-        let mut request = Request::new(Kind::Bio(op), nsid, cpu, hctx, now);
+        let order = slot.order.as_ref().map(|order| order.asks);
+        let kind = if matches!(order, Some(Asks::Manage { .. })) { Kind::Manage } else { Kind::Bio(op) };
+        let mut request = Request::new(kind, nsid, cpu, hctx, now);
+        request.ordered = order.is_some();
         request.flags = flags;
         request.sector = slot.sector;
         request.bytes = bytes;
@@ -343,6 +374,16 @@ impl Queue {
             none => *none = Some(waker.clone()),
         }
         None
+    }
+
+    /// Whether all commands of a bio have gone to the device, or it has ended.
+    pub(crate) fn poll_sent(&mut self, slot: u32, waker: &Waker) -> bool {
+        let bio = &mut self.pool.bios[slot];
+        let is_sent = bio.order.as_ref().is_some_and(|order| order.unsent == 0);
+        if !is_sent && !bio.is_done() {
+            bio.waker = Some(waker.clone());
+        }
+        is_sent || bio.is_done()
     }
 
     /// Nobody will ask for a bio's result.

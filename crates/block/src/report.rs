@@ -47,6 +47,7 @@ impl BlockDevice {
                 bytes: wanted.min(most),
                 flags: BioFlags::SYNC,
                 data: None,
+                order: None,
                 request: RequestId::default(),
             };
             let result = self.submit(cpu, bio).await;

@@ -37,6 +37,8 @@ pub(crate) struct Request {
     /// Its bio passed an ordering gate, which hears of its end (as of zone writes
     /// RQF_ZONE_WRITE_PLUGGING says).
     pub(crate) gated: bool,
+    /// Its bios are ordered, or it is a command of the gate of ordered writes.
+    pub(crate) ordered: bool,
     /// Neither freed nor failed.
     pub(crate) live: bool,
     /// Steps of the flush sequence that are behind it, for a request in one.
@@ -57,6 +59,8 @@ pub(crate) enum Kind {
     Bio(BioOp),
     /// Flush: made by the flush machine, has no bios.
     Flush,
+    /// Stream Management: made by the gate of ordered writes, has a bio without data.
+    Manage,
 }
 
 /// Data direction, Linux's `rq_data_dir`: ops with an even number are reads.
@@ -105,6 +109,7 @@ impl Request {
             tag: NO_TAG,
             nomerge: false,
             gated: false,
+            ordered: false,
             live: true,
             sequence: None,
             flush_for: NIL,

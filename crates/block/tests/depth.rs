@@ -124,6 +124,7 @@ fn measure(profile: &str, scheduler: SchedulerKind, work: Work, depth: u32, deep
                     bytes: work.block_bytes,
                     flags: BioFlags::empty(),
                     data: None,
+                    order: None,
                     request: RequestId::default(),
                 };
                 let result = device.submit((task % 4) as u16, bio).await;

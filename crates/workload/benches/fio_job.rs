@@ -116,6 +116,7 @@ fn main() {
                             bytes: 4096,
                             flags,
                             data: None,
+                            order: None,
                             request: RequestId(number),
                         },
                     )

@@ -44,6 +44,7 @@ impl<S: Scheduler> Bench<S> {
             bytes: sectors * 512,
             flags,
             data: None,
+            order: None,
             request: RequestId::default(),
         };
         self.pool.bios.insert(BioSlot::new(bio, Nanos::ZERO))

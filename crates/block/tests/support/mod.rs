@@ -300,6 +300,7 @@ pub fn bio(op: BioOp, block: u64, blocks: u64, flags: BioFlags) -> Bio {
         bytes: blocks * BLOCK,
         flags,
         data: None,
+        order: None,
         request: RequestId::default(),
     }
 }

@@ -223,6 +223,7 @@ fn issue(sim: &Handle, state: &Rc<RefCell<State>>, io: Io, permit: Permit) {
             bytes: placed.bytes,
             flags,
             data: None,
+            order: None,
             request,
         };
         let future = state.disk.submit(record.cpu.unwrap_or(0), bio);

@@ -151,6 +151,7 @@ impl Rig {
             bytes,
             flags: self.flags,
             data: None,
+            order: None,
             request: RequestId(0),
         };
         let result = self.disk.submit(cpu, bio).await;

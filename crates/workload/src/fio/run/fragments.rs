@@ -69,13 +69,22 @@ impl Fragments {
 
     /// A bio on the file as bios on the device, in the file's order.
     pub fn split(self, bio: Bio) -> Vec<Bio> {
-        let Bio { nsid, op, sector, bytes, flags, data, request } = bio;
+        let Bio { nsid, op, sector, bytes, flags, data, order, request } = bio;
         let mut rest = data.as_deref();
         let mut place = |region: Region| {
             let part = rest.map(|rest| rest.split_at((region.bytes as usize).min(rest.len())));
             rest = part.map(|(_, later)| later);
             let data = part.map(|(part, _)| part.into());
-            Bio { nsid, op, sector: Sector(region.start / Sector::BYTES), bytes: region.bytes, flags, data, request }
+            Bio {
+                nsid,
+                op,
+                sector: Sector(region.start / Sector::BYTES),
+                bytes: region.bytes,
+                flags,
+                data,
+                order,
+                request,
+            }
         };
         self.pieces(sector.0 * Sector::BYTES, bytes).map(&mut place).collect()
     }
@@ -224,7 +233,7 @@ mod tests {
                 bytes: sectors * 512,
                 flags: BioFlags::SYNC,
                 data: Some(bytes.clone().into_boxed_slice()),
-                request: RequestId(3),
+                order: None, request: RequestId(3),
             };
             let parts = layout.split(bio);
             let joined: Vec<u8> = parts.iter().flat_map(|part| part.data.clone().unwrap().into_vec()).collect();

@@ -297,7 +297,16 @@ impl Thread {
             Kind::Verify(io, _) => (io, None),
             Kind::Sync => {
                 let flags = BioFlags::PREFLUSH | BioFlags::SYNC;
-                return Bio { nsid, op: BioOp::Write, sector: Sector(0), bytes: 0, flags, data: None, request };
+                return Bio {
+                    nsid,
+                    op: BioOp::Write,
+                    sector: Sector(0),
+                    bytes: 0,
+                    flags,
+                    data: None,
+                    order: None,
+                    request,
+                };
             }
         };
         let at = |offset: u64| Sector(offset / Sector::BYTES);
@@ -319,7 +328,7 @@ impl Thread {
                 }
             }
         };
-        Bio { nsid, op, sector, bytes, flags: flags | self.engine_flags(), data, request }
+        Bio { nsid, op, sector, bytes, flags: flags | self.engine_flags(), data, order: None, request }
     }
 
     /// The first byte of the zone that a write is appended to, where writes are.

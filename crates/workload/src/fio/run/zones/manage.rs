@@ -154,7 +154,8 @@ impl Thread {
             let (request, decided_at) = (self.request(), self.now());
             let flags = BioFlags::SYNC | self.engine_flags();
             let sector = Sector(offset / Sector::BYTES);
-            let bio = Bio { nsid: plan.zones.nsid(), op: BioOp::Write, sector, bytes, flags, data, request };
+            let bio =
+                Bio { nsid: plan.zones.nsid(), op: BioOp::Write, sector, bytes, flags, data, order: None, request };
             let result = self.call(bio).await;
             if !self.managed(Operation::Finish, offset, bytes, result.status) {
                 return false;
@@ -175,7 +176,16 @@ impl Thread {
         let (request, decided_at) = (self.request(), self.now());
         let flags = BioFlags::SYNC | self.engine_flags();
         let sector = Sector(span.start / Sector::BYTES);
-        let bio = Bio { nsid: plan.zones.nsid(), op: BioOp::Zone(op), sector, bytes: 0, flags, data: None, request };
+        let bio = Bio {
+            nsid: plan.zones.nsid(),
+            op: BioOp::Zone(op),
+            sector,
+            bytes: 0,
+            flags,
+            data: None,
+            order: None,
+            request,
+        };
         let result = self.call(bio).await;
         self.record_span(operation, request, decided_at, span.start, span.end - span.start);
         self.managed(operation, span.start, span.end - span.start, result.status)
