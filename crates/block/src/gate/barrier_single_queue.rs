@@ -38,7 +38,7 @@ pub(super) struct BarrierSingleQueue {
     under_way: u32,
     /// The write that ends the epoch has passed.
     is_ending: bool,
-    /// Where order is kept by waiting: the next write takes a flush along.
+    /// Where order is kept by waiting: writes take a flush along until one has ended.
     flush_is_due: bool,
     restores: bool,
     held: VecDeque<u32>,
@@ -74,7 +74,7 @@ impl BarrierSingleQueue {
         order.places = [Some(InStream { stream: 0, epoch: self.epoch }), None];
         if order.waits {
             self.statistics.by_waiting += 1;
-            if std::mem::take(&mut self.flush_is_due) && self.has_cache {
+            if self.flush_is_due && self.has_cache {
                 slot.flags |= BioFlags::PREFLUSH;
             }
         } else {
@@ -187,7 +187,10 @@ impl Gate for BarrierSingleQueue {
         if let Some(asks) = end.asks {
             self.command_ended(bios, asks, end.status.is_success());
         }
-        if end.places[0].is_some() {
+        if let Some(place) = end.places[0] {
+            if end.took_flush && end.status.is_success() && place.epoch == self.epoch {
+                self.flush_is_due = false;
+            }
             self.inside -= end.never_left;
             self.under_way -= end.bios;
             if !end.status.is_success() {
