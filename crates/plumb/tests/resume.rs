@@ -40,6 +40,11 @@ fn interrupted_at_any_moment_a_second_start_does_the_rest() {
         assert_eq!(interrupt(&scratch, out, count, signal), status, "{out}");
         let done = kept_runs(&scratch.path(out));
         assert!((count..12).contains(&done), "{out}: {done} of 12 runs were done at the interruption");
+        // Killed while it wrote a file.
+        for begun in ["summary.json.partial-4194304", "fio/point0-repeat0.json.partial-4194304"] {
+            std::fs::create_dir_all(scratch.path(out).join("fio")).unwrap();
+            scratch.write(&format!("{out}/{begun}"), "half");
+        }
         scratch.plumb(&["run", "spec.toml", "--threads", "2", "--out", out]).ok();
         assert_same_results(&scratch.path(out), &scratch.path("whole"));
     }

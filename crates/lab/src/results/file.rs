@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::table::Column;
@@ -9,6 +10,40 @@ use super::{Kind, ResultError, Table, csv, parquet};
 
 /// Rows that are held before they are written.
 const ROWS: usize = 1 << 16;
+
+/// Between a file's name and the number of the process that is at it.
+const MARK: &str = ".partial-";
+/// Times that a file may go between being made and being locked.
+const TRIES: u32 = 16;
+
+/// Removes what processes that are no more had begun in `folder`: they were killed. Who is at a file has locked it.
+pub(super) fn remove_abandoned(folder: &Path) {
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let number = name.to_str().and_then(|name| name.rsplit_once(MARK)).map_or("", |(_, number)| number);
+        let is_partial = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+        // What cannot be removed hinders nobody.
+        if is_partial && File::open(entry.path()).is_ok_and(|file| file.try_lock().is_ok()) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
+/// The lock says that this process is alive.
+fn create_locked(path: &Path) -> io::Result<File> {
+    for _ in 0..TRIES {
+        let file = File::create(path)?;
+        // File systems without locks give none to who tidies up, either.
+        let _ = file.try_lock();
+        // Who tidied up in between has removed it.
+        let there = fs::metadata(path);
+        if there.is_ok_and(|there| file.metadata().is_ok_and(|own| own.ino() == there.ino())) {
+            return Ok(file);
+        }
+    }
+    Err(io::Error::other("it is removed again and again while it is made"))
+}
 
 /// A file that takes its name when it is whole.
 pub(super) struct Partial {
@@ -27,9 +62,9 @@ impl Partial {
             fs::create_dir_all(parent).map_err(fail)?;
         }
         let mut name = path.file_name().unwrap_or_default().to_owned();
-        name.push(format!(".partial-{}", std::process::id()));
+        name.push(format!("{MARK}{}", std::process::id()));
         let partial = path.with_file_name(name);
-        let out = BufWriter::with_capacity(1 << 16, File::create(&partial).map_err(fail)?);
+        let out = BufWriter::with_capacity(1 << 16, create_locked(&partial).map_err(fail)?);
         Ok(Self { out, hasher: blake3::Hasher::new(), path: path.to_owned(), partial, kept: false })
     }
 
@@ -162,4 +197,27 @@ fn with_header((name, mut file): (String, Partial), columns: &[Column]) -> Resul
 
 fn failed(path: &Path, error: ::parquet::errors::ParquetError) -> ResultError {
     ResultError::Write { path: path.to_owned(), source: io::Error::other(error) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_killed_process_had_begun_goes_and_what_is_being_written_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let other_names = ["spec.toml.partial-", "spec.toml.partial-12x", "notes.partial-draft"];
+        for name in ["spec.toml.partial-12"].iter().chain(&other_names) {
+            fs::write(at(name), "half").unwrap();
+        }
+        let mut under_way = Partial::create(&at("runs.csv")).unwrap();
+        under_way.write_all(b"whole").unwrap();
+        remove_abandoned(folder.path());
+        assert!(!at("spec.toml.partial-12").exists());
+        assert!(other_names.iter().all(|name| at(name).exists()));
+        under_way.keep(false).unwrap();
+        assert_eq!(fs::read(at("runs.csv")).unwrap(), b"whole");
+        remove_abandoned(&at("absent"));
+    }
 }

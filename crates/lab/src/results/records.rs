@@ -17,6 +17,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use super::file::Partial;
 use super::log::{self, Place};
 use super::{ResultError, RunResult};
 
@@ -221,15 +222,8 @@ impl Records {
         if settled && self.singles.is_empty() && self.order == wanted && self.damage.is_empty() {
             return Ok(());
         }
-        let partial = self.folder.join(format!("all.partial-{}", std::process::id()));
         let mut index = BTreeMap::new();
-        let written = self.write_whole(&partial, &wanted, &mut index).and_then(|()| {
-            fs::rename(&partial, &whole).map_err(|source| ResultError::Write { path: whole.clone(), source })
-        });
-        if let Err(error) = written {
-            let _ = fs::remove_file(&partial);
-            return Err(error);
-        }
+        self.write_whole(&whole, &wanted, &mut index)?;
         sync_folder(&self.folder);
         self.own = None;
         // What cannot be removed is read again, and is the same.
@@ -243,14 +237,9 @@ impl Records {
         Ok(())
     }
 
-    fn write_whole(
-        &self,
-        partial: &Path,
-        wanted: &[String],
-        index: &mut BTreeMap<String, At>,
-    ) -> Result<(), ResultError> {
-        let fail = |source| ResultError::Write { path: partial.to_owned(), source };
-        let mut out = io::BufWriter::with_capacity(1 << 18, File::create(partial).map_err(fail)?);
+    fn write_whole(&self, path: &Path, wanted: &[String], index: &mut BTreeMap<String, At>) -> Result<(), ResultError> {
+        let fail = |source| ResultError::Write { path: path.to_owned(), source };
+        let mut out = Partial::create(path)?;
         let mut offset = 0;
         for key in wanted {
             let frame = self.frame(key, self.index[key])?;
@@ -259,8 +248,7 @@ impl Records {
             offset += place.bytes;
             index.insert(key.clone(), At::Frame { file: 0, place });
         }
-        let file = out.into_inner().map_err(|error| fail(error.into_error()))?;
-        file.sync_all().map_err(fail)
+        out.keep(true).map(drop)
     }
 
     fn json_path(&self, key: &str) -> PathBuf {

@@ -16,12 +16,14 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::file::{Partial, hash_of};
+use super::file::{Partial, hash_of, remove_abandoned};
 use super::records::Records;
 use super::{RunResult, Table, csv, fio_log, log};
 
 /// Where finished runs are kept.
 const RUNS: &str = "runs";
+/// Where the outputs of fio jobs are.
+const FIO: &str = "fio";
 
 /// A results folder.
 #[derive(Clone, Debug)]
@@ -71,7 +73,10 @@ impl Store {
     /// Opens or makes the folder.
     pub fn create(folder: &Path) -> Result<Self, ResultError> {
         let runs = folder.join(RUNS);
-        fs::create_dir_all(&runs).map_err(|source| ResultError::Write { path: runs, source })?;
+        fs::create_dir_all(&runs).map_err(|source| ResultError::Write { path: runs.clone(), source })?;
+        for begun in [folder, &runs, &folder.join(FIO)] {
+            remove_abandoned(begun);
+        }
         Self::of(folder)
     }
 
@@ -126,7 +131,7 @@ impl Store {
     /// do not wait for the disk.
     pub fn write_fio(&self, run: &RunResult) -> Result<Vec<(String, String)>, ResultError> {
         let mut files: Vec<(String, &str)> = Vec::new();
-        let stem = format!("fio/point{}-repeat{}", run.point, run.repeat);
+        let stem = format!("{FIO}/point{}-repeat{}", run.point, run.repeat);
         files.extend(run.fio_json.as_deref().map(|json| (format!("{stem}.json"), json)));
         let logs: Vec<_> = run.jobs.iter().map(|job| (fio_log::file_part(&job.name), fio_log::logs(job))).collect();
         for (number, (job, logs)) in logs.iter().enumerate() {
