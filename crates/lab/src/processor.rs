@@ -1,6 +1,6 @@
 //! What the processor's work costs on this machine, and whether a guest that charges for it takes as long.
 
-use apps::processor::{DEPTH, ProcessorError, Timed};
+use apps::processor::{CLOSE_SYSTEM_CALLS, DEPTH, FUSE_SWITCHES, FUSE_SYSTEM_CALLS, ProcessorError, Timed};
 use linux::{Charges, FileSystem, FrontEnd, Kernel, Linux, LinuxError};
 use serde::Serialize;
 
@@ -8,16 +8,19 @@ use serde::Serialize;
 pub const TRUSTED_SHARE: f64 = 0.25;
 
 /// Of these the table is made; others only check it.
-const CALIBRATED: [&str; 9] = [
+const CALIBRATED: [&str; 12] = [
     "read-4k",
     "read-64k",
     "write-4k",
     "write-64k",
     "status-shallow",
     "status-deep",
+    "open",
+    "create",
     "read-new-page",
     "touch-page",
     "ping-pong",
+    "fuse-read-4k",
 ];
 
 /// Of `read-4k`, and a page.
@@ -87,13 +90,15 @@ pub fn charges(timed: &[Timed]) -> Result<Charges, ProcessorCostError> {
         let found = timed.iter().find(|timed| timed.name == name).map(Timed::median_ns);
         found.ok_or_else(|| ProcessorCostError::Answer(format!("have no {name}")))
     };
-    let [small, large, write, large_write, shallow, deep, new_page, touch, one_way] = [
+    let [small, large, write, large_write, shallow, deep, open, create, new_page, touch, one_way] = [
         median("read-4k")?,
         median("read-64k")?,
         median("write-4k")?,
         median("write-64k")?,
         median("status-shallow")?,
         median("status-deep")?,
+        median("open")?,
+        median("create")?,
         median("read-new-page")?,
         median("touch-page")?,
         median("ping-pong")?,
@@ -114,20 +119,35 @@ pub fn charges(timed: &[Timed]) -> Result<Charges, ProcessorCostError> {
     let component = positive("status-deep", deep, (deep - shallow) / (DEPTH - 1) as f64, remedy)?;
     let path = shallow - system_call - STATUS_KIB * copy_per_kib - component;
     let path = positive("status-shallow", shallow, path, remedy)?;
+    let close = f64::from(CLOSE_SYSTEM_CALLS) * system_call;
+    let open_one = positive("open", open, open - (system_call + path + component + close), remedy)?;
+    // Opening it, removing it by another path, and two changes of the folder.
+    let name_change = (create - open - (system_call + path + component)) / 2.0;
+    let name_change = positive("create", create, name_change, remedy)?;
     // A write on one side and a read on the other.
     let context_switch = positive("ping-pong", one_way, one_way - 2.0 * system_call, remedy)?;
+    // Free where nothing can be mounted, as it then cannot be used either.
+    let fuse_request = match median("fuse-read-4k") {
+        Ok(read) => {
+            let told = f64::from(FUSE_SYSTEM_CALLS) * system_call + f64::from(FUSE_SWITCHES) * context_switch;
+            (read - told).max(0.0)
+        }
+        Err(_) => 0.0,
+    };
     let whole = |cost: f64| cost.round() as u32;
     Ok(Charges {
         system_call_ns: whole(system_call),
         copy_ns_per_kib: whole(copy_per_kib),
         path_ns: whole(path),
         path_component_ns: whole(component),
+        open_ns: whole(open_one),
+        name_change_ns: whole(name_change),
         file_write_ns: whole(file_write),
         page_write_ns: whole(page_write),
         page_fault_ns: whole(touch),
         page_cache_add_ns: whole(page_cache_add),
         context_switch_ns: whole(context_switch),
-        fuse_request_ns: 0,
+        fuse_request_ns: whole(fuse_request),
     })
 }
 
@@ -182,9 +202,10 @@ mod tests {
 
     /// What jobs take by a table.
     fn by(charges: &Charges) -> Vec<Timed> {
-        let [call, copy, path, component, write, page_write, fault, add, switch, _] =
+        let [call, copy, path, component, open, name, write, page_write, fault, add, switch, fuse] =
             charges.entries().map(|(_, ns)| f64::from(ns));
         let read = |kib: f64| call + kib * copy;
+        let (by_path, close) = (call + path + component, f64::from(CLOSE_SYSTEM_CALLS) * call);
         let status = |components: f64| read(STATUS_KIB) + path + components * component;
         timed(&[
             ("read-4k", read(4.0)),
@@ -193,9 +214,12 @@ mod tests {
             ("write-64k", read(64.0) + write + 16.0 * page_write),
             ("status-shallow", status(1.0)),
             ("status-deep", status(16.0)),
+            ("open", by_path + open + close),
+            ("create", 2.0 * by_path + open + close + 2.0 * name),
             ("read-new-page", add + read(64.0) / 16.0),
             ("touch-page", fault),
             ("ping-pong", switch + 2.0 * call),
+            ("fuse-read-4k", fuse + 3.0 * call + 2.0 * switch),
         ])
     }
 
@@ -206,14 +230,18 @@ mod tests {
             copy_ns_per_kib: 70,
             path_ns: 400,
             path_component_ns: 60,
+            open_ns: 900,
+            name_change_ns: 4000,
             file_write_ns: 2000,
             page_write_ns: 150,
             page_fault_ns: 500,
             page_cache_add_ns: 900,
             context_switch_ns: 1500,
-            fuse_request_ns: 0,
+            fuse_request_ns: 2500,
         };
         assert_eq!(charges(&by(&table)).unwrap(), table);
+        let without: Vec<_> = by(&table).into_iter().filter(|timed| timed.name != "fuse-read-4k").collect();
+        assert_eq!(charges(&without).unwrap(), Charges { fuse_request_ns: 0, ..table });
     }
 
     #[test]
@@ -225,6 +253,8 @@ mod tests {
             ("write-64k", 7400.0),
             ("status-shallow", 700.0),
             ("status-deep", 1600.0),
+            ("open", 3000.0),
+            ("create", 15000.0),
             ("read-new-page", 900.0),
             ("touch-page", 500.0),
             ("ping-pong", 2000.0),
@@ -235,6 +265,8 @@ mod tests {
             ("write-4k", 500.0, "again"),
             ("status-shallow", 300.0, "again"),
             ("status-deep", 600.0, "again"),
+            ("open", 600.0, "again"),
+            ("create", 3000.0, "again"),
             ("read-new-page", 300.0, "tmpfs"),
             ("ping-pong", 500.0, "again"),
         ] {

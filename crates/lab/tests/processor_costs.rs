@@ -9,7 +9,7 @@ use lab::{Experiment, LabError, commands_of_run, plan};
 const SPEC: &str = "title = 't'\nstack.device = 'optane-905p-960gb'\n\
     workload.fio = \"\"\"[j]\nrw=randread\nbs=4k\nsize=64m\nio_size=4m\nioengine=psync\ndirect=1\n\"\"\"\n";
 
-const TABLE: &str = "system_call_ns = 9000\ncopy_ns_per_kib = 1\npath_ns = 1\npath_component_ns = 1\nfile_write_ns = 1\n\
+const TABLE: &str = "system_call_ns = 9000\ncopy_ns_per_kib = 1\npath_ns = 1\npath_component_ns = 1\nopen_ns = 1\nname_change_ns = 1\nfile_write_ns = 1\n\
     page_write_ns = 1\npage_fault_ns = 1\npage_cache_add_ns = 1\ncontext_switch_ns = 7000\n";
 
 fn ran(folder: &Path, more: &str) -> Result<RunResult, LabError> {

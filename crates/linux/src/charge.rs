@@ -27,6 +27,10 @@ pub struct Charges {
     pub path_ns: u32,
     /// Each component of one.
     pub path_component_ns: u32,
+    /// A file that is opened, and closed again.
+    pub open_ns: u32,
+    /// A name that a folder gets or loses.
+    pub name_change_ns: u32,
     /// A write to a file: what the file system does for it, however long it is.
     pub file_write_ns: u32,
     /// Each page of the page cache that it fills, or a part of it.
@@ -37,7 +41,7 @@ pub struct Charges {
     pub page_cache_add_ns: u32,
     /// Going on after having waited for something.
     pub context_switch_ns: u32,
-    /// What an answer of a FUSE server costs besides its system calls, copies and switches.
+    /// What a request to a FUSE server and its answer cost besides system calls, copies and switches.
     #[serde(default)]
     pub fuse_request_ns: u32,
 }
@@ -75,12 +79,14 @@ impl Charges {
     }
 
     /// Names and values, as in the file.
-    pub fn entries(&self) -> [(&'static str, u32); 10] {
+    pub fn entries(&self) -> [(&'static str, u32); 12] {
         [
             ("system_call_ns", self.system_call_ns),
             ("copy_ns_per_kib", self.copy_ns_per_kib),
             ("path_ns", self.path_ns),
             ("path_component_ns", self.path_component_ns),
+            ("open_ns", self.open_ns),
+            ("name_change_ns", self.name_change_ns),
             ("file_write_ns", self.file_write_ns),
             ("page_write_ns", self.page_write_ns),
             ("page_fault_ns", self.page_fault_ns),

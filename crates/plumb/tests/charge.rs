@@ -6,6 +6,7 @@ mod linux_rig;
 
 use std::process::Command;
 
+use apps::processor::CLOSE_SYSTEM_CALLS;
 use linux::{Charges, FileSystem, Kernel, Linux};
 use linux_rig::{PLUMB, has, kernel, on, on_memory};
 use serde_json::Value;
@@ -16,12 +17,14 @@ const COSTS: Charges = Charges {
     copy_ns_per_kib: 100,
     path_ns: 5_000,
     path_component_ns: 2_000,
+    open_ns: 10_000,
+    name_change_ns: 60_000,
     file_write_ns: 40_000,
     page_write_ns: 3_000,
     page_fault_ns: 20_000,
     page_cache_add_ns: 50_000,
     context_switch_ns: 300_000,
-    fuse_request_ns: 0,
+    fuse_request_ns: 700_000,
 };
 
 /// Median nanoseconds an operation of each job in a guest.
@@ -47,8 +50,8 @@ fn each_cost_shows_where_it_is_due() {
     }
     let charged = times(&kernel, Some(COSTS));
     let read = |kib: f64| 1_000.0 + kib * 100.0;
-    // Where assertions are on, the library looks at a descriptor before it closes it.
-    let calls = if cfg!(debug_assertions) { 3.0 } else { 2.0 };
+    let close = f64::from(CLOSE_SYSTEM_CALLS) * 1_000.0;
+    let by_path = |components: f64| 1_000.0 + 5_000.0 + components * 2_000.0;
     let expected = [
         ("read-4k", read(4.0)),
         ("read-16k", read(16.0)),
@@ -60,11 +63,18 @@ fn each_cost_shows_where_it_is_due() {
         ("status-deep", read(0.1) + 5_000.0 + 16.0 * 2_000.0),
         // Below `.`, in a folder.
         ("status", read(0.2) + 5_000.0 + 3.0 * 2_000.0),
-        ("open", calls * 1_000.0 + 5_000.0 + 3.0 * 2_000.0),
+        ("open", by_path(1.0) + 10_000.0 + close),
+        ("open-path", by_path(3.0) + 10_000.0 + close),
+        ("create", 2.0 * by_path(1.0) + 10_000.0 + close + 2.0 * 60_000.0),
+        // One call, two paths of one component, a name lost and one given.
+        ("rename", 2.0 * by_path(1.0) - 1_000.0 + 2.0 * 60_000.0),
         ("read-new-page", 50_000.0 + read(64.0) / 16.0),
         ("touch-page", 20_000.0),
         // A write and a read, and going on after having waited.
         ("ping-pong", 300_000.0 + 2.0 * 1_000.0),
+        // The reader's call, the server's poll and read; both wait.
+        ("fuse-read-4k", 700_000.0 + 2.0 * 300_000.0 + 3.0 * 1_000.0),
+        ("fuse-read-64k", 700_000.0 + 2.0 * 300_000.0 + 3.0 * 1_000.0),
     ];
     for (name, ns) in expected {
         let found = median(&charged, name);

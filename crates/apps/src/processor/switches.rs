@@ -17,11 +17,16 @@ pub(super) const PING_PONG: Job = Job {
 
 /// An operation is one way.
 fn ping_pong(_: &Fixture, operations: u32) -> std::io::Result<Duration> {
+    on_one_processor(|| exchange(operations / 2))
+}
+
+/// `work` on one processor, with the threads that it starts.
+pub(super) fn on_one_processor<T>(work: impl FnOnce() -> std::io::Result<T>) -> std::io::Result<T> {
     let before = sched_getaffinity(None)?;
     pin(&before)?;
-    let elapsed = exchange(operations / 2);
+    let done = work();
     sched_setaffinity(None, &before)?;
-    elapsed
+    done
 }
 
 fn exchange(rounds: u32) -> std::io::Result<Duration> {

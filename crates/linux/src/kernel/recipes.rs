@@ -37,6 +37,7 @@ const BASE: BuiltIn = recipe!("time-travel":
     "0008-um-time-travel-charged-processor-time.patch",
     "0009-hostfs-direct-mounts-and-holes.patch",
     "0010-um-time-travel-charged-paths-and-file-writes.patch",
+    "0011-um-time-travel-charged-opens-and-names.patch",
 );
 
 /// What `--kernel` can name, beside the base.

@@ -266,7 +266,12 @@ fn run_ace(flags: &AceFlags) -> Done {
 }
 
 fn run_processor(flags: &ProcessorFlags) -> Done {
-    let timed = processor::run(&flags.folder, |_| ()).map_err(|error| Failure::Machine(error.to_string()))?;
+    let timed = processor::run(&flags.folder, |done| {
+        if let processor::Told::LeftOut(operation, why) = done {
+            eprintln!("left out: {operation}: {why}");
+        }
+    })
+    .map_err(|error| Failure::Machine(error.to_string()))?;
     if flags.json {
         println!("{:#}", json!(timed));
         return Ok(ExitCode::SUCCESS);

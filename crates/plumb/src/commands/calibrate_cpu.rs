@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use ::linux::{Charges, Kernel, LinuxError};
-use apps::processor::{self, Timed};
+use apps::processor::{self, Timed, Told};
 use clap::Args;
 use lab::processor::{Compared, ProcessorCostError, TRUSTED_SHARE, charges, compare};
 use serde_json::json;
@@ -41,10 +41,10 @@ pub struct CpuArguments {
 }
 
 pub fn cpu(arguments: &CpuArguments) -> Done {
-    let timed = processor::run(&arguments.folder, |timed| {
-        if !arguments.json {
-            eprintln!("{}: {:.0} ns", timed.operation, timed.median_ns());
-        }
+    let timed = processor::run(&arguments.folder, |done| match done {
+        Told::Timed(timed) if !arguments.json => eprintln!("{}: {:.0} ns", timed.operation, timed.median_ns()),
+        Told::Timed(_) => {}
+        Told::LeftOut(operation, why) => eprintln!("left out, and not charged: {operation}: {why}"),
     })
     .map_err(|error| Failure::Machine(error.to_string()))?;
     let table = charges(&timed).map_err(failure)?;
