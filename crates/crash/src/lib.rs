@@ -18,7 +18,8 @@
 //! states: {}, {W3}, and each part of W3 in units of the device's atomic write
 //! ```
 //!
-//! Of a device that keeps the order of writes, [`order`] says which states are legal.
+//! Of a device that keeps the order of writes, [`order`] says which states are legal, and [`Streams`] is the rule of its logs: not any
+//! part may then be there without the rest, and a [`PartOrder`] says which.
 //!
 //! A test that asks a device itself what a cut left undecided has no log: a [`Choice`] says which of those writes survive.
 //!
@@ -56,7 +57,7 @@ pub use cuts::{Cut, Cuts};
 pub use image::{BLOCK_BYTES, Image};
 pub use log::{Content, Entry, Event, FlushId, Log, LogError, LogReader, LogWriter, WriteId};
 pub use moments::Moments;
-pub use rules::{LyingCache, ProtectedCache, Rule, VolatileCache};
+pub use rules::{LyingCache, Ordered, ProtectedCache, Rule, Streams, VolatileCache};
 pub use shrink::{Shrunk, shrink};
-pub use states::{Amount, Choice, EXHAUSTIVE_PARTS_MAX, Plan, State, Survivors};
+pub use states::{Amount, Choice, EXHAUSTIVE_PARTS_MAX, PartOrder, Plan, State, Survivors};
 pub use write::{LoggedWrite, Piece};

@@ -78,6 +78,17 @@ impl LoggedWrite {
         free.map(|range| self.piece(range)).collect()
     }
 
+    /// Where each part is that can come back.
+    pub(crate) fn part_ranges(&self, atomic_bytes: u32) -> impl Iterator<Item = Vec<Range<u64>>> {
+        let part = self.part_bytes(atomic_bytes);
+        let Range { start, end } = self.range();
+        let first = start / part * part;
+        (0..self.parts(atomic_bytes) as u64).map(move |number| {
+            let from = first + number * part;
+            without(from.max(start)..(from + part).min(end), &self.overtaken)
+        })
+    }
+
     fn piece(&self, range: Range<u64>) -> Piece<'_> {
         let within = range.start - self.offset_bytes..range.end - self.offset_bytes;
         Piece { offset_bytes: range.start, len_bytes: range.end - range.start, bytes: self.content.part(within) }

@@ -52,7 +52,7 @@ fn log_of(steps: &[Step]) -> Log {
                 writes.push((id, range));
                 let bytes: Vec<u8> = (0..*units).flat_map(|_| [number as u8 + 1; UNIT as usize]).collect();
                 let content = if *zeroes { Content::Zeroes(units * UNIT) } else { Content::Bytes(bytes.into()) };
-                Event::Write { id, offset_bytes: at * UNIT, content, fua: *fua }
+                Event::write_of(id, at * UNIT, content, *fua)
             }
             Step::Complete(_) if writes.is_empty() => continue,
             Step::Complete(index) => Event::Completed(writes.remove(index.index(writes.len())).0),
@@ -97,7 +97,7 @@ fn may_read(log: &Log, entries: usize, promise: Promise) -> Vec<BTreeSet<u8>> {
         .iter()
         .enumerate()
         .filter_map(|(submitted, event)| match event {
-            Event::Write { id, offset_bytes, content, fua } => Some(Version {
+            Event::Write { id, offset_bytes, content, fua, .. } => Some(Version {
                 value: content.part(0..1).map_or(0, |bytes| bytes[0]),
                 units: offset_bytes / UNIT..(offset_bytes + content.len_bytes()) / UNIT,
                 fua: *fua,
@@ -303,7 +303,7 @@ impl Rule for Broken {
                 true
             }
             (Fault::FuaIgnored, Event::Write { id, offset_bytes, content, .. }) => {
-                let plain = Event::Write { id: *id, offset_bytes: *offset_bytes, content: content.clone(), fua: false };
+                let plain = Event::write_of(*id, *offset_bytes, content.clone(), false);
                 self.inner.step(index, &plain, settled)
             }
             (Fault::CompletionIsDurable, Event::Completed(_)) => {

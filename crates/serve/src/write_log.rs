@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::rc::Rc;
 
+use crash::order::{Closing, OrderTuple, WirePlace};
 use crash::{Content, Event, FlushId, LogWriter, WriteId};
-use nvme::{Command, CommandId, LbaRange, NamespaceId, QueueId, WriteCommand};
+use nvme::{Command, CommandId, LbaRange, NamespaceId, QueueId, StreamAction, StreamEpoch, WriteCommand, WriteOrder};
 use ssd::{Completion, Device, PowerCut, Submission, Wrapper};
 use units::Nanos;
 
@@ -74,6 +75,8 @@ impl WriteLog {
 enum Outstanding {
     Writes(Vec<WriteId>),
     Flush(FlushId),
+    /// A stream is then open, or closed.
+    Stream(Event),
 }
 
 struct Logged {
@@ -88,7 +91,14 @@ struct Logged {
 
 impl Logged {
     /// Logs writes to these ranges; of `data` there is one range.
-    fn writes(&self, at: Nanos, nsid: NamespaceId, ranges: &[LbaRange], data: Option<&[u8]>, fua: bool) -> Outstanding {
+    fn writes(
+        &self,
+        at: Nanos,
+        nsid: NamespaceId,
+        ranges: &[LbaRange],
+        data: Option<&[u8]>,
+        (fua, order): (bool, OrderTuple),
+    ) -> Outstanding {
         let namespace = (nsid.0 as usize).wrapping_sub(1);
         let mut ids = Vec::new();
         if let (Some(first), Some(end)) = (self.firsts_bytes.get(namespace), self.firsts_bytes.get(namespace + 1)) {
@@ -106,12 +116,26 @@ impl Logged {
                 };
                 let id = WriteId(sink.writes);
                 sink.writes += 1;
-                sink.append(at, &Event::Write { id, offset_bytes, content, fua });
+                sink.append(at, &Event::Write { id, offset_bytes, content, fua, order });
                 ids.push(id);
             }
         }
         Outstanding::Writes(ids)
     }
+}
+
+/// What a write says of order.
+fn tuple(queue: QueueId, order: &WriteOrder) -> OrderTuple {
+    if *order == WriteOrder::NONE {
+        return OrderTuple::NONE;
+    }
+    let place = |place: StreamEpoch| WirePlace { stream: place.stream.0, epoch: place.epoch.0 };
+    let closing = match order.closing {
+        nvme::Closing::None => Closing::None,
+        nvme::Closing::ByArrival => Closing::ByArrival,
+        nvme::Closing::Counted { first_blocks, second_blocks } => Closing::Counted { first_blocks, second_blocks },
+    };
+    OrderTuple { queue: queue.0, first: place(order.first), second: place(order.second), closing }
 }
 
 impl Wrapper for Logged {
@@ -125,11 +149,21 @@ impl Wrapper for Logged {
 
     fn submit(&mut self, now: Nanos, submission: Submission) {
         let outstanding = match &submission.command {
-            Command::Write(WriteCommand { nsid, range, fua, .. }) => {
-                Some(self.writes(now, *nsid, &[*range], Some(submission.data.as_deref().unwrap_or_default()), *fua))
+            Command::Write(WriteCommand { nsid, range, fua, order, .. }) => {
+                let data = Some(submission.data.as_deref().unwrap_or_default());
+                let how = (*fua, tuple(submission.queue, order));
+                Some(self.writes(now, *nsid, &[*range], data, how))
             }
-            Command::WriteZeroes { nsid, range, fua, .. } => Some(self.writes(now, *nsid, &[*range], None, *fua)),
-            Command::Deallocate { nsid, ranges } => Some(self.writes(now, *nsid, ranges, None, false)),
+            Command::WriteZeroes { nsid, range, fua, .. } => {
+                Some(self.writes(now, *nsid, &[*range], None, (*fua, OrderTuple::NONE)))
+            }
+            Command::Deallocate { nsid, ranges } => {
+                Some(self.writes(now, *nsid, ranges, None, (false, OrderTuple::NONE)))
+            }
+            Command::StreamManagement { stream, action, .. } => Some(Outstanding::Stream(match action {
+                StreamAction::Open { first } => Event::StreamOpened { stream: stream.0, first: first.0 },
+                StreamAction::Close => Event::StreamClosed(stream.0),
+            })),
             Command::Flush { .. } => {
                 let mut sink = self.log.0.borrow_mut();
                 let id = FlushId(sink.flushes);
@@ -162,6 +196,7 @@ impl Wrapper for Logged {
                     }
                 }
                 Outstanding::Flush(id) => sink.append(done.at, &Event::FlushCompleted(id)),
+                Outstanding::Stream(event) => sink.append(done.at, &event),
             }
         }
     }

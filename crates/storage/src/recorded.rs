@@ -94,7 +94,7 @@ impl RecordedQueue {
         let mut id = crash::WriteId(0);
         self.recording.push(|log| {
             id = log.next_write();
-            Event::Write { id, offset_bytes, content, fua: false }
+            Event::write_of(id, offset_bytes, content, false)
         });
         Event::Completed(id)
     }

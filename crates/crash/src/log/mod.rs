@@ -8,6 +8,8 @@ use std::sync::Arc;
 use twox_hash::XxHash3_64;
 use units::Nanos;
 
+use crate::order::OrderTuple;
+
 pub use file::{LogReader, LogWriter};
 
 /// Names a write or a discard of a log.
@@ -63,6 +65,8 @@ pub enum Event {
         content: Content,
         /// Force Unit Access: it is durable when it completes.
         fua: bool,
+        /// What it says of order.
+        order: OrderTuple,
     },
     /// A write completed with success. One that failed never does: it may have happened, and promises nothing.
     Completed(WriteId),
@@ -70,6 +74,15 @@ pub enum Event {
     FlushSubmitted(FlushId),
     /// A flush completed with success.
     FlushCompleted(FlushId),
+    /// A stream of ordered writes was opened.
+    StreamOpened {
+        /// Which.
+        stream: u16,
+        /// The epoch of its first writes.
+        first: u16,
+    },
+    /// A stream was closed.
+    StreamClosed(u16),
     /// Whoever keeps the log says something of its own: for instance how much was acknowledged to its caller.
     Mark(u64),
 }
@@ -77,12 +90,17 @@ pub enum Event {
 impl Event {
     /// A plain write.
     pub fn write(id: WriteId, offset_bytes: u64, bytes: &[u8]) -> Self {
-        Self::Write { id, offset_bytes, content: Content::Bytes(bytes.into()), fua: false }
+        Self::write_of(id, offset_bytes, Content::Bytes(bytes.into()), false)
     }
 
     /// A discard, or zeroes.
     pub fn zeroes(id: WriteId, offset_bytes: u64, len_bytes: u64) -> Self {
-        Self::Write { id, offset_bytes, content: Content::Zeroes(len_bytes), fua: false }
+        Self::write_of(id, offset_bytes, Content::Zeroes(len_bytes), false)
+    }
+
+    /// A write without order.
+    pub fn write_of(id: WriteId, offset_bytes: u64, content: Content, fua: bool) -> Self {
+        Self::Write { id, offset_bytes, content, fua, order: OrderTuple::NONE }
     }
 }
 
@@ -199,14 +217,14 @@ impl Log {
     /// For a write that is not inside the device or not of whole units.
     pub fn push(&mut self, at: Nanos, event: Event) -> Result<(), LogError> {
         let event = match event {
-            Event::Write { id, offset_bytes, content, fua } => {
+            Event::Write { id, offset_bytes, content, fua, order } => {
                 check(self.capacity_bytes, self.unit_bytes, offset_bytes, content.len_bytes())?;
                 self.writes = self.writes.max(id.0.saturating_add(1));
                 let content = match content {
                     Content::Bytes(bytes) => Content::Bytes(self.kept(bytes)),
                     zeroes @ Content::Zeroes(_) => zeroes,
                 };
-                Event::Write { id, offset_bytes, content, fua }
+                Event::Write { id, offset_bytes, content, fua, order }
             }
             Event::FlushSubmitted(id) => {
                 self.flushes = self.flushes.max(id.0.saturating_add(1));

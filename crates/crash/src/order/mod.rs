@@ -4,13 +4,17 @@
 //! what the device has promised: acknowledgements, flushes, FUA. [`OrderedLog::check`] says whether what is visible after a cut is
 //! legal, [`OrderedLog::legal_states`] lists everything that is, and [`OrderedLog::survivors`] takes a legal state by lot.
 //!
-//! Epochs are counted without wrapping here, and a stream that is opened again is another stream: who reads identifiers off the
-//! wire unwraps them.
+//! Epochs are counted without wrapping here, and a stream that is opened again is another stream. What a write says on the wire is
+//! an [`OrderTuple`]; [`crate::Streams`] reads a log of them.
 
+pub(crate) mod arrivals;
 mod states;
+mod tuple;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+
+pub use tuple::{Closing, OrderTuple, WirePlace};
 
 /// An epoch that a write belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

@@ -60,7 +60,7 @@ impl Rule for LyingCache {
                 }
                 settled.len() > before
             }
-            Event::FlushSubmitted(_) | Event::FlushCompleted(_) | Event::Mark(_) => false,
+            _ => false,
         }
     }
 

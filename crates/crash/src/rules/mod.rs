@@ -5,13 +5,16 @@
 mod lying_cache;
 mod pending;
 mod protected_cache;
+mod streams;
 mod volatile_cache;
 
 use crate::log::Event;
+use crate::order::Places;
 use crate::write::LoggedWrite;
 
 pub use lying_cache::LyingCache;
 pub use protected_cache::ProtectedCache;
+pub use streams::Streams;
 pub use volatile_cache::VolatileCache;
 
 /// What may survive, as one kind of device promises it.
@@ -22,4 +25,23 @@ pub trait Rule: Clone {
 
     /// What may or may not be there, in order of submission: of two that overlap, the later one is what is read if both are there.
     fn undecided(&self) -> Vec<&LoggedWrite>;
+
+    /// Where not any of it may be there without the rest: what each undecided write asks of the others, in the same order.
+    fn order(&self) -> Option<Vec<Ordered>> {
+        None
+    }
+
+    /// Whether the last step made states impossible, although nothing of it went to `settled`.
+    fn has_narrowed(&self) -> bool {
+        false
+    }
+}
+
+/// What an undecided write has to do with others.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Ordered {
+    /// The epochs that it belongs to.
+    pub places: Places,
+    /// It is durable, but what must be there before it is undecided: it can be read, or something newer.
+    pub is_durable: bool,
 }

@@ -12,10 +12,11 @@ struct Write {
     completed: Option<usize>,
 }
 
-/// Writes in order of submission.
+/// Writes in the order in which they replace each other.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pending {
-    /// By entry of the log: a name that is used again after its completion is another write.
+    /// By turn, which is the entry of the log where a rule knows of no other order: a name that is used again after its
+    /// completion is another write.
     writes: BTreeMap<usize, Write>,
     outstanding: BTreeMap<WriteId, usize>,
 }
@@ -23,34 +24,38 @@ pub(super) struct Pending {
 impl Pending {
     /// Entry `index` submits a write.
     pub(super) fn submit(&mut self, index: usize, id: WriteId, offset_bytes: u64, content: &Content) {
-        let logged = LoggedWrite::new(index, id, offset_bytes, content);
-        self.writes.insert(index, Write { logged, completed: None });
-        self.outstanding.insert(id, index);
+        self.accept(index, LoggedWrite::new(index, id, offset_bytes, content));
     }
 
-    /// Entry `index` completes a write; which entry submitted it.
+    /// A write that was submitted has this turn.
+    pub(super) fn accept(&mut self, turn: usize, logged: LoggedWrite) {
+        self.outstanding.insert(logged.id, turn);
+        self.writes.insert(turn, Write { logged, completed: None });
+    }
+
+    /// Entry `index` completes a write; its turn.
     pub(super) fn complete(&mut self, index: usize, id: WriteId) -> Option<usize> {
-        let entry = self.outstanding.remove(&id)?;
-        self.writes.get_mut(&entry)?.completed = Some(index);
-        Some(entry)
+        let turn = self.outstanding.remove(&id)?;
+        self.writes.get_mut(&turn)?.completed = Some(index);
+        Some(turn)
     }
 
-    /// How long the write of an entry is.
-    pub(super) fn len_bytes(&self, entry: usize) -> u64 {
-        self.writes.get(&entry).map_or(0, |write| write.logged.content.len_bytes())
+    /// How long a write is.
+    pub(super) fn len_bytes(&self, turn: usize) -> u64 {
+        self.writes.get(&turn).map_or(0, |write| write.logged.content.len_bytes())
     }
 
-    /// Those that have completed, by entry.
+    /// Those that have completed, by turn.
     pub(super) fn completed(&self) -> Vec<usize> {
-        self.writes.iter().filter(|(_, write)| write.completed.is_some()).map(|(entry, _)| *entry).collect()
+        self.writes.iter().filter(|(_, write)| write.completed.is_some()).map(|(turn, _)| *turn).collect()
     }
 
     /// A write is durable. What had completed before it was submitted cannot come back in its place.
-    pub(super) fn settle(&mut self, entry: usize, settled: &mut Vec<LoggedWrite>) {
-        let Some(write) = self.writes.remove(&entry) else { return };
+    pub(super) fn settle(&mut self, turn: usize, settled: &mut Vec<LoggedWrite>) {
+        let Some(write) = self.writes.remove(&turn) else { return };
         let range = write.logged.range();
-        for (_, older) in self.writes.range_mut(..entry) {
-            if older.completed.is_some_and(|completed| completed < entry) {
+        for (_, older) in self.writes.range_mut(..turn) {
+            if older.completed.is_some_and(|completed| completed < write.logged.entry) {
                 older.logged.overtake(&range);
             }
         }

@@ -25,7 +25,7 @@ impl Rule for ProtectedCache {
                 }
                 true
             }
-            Event::FlushSubmitted(_) | Event::FlushCompleted(_) | Event::Mark(_) => false,
+            _ => false,
         }
     }
 

@@ -23,7 +23,7 @@ pub struct VolatileCache {
 impl Rule for VolatileCache {
     fn step(&mut self, index: usize, event: &Event, settled: &mut Vec<LoggedWrite>) -> bool {
         match event {
-            Event::Write { id, offset_bytes, content, fua } => {
+            Event::Write { id, offset_bytes, content, fua, .. } => {
                 self.pending.submit(index, *id, *offset_bytes, content);
                 if *fua {
                     self.forced.insert(index);
@@ -50,7 +50,7 @@ impl Rule for VolatileCache {
                 }
                 true
             }
-            Event::Mark(_) => false,
+            _ => false,
         }
     }
 

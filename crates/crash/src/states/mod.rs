@@ -2,6 +2,7 @@
 
 mod choice;
 mod hash;
+mod part_order;
 mod survivors;
 
 use std::collections::BTreeMap;
@@ -17,6 +18,9 @@ use crate::write::LoggedWrite;
 pub use choice::Choice;
 use choice::Choices;
 use hash::ImageHash;
+#[cfg(test)]
+pub(crate) use part_order::Defect as OrderDefect;
+pub use part_order::PartOrder;
 pub use survivors::Survivors;
 
 /// How many states are looked at.
@@ -80,6 +84,26 @@ impl Plan {
     ///
     /// Of equal states the last one is kept, since by then the most was promised.
     pub fn new<R: Rule>(log: &Log, rule: &R, from: usize, atomic_bytes: u32, amount: Amount) -> Self {
+        Self::of(log, rule, from, atomic_bytes, amount, |order| order)
+    }
+
+    /// With an order that is broken on purpose.
+    #[cfg(test)]
+    pub(crate) fn with_defect<R: Rule>(log: &Log, rule: &R, amount: Amount, defect: Option<OrderDefect>) -> Self {
+        Self::of(log, rule, 0, log.unit_bytes(), amount, |mut order| {
+            order.defect = defect;
+            order
+        })
+    }
+
+    fn of<R: Rule>(
+        log: &Log,
+        rule: &R,
+        from: usize,
+        atomic_bytes: u32,
+        amount: Amount,
+        change: impl Fn(PartOrder) -> PartOrder,
+    ) -> Self {
         let atomic_bytes = atomic_bytes.max(log.unit_bytes());
         let moments = Timeline::of(log, rule.clone(), from);
         let mut plan = Self { moments: moments.at.len(), ..Self::default() };
@@ -98,6 +122,7 @@ impl Plan {
             }
             if let Some((at, until)) = moments.of_moment(moment) {
                 let undecided = walk.undecided();
+                let order = walk.part_order(atomic_bytes).map(&change);
                 // What earlier moments could not give is for the later ones.
                 let given =
                     |states: usize| (states * (at + 1) / moments.at.len()).saturating_sub(known.len().min(states));
@@ -113,13 +138,13 @@ impl Plan {
                     }
                     older.is_none()
                 };
+                let at = Undecided { writes: &undecided, order: order.as_ref(), atomic_bytes, moment };
                 match amount {
                     Amount::Exhaustive { parts_max } => {
                         let parts_max = parts_max.min(EXHAUSTIVE_PARTS_MAX);
-                        plan.sampled_moments +=
-                            usize::from(every_subset(&undecided, atomic_bytes, parts_max, &mut random, &mut add));
+                        plan.sampled_moments += usize::from(at.every_subset(parts_max, &mut random, &mut add));
                     }
-                    Amount::Sampled { .. } => sample(&undecided, atomic_bytes, wanted, &mut random, &mut add),
+                    Amount::Sampled { .. } => at.sample(wanted, &mut random, &mut add),
                 }
             }
             moment += 1;
@@ -129,42 +154,54 @@ impl Plan {
     }
 }
 
-/// All subsets, or, of too many, some; whether it is some.
-fn every_subset(
-    undecided: &[&LoggedWrite],
+/// What is undecided at a moment.
+struct Undecided<'a> {
+    writes: &'a [&'a LoggedWrite],
+    order: Option<&'a PartOrder>,
     atomic_bytes: u32,
-    parts_max: u32,
-    random: &mut Xoshiro256PlusPlus,
-    add: &mut impl FnMut(Survivors) -> bool,
-) -> bool {
-    let parts = survivors::parts_of(undecided, atomic_bytes);
-    if parts <= parts_max as usize {
-        for mask in 0..1_u64 << parts {
-            add(Survivors::choose(parts, |part| mask >> part & 1 == 1));
-        }
-        return false;
-    }
-    sample(undecided, atomic_bytes, 1 << parts_max, random, add);
-    true
+    moment: usize,
 }
 
-/// Nothing, everything, and more until `wanted` new ones were found or tried for long enough.
-fn sample(
-    undecided: &[&LoggedWrite],
-    atomic_bytes: u32,
-    wanted: usize,
-    random: &mut Xoshiro256PlusPlus,
-    add: &mut impl FnMut(Survivors) -> bool,
-) {
-    let mut choices = Choices::new(undecided.iter().map(|write| write.parts(atomic_bytes)));
-    let tries = if undecided.is_empty() { 1 } else { (wanted * TRIES).max(2) };
-    let mut found = 0;
-    for number in 0..tries {
-        // Nothing and everything are looked at in any case: the one is what was promised, the other what came too early.
-        if found >= wanted && number >= 2 {
-            break;
+impl Undecided<'_> {
+    /// All subsets, or, of too many, some; whether it is some.
+    fn every_subset(
+        &self,
+        parts_max: u32,
+        random: &mut Xoshiro256PlusPlus,
+        add: &mut impl FnMut(Survivors) -> bool,
+    ) -> bool {
+        let parts = survivors::parts_of(self.writes, self.atomic_bytes);
+        if parts <= parts_max as usize {
+            for mask in 0..1_u64 << parts {
+                let survivors = Survivors::choose(parts, |part| mask >> part & 1 == 1);
+                if self.order.is_none_or(|order| order.allows(&survivors)) {
+                    add(survivors);
+                }
+            }
+            return false;
         }
-        found += usize::from(add(choices.next(random)));
+        self.sample(1 << parts_max, random, add);
+        true
+    }
+
+    /// Nothing, everything, and more until `wanted` new ones were found or tried for long enough.
+    fn sample(&self, wanted: usize, random: &mut Xoshiro256PlusPlus, add: &mut impl FnMut(Survivors) -> bool) {
+        let mut choices = Choices::new(self.writes.iter().map(|write| write.parts(self.atomic_bytes)));
+        let tries = if self.writes.is_empty() { 1 } else { (wanted * TRIES).max(2) };
+        let mut found = 0;
+        for number in 0..tries {
+            // Nothing and everything are looked at in any case: the one is what was promised, the other what came too early.
+            if found >= wanted && number >= 2 {
+                break;
+            }
+            let survivors = match self.order {
+                None => choices.next(random),
+                // Each second one is at a cut between epochs, at another one in each moment.
+                Some(order) if number >= 2 && number % 2 == 1 => order.cut(self.moment + number / 2, random),
+                Some(order) => order.reduced(&choices.next(random)),
+            };
+            found += usize::from(add(survivors));
+        }
     }
 }
 
@@ -183,7 +220,7 @@ impl Timeline {
         let mut at: Vec<usize> = Vec::new();
         let mut open = 0;
         while walk.advance() {
-            if !walk.settled().is_empty() {
+            if walk.has_narrowed() {
                 let before = walk.entries() - 1;
                 for until in &mut at[open..] {
                     *until = before;

@@ -14,6 +14,8 @@ pub enum Survival {
     Auto,
     /// What a flush or FUA covers: [`crash::VolatileCache`].
     VolatileCache,
+    /// The same, and the order of writes that belong to streams: [`crash::Streams`].
+    Streams,
     /// What was acknowledged: [`crash::ProtectedCache`].
     ProtectedCache,
     /// What left a cache whose flushes do nothing: [`crash::LyingCache`].
@@ -22,9 +24,10 @@ pub enum Survival {
 
 impl Survival {
     /// Every one, with its name.
-    pub const ALL: [(Self, &'static str); 4] = [
+    pub const ALL: [(Self, &'static str); 5] = [
         (Self::Auto, "auto"),
         (Self::VolatileCache, "volatile-cache"),
+        (Self::Streams, "streams"),
         (Self::ProtectedCache, "protected-cache"),
         (Self::LyingCache, "lying-cache"),
     ];

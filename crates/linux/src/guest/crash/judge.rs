@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::io::{BufReader, Write};
 use std::ops::Range;
 
-use crash::{LogReader, LoggedWrite, Moments, Plan, Rule, State, Survivors};
+use crash::{LogReader, LoggedWrite, Moments, PartOrder, Plan, Rule, State, Survivors};
 
 use super::examine::{Examiner, Found};
 use super::places::Places;
@@ -61,10 +61,11 @@ impl Recording {
 
 /// Calls `with` with the rule of this name.
 macro_rules! with_rule {
-    ($survival:expr, $from:expr, $with:expr) => {
+    ($survival:expr, $recording:expr, $with:expr) => {
         match $survival {
+            Survival::Streams => $with(::crash::Streams::new($recording.log.log.unit_bytes())),
             Survival::ProtectedCache => $with(::crash::ProtectedCache::default()),
-            Survival::LyingCache => $with(::crash::LyingCache::of_a_cheap_drive($from)),
+            Survival::LyingCache => $with(::crash::LyingCache::of_a_cheap_drive($recording.first())),
             Survival::Auto | Survival::VolatileCache => $with(::crash::VolatileCache::default()),
         }
     };
@@ -74,7 +75,7 @@ pub(super) use with_rule;
 /// Looks at every state of this guest's share and writes what it found.
 pub(super) fn judge(task: &Judge) -> Result<(), GuestError> {
     let recording = Recording::read(task)?;
-    with_rule!(task.survival, recording.first(), |rule| walk(task, &recording, rule))
+    with_rule!(task.survival, recording, |rule| walk(task, &recording, rule))
 }
 
 fn walk<R: Rule>(task: &Judge, recording: &Recording, rule: R) -> Result<(), GuestError> {
@@ -102,17 +103,18 @@ fn walk<R: Rule>(task: &Judge, recording: &Recording, rule: R) -> Result<(), Gue
     // Bad states that are made small at the last moment at which they are possible: what came after theirs is lost in them, too.
     let mut waiting: Vec<(&State, Fault)> = Vec::new();
     let mut undecided: Vec<LoggedWrite> = Vec::new();
+    let mut order: Option<PartOrder> = None;
     let mut moments = Moments::new(log, rule);
     let mut moment = 0;
     let mut has_begun = false;
     loop {
         let is_moment = moments.advance();
-        if !is_moment || !moments.settled().is_empty() {
+        if !is_moment || moments.has_narrowed() {
             for (state, mut fault) in waiting.drain(..) {
                 let undecided: Vec<&LoggedWrite> = undecided.iter().collect();
                 let survivors = state.survivors.extended(&undecided, task.atomic_bytes);
-                let mut look =
-                    Look { task, recording, devices: &devices, examiner: &mut examiner, undecided: &undecided };
+                let (examiner, order) = (&mut examiner, order.as_ref());
+                let mut look = Look { task, recording, devices: &devices, examiner, undecided: &undecided, order };
                 fault.smallest = Some(look.smallest(&survivors, state.until, fault.by)?);
                 answers.add(&verdict(state, Some(fault)))?;
             }
@@ -130,7 +132,8 @@ fn walk<R: Rule>(task: &Judge, recording: &Recording, rule: R) -> Result<(), Gue
         }
         let now = moments.undecided();
         while let Some(state) = mine.next_if(|state| state.moment == moment) {
-            let mut look = Look { task, recording, devices: &devices, examiner: &mut examiner, undecided: &now };
+            let (examiner, undecided) = (&mut examiner, &now[..]);
+            let mut look = Look { task, recording, devices: &devices, examiner, undecided, order: None };
             match look.at(&state.survivors, state.until)? {
                 None => answers.add(&verdict(state, None))?,
                 Some((by, what)) => {
@@ -147,6 +150,7 @@ fn walk<R: Rule>(task: &Judge, recording: &Recording, rule: R) -> Result<(), Gue
         }
         if !waiting.is_empty() {
             undecided = now.into_iter().cloned().collect();
+            order = moments.part_order(task.atomic_bytes);
         }
         moment += 1;
     }
@@ -177,6 +181,8 @@ struct Look<'a, 'e, 't> {
     devices: &'a StateDevices,
     examiner: &'e mut Examiner<'t>,
     undecided: &'a [&'a LoggedWrite],
+    /// Which parts can be there together, where not any can.
+    order: Option<&'a PartOrder>,
 }
 
 impl Look<'_, '_, '_> {
@@ -213,7 +219,7 @@ impl Look<'_, '_, '_> {
             .collect();
         let mut failed = None;
         let shrunk = crash::shrink(bad, &groups, SHRINK_STATES_MAX, |survivors| {
-            if failed.is_some() {
+            if failed.is_some() || self.order.is_some_and(|order| !order.allows(survivors)) {
                 return false;
             }
             match self.at(survivors, until) {

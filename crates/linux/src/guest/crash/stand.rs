@@ -17,7 +17,7 @@ use crate::guest::file_system::MOUNT;
 /// Makes the state, mounts it where the kernel does, and runs the command in it; its exit status.
 pub(super) fn stand(task: &Judge, stand: &Stand) -> Result<u8, GuestError> {
     let recording = Recording::read(task)?;
-    with_rule!(task.survival, recording.first(), |rule| with(task, stand, &recording, rule))
+    with_rule!(task.survival, recording, |rule| with(task, stand, &recording, rule))
 }
 
 fn with<R: Rule>(task: &Judge, stand: &Stand, recording: &Recording, rule: R) -> Result<u8, GuestError> {
