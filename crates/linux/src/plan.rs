@@ -70,6 +70,8 @@ pub(crate) struct Plan {
 pub(crate) struct DevicePlan {
     /// Never [`FrontEnd::Auto`].
     pub(crate) front_end: FrontEnd,
+    /// I/O queues of NVMe/TCP.
+    pub(crate) io_queues: u32,
     pub(crate) zoned: bool,
     /// Arguments of `plumb serve` without its front-end.
     pub(crate) serve: Vec<Text>,

@@ -10,6 +10,7 @@ use crate::charge::Charges;
 use crate::choice::FrontEnd;
 use crate::error::LinuxError;
 use crate::kernel::Kernel;
+use crate::ordering::{Streams, SubmissionCpus};
 use crate::outcome::Outcome;
 use file_systems::FileSystem;
 
@@ -66,6 +67,12 @@ pub struct Linux {
     pub output: Option<PathBuf>,
     /// Memory of the guest in bytes.
     pub memory_bytes: u64,
+    /// Order of writes that the device keeps; for ext4, with the kernel [`KERNEL`](crate::ordering::KERNEL).
+    pub ordering: Option<Streams>,
+    /// How many processors seem to submit, which that kernel knows too. With an order there are several.
+    pub submission_cpus: Option<SubmissionCpus>,
+    /// More words of the kernel's command line.
+    pub kernel_parameters: Vec<String>,
     /// What the processor's work for the command costs; nothing where there is none.
     pub charge: Option<Charges>,
     /// Whether block and NVMe events of the kernel and spans of the device are recorded.
@@ -154,6 +161,9 @@ impl Linux {
             folder: std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/")),
             output: None,
             memory_bytes: DEFAULT_MEMORY_BYTES,
+            ordering: None,
+            submission_cpus: None,
+            kernel_parameters: Vec::new(),
             charge: None,
             trace: false,
             seed: 1,
@@ -171,6 +181,17 @@ impl Linux {
     /// The same with these words as the command.
     pub fn command<W: Into<OsString>>(&self, words: impl IntoIterator<Item = W>) -> Self {
         Self { command: words.into_iter().map(Into::into).collect(), ..self.clone() }
+    }
+
+    /// What the kernel is told beside what every run tells it.
+    pub(crate) fn parameters(&self) -> Vec<String> {
+        let cpus = self.cpus().map(|cpus| cpus.parameters(self.seed)).unwrap_or_default();
+        cpus.into_iter().chain(self.kernel_parameters.iter().cloned()).collect()
+    }
+
+    /// From how many processors tasks seem to submit, if the kernel is told.
+    pub(crate) fn cpus(&self) -> Option<SubmissionCpus> {
+        self.submission_cpus.or_else(|| self.ordering.map(|_| SubmissionCpus::default()))
     }
 
     /// All devices in order, of which the first carries the file system.

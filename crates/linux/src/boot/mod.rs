@@ -57,6 +57,7 @@ pub(crate) fn run(run: &Linux, kernel: &Kernel, stop: &dyn Fn() -> bool) -> Resu
         init: &plumb,
         memory_bytes: run.memory_bytes,
         charge: run.charge.as_ref(),
+        parameters: run.parameters(),
         memory_folder: &memory_folder,
         run_folder: folder.path(),
         log: &streams.log,

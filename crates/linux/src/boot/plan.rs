@@ -8,6 +8,7 @@ use ssd::profile::{DeviceConfig, Profile, builtin_text};
 
 use crate::choice::FrontEnd;
 use crate::error::LinuxError;
+use crate::ordering::{Streams, SubmissionCpus};
 use crate::plan::{DevicePlan, Plan, Text, artifact};
 use crate::run::{Device, Linux};
 use file_systems::FileSystem;
@@ -16,6 +17,9 @@ use file_systems::FileSystem;
 const LEAST_MEMORY_BYTES: u64 = 96 << 20;
 /// Each is a process inside, and a port or a ublk number.
 const MOST_DEVICES: usize = 32;
+
+/// What makes a profile keep the order of writes.
+const ORDERED: &str = "order=\"streams\"";
 
 /// Folders of the host that go with the run.
 #[derive(Clone, Copy)]
@@ -45,6 +49,7 @@ pub(super) fn of(run: &Linux, plumb: &Path, folders: Folders<'_>, terminal: bool
     let devices: Vec<DevicePlan> =
         devices.map(|(place, device)| device_plan(run, place, device, folders)).collect::<Result<_, _>>()?;
     let zoned = devices.first().is_some_and(|device| device.zoned);
+    check_ordering(run)?;
     match (run.file_system, zoned) {
         (FileSystem::Zonefs, false) => {
             return Err(invalid(format!("zonefs needs a zoned device, and {} has no zones", run.device)));
@@ -80,7 +85,7 @@ pub(super) fn of(run: &Linux, plumb: &Path, folders: Folders<'_>, terminal: bool
         file_system_is_made: run.file_system_is_made,
         file_system_bytes: run.file_system_bytes,
         mkfs_options: run.mkfs_options.split_whitespace().map(str::to_owned).collect(),
-        mount_options: run.mount_options.clone(),
+        mount_options: mount_options(run),
         plumb: Text::from(plumb),
         command: command.map(|(place, word)| Text::from(&*resolved(&run.folder, place, word))).collect(),
         environment: environment.collect(),
@@ -95,10 +100,35 @@ pub(super) fn of(run: &Linux, plumb: &Path, folders: Folders<'_>, terminal: bool
     })
 }
 
+/// What a mount with an order needs, and how many queues there can be.
+fn check_ordering(run: &Linux) -> Result<(), LinuxError> {
+    let invalid = |message: String| Err(LinuxError::Invalid { message });
+    if let Some(cpus) = run.cpus()
+        && !(1..=SubmissionCpus::MOST).contains(&cpus.count)
+    {
+        return invalid(format!("{} submission CPUs: 1 to {} can be", cpus.count, SubmissionCpus::MOST));
+    }
+    let Some(streams) = run.ordering else { return Ok(()) };
+    if run.file_system != FileSystem::Ext4 {
+        return invalid(format!("{streams} is an order that ext4 asks for: choose the file system ext4"));
+    }
+    match run.front_end {
+        FrontEnd::Auto | FrontEnd::NvmeTcp => Ok(()),
+        other => invalid(format!("{streams} travels in NVMe commands, and {other} has none: choose nvme-tcp")),
+    }
+}
+
+/// The caller's options of mount, and those of the order before them.
+fn mount_options(run: &Linux) -> String {
+    let order = run.ordering.map(Streams::mount_options);
+    let given = (!run.mount_options.is_empty()).then(|| run.mount_options.clone());
+    order.into_iter().chain(given).collect::<Vec<_>>().join(",")
+}
+
 fn device_plan(run: &Linux, place: usize, device: &Device, folders: Folders<'_>) -> Result<DevicePlan, LinuxError> {
     let zoned = run.front_end != FrontEnd::NullBlk && zoned(&device.profile, &run.folder)?;
     let front_end = match run.front_end {
-        FrontEnd::Auto if zoned => FrontEnd::NvmeTcp,
+        FrontEnd::Auto if zoned || run.ordering.is_some() => FrontEnd::NvmeTcp,
         FrontEnd::Auto => FrontEnd::Ublk,
         front_end => front_end,
     };
@@ -113,7 +143,8 @@ fn device_plan(run: &Linux, place: usize, device: &Device, folders: Folders<'_>)
     if place > 0 && front_end == FrontEnd::NullBlk {
         return Err(LinuxError::Invalid { message: "there is one null-blk device and no second".to_owned() });
     }
-    Ok(DevicePlan { front_end, zoned, serve: serve_arguments(run, place, device, folders) })
+    let io_queues = run.cpus().map_or(1, |cpus| cpus.count);
+    Ok(DevicePlan { front_end, io_queues, zoned, serve: serve_arguments(run, place, device, folders) })
 }
 
 /// Whether the profile called `device` describes a zoned device.
@@ -138,6 +169,10 @@ fn serve_arguments(run: &Linux, place: usize, device: &Device, folders: Folders<
         OsString::from(&device.profile)
     };
     let mut arguments = vec![OsString::from("--device"), profile];
+    if place == 0 && run.ordering.is_some() {
+        // Before the caller's, which may be another: what a device without order does is worth a look.
+        arguments.extend(["--set".into(), ORDERED.into()]);
+    }
     for setting in &device.settings {
         arguments.extend(["--set".into(), setting.into()]);
     }
@@ -190,6 +225,29 @@ mod tests {
     }
 
     #[test]
+    fn an_order_makes_queues_and_options() {
+        let mut run = Linux::new("/bin/true", "samsung-980pro-1tb");
+        let planned = |run: &Linux| of(&run.command(["true"]), Path::new("/bin/true"), folders(), false).unwrap();
+        (run.file_system, run.mount_options) = (FileSystem::Ext4, "noatime".into());
+        let plain = planned(&run);
+        assert_eq!((plain.mount_options.as_str(), plain.devices[0].io_queues), ("noatime", 1));
+        assert_eq!(plain.devices[0].front_end, FrontEnd::Ublk);
+
+        run.ordering = Some("streams:one,pinned".parse().unwrap());
+        run.settings = vec!["order=\"ignored\"".into()];
+        let ordered = planned(&run);
+        assert_eq!(ordered.mount_options, "order=one,order_epochs=pinned,noatime");
+        assert_eq!((ordered.devices[0].front_end, ordered.devices[0].io_queues), (FrontEnd::NvmeTcp, 4));
+        let words: Vec<OsString> = ordered.devices[0].serve.iter().map(OsString::from).collect();
+        let place = |word: &str| words.iter().position(|given| given == word).unwrap();
+        assert!(place(ORDERED) < place("order=\"ignored\""), "the caller has the last word");
+
+        run.submission_cpus = Some(SubmissionCpus { count: 0, migrate_every: None });
+        let refused = of(&run.command(["true"]), Path::new("/bin/true"), folders(), false).unwrap_err();
+        assert!(refused.to_string().contains("1 to 256"), "{refused}");
+    }
+
+    #[test]
     fn what_does_not_go_together_is_refused() {
         let zoned = "wd-zn540";
         let plan = |device: &str, front_end, file_system| {
@@ -208,6 +266,13 @@ mod tests {
             refused(of(&Linux::new("/bin/true", zoned), Path::new("/bin/true"), folders(), false))
                 .contains("nothing to run")
         );
+        let ordered = |front_end, file_system| {
+            let mut run = Linux::new("/bin/true", "samsung-980pro-1tb");
+            (run.front_end, run.file_system, run.ordering) = (front_end, file_system, Some(Streams::default()));
+            of(&run.command(["true"]), Path::new("/bin/true"), folders(), false)
+        };
+        assert!(refused(ordered(FrontEnd::Auto, FileSystem::Xfs)).contains("choose the file system ext4"));
+        assert!(refused(ordered(FrontEnd::Ublk, FileSystem::Ext4)).contains("choose nvme-tcp"));
         let plan = plan(zoned, FrontEnd::Auto, FileSystem::F2fs).unwrap();
         assert_eq!((plan.devices[0].front_end, plan.devices[0].zoned), (FrontEnd::NvmeTcp, true));
     }

@@ -27,6 +27,8 @@ pub(super) struct Boot<'a> {
     pub(super) init: &'a Path,
     pub(super) memory_bytes: u64,
     pub(super) charge: Option<&'a Charges>,
+    /// More words of the kernel's command line.
+    pub(super) parameters: Vec<String>,
     pub(super) memory_folder: &'a Path,
     pub(super) run_folder: &'a Path,
     /// Becomes standard output and standard error of the kernel.
@@ -71,6 +73,7 @@ impl Boot<'_> {
             arguments.push(format!("con1=fd:{}", first + self.channels.len() as RawFd).into());
         }
         arguments.extend(self.charge.into_iter().flat_map(Charges::parameters).map(OsString::from));
+        arguments.extend(self.parameters.iter().map(OsString::from));
         arguments.extend(["--", "linux-guest"].map(OsString::from));
         arguments
     }

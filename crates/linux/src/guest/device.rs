@@ -57,7 +57,7 @@ fn show(plan: &Plan, place: usize, device: &DevicePlan, log: &File) -> Result<Sh
         FrontEnd::NvmeTcp => {
             let subsystem = nvme::Subsystem::of(place);
             let server = serve(&["--nvme-tcp", &subsystem.address, "--nqn", &subsystem.name])?;
-            let controller = subsystem.connect()?;
+            let controller = subsystem.connect(device.io_queues)?;
             let node = controller.name_space_node()?;
             (node, Some(server), Some(controller))
         }

@@ -38,12 +38,12 @@ impl Subsystem {
         Self { address: format!("{ADDRESS}:{port}"), name: format!("nqn.2030-01.plumb:device{number}"), port }
     }
 
-    /// Connects to the server.
-    pub(super) fn connect(&self) -> Result<Controller, GuestError> {
+    /// Connects to the server with so many queues for I/O.
+    pub(super) fn connect(&self, io_queues: u32) -> Result<Controller, GuestError> {
         let (name, port) = (&self.name, self.port);
         let options = format!(
             "transport=tcp,traddr={ADDRESS},trsvcid={port},nqn={name},hostnqn={HOST},hostid={HOST_ID},\
-             nr_io_queues=1,ctrl_loss_tmo=0"
+             nr_io_queues={io_queues},ctrl_loss_tmo=0"
         );
         let opened = OpenOptions::new().read(true).write(true).open("/dev/nvme-fabrics");
         let mut fabrics = attempt(opened, || "the kernel inside has no NVMe over fabrics".to_owned())?;

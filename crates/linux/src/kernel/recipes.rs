@@ -41,7 +41,22 @@ const BASE: BuiltIn = recipe!("time-travel":
 );
 
 /// What `--kernel` can name, beside the base.
-const ON_TOP: &[BuiltIn] = &[];
+const ON_TOP: &[BuiltIn] = &[ORDER];
+
+/// Writes that the device keeps in order, and tasks that submit as if from several processors.
+const ORDER: BuiltIn = recipe!("order":
+    "0001-blk-mq-virtual-submission-CPUs.patch",
+    "0002-block-nvme-as-many-queues-as-submission-CPUs.patch",
+    "0003-block-order-preserving-writes.patch",
+    "0004-block-KUnit-tests-of-order-preserving-writes.patch",
+    "0005-blk-mq-pin-epochs-that-are-closed-by-arrival.patch",
+    "0006-nvme-streams-of-ordered-writes.patch",
+    "0007-fs-F_BARRIERFSYNC-and-F_BARRIERFDATASYNC.patch",
+    "0008-buffer-submit_bh_ordered.patch",
+    "0009-jbd2-commits-that-the-device-keeps-in-order.patch",
+    "0010-ext4-mount-option-order.patch",
+    "0011-Documentation-order-preserving-writes.patch",
+);
 
 /// The recipe that is taken where none is named.
 pub(super) fn base() -> Recipe {

@@ -1,13 +1,16 @@
 //! `plumb linux`: a command under a real Linux kernel, on a modelled device, in virtual time.
 
 use std::ffi::OsString;
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::{Args, Subcommand};
-use linux::{Charges, Device, FileSystem, FrontEnd, Input, Linux, LinuxError, Outcome, OutputStreams};
+use linux::{
+    Charges, Device, FileSystem, FrontEnd, Input, Linux, LinuxError, Outcome, OutputStreams, Streams, SubmissionCpus,
+};
 use units::ByteSize;
 
 use super::linux_kernel::{self, KernelFlags};
@@ -85,6 +88,17 @@ struct RunFlags {
     /// Memory of the guest; contents of devices lie outside of it
     #[arg(long, value_name = "SIZE", default_value = "4GiB")]
     memory: ByteSize,
+    /// Order of writes that the device keeps: `streams[:task|cgroup|one][,counted|pinned]`; for ext4, by the kernel
+    /// `order`
+    #[arg(long, value_name = "ORDER")]
+    ordering: Option<Streams>,
+    /// Processors from which tasks seem to submit, each with a queue of the device, by the kernel `order`
+    /// [default: 4 with --ordering, else the one there is]
+    #[arg(long, value_name = "N")]
+    submission_cpus: Option<u32>,
+    /// Move a task to another of them after so many bios; where to depends on --seed [default: never]
+    #[arg(long, value_name = "BIOS")]
+    migrate_every: Option<NonZeroU32>,
     /// Charge the processor's work for the command by this table of `plumb calibrate cpu` [default: it is free]
     #[arg(long, value_name = "FILE")]
     charge: Option<PathBuf>,
@@ -97,6 +111,25 @@ struct RunFlags {
     /// The command and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
+}
+
+impl RunFlags {
+    /// What they say of processors that submit, if anything.
+    fn submission_cpus(&self) -> Option<SubmissionCpus> {
+        (self.submission_cpus.is_some() || self.migrate_every.is_some()).then(|| {
+            let fallback = SubmissionCpus::default();
+            SubmissionCpus {
+                count: self.submission_cpus.unwrap_or(fallback.count),
+                migrate_every: self.migrate_every.map(NonZeroU32::get),
+            }
+        })
+    }
+
+    /// The kernel that they need, where none is named.
+    fn kernel(&self) -> Option<&'static str> {
+        let needs = self.ordering.is_some() || self.submission_cpus().is_some();
+        needs.then_some(linux::ordering::KERNEL)
+    }
 }
 
 /// Runs the command, or sees to the kernel.
@@ -119,7 +152,7 @@ pub fn guest() -> Done {
 
 fn run(flags: &RunFlags, kernel: &KernelFlags) -> Done {
     let run = described(flags)?;
-    let kernel = linux_kernel::find(&kernel.recipe()?)?;
+    let kernel = linux_kernel::find(&kernel.recipe_or(flags.kernel())?)?;
     let stop = stop()?;
     let outcome = match run.run_until(&kernel, &|| stop.load(Ordering::Relaxed)) {
         Err(LinuxError::Stopped) => return Ok(ExitCode::from(EXIT_INTERRUPTED)),
@@ -156,6 +189,8 @@ fn described(flags: &RunFlags) -> Result<Linux, Failure> {
     run.output.clone_from(&flags.output);
     run.memory_bytes = flags.memory.0;
     run.charge = flags.charge.as_deref().map(Charges::read).transpose().map_err(failure)?;
+    run.ordering = flags.ordering;
+    run.submission_cpus = flags.submission_cpus();
     run.trace = flags.trace.is_some();
     run.seed = flags.seed;
     run.input = Input::Inherit;

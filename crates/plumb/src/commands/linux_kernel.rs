@@ -20,9 +20,10 @@ const OBJECTS_A_LINE: u64 = 100;
 /// Which kernel.
 #[derive(Args)]
 pub struct KernelFlags {
-    /// Recipe of the kernel: configuration and patches that come with Plumb
-    #[arg(long, value_name = "NAME", default_value = "time-travel")]
-    kernel: String,
+    /// Recipe of the kernel: configuration and patches that come with Plumb [default: time-travel, or what the other
+    /// flags need]
+    #[arg(long, value_name = "NAME")]
+    kernel: Option<String>,
     /// Apply this patch too, after Plumb's; can be given again
     #[arg(long, value_name = "FILE")]
     kernel_patch: Vec<PathBuf>,
@@ -37,13 +38,25 @@ pub struct KernelFlags {
 impl KernelFlags {
     /// What the flags ask for.
     pub fn recipe(&self) -> Result<Recipe, Failure> {
-        let mut recipe = Recipe::named(&self.kernel).map_err(failure)?;
+        self.recipe_or(None)
+    }
+
+    /// The same, on the recipe of that name where they name none.
+    pub fn recipe_or(&self, needed: Option<&str>) -> Result<Recipe, Failure> {
+        let mut recipe = Recipe::named(self.name(needed)).map_err(failure)?;
         self.kernel_patch.iter().try_for_each(|file| recipe.patch(file)).map_err(failure)?;
         self.kernel_config.iter().try_for_each(|file| recipe.config(file)).map_err(failure)?;
         self.kernel_source.iter().try_for_each(|folder| recipe.source(folder)).map_err(failure)?;
         Ok(recipe)
     }
+
+    fn name<'a>(&'a self, needed: Option<&'a str>) -> &'a str {
+        self.kernel.as_deref().or(needed).unwrap_or(DEFAULT)
+    }
 }
+
+/// The recipe where nothing is said.
+const DEFAULT: &str = "time-travel";
 
 /// The kernel for a run, built if need be.
 pub fn find(recipe: &Recipe) -> Result<Kernel, Failure> {
@@ -68,7 +81,7 @@ pub fn status(flags: &KernelFlags) -> Done {
     let folder = Kernel::cache_folder().map_err(failure)?;
     let hash = recipe.hash().map_err(failure)?;
     println!("cache   {}", folder.display());
-    println!("recipe  {hash} ({}: configuration and {} patches)", flags.kernel, recipe.patch_count());
+    println!("recipe  {hash} ({}: configuration and {} patches)", flags.name(None), recipe.patch_count());
     println!("known   {}", Recipe::names().collect::<Vec<_>>().join(", "));
     match Kernel::cached_of(&recipe) {
         Ok(kernel) => {

@@ -1,0 +1,172 @@
+//! How the kernel inside keeps the order of writes: `--ordering`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::choice::{UnknownChoice, from_name};
+
+/// The recipe of the kernel that knows streams.
+pub const KERNEL: &str = "order";
+
+/// Streams of ordered writes, from ext4 to the device (`docs/ordering.md`).
+///
+/// Written `streams[:task|cgroup|one][,counted|pinned]`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Streams {
+    /// Whose writes are a stream of their own.
+    pub policy: StreamPolicy,
+    /// How an epoch is closed.
+    pub epochs: Epochs,
+}
+
+/// Whose data is a stream beside the journal's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum StreamPolicy {
+    /// Each task's, as published.
+    #[default]
+    Task,
+    /// Each control group's.
+    Cgroup,
+    /// Nobody's: there is the journal's and no other.
+    One,
+}
+
+/// How the device knows that an epoch is whole.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Epochs {
+    /// Its barrier says how many blocks it has.
+    #[default]
+    Counted,
+    /// Its writes take one hardware queue, and the barrier comes last, as published.
+    Pinned,
+}
+
+impl StreamPolicy {
+    const ALL: [(Self, &'static str); 3] = [(Self::Task, "task"), (Self::Cgroup, "cgroup"), (Self::One, "one")];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Task => "task",
+            Self::Cgroup => "cgroup",
+            Self::One => "one",
+        }
+    }
+}
+
+impl Epochs {
+    const ALL: [(Self, &'static str); 2] = [(Self::Counted, "counted"), (Self::Pinned, "pinned")];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Counted => "counted",
+            Self::Pinned => "pinned",
+        }
+    }
+}
+
+impl Streams {
+    /// The options of ext4 that ask for it.
+    pub(crate) fn mount_options(self) -> String {
+        format!("order={},order_epochs={}", self.policy.name(), self.epochs.name())
+    }
+}
+
+impl fmt::Display for Streams {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "streams:{},{}", self.policy.name(), self.epochs.name())
+    }
+}
+
+impl FromStr for Streams {
+    type Err = UnknownChoice;
+
+    fn from_str(text: &str) -> Result<Self, UnknownChoice> {
+        let (first, epochs) = text.split_once(',').map_or((text, None), |(first, epochs)| (first, Some(epochs)));
+        let (kind, policy) = first.split_once(':').map_or((first, None), |(kind, policy)| (kind, Some(policy)));
+        from_name(&[((), "streams")], kind)?;
+        let policy = policy.map_or(Ok(StreamPolicy::default()), |name| from_name(&StreamPolicy::ALL, name))?;
+        let epochs = epochs.map_or(Ok(Epochs::default()), |name| from_name(&Epochs::ALL, name))?;
+        Ok(Self { policy, epochs })
+    }
+}
+
+impl TryFrom<String> for Streams {
+    type Error = UnknownChoice;
+
+    fn try_from(text: String) -> Result<Self, UnknownChoice> {
+        text.parse()
+    }
+}
+
+impl From<Streams> for String {
+    fn from(streams: Streams) -> Self {
+        streams.to_string()
+    }
+}
+
+/// From how many processors tasks seem to submit (`Documentation/block/virtual-cpus.rst` of the kernel).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct SubmissionCpus {
+    /// How many: each is a queue of the device.
+    pub count: u32,
+    /// After how many bios a task moves to another one; never where nothing is said.
+    pub migrate_every: Option<u32>,
+}
+
+impl Default for SubmissionCpus {
+    fn default() -> Self {
+        Self { count: 4, migrate_every: None }
+    }
+}
+
+impl SubmissionCpus {
+    /// The most that the kernel takes.
+    pub const MOST: u32 = 256;
+
+    /// The kernel's parameters.
+    pub(crate) fn parameters(self, seed: u64) -> Vec<String> {
+        let mut parameters = vec![format!("blk_mq_vcpu.nr={}", self.count)];
+        if let Some(every) = self.migrate_every {
+            // The kernel's is 32 bits wide.
+            let seed = (seed ^ (seed >> 32)) & u64::from(u32::MAX);
+            parameters.push(format!("blk_mq_vcpu.migrate_every={every}"));
+            parameters.push(format!("blk_mq_vcpu.seed={seed}"));
+        }
+        parameters
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_form_is_read_and_written_again() {
+        for (policy, policy_name) in StreamPolicy::ALL {
+            for (epochs, epochs_name) in Epochs::ALL {
+                let streams = Streams { policy, epochs };
+                let text = format!("streams:{policy_name},{epochs_name}");
+                assert_eq!((text.parse(), streams.to_string()), (Ok(streams), text));
+            }
+        }
+        assert_eq!("streams".parse(), Ok(Streams::default()));
+        assert_eq!("streams,pinned".parse(), Ok(Streams { epochs: Epochs::Pinned, ..Streams::default() }));
+        assert_eq!("streams:one".parse(), Ok(Streams { policy: StreamPolicy::One, ..Streams::default() }));
+        assert_eq!(Streams::default().mount_options(), "order=task,order_epochs=counted");
+        for wrong in ["", "flush", "streams:", "streams:all", "streams,", "streams:task,", "streams,pinned,counted"] {
+            assert!(wrong.parse::<Streams>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_kernel_is_told_of_migration_where_there_is_some() {
+        let four = SubmissionCpus::default();
+        assert_eq!(four.parameters(7), ["blk_mq_vcpu.nr=4"]);
+        let moving = SubmissionCpus { migrate_every: Some(3), ..four };
+        let expected = ["blk_mq_vcpu.nr=4", "blk_mq_vcpu.migrate_every=3", "blk_mq_vcpu.seed=7"];
+        assert_eq!(moving.parameters(7), expected);
+    }
+}

@@ -1,0 +1,269 @@
+//! Order of writes from ext4 through the kernel `order` to the device, judged by the commands that the device got.
+#![allow(clippy::unwrap_used)]
+
+mod linux_rig;
+
+use std::collections::BTreeMap;
+use std::io::BufReader;
+use std::path::Path;
+
+use linux::{FileSystem, FrontEnd, Kernel, Linux, LinuxError, Outcome, Recipe, Streams};
+use nvme::{Closing, Command, WriteCommand, WriteOrder};
+use ssd::command_log::{self, CommandRecord};
+
+const DEVICE: &str = "samsung-980pro-1tb";
+/// Each makes its file longer, so that each fsync has a commit.
+const APPENDS: &str = "for i in $(seq 20); do dd if=/dev/zero bs=4k count=1 status=none >> file && sync file; done";
+const FSYNCS: usize = 20;
+
+fn long() -> bool {
+    std::env::var("PLUMB_LONG").is_ok_and(|value| value == "1")
+}
+
+/// The kernel that knows streams. Building it takes minutes and is `plumb linux build`'s affair.
+fn kernel() -> Option<Kernel> {
+    match Kernel::cached_of(&Recipe::named(linux::ordering::KERNEL).unwrap()) {
+        Ok(kernel) => Some(kernel),
+        Err(LinuxError::NoKernel) => {
+            println!("skipped: no kernel with streams is built (plumb linux build --kernel order)");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// ext4 over NVMe/TCP, with streams if they are named.
+fn ext4(ordering: &str) -> Linux {
+    let mut run = linux_rig::on(DEVICE);
+    run.file_system = FileSystem::Ext4;
+    run.front_end = FrontEnd::NvmeTcp;
+    run.file_system_bytes = Some(256 << 20);
+    run.ordering = (!ordering.is_empty()).then(|| ordering.parse::<Streams>().unwrap());
+    run
+}
+
+/// What came of it, and the commands that the device got.
+fn logged(run: &Linux, kernel: &Kernel, folder: &Path) -> (Outcome, Vec<CommandRecord>) {
+    let path = folder.join("commands.tsv");
+    let mut run = run.clone();
+    run.output = Some(folder.to_owned());
+    run.serve_arguments = vec!["--command-log".into(), path.clone().into()];
+    let outcome = run.run(kernel).unwrap();
+    assert!(outcome.ended.success(), "{}\n{}", outcome.text(), String::from_utf8_lossy(&outcome.stderr));
+    let file = BufReader::new(std::fs::File::open(&path).unwrap());
+    (outcome, command_log::read("commands.tsv", file, 1 << 20).unwrap())
+}
+
+/// Those of the command itself, without making, mounting and unmounting.
+fn during(outcome: &Outcome, mut records: Vec<CommandRecord>) -> Vec<CommandRecord> {
+    records.retain(|record| (outcome.began..=outcome.done).contains(&record.submitted_at));
+    records.sort_by_key(|record| record.sequence);
+    records
+}
+
+fn write(record: &CommandRecord) -> Option<&WriteCommand> {
+    match &record.command {
+        Command::Write(write) => Some(write),
+        _ => None,
+    }
+}
+
+fn ordered(records: &[CommandRecord]) -> Vec<&WriteCommand> {
+    records.iter().filter_map(write).filter(|write| write.order.is_ordered()).collect()
+}
+
+fn flushes(records: &[CommandRecord]) -> usize {
+    records.iter().filter(|record| matches!(record.command, Command::Flush { .. })).count()
+}
+
+fn forced(records: &[CommandRecord]) -> usize {
+    records.iter().filter_map(write).filter(|write| write.fua).count()
+}
+
+/// The streams of a write with their epochs, and the count with which it closes each.
+fn memberships(order: &WriteOrder) -> impl Iterator<Item = (u16, u16, Option<u32>)> + '_ {
+    let counts = match order.closing {
+        Closing::Counted { first_blocks, second_blocks } => [first_blocks, second_blocks],
+        Closing::None | Closing::ByArrival => [0, 0],
+    };
+    let of = [order.first, order.second].into_iter().zip(counts);
+    of.filter(|(at, _)| at.stream.0 != 0).map(|(at, count)| (at.stream.0, at.epoch.0, (count > 0).then_some(count)))
+}
+
+/// Each epoch that is closed by count has exactly so many blocks, and is closed once.
+fn assert_counts(records: &[CommandRecord]) {
+    let mut blocks: BTreeMap<(u16, u16), u64> = BTreeMap::new();
+    let mut counts: BTreeMap<(u16, u16), u64> = BTreeMap::new();
+    for write in ordered(records) {
+        for (stream, epoch, count) in memberships(&write.order) {
+            *blocks.entry((stream, epoch)).or_default() += u64::from(write.range.count);
+            if let Some(count) = count {
+                assert_eq!(counts.insert((stream, epoch), count.into()), None, "closed twice: {stream} {epoch}");
+            }
+        }
+    }
+    for (at, count) in counts {
+        assert_eq!(blocks[&at], count, "{at:?}");
+    }
+}
+
+#[test]
+fn the_kernels_own_tests_pass() {
+    let Some(kernel) = kernel() else { return };
+    let mut run = linux_rig::on_memory();
+    run.kernel_parameters = vec!["kunit.enable=1".into()];
+    let outcome = run.script("dmesg").run(&kernel).unwrap();
+    let said = outcome.text();
+    let tests = said.lines().filter(|line| line.contains("    ok ")).count();
+    assert!(said.contains("ok 1 blk-order") && !said.contains("not ok") && tests >= 10, "{said}");
+}
+
+#[test]
+fn tasks_submit_through_queues_of_their_own_and_move_by_the_seed() {
+    let Some(kernel) = kernel() else { return };
+    let queues = |migrate_every, seed| {
+        let folder = tempfile::tempdir().unwrap();
+        let mut run = linux_rig::on(DEVICE);
+        run.front_end = FrontEnd::NvmeTcp;
+        run.submission_cpus = Some(linux::SubmissionCpus { count: 4, migrate_every });
+        run.seed = seed;
+        let run = run.script("dd if=/dev/zero of=$PLUMB_DEVICE bs=4k count=64 oflag=direct status=none");
+        let (outcome, records) = logged(&run, &kernel, folder.path());
+        let records = during(&outcome, records);
+        records.iter().filter(|record| write(record).is_some()).map(|record| record.queue.0).collect::<Vec<_>>()
+    };
+    let still = queues(None, 1);
+    assert_eq!((still.len(), still.iter().collect::<std::collections::BTreeSet<_>>().len()), (64, 1), "{still:?}");
+    let moving = queues(Some(5), 1);
+    assert_eq!(moving.iter().collect::<std::collections::BTreeSet<_>>().len(), 4, "{moving:?}");
+    assert_eq!(moving, queues(Some(5), 1));
+    assert_ne!(moving, queues(Some(5), 2));
+}
+
+#[test]
+fn a_commit_is_one_flush_with_nothing_forced() {
+    let Some(kernel) = kernel() else { return };
+    for ordering in ["streams:task,counted", "streams:cgroup", "streams:one", "streams:task,pinned"] {
+        let folder = tempfile::tempdir().unwrap();
+        let (outcome, records) = logged(&ext4(ordering).script(APPENDS), &kernel, folder.path());
+        assert_counts(&records);
+        let records = during(&outcome, records);
+        assert_eq!((forced(&records), flushes(&records)), (0, FSYNCS), "{ordering}\n{}", table(&records));
+        assert!(ordered(&records).len() >= 3 * FSYNCS, "{ordering}\n{}", table(&records));
+        let dual = ordered(&records).iter().filter(|write| write.order.second.stream.0 != 0).count();
+        assert_eq!(dual > 0, ordering != "streams:one", "{ordering}\n{}", table(&records));
+        let arrival = ordered(&records).iter().any(|write| write.order.closing == Closing::ByArrival);
+        assert_eq!(arrival, ordering.ends_with("pinned"), "{ordering}");
+    }
+}
+
+/// The commands as the device got them, one a line.
+fn table(records: &[CommandRecord]) -> String {
+    records.iter().map(|record| format!("{record}\n")).collect()
+}
+
+#[test]
+fn data_and_descriptors_come_before_the_commit_record() {
+    let Some(kernel) = kernel() else { return };
+    if !linux_rig::has("fio") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let run = ext4("streams:task,counted").script(
+        "fio --name=q --filename=f --rw=randwrite --bs=4k --size=16k --fsync=1 --ioengine=sync --output=/dev/null",
+    );
+    let (outcome, records) = logged(&run, &kernel, folder.path());
+    let records = during(&outcome, records);
+    println!("{}", table(&records));
+    let writes = ordered(&records);
+    let journal = writes.iter().map(|write| write.order.second.stream).find(|stream| stream.0 != 0).unwrap();
+    let epoch = |write: &WriteCommand| {
+        let order = &write.order;
+        if order.first.stream == journal { order.first.epoch } else { order.second.epoch }
+    };
+    let last_of_descriptors = |write: &&&WriteCommand| write.order.first.stream == journal && write.order.is_barrier();
+    let mut commits = 0;
+    for last in writes.iter().filter(last_of_descriptors) {
+        // The log is written from front to back: the record is behind them.
+        let behind = last.range.start.0 + u64::from(last.range.count);
+        let record = writes.iter().position(|write| write.range.start.0 == behind).expect("a commit record");
+        assert_eq!(epoch(writes[record]).0, epoch(last).0 + 1, "{}", table(&records));
+        for before in &writes[..record] {
+            assert!(epoch(before).0 < epoch(writes[record]).0, "{}", table(&records));
+        }
+        commits += 1;
+    }
+    assert!(commits >= 1 && commits == flushes(&records), "{}", table(&records));
+    assert_counts(&records);
+}
+
+#[test]
+fn a_device_without_order_is_named_and_flushed() {
+    let Some(kernel) = kernel() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let mut run = ext4("streams");
+    run.settings = vec!["order=\"none\"".into()];
+    let (outcome, records) = logged(&run.script(&format!("{APPENDS}; dmesg")), &kernel, folder.path());
+    assert!(outcome.text().contains("falling back to flushes and FUA"), "{}", outcome.text());
+    let records = during(&outcome, records);
+    assert_eq!((forced(&records), ordered(&records).len()), (FSYNCS, 0), "{}", table(&records));
+}
+
+#[test]
+fn a_barrier_for_data_flushes_nothing() {
+    let Some(kernel) = kernel() else { return };
+    if !linux_rig::has("perl") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    // F_BARRIERFDATASYNC of blocks that are there.
+    let script = "dd if=/dev/zero of=file bs=4k count=8 status=none; sync\n\
+        perl -e 'open(F, \"+<\", \"file\"); for $i (0..7) { sysseek(F, $i << 12, 0); syswrite(F, \"x\" x 4096);\n\
+        fcntl(F, 1040, 0) or die $!; }'";
+    let (outcome, records) = logged(&ext4("streams:task").script(script), &kernel, folder.path());
+    assert_counts(&records);
+    let records = during(&outcome, records);
+    let closing: Vec<_> =
+        ordered(&records).into_iter().filter(|w| w.order.second.stream.0 != 0 && w.order.is_barrier()).collect();
+    assert_eq!(closing.len(), 8, "{}", table(&records));
+    let last = closing.last().unwrap().order.first.epoch.0;
+    assert_eq!(last, closing[0].order.first.epoch.0 + 7, "each ends an epoch");
+    assert!(flushes(&records) <= 2, "those of `sync` alone\n{}", table(&records));
+}
+
+#[test]
+fn numbers_of_epochs_begin_again() {
+    let Some(kernel) = kernel() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let mut run = ext4("streams:task");
+    run.kernel_parameters = vec!["blk_order.first_epoch=65526".into()];
+    let (outcome, records) = logged(&run.script(APPENDS), &kernel, folder.path());
+    assert_counts(&records);
+    let records = during(&outcome, records);
+    let epochs: Vec<u16> = ordered(&records).iter().map(|write| write.order.first.epoch.0).collect();
+    assert!(epochs.contains(&65535) && epochs.contains(&0), "{epochs:?}");
+    assert_eq!((forced(&records), flushes(&records)), (0, FSYNCS), "{}", table(&records));
+}
+
+#[test]
+fn without_an_order_the_kernel_does_what_the_plain_one_does() {
+    if !long() {
+        println!("skipped: slow; PLUMB_LONG=1 runs it");
+        return;
+    }
+    let (Some(with), Some(without)) = (kernel(), linux_rig::kernel()) else { return };
+    // No folders: where they go is drawn by lot, and each kernel draws its own.
+    let script = format!("{APPENDS}; dd if=/dev/zero of=big bs=1M count=40 conv=fsync status=none; sync");
+    for front_end in [FrontEnd::NvmeTcp, FrontEnd::Ublk] {
+        let of = |kernel: &Kernel| {
+            let folder = tempfile::tempdir().unwrap();
+            let mut run = ext4("");
+            run.front_end = front_end;
+            let (outcome, _) = logged(&run.script(&script), kernel, folder.path());
+            let log = std::fs::read_to_string(folder.path().join("commands.tsv")).unwrap();
+            (outcome.began, outcome.done, outcome.device, log)
+        };
+        let (plain, patched) = (of(&without), of(&with));
+        assert!(plain == patched, "{front_end}: the kernels differ");
+    }
+}
