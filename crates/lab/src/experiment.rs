@@ -85,6 +85,7 @@ impl Experiment {
             workload.fio.is_some(),
             workload.fio_file.is_some(),
             workload.trace.is_some(),
+            workload.journal.is_some(),
             workload.defrag.is_some(),
             workload.program.is_some(),
         ];

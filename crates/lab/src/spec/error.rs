@@ -57,7 +57,7 @@ pub enum SpecError {
     },
     /// None or several of the workload kinds.
     #[error(
-        "[workload] names none or several workloads; give exactly one of `fio`, `fio_file`, `trace`, `defrag`, `program`"
+        "[workload] names none or several workloads; give exactly one of `fio`, `fio_file`, `trace`, `journal`, `defrag`, `program`"
     )]
     WorkloadChoice,
     /// No repeats.

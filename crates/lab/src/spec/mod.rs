@@ -19,6 +19,7 @@ use std::path::PathBuf;
 use linux::FileSystem;
 use serde::{Deserialize, Serialize};
 use units::Nanos;
+use workload::journal::JournalOptions;
 
 pub use derived::{Derived, Form, HeatMap, Interference};
 pub use error::SpecError;
@@ -143,7 +144,7 @@ pub enum Contents {
     Memory,
 }
 
-/// What runs: exactly one of `fio`, `fio_file`, `trace`, `defrag`, `program`.
+/// What runs: exactly one of `fio`, `fio_file`, `trace`, `journal`, `defrag`, `program`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Workload {
@@ -156,6 +157,9 @@ pub struct Workload {
     /// A block trace, relative to the spec.
     #[serde(default)]
     pub trace: Option<PathBuf>,
+    /// Tasks that write and call fsync, and the journal that commits for them.
+    #[serde(default)]
+    pub journal: Option<JournalOptions>,
     /// Files in pieces, a tool that defragments them, and I/O to them, in a file
     /// system of a real kernel.
     #[serde(default)]

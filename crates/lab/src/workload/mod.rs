@@ -3,6 +3,7 @@
 mod defrag;
 mod fio;
 mod jobs;
+mod journal;
 mod program;
 mod replay;
 mod shared;
@@ -69,10 +70,11 @@ struct Row {
 }
 
 /// Every kind of workload.
-const WORKLOADS: [Row; 4] = [
+const WORKLOADS: [Row; 5] = [
     Row { is_given: |given| given.defrag.is_some(), read: defrag::read },
     Row { is_given: |given| given.program.is_some(), read: program::read },
     Row { is_given: |given| given.trace.is_some(), read: replay::read },
+    Row { is_given: |given| given.journal.is_some(), read: journal::read },
     Row { is_given: |given| given.fio.is_some() || given.fio_file.is_some(), read: fio::read },
 ];
 

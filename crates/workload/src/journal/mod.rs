@@ -106,7 +106,7 @@ impl Journal {
             return Err(JournalError::DataBlocks { blocks: options.data_blocks.get() });
         }
         let largest = u64::from(options.metadata_blocks.get()) + u64::from(tasks) + 2;
-        if largest > u64::from(journal_blocks / 4) {
+        if largest > u64::from(options.log_blocks() / 4) {
             return Err(JournalError::JournalTooSmall { tasks, journal_blocks });
         }
         let places = Places::new(options, &limits).map_err(|needed_bytes| JournalError::TooSmall { needed_bytes })?;

@@ -58,6 +58,17 @@ pub struct JournalOptions {
     pub think_time: Nanos,
 }
 
+/// Blocks of the area of fast commits (`JBD2_DEFAULT_FAST_COMMIT_BLOCKS`).
+pub(super) const FAST_COMMIT_BLOCKS: u32 = 256;
+
+impl JournalOptions {
+    /// Blocks of the journal that full commits have.
+    pub(super) fn log_blocks(&self) -> u32 {
+        let area = if self.commit == CommitMode::FastCommit { FAST_COMMIT_BLOCKS } else { 0 };
+        self.journal_blocks.get().saturating_sub(area)
+    }
+}
+
 impl Default for JournalOptions {
     fn default() -> Self {
         const fn number(number: u32) -> NonZeroU32 {

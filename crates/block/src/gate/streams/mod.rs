@@ -256,7 +256,10 @@ impl Streams {
             Asks::Manage { stream, action } => {
                 let index = u32::from(stream.0) - 1;
                 match action {
-                    StreamAction::Open { .. } if is_good => self.streams[index as usize].link = Link::Open,
+                    StreamAction::Open { .. } if is_good => {
+                        self.streams[index as usize].link = Link::Open;
+                        self.settle(bios, index);
+                    }
                     StreamAction::Open { .. } => self.break_stream(index),
                     StreamAction::Close if self.streams[index as usize].ends => self.forget(index),
                     // Closed already, as after a reset, is closed as well.

@@ -117,6 +117,9 @@ fn check(spec: &Spec) -> Result<(), LabError> {
     if spec.workload.trace.is_some() {
         return refuse("workload.trace", "traces are replayed by the model; give fio's read_iolog in a job instead");
     }
+    if spec.workload.journal.is_some() {
+        return refuse("workload.journal", "it is a model of the kernel's own; run a program that calls fsync instead");
+    }
     if spec.stack.contents == Contents::None {
         return refuse("stack.contents", "a served device always keeps what is written to it; take the key out");
     }
@@ -140,6 +143,9 @@ fn check(spec: &Spec) -> Result<(), LabError> {
     }
     if block.segment_bytes != default.segment_bytes {
         return refuse("stack.block.segment_bytes", "it follows from the memory of the jobs; use fio's iomem");
+    }
+    if (block.ordering, block.streams) != (default.ordering, default.streams) {
+        return refuse("stack.block.ordering", "it is of the modelled host; take the key out");
     }
     if block.zinc != default.zinc {
         return refuse("stack.block.zinc", "Linux 6.12 has no ZINC");

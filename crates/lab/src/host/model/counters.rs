@@ -1,6 +1,6 @@
 //! Counters of the modelled host, under the names of the results.
 
-use block::{HardwareQueueStatistics, Statistics};
+use block::{HardwareQueueStatistics, OrderStatistics, Statistics};
 
 /// The block layer's counters, in a fixed order; names end in their unit.
 pub(super) fn block_counters(statistics: &Statistics) -> Vec<(String, u64)> {
@@ -29,6 +29,23 @@ pub(super) fn block_counters(statistics: &Statistics) -> Vec<(String, u64)> {
         counters.push((format!("queue{index}_commands"), *dispatched));
     }
     counters
+}
+
+/// What was done for ordered writes; nothing where there were none.
+pub(super) fn order_counters(order: &OrderStatistics) -> Vec<(String, u64)> {
+    if order.bios == 0 {
+        return Vec::new();
+    }
+    [
+        ("order_bios", order.bios),
+        ("order_bios_by_waiting", order.by_waiting),
+        ("order_holds", order.holds),
+        ("order_epochs", order.epochs),
+        ("order_stream_commands", order.stream_commands),
+        ("order_broken_streams", order.broken),
+    ]
+    .map(|(name, value)| (name.to_owned(), value))
+    .into()
 }
 
 /// The processors' counters: `cpu.coreN_busy_ns` and totals.

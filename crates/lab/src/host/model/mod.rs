@@ -18,7 +18,7 @@ use crate::commands::{self, COMMANDS_MAX};
 use crate::error::{LabError, LinuxHostError};
 use crate::results::{CommandClass, JobResult, RunResult};
 use crate::spec::{Contents, HostKind, IoPath, Spec};
-use counters::{block_counters, cpu_counters};
+use counters::{block_counters, cpu_counters, order_counters};
 use stories::Stories;
 
 pub(super) const HOST: super::Host = super::Host { kind: HostKind::Model, models_device: |_| true, check };
@@ -187,6 +187,8 @@ fn play(
     counters.extend(disk.device_counters().into_iter().map(|(name, value)| (format!("device.{name}"), value)));
     counters
         .extend(block_counters(&disk.statistics()).into_iter().map(|(name, value)| (format!("block.{name}"), value)));
+    let order = order_counters(&disk.order_statistics());
+    counters.extend(order.into_iter().map(|(name, value)| (format!("block.{name}"), value)));
     counters.extend(cpu_counters(&host.cpus.counters()));
     Ok(Some(RunResult {
         device_model: disk.with_device(|device| device.identity().model.clone()),

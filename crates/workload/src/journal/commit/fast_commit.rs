@@ -7,10 +7,9 @@ use block::BioFlags;
 
 use super::{Lane, commit};
 use crate::journal::Shared;
+use crate::journal::options::FAST_COMMIT_BLOCKS;
 use crate::journal::places::BLOCK_BYTES;
 
-/// Blocks of the area (`JBD2_DEFAULT_FAST_COMMIT_BLOCKS`).
-const AREA_BLOCKS: u32 = 256;
 /// Tasks whose changes one block holds: an inode of 160 bytes, its range, a tag and a tail.
 const TASKS_PER_BLOCK: u32 = 16;
 
@@ -33,8 +32,8 @@ pub(in crate::journal) async fn join(shared: &Rc<Shared>, lane: &Lane) {
     let first = {
         let mut transactions = shared.transactions.borrow_mut();
         let first = transactions.fast_blocks;
-        transactions.fast_blocks = if first + blocks > AREA_BLOCKS { 0 } else { first + blocks };
-        (first + blocks <= AREA_BLOCKS).then_some(first)
+        transactions.fast_blocks = if first + blocks > FAST_COMMIT_BLOCKS { 0 } else { first + blocks };
+        (first + blocks <= FAST_COMMIT_BLOCKS).then_some(first)
     };
     let Some(first) = first else {
         // The journal's thread does the full commit of an empty area; the task sleeps meanwhile.
@@ -43,7 +42,7 @@ pub(in crate::journal) async fn join(shared: &Rc<Shared>, lane: &Lane) {
         return;
     };
     // The area is the last part of the log.
-    let area = shared.options.journal_blocks.get().saturating_sub(AREA_BLOCKS);
+    let area = shared.options.log_blocks();
     let mut sent = Vec::new();
     for block in first..first + blocks {
         let is_tail = block + 1 == first + blocks;

@@ -37,7 +37,7 @@ pub(super) async fn thread(shared: Rc<Shared>) {
 async fn commit(lane: &Lane, transaction: Transaction) {
     let shared = &lane.shared;
     let blocks = journal_blocks(shared, &transaction);
-    let journal = shared.options.journal_blocks.get();
+    let journal = shared.options.log_blocks();
     if !shared.transactions.borrow().has_room(blocks + 1, journal) {
         checkpoint(lane).await;
     }
