@@ -195,8 +195,13 @@ fn tasks_are_committed_together() {
         setup.options.tasks = number(16);
         let (report, found) = setup.run();
         assert_eq!(report.calls.count(), 800);
-        assert!(report.commits >= 50 && report.commits < 500, "{commit:?}: {} commits", report.commits);
-        assert!(found.flushes <= report.commits, "{commit:?}: {found:?}, {} commits", report.commits);
+        assert!(report.commits >= 50, "{commit:?}: {} commits", report.commits);
+        // Two threads do not wait for each other: they commit more often, and flush once for several.
+        assert!(
+            found.flushes < 500 && found.flushes <= report.commits,
+            "{commit:?}: {found:?}, {} commits",
+            report.commits
+        );
     }
 }
 

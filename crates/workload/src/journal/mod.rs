@@ -79,6 +79,8 @@ pub(crate) struct Shared {
     /// The journal's thread, and BarrierFS's second one.
     thread: Rc<Thread>,
     flusher: Mutex<Rc<Thread>>,
+    /// What the second one has to flush.
+    committing: RefCell<Vec<commit::ordered::Committing>>,
     /// Who makes a fast commit.
     fast: Mutex<()>,
     measured: RefCell<Measured>,
@@ -118,6 +120,7 @@ impl Journal {
             wanted: Notify::default(),
             thread: Rc::new(host.cpus.thread("journal", None)),
             flusher: Mutex::new(Rc::new(host.cpus.thread("flusher", None))),
+            committing: RefCell::default(),
             fast: Mutex::new(()),
             measured: RefCell::new(Measured::new(host.sim.now(), tasks)),
         });

@@ -2,7 +2,7 @@
 
 mod async_commit;
 pub(super) mod fast_commit;
-mod ordered;
+pub(super) mod ordered;
 mod stock;
 
 use std::rc::Rc;
