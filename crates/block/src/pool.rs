@@ -64,10 +64,16 @@ impl BioSlot {
             parent_offset: 0,
             outstanding: 1,
             next: NIL,
-            order: bio.order.map(|request| Box::new(Ordered::new(Asks::Write(request)))),
+            order: bio.order.map(Ordered::of_write),
             detached: false,
             waker: None,
         }
+    }
+
+    /// Whether it is a command of the gate of ordered writes.
+    #[cold]
+    pub(crate) fn is_management(&self) -> bool {
+        self.order.as_ref().is_some_and(|order| matches!(order.asks, Asks::Manage { .. }))
     }
 
     pub(crate) fn end_sector(&self) -> u64 {

@@ -12,7 +12,7 @@ use crate::config::QueueConfig;
 use crate::flush::{Action, FlushQueue, Steps};
 #[cfg(test)]
 use crate::gate::mutant::{self, Mutant};
-use crate::gate::{Asks, Gates, OrderingInForce};
+use crate::gate::{Gates, OrderingInForce};
 use crate::hctx::{HardwareQueue, TagWaiters, Tags, map_queues};
 use crate::limits::Limits;
 use crate::plug::PlugList;
@@ -313,10 +313,10 @@ impl Queue {
         let gated = self.gates.govern(slot);
         let (nsid, op, flags, bytes) = (slot.nsid, slot.op, slot.flags, slot.bytes);
         let limits = self.pool.limits(nsid);
-        let order = slot.order.as_ref().map(|order| order.asks);
-        let kind = if matches!(order, Some(Asks::Manage { .. })) { Kind::Manage } else { Kind::Bio(op) };
+        let ordered = slot.order.is_some();
+        let kind = if ordered && slot.is_management() { Kind::Manage } else { Kind::Bio(op) };
         let mut request = Request::new(kind, nsid, cpu, hctx, now);
-        request.ordered = order.is_some();
+        request.ordered = ordered;
         request.flags = flags;
         request.sector = slot.sector;
         request.bytes = bytes;

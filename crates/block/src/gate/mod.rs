@@ -149,8 +149,8 @@ pub(crate) struct Gates {
     in_force: OrderingInForce,
     /// Requests that passed and have ended.
     ended: Vec<End>,
-    /// Something else has happened at the gate of ordered writes.
-    order_news: bool,
+    /// Something has happened since the gates were last asked.
+    news: bool,
     /// Bios that were held.
     holds: u64,
     /// Kept for their memory.
@@ -176,16 +176,7 @@ impl Gates {
                 Box::new(streams::Streams::new(in_force, config.streams, block_bytes, has_cache))
             }
         };
-        Self {
-            zones,
-            order,
-            in_force,
-            ended: Vec::new(),
-            order_news: false,
-            holds: 0,
-            passing: Vec::new(),
-            void: Vec::new(),
-        }
+        Self { zones, order, in_force, ended: Vec::new(), news: false, holds: 0, passing: Vec::new(), void: Vec::new() }
     }
 
     fn zones_of(&mut self, nsid: NamespaceId) -> Option<&mut Box<dyn Gate>> {
@@ -217,7 +208,7 @@ impl Gates {
 
     /// Whether an ordered bio that fits one request may go on, and from which CPU; if not, it is held.
     pub(crate) fn admit_ordered(&mut self, bios: &mut Slab<BioSlot>, bio: u32, cpu: u16) -> Option<u16> {
-        self.order_news = true;
+        self.news = true;
         match self.order.admit(bios, bio) {
             Plan::Pass => Some(cpu),
             Plan::PassFrom(cpu) => Some(cpu),
@@ -244,7 +235,7 @@ impl Gates {
             bio = if bio == pool.requests[rq].last_bio { NIL } else { next };
         }
         if let Some(order) = &mut pool.bios[first].order {
-            self.order_news = true;
+            self.news = true;
             self.order.leaves(order, count);
         }
     }
@@ -255,6 +246,7 @@ impl Gates {
         let Some(first) = pool.bios[request.first_bio].order.as_ref() else { return };
         let has_left = |bio: &u32| pool.bios[*bio].order.as_ref().is_some_and(|order| order.has_left);
         let bios = driver::bios(pool, request).count() as u32;
+        self.news = true;
         self.ended.push(End {
             nsid: request.nsid,
             sector: Sector(request.sector),
@@ -287,6 +279,7 @@ impl Gates {
 
     /// A request that passed a zone's gate has ended.
     pub(crate) fn note_end(&mut self, nsid: NamespaceId, sector: u64, cpu: u16) {
+        self.news = true;
         self.ended.push(End {
             nsid,
             sector: Sector(sector),
@@ -303,7 +296,7 @@ impl Gates {
     /// Whether something has happened since the gates were last asked.
     #[inline]
     pub(crate) fn have_news(&self) -> bool {
-        !self.ended.is_empty() || self.order_news
+        self.news
     }
 
     /// Bios that were held so far.
@@ -316,7 +309,7 @@ impl Queue {
     /// Sends what may pass since requests have left or ended.
     pub(crate) fn open_gates(&mut self, now: Nanos) {
         while self.gates.have_news() {
-            self.gates.order_news = false;
+            self.gates.news = false;
             let mut ended = std::mem::take(&mut self.gates.ended);
             for end in ended.drain(..) {
                 let mut passing = std::mem::take(&mut self.gates.passing);
@@ -338,14 +331,14 @@ impl Queue {
     /// What broke since writes failed is to be in order again.
     pub(crate) fn restore_order(&mut self, now: Nanos) {
         self.gates.order.restore(&mut self.pool.bios);
-        self.gates.order_news = true;
+        self.gates.news = true;
         self.open_gates(now);
     }
 
     /// An owner of streams submits no more.
     pub(crate) fn end_owner(&mut self, now: Nanos, owner: Owner) {
         self.gates.order.end_owner(&mut self.pool.bios, owner);
-        self.gates.order_news = true;
+        self.gates.news = true;
         self.open_gates(now);
     }
 
@@ -368,6 +361,7 @@ impl Queue {
     /// The power is gone: what is held fails.
     pub(crate) fn clear_gates(&mut self, now: Nanos) {
         self.gates.ended.clear();
+        self.gates.news = false;
         let mut void = std::mem::take(&mut self.gates.void);
         for gate in self.gates.zones.iter_mut().flatten() {
             gate.clear(&mut self.pool.bios, &mut void);

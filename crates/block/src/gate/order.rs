@@ -57,6 +57,12 @@ impl Ordered {
         }
     }
 
+    /// That of somebody's write, before it is decided.
+    #[cold]
+    pub(crate) fn of_write(request: OrderRequest) -> Box<Self> {
+        Box::new(Self::new(Asks::Write(request)))
+    }
+
     /// That of a part of the bio: the last one alone closes epochs.
     pub(crate) fn part(&self, is_last: bool) -> Box<Self> {
         let mut part = Self { unsent: 1, ..self.clone() };
