@@ -1,6 +1,6 @@
 //! Power cuts while serving: which undecided writes survive.
 
-use crash::order::OrderedLog;
+use crash::order::Missing;
 use serde::{Deserialize, Serialize};
 use ssd::VolatileWrite;
 
@@ -45,12 +45,16 @@ impl Survival {
 
     /// Those that survive, in their order: of writes that belong to streams, only those that have everything before them.
     pub(crate) fn choose(self, undecided: &[VolatileWrite]) -> Vec<&VolatileWrite> {
-        let mut log = OrderedLog::default();
-        for write in undecided {
-            log.accept(write.start.0..write.start.0.saturating_add(write.blocks.into()), write.places);
+        let mut missing = Missing::default();
+        let mut there = Vec::new();
+        for (at, write) in undecided.iter().enumerate() {
+            if self.keeps(at, write) && missing.allows(&write.places) {
+                there.push(write);
+            } else {
+                missing.lose(&write.places);
+            }
         }
-        let there = log.survivors(|at| undecided.get(at).is_some_and(|write| self.keeps(at, write)));
-        there.into_iter().filter_map(|at| undecided.get(at)).collect()
+        there
     }
 }
 

@@ -11,7 +11,7 @@ use nvme::{
 use ssd::config::{Arbitration, OrderKind, OrderTables, SsdConfig};
 use ssd::faults::{Effect, Fault, FaultPlan, FaultyDevice};
 use ssd::{Contents, Device, OrderingIdentity, Ssd, Submission};
-use trace::RequestId;
+use trace::{Recorder, RequestId, Step};
 use units::{ByteSize, Nanos};
 
 struct Host {
@@ -144,6 +144,8 @@ fn streams_are_opened_and_closed() {
 fn a_later_epoch_waits_until_the_count_is_there() {
     let mut host = Host::new(&config(OrderKind::Streams));
     host.open(1, u16::MAX);
+    let recorder = Recorder::bounded(1000);
+    host.ssd.set_recorder(recorder.clone());
     let later = host.write(0, 1, in_stream(1, 0, Closing::None));
     let barrier = host.write(8, 1, in_stream(1, u16::MAX, counted(3, 0)));
     assert_eq!((host.answer(barrier), host.answer(later)), (Some(Status::SUCCESS), None));
@@ -155,6 +157,8 @@ fn a_later_epoch_waits_until_the_count_is_there() {
     assert_eq!((host.answer(rest), host.answer(later)), (Some(Status::SUCCESS), Some(Status::SUCCESS)));
     assert_eq!((host.counter("order_waits"), host.counter("order_late_bytes")), (1, 0));
     assert!(host.counter("order_table_bytes_max") > 0);
+    let waits: Vec<_> = recorder.take().0.into_iter().filter(|span| span.step == Step::OrderWait).collect();
+    assert!(matches!(waits[..], [wait] if wait.end - wait.start > Nanos::from_millis(60)), "{waits:?}");
 }
 
 #[test]

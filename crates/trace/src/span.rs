@@ -66,6 +66,8 @@ pub enum Step {
     Transfer,
     /// Waiting for room in the write buffer.
     BufferWait,
+    /// Waiting for earlier epochs of a stream of ordered writes.
+    OrderWait,
     /// Data over a channel.
     ChannelTransfer,
     /// Array read (tR).
@@ -205,7 +207,7 @@ impl fmt::Display for Track {
 
 impl Step {
     /// Every step, in order.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::Read,
         Self::Write,
         Self::Flush,
@@ -217,6 +219,7 @@ impl Step {
         Self::Process,
         Self::Transfer,
         Self::BufferWait,
+        Self::OrderWait,
         Self::ChannelTransfer,
         Self::FlashRead,
         Self::FlashProgram,
@@ -243,6 +246,7 @@ impl Step {
             Self::Process => "process",
             Self::Transfer => "transfer",
             Self::BufferWait => "buffer_wait",
+            Self::OrderWait => "order_wait",
             Self::ChannelTransfer => "channel_transfer",
             Self::FlashRead => "flash_read",
             Self::FlashProgram => "flash_program",

@@ -200,6 +200,7 @@ fn steps() -> impl Strategy<Value = Step> {
         Process,
         Transfer,
         BufferWait,
+        OrderWait,
         ChannelTransfer,
         FlashRead,
         FlashProgram,

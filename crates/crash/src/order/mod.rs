@@ -88,6 +88,28 @@ pub enum Violation {
     },
 }
 
+/// What is missing after a cut, gone through in order of acceptance.
+#[derive(Clone, Debug, Default)]
+pub struct Missing {
+    /// Of each stream the first epoch of which something is missing.
+    first: BTreeMap<u64, u64>,
+}
+
+impl Missing {
+    /// Whether a write may be there, as far as what was lost before it says.
+    pub fn allows(&self, places: &Places) -> bool {
+        places.iter().flatten().all(|place| self.first.get(&place.stream).is_none_or(|first| place.epoch <= *first))
+    }
+
+    /// A write is not there, or not all of it.
+    pub fn lose(&mut self, places: &Places) {
+        for place in places.iter().flatten().filter(|place| !place.is_late) {
+            let first = self.first.entry(place.stream).or_insert(place.epoch);
+            *first = place.epoch.min(*first);
+        }
+    }
+}
+
 impl OrderedLog {
     /// The device accepts a write: its number, counted from 0.
     pub fn accept(&mut self, blocks: Range<u64>, places: Places) -> usize {
@@ -175,19 +197,13 @@ impl OrderedLog {
     /// A legal state by lot: of the writes that are not durable, those that `survives` chooses, if what must come before them is
     /// there. It is asked in order of acceptance.
     pub fn survivors(&self, mut survives: impl FnMut(usize) -> bool) -> BTreeSet<usize> {
-        // Of each stream the first epoch of which something is missing.
-        let mut missing: BTreeMap<u64, u64> = BTreeMap::new();
+        let mut missing = Missing::default();
         let mut there = BTreeSet::new();
         for (number, write) in self.writes.iter().enumerate() {
-            let places = || write.places.iter().flatten();
-            let may = places().all(|place| missing.get(&place.stream).is_none_or(|first| place.epoch <= *first));
-            if write.is_durable || (survives(number) && may) {
+            if write.is_durable || (survives(number) && missing.allows(&write.places)) {
                 there.insert(number);
-                continue;
-            }
-            for place in places().filter(|place| !place.is_late) {
-                let first = missing.entry(place.stream).or_insert(place.epoch);
-                *first = place.epoch.min(*first);
+            } else {
+                missing.lose(&write.places);
             }
         }
         there

@@ -2,6 +2,7 @@
 //! their streams (`docs/ordering.md`).
 
 use nvme::{Status, Stream, StreamAction, WriteOrder};
+use trace::{Step, Track};
 use units::Nanos;
 
 use super::Ssd;
@@ -48,11 +49,21 @@ impl Ssd {
         let (order, places, limit) = (*order, *places, self.config.order_tables.epochs);
         let ftl = &self.ftl;
         match self.admission.gate(&order, &places, |stream| ftl.first_epoch(stream), limit) {
-            Gate::Open => self.write(now, id),
+            Gate::Open => {
+                let Cmd { since, request, .. } = self.host[id];
+                if since > Nanos::ZERO {
+                    self.host.record(since, now, Track::Buffer, Step::OrderWait, request, 0);
+                }
+                self.write(now, id);
+            }
             Gate::Broken => self.refuse(now, id, Status::COMMAND_SEQUENCE_ERROR),
             #[cfg(test)]
             Gate::Wait(_) if self.promotes(id) => self.write(now, id),
-            Gate::Wait(stream) => self.admission.wait(stream, &places, id),
+            Gate::Wait(stream) => {
+                let since = &mut self.host[id].since;
+                *since = if *since == Nanos::ZERO { now } else { *since };
+                self.admission.wait(stream, &places, id);
+            }
         }
     }
 

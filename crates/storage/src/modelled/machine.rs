@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
 
+use crash::order::Missing;
 use nvme::{Command, CommandId, Lba, LbaRange, NamespaceId, QueueId};
 use ssd::{Device, PowerCut, Submission, VolatileWrite};
 use trace::RequestId;
@@ -309,18 +310,24 @@ impl Machine {
     pub fn power_on(&mut self, mut survives: impl FnMut(&VolatileWrite, u32) -> bool) -> PowerLoss {
         let Some((cut, unanswered)) = self.off.take() else { return PowerLoss::default() };
         let mut loss = PowerLoss { unanswered, ..PowerLoss::default() };
+        let mut missing = Missing::default();
         for write in &cut.undecided {
             loss.undecided_blocks += u64::from(write.blocks);
+            let is_allowed = missing.allows(&write.places);
+            let survived_before = loss.survived_blocks;
             // As many blocks in a row as survive are one write.
             let mut first = None;
             for block in 0..=write.blocks {
-                if block < write.blocks && survives(write, block) {
+                if block < write.blocks && survives(write, block) && is_allowed {
                     first = first.or(Some(block));
                 } else if let Some(first) = first.take() {
                     loss.survived_blocks += u64::from(block - first);
                     let piece = self.piece(write, first..block);
                     self.device.survive(&piece);
                 }
+            }
+            if loss.survived_blocks - survived_before < u64::from(write.blocks) {
+                missing.lose(&write.places);
             }
         }
         loss

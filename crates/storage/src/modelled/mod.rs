@@ -179,8 +179,9 @@ impl Modelled {
     }
 
     /// Switches the power on again. Of the writes that the cut left undecided those logical blocks survive for which
-    /// `survives` says so, asked with the number of the block in its write and in order of acceptance. Where the
-    /// power is on nothing happens.
+    /// `survives` says so, asked with the number of the block in its write and in order of acceptance; of writes that
+    /// belong to streams, only those before which nothing is missing ([`crash::order`]). Where the power is on nothing
+    /// happens.
     pub fn power_on(&self, survives: impl FnMut(&VolatileWrite, u32) -> bool) -> PowerLoss {
         self.locked().power_on(survives)
     }
