@@ -12,7 +12,8 @@ use lab::Shard;
 use linux::crash::{Amount, ProgramCheck, Survival, Trial};
 use linux::{FileSystem, FrontEnd, Kernel, Linux, LinuxError};
 use ssd::Contents;
-use ssd::profile::BuildOptions;
+use ssd::config::OrderKind;
+use ssd::profile::{BuildOptions, DeviceConfig};
 use units::ByteSize;
 
 use super::linux::{absolute, failure, plumb, stop};
@@ -88,7 +89,7 @@ struct RunFlags {
     /// Options of mount, separated by commas
     #[arg(long, value_name = "OPTIONS", default_value = "", allow_hyphen_values = true)]
     mount_options: String,
-    /// What survives: auto (the profile's cache), volatile-cache, protected-cache or lying-cache
+    /// What survives: auto (the profile's cache and order), volatile-cache, streams, protected-cache or lying-cache
     #[arg(long, value_name = "RULE", default_value = "auto")]
     survives: Survival,
     /// What the device writes whole or not at all when the power goes; 512 for one without larger sectors inside
@@ -310,7 +311,9 @@ fn survival(flags: &RunFlags) -> Result<Survival, Failure> {
     if identity.zoned.is_some() {
         return Err(Failure::input(format!("{} has zones: choose a device without", flags.device)));
     }
+    let keeps_order = matches!(&profile.config, DeviceConfig::Ssd(config) if config.order == OrderKind::Streams);
     Ok(match flags.survives {
+        Survival::Auto if identity.volatile_write_cache && keeps_order => Survival::Streams,
         Survival::Auto if identity.volatile_write_cache => Survival::VolatileCache,
         Survival::Auto => Survival::ProtectedCache,
         named => named,
