@@ -124,7 +124,7 @@ mod tests {
         for (text, words) in [
             (String::new(), "missing field"),
             (good.replace("system_call_ns", "syscall_ns"), "syscall_ns"),
-            (good.replace("page_fault_ns = 0", "page_fault_ns = -1"), "line 7"),
+            (good.replace("page_fault_ns = 0", "page_fault_ns = -1"), "line 9"),
             (good.replace("page_fault_ns = 0", "page_fault_ns = 2000000000"), "more than a second"),
         ] {
             let error = read(&text).unwrap_err();

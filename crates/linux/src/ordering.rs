@@ -9,6 +9,8 @@ use crate::choice::{UnknownChoice, from_name};
 
 /// The recipe of the kernel that knows streams.
 pub const KERNEL: &str = "order";
+/// What is set of a device that is to keep it.
+pub const SETTING: &str = "order=\"streams\"";
 
 /// Streams of ordered writes, from ext4 to the device (`docs/ordering.md`).
 ///

@@ -8,7 +8,7 @@ use ssd::profile::{DeviceConfig, Profile, builtin_text};
 
 use crate::choice::FrontEnd;
 use crate::error::LinuxError;
-use crate::ordering::{Streams, SubmissionCpus};
+use crate::ordering::{SETTING, Streams, SubmissionCpus};
 use crate::plan::{DevicePlan, Plan, Text, artifact};
 use crate::run::{Device, Linux};
 use file_systems::FileSystem;
@@ -17,9 +17,6 @@ use file_systems::FileSystem;
 const LEAST_MEMORY_BYTES: u64 = 96 << 20;
 /// Each is a process inside, and a port or a ublk number.
 const MOST_DEVICES: usize = 32;
-
-/// What makes a profile keep the order of writes.
-const ORDERED: &str = "order=\"streams\"";
 
 /// Folders of the host that go with the run.
 #[derive(Clone, Copy)]
@@ -171,7 +168,7 @@ fn serve_arguments(run: &Linux, place: usize, device: &Device, folders: Folders<
     let mut arguments = vec![OsString::from("--device"), profile];
     if place == 0 && run.ordering.is_some() {
         // Before the caller's, which may be another: what a device without order does is worth a look.
-        arguments.extend(["--set".into(), ORDERED.into()]);
+        arguments.extend(["--set".into(), SETTING.into()]);
     }
     for setting in &device.settings {
         arguments.extend(["--set".into(), setting.into()]);
@@ -240,7 +237,7 @@ mod tests {
         assert_eq!((ordered.devices[0].front_end, ordered.devices[0].io_queues), (FrontEnd::NvmeTcp, 4));
         let words: Vec<OsString> = ordered.devices[0].serve.iter().map(OsString::from).collect();
         let place = |word: &str| words.iter().position(|given| given == word).unwrap();
-        assert!(place(ORDERED) < place("order=\"ignored\""), "the caller has the last word");
+        assert!(place(SETTING) < place("order=\"ignored\""), "the caller has the last word");
 
         run.submission_cpus = Some(SubmissionCpus { count: 0, migrate_every: None });
         let refused = of(&run.command(["true"]), Path::new("/bin/true"), folders(), false).unwrap_err();

@@ -17,6 +17,7 @@ use super::verdicts::{self, Summary};
 use crate::choice::FrontEnd;
 use crate::error::LinuxError;
 use crate::kernel::Kernel;
+use crate::ordering::{Streams, SubmissionCpus};
 use crate::outcome::{Ended, Outcome};
 use crate::plan::Text;
 use crate::run::{Input, Linux, OutputStreams};
@@ -93,6 +94,10 @@ struct Key {
     mkfs_options: String,
     mount_options: String,
     front_end: FrontEnd,
+    #[serde(default)]
+    ordering: Option<Streams>,
+    #[serde(default)]
+    submission_cpus: Option<SubmissionCpus>,
     seed: u64,
     memory_bytes: u64,
     command: Vec<Text>,
@@ -131,6 +136,8 @@ impl Trial {
             mkfs_options: self.linux.mkfs_options.clone(),
             mount_options: self.linux.mount_options.clone(),
             front_end: self.linux.front_end,
+            ordering: self.linux.ordering,
+            submission_cpus: self.linux.submission_cpus,
             seed: self.linux.seed,
             memory_bytes: self.linux.memory_bytes,
             command: self.linux.command.iter().map(|word| Text::from(&**word)).collect(),
@@ -162,6 +169,8 @@ impl Trial {
         linux.mkfs_options = key.mkfs_options;
         linux.mount_options = key.mount_options;
         linux.front_end = key.front_end;
+        linux.ordering = key.ordering;
+        linux.submission_cpus = key.submission_cpus;
         linux.seed = key.seed;
         linux.memory_bytes = key.memory_bytes;
         linux.command = key.command.iter().map(OsString::from).collect();
@@ -403,6 +412,7 @@ impl Trial {
             run.front_end = FrontEnd::NullBlk;
             run.file_system = FileSystem::None;
             run.image = None;
+            (run.ordering, run.submission_cpus) = (None, None);
         }
         Ok(run)
     }

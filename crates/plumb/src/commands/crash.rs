@@ -18,6 +18,7 @@ use units::ByteSize;
 
 use super::linux::{absolute, failure, plumb, stop};
 use super::linux_kernel::{self, KernelFlags};
+use super::linux_order::OrderFlags;
 use super::{Done, EXIT_INTERRUPTED, crash_report};
 use crate::failure::Failure;
 
@@ -29,6 +30,7 @@ use crate::failure::Failure;
       sh -c 'echo new > f.tmp && mv f.tmp f'
   plumb crash --fs xfs --states 20000 --check-as sqlite:db -- ./load.sh
   plumb crash --fs ext4 --kernel-patch my.patch -- ./load.sh
+  plumb crash --ordering streams -- ./load.sh
   plumb crash replay plumb-crash 3f2a91c0d4e5b678 -- bash
 
 COMMAND runs once under a real kernel in virtual time, in the mounted file system, while the
@@ -50,6 +52,8 @@ pub struct CrashArguments {
     // Not within the flags of a run: clap takes an optional group with another inside for absent.
     #[command(flatten)]
     kernel: KernelFlags,
+    #[command(flatten)]
+    order: OrderFlags,
 }
 
 #[derive(Subcommand)]
@@ -155,7 +159,7 @@ pub struct TaskArguments {
 pub fn crash(arguments: CrashArguments) -> Done {
     match (arguments.action, arguments.run) {
         (Some(Action::Replay(flags)), _) => replay(&flags),
-        (None, Some(flags)) => run(&flags, &arguments.kernel),
+        (None, Some(flags)) => run(&flags, &arguments.kernel, &arguments.order),
         (None, None) => Err(Failure::input("nothing to run: name a command after `--`")),
     }
 }
@@ -165,9 +169,9 @@ pub fn task(arguments: &TaskArguments) -> Done {
     linux::guest::crash::main(&arguments.file).map(ExitCode::from).map_err(failure)
 }
 
-fn run(flags: &RunFlags, kernel: &KernelFlags) -> Done {
-    let trial = trial(flags)?;
-    let kernel = linux_kernel::find(&kernel.recipe()?)?;
+fn run(flags: &RunFlags, kernel: &KernelFlags, order: &OrderFlags) -> Done {
+    let trial = trial(flags, order)?;
+    let kernel = linux_kernel::find(&kernel.recipe_or(order.kernel())?)?;
     let stop = stop()?;
     let stopped = || stop.load(Ordering::Relaxed);
     let recording = match trial.record(&kernel, &stopped) {
@@ -237,7 +241,7 @@ fn replay(flags: &ReplayFlags) -> Done {
     }
 }
 
-fn trial(flags: &RunFlags) -> Result<Trial, Failure> {
+fn trial(flags: &RunFlags, order: &OrderFlags) -> Result<Trial, Failure> {
     if matches!(flags.fs, FileSystem::Zonefs) {
         return Err(Failure::input("zonefs has no cache to lose: choose ext4, xfs, btrfs, f2fs or none"));
     }
@@ -260,6 +264,7 @@ fn trial(flags: &RunFlags) -> Result<Trial, Failure> {
     linux.mount_options.clone_from(&flags.mount_options);
     linux.memory_bytes = flags.memory.0;
     linux.seed = flags.seed;
+    order.put(&mut linux);
     Ok(Trial {
         linux: linux.command(flags.command.iter().cloned()),
         setup: flags.setup.clone(),
@@ -267,7 +272,7 @@ fn trial(flags: &RunFlags) -> Result<Trial, Failure> {
         check: check(flags)?,
         files: !flags.no_files,
         fsck: !flags.no_fsck,
-        survival: survival(flags)?,
+        survival: survival(flags, order.setting())?,
         atomic_bytes: atomic_bytes(flags.atomic)?,
         amount,
         folder: absolute(&flags.out)?,
@@ -302,8 +307,9 @@ fn atomic_bytes(size: ByteSize) -> Result<u32, Failure> {
 }
 
 /// The rule, by the profile where nothing is said.
-fn survival(flags: &RunFlags) -> Result<Survival, Failure> {
-    let overrides: Result<Vec<lab::spec::Override>, _> = flags.set.iter().map(|text| text.parse()).collect();
+fn survival(flags: &RunFlags, first: Option<&str>) -> Result<Survival, Failure> {
+    let settings = first.into_iter().chain(flags.set.iter().map(String::as_str));
+    let overrides: Result<Vec<lab::spec::Override>, _> = settings.map(str::parse).collect();
     let profile = lab::device::describe(&flags.device, Path::new(""), &overrides.map_err(Failure::input)?)?.profile;
     let device =
         profile.build(&BuildOptions { contents: Contents::None, ..BuildOptions::default() }).map_err(Failure::input)?;

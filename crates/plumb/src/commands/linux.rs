@@ -1,19 +1,17 @@
 //! `plumb linux`: a command under a real Linux kernel, on a modelled device, in virtual time.
 
 use std::ffi::OsString;
-use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::{Args, Subcommand};
-use linux::{
-    Charges, Device, FileSystem, FrontEnd, Input, Linux, LinuxError, Outcome, OutputStreams, Streams, SubmissionCpus,
-};
+use linux::{Charges, Device, FileSystem, FrontEnd, Input, Linux, LinuxError, Outcome, OutputStreams};
 use units::ByteSize;
 
 use super::linux_kernel::{self, KernelFlags};
+use super::linux_order::OrderFlags;
 use super::{Done, EXIT_INTERRUPTED, linux_report};
 use crate::failure::Failure;
 
@@ -42,6 +40,8 @@ pub struct LinuxArguments {
     // Not within the flags of a run: clap takes an optional group with another inside for absent.
     #[command(flatten)]
     kernel: KernelFlags,
+    #[command(flatten)]
+    order: OrderFlags,
 }
 
 #[derive(Subcommand)]
@@ -88,17 +88,6 @@ struct RunFlags {
     /// Memory of the guest; contents of devices lie outside of it
     #[arg(long, value_name = "SIZE", default_value = "4GiB")]
     memory: ByteSize,
-    /// Order of writes that the device keeps: `streams[:task|cgroup|one][,counted|pinned]`; for ext4, by the kernel
-    /// `order`
-    #[arg(long, value_name = "ORDER")]
-    ordering: Option<Streams>,
-    /// Processors from which tasks seem to submit, each with a queue of the device, by the kernel `order`
-    /// [default: 4 with --ordering, else the one there is]
-    #[arg(long, value_name = "N")]
-    submission_cpus: Option<u32>,
-    /// Move a task to another of them after so many bios; where to depends on --seed [default: never]
-    #[arg(long, value_name = "BIOS")]
-    migrate_every: Option<NonZeroU32>,
     /// Charge the processor's work for the command by this table of `plumb calibrate cpu` [default: it is free]
     #[arg(long, value_name = "FILE")]
     charge: Option<PathBuf>,
@@ -113,31 +102,12 @@ struct RunFlags {
     command: Vec<OsString>,
 }
 
-impl RunFlags {
-    /// What they say of processors that submit, if anything.
-    fn submission_cpus(&self) -> Option<SubmissionCpus> {
-        (self.submission_cpus.is_some() || self.migrate_every.is_some()).then(|| {
-            let fallback = SubmissionCpus::default();
-            SubmissionCpus {
-                count: self.submission_cpus.unwrap_or(fallback.count),
-                migrate_every: self.migrate_every.map(NonZeroU32::get),
-            }
-        })
-    }
-
-    /// The kernel that they need, where none is named.
-    fn kernel(&self) -> Option<&'static str> {
-        let needs = self.ordering.is_some() || self.submission_cpus().is_some();
-        needs.then_some(linux::ordering::KERNEL)
-    }
-}
-
 /// Runs the command, or sees to the kernel.
 pub fn linux(arguments: LinuxArguments) -> Done {
     match (arguments.action, arguments.run) {
         (Some(Action::Build(kernel)), _) => linux_kernel::build(&kernel.recipe()?).map(|_| ExitCode::SUCCESS),
         (Some(Action::Status(kernel)), _) => linux_kernel::status(&kernel),
-        (None, Some(flags)) => run(&flags, &arguments.kernel),
+        (None, Some(flags)) => run(&flags, &arguments.kernel, &arguments.order),
         (None, None) => Err(Failure::input("nothing to run: name a device and a command, or `build`, or `status`")),
     }
 }
@@ -150,9 +120,9 @@ pub fn guest() -> Done {
     }
 }
 
-fn run(flags: &RunFlags, kernel: &KernelFlags) -> Done {
-    let run = described(flags)?;
-    let kernel = linux_kernel::find(&kernel.recipe_or(flags.kernel())?)?;
+fn run(flags: &RunFlags, kernel: &KernelFlags, order: &OrderFlags) -> Done {
+    let run = described(flags, order)?;
+    let kernel = linux_kernel::find(&kernel.recipe_or(order.kernel())?)?;
     let stop = stop()?;
     let outcome = match run.run_until(&kernel, &|| stop.load(Ordering::Relaxed)) {
         Err(LinuxError::Stopped) => return Ok(ExitCode::from(EXIT_INTERRUPTED)),
@@ -175,7 +145,7 @@ fn run(flags: &RunFlags, kernel: &KernelFlags) -> Done {
     Ok(ExitCode::from(outcome.ended.shell_status()))
 }
 
-fn described(flags: &RunFlags) -> Result<Linux, Failure> {
+fn described(flags: &RunFlags, order: &OrderFlags) -> Result<Linux, Failure> {
     let mut devices = devices(&flags.device, &flags.set, &flags.image)?.into_iter();
     let first = devices.next().unwrap_or_default();
     let mut run = Linux::new(plumb()?, first.profile);
@@ -189,8 +159,7 @@ fn described(flags: &RunFlags) -> Result<Linux, Failure> {
     run.output.clone_from(&flags.output);
     run.memory_bytes = flags.memory.0;
     run.charge = flags.charge.as_deref().map(Charges::read).transpose().map_err(failure)?;
-    run.ordering = flags.ordering;
-    run.submission_cpus = flags.submission_cpus();
+    order.put(&mut run);
     run.trace = flags.trace.is_some();
     run.seed = flags.seed;
     run.input = Input::Inherit;

@@ -14,6 +14,7 @@ pub mod fuse_watchdog;
 pub mod kv;
 pub mod linux;
 pub mod linux_kernel;
+pub mod linux_order;
 pub mod linux_report;
 pub mod list;
 pub mod man;
