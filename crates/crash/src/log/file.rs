@@ -11,7 +11,7 @@
 //!
 //! | frame | |
 //! |---|---|
-//! | 0 | kind, 1 byte: 1 write, 2 write with FUA, 3 zeroes, 4 zeroes with FUA, 5 completed, 6 flush submitted, 7 flush completed, 8 mark, 9 ordered write, 10 ordered write with FUA, 11 stream opened, 12 stream closed |
+//! | 0 | kind, 1 byte, as below |
 //! | 1 | 3 bytes of zero |
 //! | 4 | bytes of contents behind the frame, 4 bytes |
 //! | 8 | name of the write or flush, the mark's value, or the stream and behind it the epoch of its first writes, 2 bytes each; 8 bytes |
@@ -20,6 +20,9 @@
 //! | 32 | when, in nanoseconds, 8 bytes |
 //! | 40 | CRC-32C of the frame so far and of the contents, 4 bytes |
 //! | 44 | the contents, of an ordered write behind its tuple |
+//!
+//! Kinds: 1 write, 2 write with FUA, 3 zeroes, 4 zeroes with FUA, 5 completed, 6 flush submitted, 7 flush completed, 8 mark,
+//! 9 ordered write, 10 ordered write with FUA, 11 stream opened, 12 stream closed.
 //!
 //! | tuple | |
 //! |---|---|
