@@ -15,6 +15,8 @@ const DEVICE: &str = "samsung-980pro-1tb";
 /// Each makes its file longer, so that each fsync has a commit.
 const APPENDS: &str = "for i in $(seq 20); do dd if=/dev/zero bs=4k count=1 status=none >> file && sync file; done";
 const FSYNCS: usize = 20;
+/// Flushes of writing back, when the command has ended.
+const AT_THE_END: usize = 1;
 
 fn long() -> bool {
     std::env::var("PLUMB_LONG").is_ok_and(|value| value == "1")
@@ -54,7 +56,7 @@ fn logged(run: &Linux, kernel: &Kernel, folder: &Path) -> (Outcome, Vec<CommandR
     (outcome, command_log::read("commands.tsv", file, 1 << 20).unwrap())
 }
 
-/// Those of the command itself, without making, mounting and unmounting.
+/// Those of the command itself, and of writing back what it left: metadata in its place, and [`AT_THE_END`] flush.
 fn during(outcome: &Outcome, mut records: Vec<CommandRecord>) -> Vec<CommandRecord> {
     records.retain(|record| (outcome.began..=outcome.done).contains(&record.submitted_at));
     records.sort_by_key(|record| record.sequence);
@@ -148,7 +150,7 @@ fn a_commit_is_one_flush_with_nothing_forced() {
         let (outcome, records) = logged(&ext4(ordering).script(APPENDS), &kernel, folder.path());
         assert_counts(&records);
         let records = during(&outcome, records);
-        assert_eq!((forced(&records), flushes(&records)), (0, FSYNCS), "{ordering}\n{}", table(&records));
+        assert_eq!((forced(&records), flushes(&records)), (0, FSYNCS + AT_THE_END), "{ordering}\n{}", table(&records));
         assert!(ordered(&records).len() >= 3 * FSYNCS, "{ordering}\n{}", table(&records));
         let dual = ordered(&records).iter().filter(|write| write.order.second.stream.0 != 0).count();
         assert_eq!(dual > 0, ordering != "streams:one", "{ordering}\n{}", table(&records));
@@ -184,7 +186,7 @@ fn data_and_descriptors_come_before_the_commit_record() {
         if order.first.stream == journal { order.first.epoch } else { order.second.epoch }
     };
     let last_of_descriptors = |write: &&&WriteCommand| write.order.first.stream == journal && write.order.is_barrier();
-    let mut commits = 0;
+    let mut commits = Vec::new();
     for last in writes.iter().filter(last_of_descriptors) {
         // The log is written from front to back: the record is behind them.
         let behind = last.range.start.0 + u64::from(last.range.count);
@@ -193,9 +195,14 @@ fn data_and_descriptors_come_before_the_commit_record() {
         for before in &writes[..record] {
             assert!(epoch(before).0 < epoch(writes[record]).0, "{}", table(&records));
         }
-        commits += 1;
+        let is_record = |record: &CommandRecord| write(record).is_some_and(|write| write.range.start.0 == behind);
+        commits.push(records.iter().position(is_record).unwrap());
     }
-    assert!(commits >= 1 && commits == flushes(&records), "{}", table(&records));
+    // The last is of writing back, when the command has ended.
+    assert!(commits.len() >= 3, "{}", table(&records));
+    for pair in commits.windows(2) {
+        assert_eq!(flushes(&records[pair[0]..pair[1]]), 1, "{}", table(&records));
+    }
     assert_counts(&records);
 }
 
@@ -225,12 +232,20 @@ fn a_barrier_for_data_flushes_nothing() {
     let (outcome, records) = logged(&ext4("streams:task").script(script), &kernel, folder.path());
     assert_counts(&records);
     let records = during(&outcome, records);
-    let closing: Vec<_> =
-        ordered(&records).into_iter().filter(|w| w.order.second.stream.0 != 0 && w.order.is_barrier()).collect();
-    assert_eq!(closing.len(), 8, "{}", table(&records));
-    let last = closing.last().unwrap().order.first.epoch.0;
-    assert_eq!(last, closing[0].order.first.epoch.0 + 7, "each ends an epoch");
-    assert!(flushes(&records) <= 2, "those of `sync` alone\n{}", table(&records));
+    // Each write of the loop ends its epoch, or is on flash before the next is given to the device.
+    let is_dual = |record: &CommandRecord| write(record).is_some_and(|write| write.order.second.stream.0 != 0);
+    let first = records.iter().position(|record| is_dual(record) && write(record).unwrap().order.is_barrier()).unwrap();
+    let (mut barriers, mut calls, mut is_ended) = (0, 0, true);
+    for record in &records[first..] {
+        if is_dual(record) {
+            assert!(is_ended, "{}", table(&records));
+            is_ended = write(record).unwrap().order.is_barrier();
+            (calls, barriers) = (calls + 1, barriers + usize::from(is_ended));
+        } else if matches!(record.command, Command::Flush { .. }) {
+            is_ended = true;
+        }
+    }
+    assert!(calls == 8 && barriers >= 7, "{barriers} of {calls}\n{}", table(&records));
 }
 
 #[test]
@@ -244,7 +259,7 @@ fn numbers_of_epochs_begin_again() {
     let records = during(&outcome, records);
     let epochs: Vec<u16> = ordered(&records).iter().map(|write| write.order.first.epoch.0).collect();
     assert!(epochs.contains(&65535) && epochs.contains(&0), "{epochs:?}");
-    assert_eq!((forced(&records), flushes(&records)), (0, FSYNCS), "{}", table(&records));
+    assert_eq!((forced(&records), flushes(&records)), (0, FSYNCS + AT_THE_END), "{}", table(&records));
 }
 
 #[test]
@@ -267,5 +282,38 @@ fn without_an_order_the_kernel_does_what_the_plain_one_does() {
         };
         let (plain, patched) = (of(&without), of(&with));
         assert!(plain == patched, "{front_end}: the kernels differ");
+    }
+}
+
+/// Three tasks, each of which makes a file longer, waits for it, says so, and renames it there and back.
+const MAILS: &str = "for t in 1 2 3; do (for i in 1 2 3 4 5 6; do dd if=/dev/urandom bs=4k count=3 status=none >> f$t; \
+    sync f$t; echo $t.$i > $PLUMB_ACKNOWLEDGE; mv f$t x$t; mv x$t f$t; done) & done; wait";
+
+/// Status and summary of `plumb crash` with that order, on a device with that setting.
+fn cut(ordering: &str, setting: &str, folder: &Path) -> (i32, String) {
+    let done = std::process::Command::new(linux_rig::PLUMB)
+        .args(["crash", "--ordering", ordering, "--migrate-every", "3", "--set", setting, "--states", "400"])
+        .args(["--show", "0", "--out"])
+        .arg(folder)
+        .args(["--", "sh", "-c", MAILS])
+        .output()
+        .unwrap();
+    let said = format!("{}{}", String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+    (done.status.code().unwrap(), said)
+}
+
+#[test]
+fn a_power_cut_leaves_nothing_bad_and_a_device_that_ignores_the_order_is_found_out() {
+    if kernel().is_none() || !linux_rig::has("mkfs.ext4") {
+        return;
+    }
+    for ordering in ["streams:task,counted", "streams:task,pinned", "streams:one,counted"] {
+        let folder = tempfile::tempdir().unwrap();
+        let (status, said) = cut(ordering, "order=\"streams\"", &folder.path().join("kept"));
+        assert_eq!(status, 0, "{ordering}: {said}");
+        assert!(said.contains("all good") && said.contains("survives: streams; 18 acknowledged"), "{said}");
+        let (status, said) = cut(ordering, "order=\"ignored\"", &folder.path().join("ignored"));
+        assert_eq!(status, 1, "{ordering}: {said}");
+        assert!(said.contains("bad by the kernel's mount") && said.contains("survives: volatile-cache"), "{said}");
     }
 }
