@@ -290,15 +290,20 @@ fn fua_is_left_out_where_it_is_not_wanted() {
     }
 }
 
-#[test]
-fn a_stream_whose_write_failed_waits_until_it_is_opened_again() {
-    let mut rig = Rig::new(OrderKind::Streams, counted());
-    fsync(&mut rig);
+/// A write of the first task fails at the device.
+fn fail_one(rig: &mut Rig) {
     let fault = Fault { times: Some(1), ..Fault::new(Effect::error(Status::WRITE_FAULT)).on(0, 1) };
     rig.faults.inject(fault).unwrap();
     let failed = rig.device.submit(0, data(1, 0, 1, Closes::OWN));
     assert!(!wait(&mut rig.executor, vec![failed])[0].status.is_success());
     rig.said();
+}
+
+#[test]
+fn a_stream_whose_write_failed_waits_until_it_is_opened_again() {
+    let mut rig = Rig::new(OrderKind::Streams, counted());
+    fsync(&mut rig);
+    fail_one(&mut rig);
     // Both its streams: what the one cannot promise the other cannot, either.
     let said = fsync(&mut rig);
     assert_eq!(said, ["F", "F", "q1 W 0+2", "q2 W 100+1", "F", "q2 W 110+1", "F", "q2 W 120+1"]);
@@ -316,11 +321,7 @@ fn barriers_wait_after_a_failure_too() {
     let config = config(Ordering::BarrierSingleQueue, StreamPolicyKind::Task, EpochKind::Counted);
     let mut rig = Rig::new(OrderKind::Streams, config);
     fsync(&mut rig);
-    let fault = Fault { times: Some(1), ..Fault::new(Effect::error(Status::WRITE_FAULT)).on(0, 1) };
-    rig.faults.inject(fault).unwrap();
-    let failed = rig.device.submit(0, data(1, 0, 1, Closes::OWN));
-    assert!(!wait(&mut rig.executor, vec![failed])[0].status.is_success());
-    rig.said();
+    fail_one(&mut rig);
     let said = fsync(&mut rig);
     assert_eq!(said, ["F", "q1 W 0+2", "F", "q1 W 100+1", "F", "q1 W 110+1", "F", "q1 W 120+1"]);
     rig.device.restore_order();

@@ -2,12 +2,11 @@
 //! rule of streams allows by the log alone. On a device that ignores order it finds what is wrong.
 #![allow(clippy::unwrap_used)]
 
-use std::cell::RefCell;
-use std::io::Write;
-use std::rc::Rc;
+mod kept;
 
 use crash::order::OrderedLog;
 use crash::{LogReader, Moments, Streams, Survivors};
+use kept::Shared;
 use nvme::{
     Closing, Command, CommandId, Epoch, Lba, LbaRange, NamespaceId, QueueId, Stream, StreamAction, StreamEpoch,
     WriteOrder,
@@ -21,20 +20,6 @@ use trace::RequestId;
 use units::{ByteSize, Nanos};
 
 const LBA_BYTES: usize = 4096;
-
-#[derive(Clone, Default)]
-struct Shared(Rc<RefCell<Vec<u8>>>);
-
-impl Write for Shared {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.borrow_mut().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
 
 /// What a host does, on places of its own each time: a write in up to two streams, which may close them; a flush; time goes by.
 #[derive(Clone, Debug)]

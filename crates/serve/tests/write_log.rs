@@ -2,11 +2,12 @@
 //! caches has as undecided too, and what the device keeps is what the rule says is durable.
 #![allow(clippy::unwrap_used)]
 
-use std::cell::RefCell;
+mod kept;
+
 use std::io::Write;
-use std::rc::Rc;
 
 use crash::{Cuts, Image, LogReader, VolatileCache};
+use kept::Shared;
 use nvme::{Command, CommandId, Lba, LbaRange, NamespaceId, QueueId};
 use proptest::prelude::*;
 use serve::WriteLog;
@@ -16,21 +17,6 @@ use trace::RequestId;
 use units::Nanos;
 
 const BLOCKS: u64 = 64;
-
-/// A file that stays in hand.
-#[derive(Clone, Default)]
-struct Shared(Rc<RefCell<Vec<u8>>>);
-
-impl Write for Shared {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.borrow_mut().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
 
 #[derive(Clone, Debug)]
 enum Step {
