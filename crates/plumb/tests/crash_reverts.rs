@@ -35,13 +35,13 @@ const NAME_TAKEN_OVER: Fault = Fault {
     says: "a/",
 };
 
-/// The journal is short, and filled many times over.
+/// The journal of 1,024 blocks is filled more than once: its tail has to move on.
 const NO_FLUSH: Fault = Fault {
     patch: "ext4-no-flush-after-checkpoint.patch",
     file_system: "ext4",
     flags: &["--fs", "ext4", "--size", "64MiB", "--mkfs-options", "-b 1024 -J size=1", "--states", "200", "--no-fsck"],
     setup: "true",
-    script: "for i in $(seq 14); do mkdir $i; for j in $(seq 20); do mkdir $i/$j; done; sync .; done",
+    script: "for i in $(seq 40); do mkdir $i; for j in $(seq 20); do mkdir $i/$j; done; sync .; done",
     found_by: &["files", "mount"],
     says: "",
 };

@@ -60,6 +60,12 @@ pub enum ServeError {
     /// The NVM subsystem cannot be made.
     #[error(transparent)]
     Subsystem(#[from] crate::subsystem::SubsystemError),
+    /// What serving costs could not be measured.
+    #[error("calibration failed: {source}; --no-calibration serves without it")]
+    Calibration {
+        /// What went wrong.
+        source: io::Error,
+    },
     /// The device could not commit what it had on shutdown.
     #[error("the device failed its last flush ({reason}); writes since the flush before it are lost")]
     LastFlush {

@@ -6,16 +6,18 @@
 //! as much (see [`crate::backend::Backend::advance`]).
 
 mod lead;
+mod probe;
 
 use std::fmt;
 
 use units::Nanos;
 
 pub(crate) use lead::Lead;
+pub(crate) use probe::{Probe, Probed, failed, rounds};
 
 /// Neither part of the cost is taken for larger: what is beyond is not the cost
 /// of serving but other programs' time slices, which no head start repairs.
-pub(crate) const MAX_COST: Nanos = Nanos::from_micros(200);
+const MAX_COST: Nanos = Nanos::from_micros(200);
 
 /// The cost of serving, beyond the model.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -6,10 +6,11 @@
 //! It is not the one that clients get, since whoever looks at a new disk (udev)
 //! would keep the probe's bytes in the page cache.
 
+use std::cell::RefCell;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -20,11 +21,8 @@ use super::error::LoopError;
 use super::front_end::{LoopFrontEnd, Notes};
 use super::loop_device::LoopNumber;
 use super::probe_device::ProbeDevice;
-use crate::calibration::{Calibration, MAX_COST};
-use crate::engine::Engine;
+use crate::calibration::{Calibration, Probe, Probed, failed, rounds};
 use crate::error::ServeError;
-use crate::event_loop::EventLoop;
-use crate::stop::Stop;
 
 /// The device that is measured with: a flash read. A process that sleeps longer
 /// wakes up into colder caches and a deeper idle state.
@@ -32,10 +30,6 @@ const PROBE_LATENCY: Nanos = Nanos::from_micros(80);
 /// Requests of one round; with the probe's latency and the cost, about 40 ms.
 const PROBE_REQUESTS: usize = 300;
 const PROBE_BYTES: usize = 4096;
-/// The median round counts, so that another program on the same CPUs may spoil
-/// two of them. Each round gives answers early by what the one before it found.
-const ROUNDS: usize = 5;
-
 /// A flush long enough to be told from a scheduler's delay.
 const FLUSH_LATENCY: Nanos = Nanos::from_millis(20);
 /// Flushes that a read is sent behind; the shortest wait counts.
@@ -54,26 +48,30 @@ const ATTACH_TIME: Duration = Duration::from_secs(10);
 
 /// Measures on a loop device with blocks of `lba_bytes`.
 pub(crate) fn measure(lba_bytes: u32, spin: Nanos, label: &str, io_uring: bool) -> Result<Measured, ServeError> {
-    let (sender, numbers) = channel();
-    let notes = ProbeNotes { sender };
-    let mut number = None;
-    let measured = rounds(&notes, numbers, lba_bytes, spin, label, io_uring, &mut number);
+    let notes = ProbeNotes::default();
+    let device = ProbeDevice::new(lba_bytes, PROBE_LATENCY, FLUSH_LATENCY);
+    let front_end = LoopFrontEnd::new(device.identity(), "calibration", false, label.to_owned(), io_uring, &notes)?;
+    let mut served = Served { front_end: Some(front_end), notes: &notes, number: None, lba_bytes, spin };
+    let measured = served.measure();
     // By now nobody serves it: whoever reads it gets an error, and nobody waits.
-    if let Some(number) = number {
+    if let Some(number) = served.number {
         number.detach().map_err(|source| LoopError::Detach { path: number.path(), source })?;
     }
     measured
 }
 
-/// Tells the reader which device it is; the device stays from round to round.
+/// Tells a round's reader which device it is; the device stays from round to round.
+#[derive(Default)]
 struct ProbeNotes {
-    sender: Sender<LoopNumber>,
+    reader: RefCell<Option<Sender<LoopNumber>>>,
 }
 
 impl Notes for ProbeNotes {
     fn ready(&self, device: LoopNumber, _through_ring: bool) {
-        // A reader that is gone has failed, which its round reports.
-        let _ = self.sender.send(device);
+        if let Some(reader) = &*self.reader.borrow() {
+            // A reader that is gone has failed, which its round reports.
+            let _ = reader.send(device);
+        }
     }
 
     fn line(&self, _line: &str) {}
@@ -83,56 +81,45 @@ impl Notes for ProbeNotes {
     }
 }
 
-fn rounds(
-    notes: &ProbeNotes,
-    mut numbers: Receiver<LoopNumber>,
+/// The loop device that is measured with, from round to round.
+struct Served<'a> {
+    /// None while a round is under way, and after one that failed.
+    front_end: Option<LoopFrontEnd<'a>>,
+    notes: &'a ProbeNotes,
+    /// The device, once it was attached.
+    number: Option<LoopNumber>,
     lba_bytes: u32,
     spin: Nanos,
-    label: &str,
-    io_uring: bool,
-    number: &mut Option<LoopNumber>,
-) -> Result<Measured, ServeError> {
-    let device = || Box::new(ProbeDevice::new(lba_bytes, PROBE_LATENCY, FLUSH_LATENCY));
-    let mut front_end =
-        LoopFrontEnd::new(device().identity(), "calibration", false, label.to_owned(), io_uring, notes)?;
-    let mut found: Vec<Calibration> = Vec::with_capacity(ROUNDS);
-    loop {
-        let sofar = found.last().copied().unwrap_or_default();
-        let mut served = EventLoop::new(front_end, Engine::new(device(), sofar), spin)?;
-        let stop = Stop::new().map_err(failed)?;
-        let stopper = stop.try_clone().map_err(failed)?;
-        let reads = if found.len() < ROUNDS { read_many } else { read_behind_flushes };
-        let reader = thread::spawn(move || {
-            let device = numbers.recv_timeout(ATTACH_TIME).map_err(io::Error::other);
-            let times = device.and_then(reads);
-            stopper.ask();
-            (numbers, times)
-        });
-        let ran = served.run(&stop);
-        *number = served.front_end.number().or(*number);
-        let in_server = served.engine.latencies().in_server_median();
-        // A loop that failed answers nobody: its end lets the reader go.
-        let after = ran.map(|()| served.front_end);
-        let (channel, times) = reader.join().map_err(|_| failed(io::Error::other("the reader panicked")))?;
-        front_end = after?;
-        numbers = channel;
-        let mut times = times.map_err(failed)?;
-        times.sort_unstable();
-        if found.len() < ROUNDS {
-            let round_trip = usual_mean(&times);
-            let transport = round_trip.since(in_server);
-            found.push(Calibration { transport, overshoot: (in_server + sofar.lead()).since(PROBE_LATENCY) });
-            continue;
-        }
-        let flush_stall = times.first().copied().filter(|shortest| shortest.0 > FLUSH_LATENCY.0 / 2);
-        let median = |part: fn(&Calibration) -> Nanos| {
-            let mut parts: Vec<Nanos> = found.iter().map(part).collect();
-            parts.sort_unstable();
-            parts.get(ROUNDS / 2).copied().unwrap_or_default().min(MAX_COST)
-        };
-        let calibration =
-            Calibration { transport: median(|round| round.transport), overshoot: median(|round| round.overshoot) };
-        return Ok(Measured { calibration, flush_stall });
+}
+
+impl Served<'_> {
+    fn measure(&mut self) -> Result<Measured, ServeError> {
+        let calibration = rounds(|sofar| {
+            self.round(sofar, read_many, |probed| probed.cost(usual_mean(&probed.round_trips), PROBE_LATENCY))
+        })?;
+        let shortest = self.round(calibration, read_behind_flushes, |probed| probed.round_trips.first().copied())?;
+        let flush_stall = shortest.filter(|shortest| shortest.0 > FLUSH_LATENCY.0 / 2);
+        Ok(Measured { calibration, flush_stall })
+    }
+
+    /// Serves while `reads` run, and gives what `result` makes of them.
+    fn round<R>(
+        &mut self,
+        sofar: Calibration,
+        reads: fn(LoopNumber) -> io::Result<Vec<Nanos>>,
+        result: impl FnOnce(&Probed<LoopFrontEnd<'_>>) -> R,
+    ) -> Result<R, ServeError> {
+        let front_end = self.front_end.take().ok_or_else(|| failed(io::ErrorKind::NotConnected.into()))?;
+        let (sender, number) = channel();
+        self.notes.reader.replace(Some(sender));
+        let device = Box::new(ProbeDevice::new(self.lba_bytes, PROBE_LATENCY, FLUSH_LATENCY));
+        let reader = move || number.recv_timeout(ATTACH_TIME).map_err(io::Error::other).and_then(reads);
+        let known = &mut self.number;
+        let ended = |front_end: &LoopFrontEnd<'_>| *known = front_end.number().or(*known);
+        let probed = Probe { front_end, device, sofar, spin: self.spin }.run(reader, ended)?;
+        let result = result(&probed);
+        self.front_end = Some(probed.front_end);
+        Ok(result)
     }
 }
 
@@ -142,10 +129,6 @@ fn usual_mean(sorted: &[Nanos]) -> Nanos {
     let usual = &sorted[..sorted.len() - sorted.len() / 100];
     let sum: u64 = usual.iter().map(|time| time.0).sum();
     Nanos(sum / usual.len().max(1) as u64)
-}
-
-fn failed(source: io::Error) -> LoopError {
-    LoopError::Calibration { source }
 }
 
 /// A buffer as direct I/O wants it.

@@ -108,12 +108,6 @@ pub enum LoopError {
         /// The system's reason.
         source: io::Error,
     },
-    /// The way to the device could not be measured.
-    #[error("calibration on a loop device failed: {source}; --no-calibration serves without it")]
-    Calibration {
-        /// What went wrong.
-        source: io::Error,
-    },
 }
 
 impl From<FuseError> for LoopError {

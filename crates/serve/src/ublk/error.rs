@@ -75,12 +75,6 @@ pub enum UblkError {
         /// The system's reason.
         source: io::Error,
     },
-    /// The cost of serving could not be measured.
-    #[error("calibration: {source}; serve with --no-calibration")]
-    Calibration {
-        /// The system's reason.
-        source: io::Error,
-    },
     /// The block layer has no such blocks.
     #[error(
         "logical blocks of {lba_bytes} bytes cannot be served over ublk, which takes 512 to 4096; choose a device with \
