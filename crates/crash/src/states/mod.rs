@@ -1,6 +1,7 @@
 //! Which states are looked at.
 
 mod choice;
+mod draw;
 mod hash;
 mod part_order;
 mod survivors;
@@ -17,6 +18,7 @@ use crate::write::LoggedWrite;
 
 pub use choice::Choice;
 use choice::Choices;
+pub use draw::Timeline;
 use hash::ImageHash;
 #[cfg(test)]
 pub(crate) use part_order::Defect as OrderDefect;
@@ -105,8 +107,8 @@ impl Plan {
         change: impl Fn(PartOrder) -> PartOrder,
     ) -> Self {
         let atomic_bytes = atomic_bytes.max(log.unit_bytes());
-        let moments = Timeline::of(log, rule.clone(), from);
-        let mut plan = Self { moments: moments.at.len(), ..Self::default() };
+        let timeline = Timeline::new(log, rule.clone(), from, atomic_bytes);
+        let mut plan = Self { moments: timeline.moments().len(), ..Self::default() };
         let mut random = Xoshiro256PlusPlus::seed_from_u64(match amount {
             Amount::Sampled { seed, .. } => seed,
             Amount::Exhaustive { .. } => 0,
@@ -120,12 +122,12 @@ impl Plan {
             for write in walk.settled() {
                 hash.settle(write);
             }
-            if let Some((at, until)) = moments.of_moment(moment) {
+            if let Some(until) = timeline.until(moment) {
+                let at = moment - timeline.moments().start;
                 let undecided = walk.undecided();
                 let order = walk.part_order(atomic_bytes).map(&change);
                 // What earlier moments could not give is for the later ones.
-                let given =
-                    |states: usize| (states * (at + 1) / moments.at.len()).saturating_sub(known.len().min(states));
+                let given = |states: usize| (states * (at + 1) / plan.moments).saturating_sub(known.len().min(states));
                 let wanted = if let Amount::Sampled { states, .. } = amount { given(states) } else { 0 };
                 let mut add = |survivors: Survivors| {
                     plan.generated += 1;
@@ -202,44 +204,5 @@ impl Undecided<'_> {
             };
             found += usize::from(add(survivors));
         }
-    }
-}
-
-/// Where the moments are.
-struct Timeline {
-    /// The first of them that counts.
-    first: usize,
-    /// Of each that counts, until which entry what it leaves stays possible.
-    at: Vec<usize>,
-}
-
-impl Timeline {
-    fn of<R: Rule>(log: &Log, rule: R, from: usize) -> Self {
-        let mut walk = Moments::new(log, rule);
-        let (mut first, mut number) = (0, 0);
-        let mut at: Vec<usize> = Vec::new();
-        let mut open = 0;
-        while walk.advance() {
-            if walk.has_narrowed() {
-                let before = walk.entries() - 1;
-                for until in &mut at[open..] {
-                    *until = before;
-                }
-                open = at.len();
-            }
-            if walk.entries() < from {
-                first = number + 1;
-            } else {
-                at.push(log.entries().len());
-            }
-            number += 1;
-        }
-        Self { first, at }
-    }
-
-    /// Which of those that count it is, and until when its states stay possible.
-    fn of_moment(&self, moment: usize) -> Option<(usize, usize)> {
-        let at = moment.checked_sub(self.first)?;
-        self.at.get(at).map(|until| (at, *until))
     }
 }
