@@ -275,8 +275,8 @@ impl Subsystem {
         Ok(cntlid)
     }
 
-    /// The I/O queue of a connection is its controller's from here on, unless another connection was faster. One
-    /// that has still to authenticate holds no queue: it may not be the host.
+    /// The I/O queue of a connection is its controller's from here on, unless another connection was faster or the
+    /// controller runs no more. One that has still to authenticate holds no queue: it may not be the host.
     fn claim_queue(&mut self, id: ConnectionId) -> bool {
         let Some(queue) = self.connections.get(&id).and_then(|connection| connection.queue.as_ref()) else {
             return false;
@@ -285,14 +285,17 @@ impl Subsystem {
             return true;
         }
         let (cntlid, queue) = (queue.cntlid, queue.id);
-        let claimed = self
-            .controllers
-            .get_mut(&cntlid)
-            .is_some_and(|controller| controller.is_ready() && *controller.io_queues.entry(queue).or_insert(id) == id);
-        if !claimed {
-            self.close(id, CloseReason::MadeRoom);
+        let lost = match self.controllers.get_mut(&cntlid).filter(|controller| controller.is_ready()) {
+            Some(controller) => {
+                (*controller.io_queues.entry(queue).or_insert(id) != id).then_some(CloseReason::MadeRoom)
+            }
+            // Reset or shut down between Connect and the end of authentication.
+            None => Some(CloseReason::ControllerReset),
+        };
+        if let Some(reason) = lost {
+            self.close(id, reason);
         }
-        claimed
+        lost.is_none()
     }
 
     /// After CC.EN has gone to 0: the I/O queues are gone, and the admin queue has

@@ -270,14 +270,17 @@ impl World {
                 let byte = if honest { 1 } else { 2 };
                 assert_eq!(authenticate(&mut self.rig, id, byte), honest);
                 if honest {
-                    // A queue belongs to the first that has authenticated on it.
-                    let holder = match self.peers[&id].role {
-                        Role::Io { admin, queue } => self.holder(admin, queue).filter(|holder| *holder != id),
-                        Role::Fresh | Role::Admin => None,
+                    // A queue belongs to the first that has authenticated on it, while its controller runs.
+                    let lost = match self.peers[&id].role {
+                        Role::Io { admin, queue } => {
+                            !self.controllers[&admin].runs()
+                                || self.holder(admin, queue).is_some_and(|holder| holder != id)
+                        }
+                        Role::Fresh | Role::Admin => false,
                     };
                     let peer = self.peers.get_mut(&id).unwrap();
                     (peer.authenticated, peer.deadline) = (true, None);
-                    if holder.is_some() {
+                    if lost {
                         self.poll(vec![id]);
                     }
                 } else {
