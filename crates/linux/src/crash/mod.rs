@@ -12,9 +12,11 @@
 //! | `calls.jsonl` | the command's system calls on files, see [`observe::calls::Followed`] |
 //! | `recorded.json` | when the command began, how it ended, what it acknowledged |
 //! | `verdicts-N.jsonl` | what was found, by one guest each; a second start leaves these states out |
+//! | `offline/` | what was found without a kernel, a file for each part of the moments |
 
 mod checks;
 mod explain;
+mod recorded_run;
 mod survival;
 mod task;
 mod trial;
@@ -23,6 +25,7 @@ mod verdicts;
 pub use checks::{ProgramCheck, UnknownCheck};
 pub use crash::{Amount, EXHAUSTIVE_PARTS_MAX};
 pub use explain::Evidence;
+pub use recorded_run::RecordedRun;
 pub use survival::Survival;
 pub(crate) use task::{Acknowledgement, Answer, Judge, Record, Recorded, Stand, Task};
 pub use task::{Fault, Judged, Lost, Smallest, Verdict};

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use super::explain::Evidence;
+use super::recorded_run::RecordedRun;
 use super::survival::Survival;
 use crash::Amount;
 
@@ -272,6 +273,17 @@ impl Trial {
             .read_recorded()?
             .ok_or_else(|| LinuxError::Invalid { message: format!("{} has no recording", self.folder.display()) })?;
         Evidence::read(&self.log(), recorded, self.survival)
+    }
+
+    /// What was recorded, to judge states without a kernel.
+    ///
+    /// # Errors
+    /// Where nothing was, or it is damaged.
+    pub fn recorded_run(&self) -> Result<RecordedRun, LinuxError> {
+        let recorded = self
+            .read_recorded()?
+            .ok_or_else(|| LinuxError::Invalid { message: format!("{} has no recording", self.folder.display()) })?;
+        RecordedRun::read(&self.log(), &self.calls(), &recorded)
     }
 
     /// Looks at every state of this shard that was not looked at before. `stop` is asked many times a second.

@@ -19,7 +19,7 @@ use units::ByteSize;
 use super::linux::{absolute, failure, plumb, stop};
 use super::linux_kernel::{self, KernelFlags};
 use super::linux_order::OrderFlags;
-use super::{Done, EXIT_INTERRUPTED, crash_report};
+use super::{Done, EXIT_INTERRUPTED, crash_offline, crash_report};
 use crate::failure::Failure;
 
 /// What is run, and how states are judged.
@@ -31,6 +31,7 @@ use crate::failure::Failure;
   plumb crash --fs xfs --states 20000 --check-as sqlite:db -- ./load.sh
   plumb crash --fs ext4 --kernel-patch my.patch -- ./load.sh
   plumb crash --ordering streams -- ./load.sh
+  plumb crash --mkfs-options '-b 4096' --offline-states 1000000 -- ./load.sh
   plumb crash replay plumb-crash 3f2a91c0d4e5b678 -- bash
 
 COMMAND runs once under a real kernel in virtual time, in the mounted file system, while the
@@ -102,6 +103,10 @@ struct RunFlags {
     /// Distinct states to look at
     #[arg(long, value_name = "N", default_value_t = 1000, conflicts_with = "exhaustive")]
     states: usize,
+    /// ext4: generate so many states before, and judge them without a kernel: the journal is replayed, files are read and held
+    /// against what was promised of them, and e2fsck looks at each distinct metadata that recovery leaves
+    #[arg(long, value_name = "N")]
+    offline_states: Option<u64>,
     /// Every subset of units at each moment with at most so many undecided
     #[arg(long, value_name = "UNITS", num_args = 0..=1, default_missing_value = "10")]
     exhaustive: Option<u32>,
@@ -191,6 +196,11 @@ fn run(flags: &RunFlags, kernel: &KernelFlags, order: &OrderFlags) -> Done {
             trial.folder.display()
         )));
     }
+    let offline = match offline(flags, &trial, &stopped)? {
+        Some(None) => return Ok(stopped_here()),
+        Some(found) => found,
+        None => None,
+    };
     let bar = bar();
     let summary = trial.judge(&kernel, &stopped, &mut |progress| {
         bar.set_length(progress.states as u64);
@@ -199,10 +209,7 @@ fn run(flags: &RunFlags, kernel: &KernelFlags, order: &OrderFlags) -> Done {
     });
     bar.finish_and_clear();
     let summary = match summary {
-        Err(LinuxError::Stopped) => {
-            eprintln!("plumb: stopped; the same command goes on where it was");
-            return Ok(ExitCode::from(EXIT_INTERRUPTED));
-        }
+        Err(LinuxError::Stopped) => return Ok(stopped_here()),
         done => done.map_err(failure)?,
     };
     let evidence = trial.evidence().map_err(failure)?;
@@ -215,11 +222,41 @@ fn run(flags: &RunFlags, kernel: &KernelFlags, order: &OrderFlags) -> Done {
         named: &flags.out,
     };
     if flags.json {
-        println!("{}", report.json());
+        let mut json = report.json();
+        if let (Some(offline), Some(json)) = (&offline, json.as_object_mut()) {
+            json.insert("offline".to_owned(), offline.json());
+        }
+        println!("{json}");
     } else {
         print!("{}", report.text(flags.show));
+        if let Some(offline) = &offline {
+            print!("\n{}", offline.text(summary.verdicts.len(), flags.show));
+        }
     }
-    Ok(ExitCode::from(u8::from(!summary.bad().is_empty())))
+    let is_good = summary.bad().is_empty() && offline.is_none_or(|offline| offline.is_good());
+    Ok(ExitCode::from(u8::from(!is_good)))
+}
+
+/// What is judged without a kernel, if anything is to be: nothing found where somebody asked to stop.
+fn offline(
+    flags: &RunFlags,
+    trial: &Trial,
+    stop: &(dyn Fn() -> bool + Sync),
+) -> Result<Option<Option<crash_offline::Offline>>, Failure> {
+    let Some(states) = flags.offline_states else { return Ok(None) };
+    let bar = bar();
+    bar.set_length(states);
+    let found = crash_offline::judge(trial, states, flags.seed, stop, &mut |progress| {
+        bar.set_position(progress.generated);
+        bar.set_message(if progress.bad > 0 { format!("{} bad", progress.bad) } else { String::new() });
+    });
+    bar.finish_and_clear();
+    found.map(Some)
+}
+
+fn stopped_here() -> ExitCode {
+    eprintln!("plumb: stopped; the same command goes on where it was");
+    ExitCode::from(EXIT_INTERRUPTED)
 }
 
 fn replay(flags: &ReplayFlags) -> Done {
@@ -244,6 +281,9 @@ fn replay(flags: &ReplayFlags) -> Done {
 fn trial(flags: &RunFlags, order: &OrderFlags) -> Result<Trial, Failure> {
     if matches!(flags.fs, FileSystem::Zonefs) {
         return Err(Failure::input("zonefs has no cache to lose: choose ext4, xfs, btrfs, f2fs or none"));
+    }
+    if flags.offline_states.is_some() && flags.fs != FileSystem::Ext4 {
+        return Err(Failure::input("--offline-states: only ext4 can be read without its kernel"));
     }
     let amount = match flags.exhaustive {
         Some(parts_max) if parts_max > linux::crash::EXHAUSTIVE_PARTS_MAX => {

@@ -6,6 +6,7 @@ mod calibrate_cpu;
 pub mod control;
 pub mod control_inject;
 pub mod crash;
+pub mod crash_offline;
 pub mod crash_report;
 pub mod defrag;
 pub mod defrag_study;

@@ -1,0 +1,132 @@
+//! States of ext4 that `plumb crash` judges without a kernel, and what came of it.
+
+use std::fmt::Write;
+
+use crash::{LyingCache, ProtectedCache, Rule, Streams, VolatileCache};
+use ext4_states::{Bad, Counts, Judged, Judgement, OfflineError, Progress};
+use linux::crash::{RecordedRun, Survival, Trial};
+use units::printable;
+
+use super::linux::failure;
+use crate::failure::Failure;
+
+/// What was found.
+pub struct Offline {
+    counts: Counts,
+    shown: Vec<Bad>,
+}
+
+/// Judges so many states of what a trial recorded; nothing where somebody asked to stop.
+pub fn judge(
+    trial: &Trial,
+    states: u64,
+    seed: u64,
+    stop: &(dyn Fn() -> bool + Sync),
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Option<Offline>, Failure> {
+    let run = trial.recorded_run().map_err(failure)?;
+    let unit_bytes = run.log.log.unit_bytes();
+    let found = match trial.survival {
+        Survival::Streams => by(trial, &run, states, seed, &Streams::new(unit_bytes), stop, progress),
+        Survival::ProtectedCache => by(trial, &run, states, seed, &ProtectedCache::default(), stop, progress),
+        Survival::LyingCache => by(trial, &run, states, seed, &LyingCache::of_a_cheap_drive(run.first), stop, progress),
+        Survival::Auto | Survival::VolatileCache => {
+            by(trial, &run, states, seed, &VolatileCache::default(), stop, progress)
+        }
+    };
+    match found {
+        Ok((counts, shown)) => Ok(Some(Offline { counts, shown })),
+        Err(OfflineError::Stopped) => Ok(None),
+        Err(error @ OfflineError::System { .. }) => Err(Failure::Machine(error.to_string())),
+        Err(error) => Err(Failure::input(error.to_string())),
+    }
+}
+
+fn by<R: Rule + Sync>(
+    trial: &Trial,
+    run: &RecordedRun,
+    states: u64,
+    seed: u64,
+    rule: &R,
+    stop: &(dyn Fn() -> bool + Sync),
+    progress: &mut dyn FnMut(Progress),
+) -> Result<(Counts, Vec<Bad>), OfflineError> {
+    let judgement = Judgement {
+        log: &run.log,
+        from: run.first,
+        device: run.device,
+        calls: trial.files.then_some(&run.calls),
+        fsck: trial.fsck,
+        atomic_bytes: trial.atomic_bytes,
+        states,
+        seed,
+        threads: trial.guests,
+        folder: &trial.folder.join("offline"),
+        name: &format!("survives {}\nfiles {} fsck {}", trial.survival, trial.files, trial.fsck),
+        defect: None,
+    };
+    ext4_states::judge(&judgement, rule, stop, progress)
+}
+
+impl Offline {
+    /// Whether every state was read and is good.
+    pub fn is_good(&self) -> bool {
+        self.counts.bad == 0 && self.counts.unread == 0
+    }
+
+    /// A table, and the first bad states.
+    pub fn text(&self, mounted: usize, show: usize) -> String {
+        let Counts { generated, distinct, recovered, recovered_files, checked, bad, unread } = self.counts;
+        let mut text = String::from("without a kernel:\n");
+        let rows = [
+            ("generated", generated),
+            ("distinct", distinct),
+            ("distinct metadata after recovery", recovered),
+            ("distinct files after recovery", recovered_files),
+            ("looked at by e2fsck", checked),
+            ("bad", bad),
+            ("left to the kernel", unread),
+            ("mounted by the kernel", mounted as u64),
+        ];
+        for (name, count) in rows {
+            let _ = writeln!(text, "  {name:<34} {count:>10}");
+        }
+        // Those that were made small say most.
+        let mut shown: Vec<&Bad> = self.shown.iter().collect();
+        shown.sort_by_key(|bad| (bad.smallest.is_none(), bad.entries));
+        for bad in shown.iter().take(show) {
+            let _ = writeln!(
+                text,
+                "\n{:016x}: power lost after {} entries of the log, {} of {} undecided units lost; {} says:",
+                bad.state,
+                bad.entries,
+                bad.lost,
+                bad.parts,
+                said_by(bad.by)
+            );
+            for line in bad.what.lines() {
+                let _ = writeln!(text, "  | {}", printable(line));
+            }
+            if let Some(lost) = &bad.smallest {
+                let _ =
+                    writeln!(text, "  it is enough that these entries of the log are lost, whole or in part: {lost:?}");
+            }
+        }
+        text
+    }
+
+    /// One object.
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::json!({ "counts": self.counts, "shown": self.shown })
+    }
+}
+
+fn said_by(judged: Judged) -> &'static str {
+    match judged {
+        Judged::Journal => "the journal's replay",
+        Judged::Fsck => "e2fsck",
+        Judged::Files => "what fsync and its like promised of files",
+        Judged::Recovery => "e2fsck's replay, beside ours,",
+        Judged::Unread => "nobody: only the kernel can judge it, since the reader",
+    }
+}
