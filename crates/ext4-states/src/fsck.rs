@@ -61,7 +61,10 @@ impl Checker {
 }
 
 fn run(words: &[&str], path: &Path) -> Result<(i32, String), OfflineError> {
-    let output = Command::new("e2fsck").args(words).arg(path).stdin(Stdio::null()).output();
+    // Where it lies is not in every user's path.
+    let mut folders = std::env::var_os("PATH").unwrap_or_default();
+    folders.push(":/usr/sbin:/sbin");
+    let output = Command::new("e2fsck").env("PATH", folders).args(words).arg(path).stdin(Stdio::null()).output();
     let output = output.map_err(system("cannot run e2fsck"))?;
     let said = [output.stdout, output.stderr].concat();
     let said: String = String::from_utf8_lossy(&said).trim().chars().take(SAID_CHARACTERS_MAX).collect();
