@@ -90,14 +90,15 @@ struct Phase {
     moved_mib_per_s: f64,
 }
 
-/// Random reads past the page cache, one after the other, until it is over; nanoseconds of each.
+/// Random reads past the page cache, one after the other, until it is over; nanoseconds of each. At least one: a run beside
+/// other programs may be over before the reader has had a processor.
 fn read(path: &Path, content: &[u8], seed: u64, over: &AtomicBool) -> Vec<u64> {
     let file = OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(path).unwrap();
     let mut buffer = vec![0; 2 * READ];
     let skew = buffer.as_ptr().align_offset(READ);
     let memory = &mut buffer[skew..skew + READ];
     let (mut dice, mut took) = (Dice(seed), Vec::new());
-    while !over.load(Ordering::Relaxed) && took.len() < MOST_READS {
+    while took.is_empty() || !over.load(Ordering::Relaxed) && took.len() < MOST_READS {
         let at = dice.below(content.len() as u64 / READ as u64) as usize * READ;
         let begun = Instant::now();
         file.read_exact_at(memory, at as u64).unwrap();
