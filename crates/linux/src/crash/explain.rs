@@ -4,6 +4,7 @@ use std::path::Path;
 
 use crash::{Event, LogReader};
 
+use super::broken_order::Broken;
 use super::survival::Survival;
 use super::task::{Acknowledgement, Judged, Lost, Recorded, Verdict};
 use crate::error::LinuxError;
@@ -81,6 +82,10 @@ impl Evidence {
     fn missing(&self, lost: &[Lost], verdict: &Verdict) -> String {
         if self.survival == Survival::LyingCache {
             return "the device acknowledged flushes that it did not carry out".to_owned();
+        }
+        let given = self.log.log.entries().get(..verdict.until).unwrap_or_default();
+        if let Some(broken) = Broken::first(given, lost) {
+            return broken.words(self.survival == Survival::Streams);
         }
         let completed = |entry: usize| -> Option<usize> {
             let entries = self.log.log.entries();

@@ -14,6 +14,7 @@
 //! | `verdicts-N.jsonl` | what was found, by one guest each; a second start leaves these states out |
 //! | `offline/` | what was found without a kernel, a file for each part of the moments |
 
+mod broken_order;
 mod checks;
 mod explain;
 mod recorded_run;
