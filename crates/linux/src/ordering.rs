@@ -1,6 +1,7 @@
 //! How the kernel inside keeps the order of writes: `--ordering`.
 
 use std::fmt;
+use std::num::NonZeroU32;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -128,6 +129,13 @@ impl SubmissionCpus {
     /// The most that the kernel takes.
     pub const MOST: u32 = 256;
 
+    /// What a number of them and an interval ask for, each where it is said.
+    pub fn of(count: Option<u32>, migrate_every: Option<NonZeroU32>) -> Option<Self> {
+        let migrate_every = migrate_every.map(NonZeroU32::get);
+        let asked = count.is_some() || migrate_every.is_some();
+        asked.then(|| Self { count: count.unwrap_or(Self::default().count), migrate_every })
+    }
+
     /// The kernel's parameters.
     pub(crate) fn parameters(self, seed: u64) -> Vec<String> {
         let mut parameters = vec![format!("blk_mq_vcpu.nr={}", self.count)];
@@ -167,7 +175,9 @@ mod tests {
     fn the_kernel_is_told_of_migration_where_there_is_some() {
         let four = SubmissionCpus::default();
         assert_eq!(four.parameters(7), ["blk_mq_vcpu.nr=4"]);
+        assert_eq!((SubmissionCpus::of(None, None), SubmissionCpus::of(Some(4), None)), (None, Some(four)));
         let moving = SubmissionCpus { migrate_every: Some(3), ..four };
+        assert_eq!(SubmissionCpus::of(None, NonZeroU32::new(3)), Some(moving));
         let expected = ["blk_mq_vcpu.nr=4", "blk_mq_vcpu.migrate_every=3", "blk_mq_vcpu.seed=7"];
         assert_eq!(moving.parameters(7), expected);
     }

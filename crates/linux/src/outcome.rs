@@ -66,6 +66,8 @@ pub struct Outcome {
     pub more_devices: Vec<MoreDevice>,
     /// Events of the kernel and spans of the device, where they were asked for.
     pub trace: Option<crate::trace::Recorded>,
+    /// What driver and device have of each write and flush, where it was asked for.
+    pub commands: Option<crate::trace::Commands>,
     /// What the processor's work for the command cost; free where there is no table.
     pub charge: Option<Charges>,
     /// The log of the kernel and of the server inside.

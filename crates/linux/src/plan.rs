@@ -59,6 +59,7 @@ pub(crate) struct Plan {
     pub(crate) run_folder: Text,
     /// The command pays for the processor's work.
     pub(crate) charge: bool,
+    /// Events of the kernel are recorded.
     pub(crate) trace: bool,
     pub(crate) seed: u64,
     /// The command has a terminal.
@@ -99,6 +100,7 @@ pub(crate) enum Report {
 pub(crate) mod artifact {
     pub(crate) const KERNEL_TRACE: &str = "kernel.trace";
     pub(crate) const DEVICE_TRACE: &str = "device.trace";
+    pub(crate) const DEVICE_COMMANDS: &str = "device.commands";
 }
 
 /// Bytes of a name or argument; JSON knows only text, so they travel as numbers where they are none.

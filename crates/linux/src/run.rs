@@ -77,6 +77,8 @@ pub struct Linux {
     pub charge: Option<Charges>,
     /// Whether block and NVMe events of the kernel and spans of the device are recorded.
     pub trace: bool,
+    /// Whether writes and flushes of the NVMe driver are set beside what the device got; for NVMe/TCP.
+    pub commands: bool,
     /// Seed of the kernel's random numbers.
     pub seed: u64,
     /// Standard input of the command.
@@ -166,6 +168,7 @@ impl Linux {
             kernel_parameters: Vec::new(),
             charge: None,
             trace: false,
+            commands: false,
             seed: 1,
             input: Input::Empty,
             output_streams: OutputStreams::Capture,

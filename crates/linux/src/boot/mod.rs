@@ -143,13 +143,11 @@ fn outcome(
         }
         None => (Vec::new(), Vec::new()),
     };
-    let trace = if run.trace {
-        let kernel_events = folder.join(artifact::KERNEL_TRACE);
-        let device_spans = folder.join(artifact::DEVICE_TRACE);
-        Some(crate::trace::Recorded::read(&kernel_events, &device_spans)?)
-    } else {
-        None
-    };
+    let events = folder.join(artifact::KERNEL_TRACE);
+    let recorded = || crate::trace::Recorded::read(&events, &folder.join(artifact::DEVICE_TRACE));
+    let trace = run.trace.then(recorded).transpose()?;
+    let commands = || crate::trace::Commands::read(&events, &folder.join(artifact::DEVICE_COMMANDS));
+    let commands = run.commands.then(commands).transpose()?;
     let release = kernel.release().to_owned();
     let charge = run.charge.clone();
     let mut seen = seen.into_iter();
@@ -165,6 +163,7 @@ fn outcome(
         device: first.report,
         more_devices: seen.collect(),
         trace,
+        commands,
         charge,
         log,
         wall,

@@ -39,7 +39,7 @@ pub(super) fn of(run: &Linux, plumb: &Path, folders: Folders<'_>, terminal: bool
     if described.len() > MOST_DEVICES {
         return Err(invalid(format!("{} devices: at most {MOST_DEVICES} at once", described.len())));
     }
-    if described.len() > 1 && run.trace {
+    if described.len() > 1 && (run.trace || run.commands) {
         return Err(invalid("a trace joins the kernel's events with one device's: name one".to_owned()));
     }
     let devices = described.iter().enumerate();
@@ -91,7 +91,7 @@ pub(super) fn of(run: &Linux, plumb: &Path, folders: Folders<'_>, terminal: bool
         direct,
         run_folder: Text::from(folders.run),
         charge: run.charge.is_some(),
-        trace: run.trace,
+        trace: run.trace || run.commands,
         seed: run.seed,
         terminal,
     })
@@ -125,7 +125,7 @@ fn mount_options(run: &Linux) -> String {
 fn device_plan(run: &Linux, place: usize, device: &Device, folders: Folders<'_>) -> Result<DevicePlan, LinuxError> {
     let zoned = run.front_end != FrontEnd::NullBlk && zoned(&device.profile, &run.folder)?;
     let front_end = match run.front_end {
-        FrontEnd::Auto if zoned || run.ordering.is_some() => FrontEnd::NvmeTcp,
+        FrontEnd::Auto if zoned || run.ordering.is_some() || run.commands => FrontEnd::NvmeTcp,
         FrontEnd::Auto => FrontEnd::Ublk,
         front_end => front_end,
     };
@@ -134,6 +134,13 @@ fn device_plan(run: &Linux, place: usize, device: &Device, folders: Folders<'_>)
             message: format!(
                 "{} is a zoned device, and {front_end} has no words for zones: choose ublk or nvme-tcp",
                 device.profile
+            ),
+        });
+    }
+    if run.commands && front_end != FrontEnd::NvmeTcp {
+        return Err(LinuxError::Invalid {
+            message: format!(
+                "writes are set beside the device's as NVMe commands, and {front_end} has none: choose nvme-tcp"
             ),
         });
     }
@@ -180,6 +187,10 @@ fn serve_arguments(run: &Linux, place: usize, device: &Device, folders: Folders<
     if place == 0 {
         if run.trace {
             arguments.extend(["--trace".into(), folders.run.join(artifact::DEVICE_TRACE).into_os_string()]);
+        }
+        if run.commands {
+            let log = folders.run.join(artifact::DEVICE_COMMANDS);
+            arguments.extend(["--command-log".into(), log.into_os_string()]);
         }
         arguments.extend(run.serve_arguments.iter().cloned());
     }
@@ -270,6 +281,14 @@ mod tests {
         };
         assert!(refused(ordered(FrontEnd::Auto, FileSystem::Xfs)).contains("choose the file system ext4"));
         assert!(refused(ordered(FrontEnd::Ublk, FileSystem::Ext4)).contains("choose nvme-tcp"));
+        let compared = |front_end| {
+            let mut run = Linux::new("/bin/true", "samsung-980pro-1tb");
+            (run.front_end, run.commands) = (front_end, true);
+            of(&run.command(["true"]), Path::new("/bin/true"), folders(), false)
+        };
+        assert!(refused(compared(FrontEnd::Ublk)).contains("choose nvme-tcp"));
+        let compared = compared(FrontEnd::Auto).unwrap();
+        assert_eq!((compared.devices[0].front_end, compared.trace), (FrontEnd::NvmeTcp, true));
         let plan = plan(zoned, FrontEnd::Auto, FileSystem::F2fs).unwrap();
         assert_eq!((plan.devices[0].front_end, plan.devices[0].zoned), (FrontEnd::NvmeTcp, true));
     }

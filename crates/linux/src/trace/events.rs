@@ -53,27 +53,42 @@ pub(super) struct Events {
 
 /// Reads the whole of tracefs's `trace`. Lines that are no event of those above are passed over.
 pub(super) fn read(text: impl BufRead) -> io::Result<Events> {
-    let mut found = Events::default();
+    let mut events = Vec::new();
+    let buffer = each(text, |at, name, detail| events.extend(what(name, detail).map(|what| Event { at, what })))?;
+    Ok(Events { events, lost: buffer.lost })
+}
+
+/// What tracefs's `trace` tells beside its events.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Buffer {
+    /// When recording began.
+    pub(super) began: Nanos,
+    /// Events that were overwritten.
+    pub(super) lost: u64,
+}
+
+/// Calls `event` with virtual time, name and text of each line of tracefs's `trace` that looks like an event.
+pub(super) fn each(text: impl BufRead, mut event: impl FnMut(Nanos, &str, &str)) -> io::Result<Buffer> {
+    let mut buffer = Buffer::default();
     let mut offset: i128 = 0;
     for line in text.split(b'\n') {
         let line = line?;
         let line = String::from_utf8_lossy(&line);
         if let Some(header) = line.strip_prefix("# entries-in-buffer/entries-written: ") {
-            found.lost = lost(header).unwrap_or(0);
+            buffer.lost = lost(header).unwrap_or(0);
         }
         let Some((at, name, detail)) = split(&line) else { continue };
         if name == "tracing_mark_write" {
             if let Some(mono) = detail.strip_prefix(MARK).and_then(|ns| ns.trim().parse::<u64>().ok()) {
                 offset = i128::from(mono) - i128::from(at);
+                buffer.began = Nanos(mono);
             }
             continue;
         }
-        if let Some(what) = what(name, detail) {
-            let at = u64::try_from(i128::from(at) + offset).unwrap_or(0);
-            found.events.push(Event { at: Nanos(at), what });
-        }
+        let at = u64::try_from(i128::from(at) + offset).unwrap_or(0);
+        event(Nanos(at), name, detail);
     }
-    Ok(found)
+    Ok(buffer)
 }
 
 /// From `12/34   #P:1`: those that were overwritten.
@@ -146,12 +161,17 @@ fn kind(letters: &str) -> Kind {
     }
 }
 
-/// `nvme0: disk=nvme0n1, qid=1, cmdid=12, …`.
-fn nvme(detail: &str) -> Option<(u32, u16, u32)> {
-    let (controller, rest) = detail.split_once(": ")?;
-    let field = |name: &str| rest.split(", ").find_map(|part| part.trim().strip_prefix(name)?.strip_prefix('='));
+/// `nvme0: disk=nvme0n1, qid=1, cmdid=12, …`: controller, queue and command.
+pub(super) fn nvme(detail: &str) -> Option<(u32, u16, u32)> {
+    let (controller, _) = detail.split_once(": ")?;
     let controller = controller.strip_prefix("nvme")?.parse().ok()?;
-    Some((controller, field("qid")?.parse().ok()?, field("cmdid")?.parse().ok()?))
+    Some((controller, field(detail, "qid")?.parse().ok()?, field(detail, "cmdid")?.parse().ok()?))
+}
+
+/// The value of `name` in the text of an event of the NVMe driver.
+pub(super) fn field<'a>(detail: &'a str, name: &str) -> Option<&'a str> {
+    let words = detail.split([' ', ',', '(', ')']);
+    words.filter_map(|word| word.split_once('=')).find(|(given, _)| *given == name).map(|(_, value)| value)
 }
 
 #[cfg(test)]

@@ -5,11 +5,10 @@ use std::collections::{BTreeMap, VecDeque};
 use ::trace::{RequestId, Span, Step, Track};
 use units::Nanos;
 
+use super::CLOCK_STEP;
 use super::events::{Event, Extent, Kind, What};
 
 const SECTOR_BYTES: u64 = 512;
-/// `CLOCK_MONOTONIC`, which the device reads, counts in steps: it may be this much behind the kernel's trace.
-const CLOCK_STEP: Nanos = Nanos(256);
 
 /// A device and a sector of it.
 type Place = ((u32, u32), u64);

@@ -1,5 +1,7 @@
 //! Events of the kernel and spans of the device on one time line.
 
+mod commands;
+mod driver;
 mod events;
 mod join;
 
@@ -8,8 +10,13 @@ use std::io::{self, BufReader, Write};
 use std::path::Path;
 
 use ::trace::{Span, read_table, write_perfetto, write_table};
+use units::Nanos;
 
 use crate::error::LinuxError;
+pub use commands::{Commands, Row, Submitted};
+
+/// `CLOCK_MONOTONIC`, which the device reads, counts in steps: it may be this much behind the kernel's trace.
+const CLOCK_STEP: Nanos = Nanos(256);
 
 /// Begins the one event whose text holds virtual time.
 pub(crate) const MARK: &str = "plumb-clock ";
