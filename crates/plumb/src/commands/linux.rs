@@ -11,7 +11,7 @@ use linux::{Charges, Device, FileSystem, FrontEnd, Input, Linux, LinuxError, Out
 use units::ByteSize;
 
 use super::linux_kernel::{self, KernelFlags};
-use super::linux_order::OrderFlags;
+use super::linux_order::{self, OrderFlags};
 use super::{Done, EXIT_INTERRUPTED, linux_report};
 use crate::failure::Failure;
 
@@ -79,6 +79,10 @@ struct RunFlags {
     /// Record block and NVMe events and the device's spans: for ui.perfetto.dev, or a table if FILE ends in .tsv
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
+    /// Write each write and flush of the NVMe driver beside what the device got, with streams and epochs; a table, or JSON if
+    /// FILE ends in .json. That they differ is a failure
+    #[arg(long, value_name = "FILE")]
+    commands: Option<PathBuf>,
     /// Write exit status, virtual time, and the device's counters and latencies as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -134,6 +138,10 @@ fn run(flags: &RunFlags, kernel: &KernelFlags, order: &OrderFlags) -> Done {
             eprintln!("plumb: the trace lacks its first {} events: the kernel's buffer was full", trace.lost_events);
         }
     }
+    if let (Some(path), Some(commands)) = (&flags.commands, &outcome.commands) {
+        commands.write(path).map_err(|error| Failure::Machine(format!("cannot write {}: {error}", path.display())))?;
+        linux_order::agreed(path, commands)?;
+    }
     if let Some(path) = &flags.json {
         let text = linux_report::json(&run.device, &outcome);
         std::fs::write(path, text)
@@ -161,6 +169,7 @@ fn described(flags: &RunFlags, order: &OrderFlags) -> Result<Linux, Failure> {
     run.charge = flags.charge.as_deref().map(Charges::read).transpose().map_err(failure)?;
     order.put(&mut run);
     run.trace = flags.trace.is_some();
+    run.commands = flags.commands.is_some();
     run.seed = flags.seed;
     run.input = Input::Inherit;
     run.output_streams = OutputStreams::Inherit;

@@ -1,9 +1,13 @@
 //! Flags of order from the file system to the device.
 
 use std::num::NonZeroU32;
+use std::path::Path;
 
 use clap::Args;
+use linux::trace::Commands;
 use linux::{Linux, Streams, SubmissionCpus};
+
+use crate::failure::Failure;
 
 /// Which order is kept, and from how many processors comes what it is kept of.
 #[derive(Args)]
@@ -30,13 +34,7 @@ impl OrderFlags {
 
     /// What they say of processors that submit, if anything.
     fn submission_cpus(&self) -> Option<SubmissionCpus> {
-        (self.submission_cpus.is_some() || self.migrate_every.is_some()).then(|| {
-            let fallback = SubmissionCpus::default();
-            SubmissionCpus {
-                count: self.submission_cpus.unwrap_or(fallback.count),
-                migrate_every: self.migrate_every.map(NonZeroU32::get),
-            }
-        })
+        SubmissionCpus::of(self.submission_cpus, self.migrate_every)
     }
 
     /// The kernel that they need, where none is named.
@@ -49,4 +47,17 @@ impl OrderFlags {
     pub fn setting(&self) -> Option<&'static str> {
         self.ordering.map(|_| linux::ordering::SETTING)
     }
+}
+
+/// Fails where driver and device differ in what is written to `path`.
+pub fn agreed(path: &Path, commands: &Commands) -> Result<(), Failure> {
+    if commands.lost_events > 0 {
+        let lost = commands.lost_events;
+        return Err(Failure::Machine(format!(
+            "{lost} events had no room in the kernel's buffer, so that nothing can be said of what the device got: shorten the command"
+        )));
+    }
+    let Some(place) = commands.rows.iter().position(|row| !row.agrees()) else { return Ok(()) };
+    let path = path.display();
+    Err(Failure::Machine(format!("driver and device disagree, at first in row {} of {path}", place + 1)))
 }
