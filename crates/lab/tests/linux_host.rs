@@ -63,3 +63,50 @@ fn keys_tell_hosts_apart() {
     assert_ne!(key(&[]), key(&["stack.filesystem=ext4"]));
     assert_ne!(key(&["stack.linux.front_end=ublk"]), key(&["stack.linux.front_end=nvme-tcp"]));
 }
+
+/// The spec with lines of `[stack.linux]`, and more of `[stack]` before them.
+fn with(stack: &str, lines: &str) -> Result<usize, String> {
+    let text = SPEC.replace("[workload]", &format!("{stack}\n[stack.linux]\n{lines}\n[workload]"));
+    let experiment = Experiment::parse("t", "t.toml", &text, Path::new(""), &[]).map_err(|error| error.to_string())?;
+    plan(&experiment).map(|runs| runs.len()).map_err(|error| error.to_string())
+}
+
+#[test]
+fn keys_of_order_that_do_not_fit_are_named_with_their_line() {
+    let ext4 = "filesystem = \"ext4\"";
+    for (stack, lines, line, word) in [
+        (ext4, "ordering = \"streams:all\"", 8, "task, cgroup, one"),
+        (ext4, "ordering = \"flush\"", 8, "streams"),
+        (ext4, "submission_cpus = 0", 8, "1 to 256"),
+        (ext4, "submission_cpus = 257", 8, "1 to 256"),
+        (ext4, "migrate_every = 0", 8, "nonzero"),
+        ("filesystem = \"xfs\"", "memory = \"1GiB\"\nordering = \"streams\"", 9, "stack.filesystem = \"ext4\""),
+        (ext4, "front_end = \"ublk\"\nordering = \"streams\"", 9, "nvme-tcp"),
+        ("block.cpus = 9", "", 6, "one processor"),
+    ] {
+        let said = with(stack, lines).unwrap_err();
+        assert!(said.starts_with(&format!("t.toml:{line}:")) && said.contains(word), "{lines}: {said}");
+    }
+    match planned(&["stack.host=model", "stack.linux.ordering=streams"]) {
+        Err(LabError::Linux(LinuxHostError::ModelOption { option, .. })) => assert_eq!(option, "stack.linux.ordering"),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn keys_tell_orders_apart() {
+    let key = |change: &str| {
+        let changes: Vec<Override> = (!change.is_empty()).then(|| change.parse().unwrap()).into_iter().collect();
+        let experiment = Experiment::parse("t", "t.toml", SPEC, Path::new(""), &changes).unwrap();
+        experiment.points()[0].key(1, "inputs")
+    };
+    let changes = [
+        "",
+        "stack.linux.ordering=streams:one",
+        "stack.linux.ordering=streams",
+        "stack.linux.submission_cpus=2",
+        "stack.linux.migrate_every=2",
+    ];
+    let keys: std::collections::BTreeSet<_> = changes.into_iter().map(key).collect();
+    assert_eq!(keys.len(), changes.len());
+}

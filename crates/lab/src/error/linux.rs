@@ -22,6 +22,14 @@ pub enum LinuxHostError {
         /// What the model lacks.
         what: &'static str,
     },
+    /// A setting of the guest that does not go with another.
+    #[error("`{option}`: {reason}")]
+    Setting {
+        /// Its dotted path.
+        option: String,
+        /// Why, and the remedy.
+        reason: String,
+    },
     /// There is no fio.
     #[error("host = \"linux\" runs the real fio, and `{program} --version` failed: {reason}; install the package fio")]
     NoFio {

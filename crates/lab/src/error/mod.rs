@@ -7,7 +7,7 @@ mod study;
 
 use crate::device::DeviceError;
 use crate::results::ResultError;
-use crate::spec::SpecError;
+use crate::spec::{SpecError, SpecSource};
 
 pub use linux::LinuxHostError;
 pub use live::LiveHostError;
@@ -64,6 +64,23 @@ pub enum LabError {
 }
 
 impl LabError {
+    /// With the place of the setting in the user's file, where the fault has one there.
+    pub(crate) fn placed(self, source: &SpecSource) -> Self {
+        let Self::Linux(
+            LinuxHostError::Option { option, .. }
+            | LinuxHostError::ModelOption { option, .. }
+            | LinuxHostError::Setting { option, .. },
+        ) = &self
+        else {
+            return self;
+        };
+        let fault = SpecError::Override { change: None, swept: None, message: self.to_string() };
+        match source.at_key(option, fault) {
+            placed @ SpecError::Syntax { .. } => placed.into(),
+            _ => self,
+        }
+    }
+
     /// A setting that does not fit.
     pub(crate) fn unfit(error: impl std::error::Error) -> Self {
         Self::Unfit { message: error.to_string() }

@@ -27,7 +27,7 @@ impl Inputs {
     /// Reads what `spec`, a file in `folder` with the text `source`, refers to.
     pub(super) fn read(spec: &Spec, folder: &Path, source: &SpecSource, shared: &mut Shared) -> Result<Self, LabError> {
         let host = Host::of(spec);
-        (host.check)(spec)?;
+        (host.check)(spec).map_err(|error| error.placed(source))?;
         let mut hasher = blake3::Hasher::new();
         hasher.update(env!("CARGO_PKG_VERSION").as_bytes());
         let charge = charge(spec, folder, &mut hasher)?;

@@ -1,9 +1,10 @@
 //! The host of an experiment: Plumb's model of it, or a real Linux kernel.
 
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
-use linux::FrontEnd;
-use serde::{Deserialize, Serialize};
+use linux::{FrontEnd, Kernel, LinuxError, Recipe, Streams, SubmissionCpus};
+use serde::{Deserialize, Deserializer, Serialize};
 use units::ByteSize;
 
 /// Which host runs above the device.
@@ -62,6 +63,55 @@ pub struct LinuxHost {
     /// A table of `plumb calibrate cpu`, by which the kernel's work for the workload takes time; it is free when empty.
     #[serde(skip_serializing_if = "is_empty")]
     pub charge: PathBuf,
+    /// Order of writes that ext4 asks for and the device keeps: `streams[:task|cgroup|one][,counted|pinned]`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ordering: Option<Streams>,
+    /// From how many processors tasks seem to submit, each with a queue of the device: 4 with an order, else the one there is.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "processors")]
+    pub submission_cpus: Option<u32>,
+    /// After how many bios a task moves to another of them, by the seed; never where nothing is said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub migrate_every: Option<NonZeroU32>,
+}
+
+/// As many processors as the kernel can seem to have.
+fn processors<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, D::Error> {
+    let (count, most) = (u32::deserialize(deserializer)?, SubmissionCpus::MOST);
+    if (1..=most).contains(&count) {
+        return Ok(Some(count));
+    }
+    Err(serde::de::Error::custom(format!("{count} submission CPUs: 1 to {most} can be")))
+}
+
+impl LinuxHost {
+    /// From how many processors tasks seem to submit, if something is said of it.
+    pub(crate) fn cpus(&self) -> Option<SubmissionCpus> {
+        SubmissionCpus::of(self.submission_cpus, self.migrate_every)
+    }
+
+    /// The key that only the kernel with streams knows, if there is one.
+    pub(crate) fn order_key(&self) -> Option<&'static str> {
+        let keys = [
+            (self.ordering.is_some(), "stack.linux.ordering"),
+            (self.submission_cpus.is_some(), "stack.linux.submission_cpus"),
+            (self.migrate_every.is_some(), "stack.linux.migrate_every"),
+        ];
+        keys.into_iter().find_map(|(given, key)| given.then_some(key))
+    }
+
+    /// The kernel of the cache that knows what is asked for.
+    pub(crate) fn kernel(&self) -> Result<Kernel, LinuxError> {
+        let Some(key) = self.order_key() else { return Kernel::cached() };
+        let name = linux::ordering::KERNEL;
+        Kernel::cached_of(&Recipe::named(name)?).map_err(|error| match error {
+            LinuxError::NoKernel => LinuxError::Invalid {
+                message: format!(
+                    "{key} needs the kernel `{name}`: `plumb linux build --kernel {name}` makes it once, in minutes"
+                ),
+            },
+            other => other,
+        })
+    }
 }
 
 fn is_empty(path: &Path) -> bool {
@@ -76,6 +126,9 @@ impl Default for LinuxHost {
             mount_options: String::new(),
             memory: ByteSize(linux::DEFAULT_MEMORY_BYTES),
             charge: PathBuf::new(),
+            ordering: None,
+            submission_cpus: None,
+            migrate_every: None,
         }
     }
 }

@@ -9,7 +9,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use block::{QueueConfig, SchedulerKind};
-use linux::{Linux, Outcome};
+use linux::{FileSystem, FrontEnd, Linux, Outcome};
 use ssd::profile::{BuildOptions, DeviceConfig};
 
 use super::Stand;
@@ -32,6 +32,8 @@ pub(crate) fn bare_guest(stand: Stand<'_>, device: &str, scratch: &Path) -> Resu
     guest.mount_options.clone_from(&stack.linux.mount_options);
     guest.memory_bytes = stack.linux.memory.0;
     guest.charge = stand.charge.cloned();
+    guest.ordering = stack.linux.ordering;
+    guest.submission_cpus = stack.linux.cpus();
     guest.seed = stand.seed;
     guest.output = Some(scratch.to_owned());
     Ok(guest)
@@ -119,6 +121,17 @@ fn check(spec: &Spec) -> Result<(), LabError> {
     }
     if spec.workload.journal.is_some() {
         return refuse("workload.journal", "it is a model of the kernel's own; run a program that calls fsync instead");
+    }
+    if let Some(streams) = spec.stack.linux.ordering {
+        let option = || "stack.linux.ordering".to_owned();
+        if spec.stack.filesystem != FileSystem::Ext4 {
+            let reason = format!("{streams} is an order that ext4 asks for: write stack.filesystem = \"ext4\"");
+            return Err(LinuxHostError::Setting { option: option(), reason }.into());
+        }
+        if !matches!(spec.stack.linux.front_end, FrontEnd::Auto | FrontEnd::NvmeTcp) {
+            let reason = format!("{streams} travels in NVMe commands: write stack.linux.front_end = \"nvme-tcp\"");
+            return Err(LinuxHostError::Setting { option: option(), reason }.into());
+        }
     }
     if spec.stack.contents == Contents::None {
         return refuse("stack.contents", "a served device always keeps what is written to it; take the key out");

@@ -10,7 +10,7 @@ mod served;
 use std::sync::{Mutex, MutexGuard};
 
 use super::Stand;
-use crate::error::{LabError, LiveHostError};
+use crate::error::{LabError, LinuxHostError, LiveHostError};
 use crate::spec::{HostKind, Spec};
 
 pub(crate) use disk::{Backing, LiveDisk};
@@ -24,6 +24,10 @@ pub(super) const HOST: super::Host =
 pub(crate) const LOOP: &str = "loop";
 
 fn check(spec: &Spec) -> Result<(), LabError> {
+    if let Some(option) = spec.stack.linux.order_key() {
+        let reason = "the kernel of this machine knows no streams: write stack.host = \"linux\"".to_owned();
+        return Err(LinuxHostError::Setting { option: option.to_owned(), reason }.into());
+    }
     if spec.stack.linux.charge.as_os_str().is_empty() {
         return Ok(());
     }

@@ -31,6 +31,10 @@ fn check(spec: &Spec) -> Result<(), LabError> {
         let option = "stack.filesystem".to_owned();
         return Err(LinuxHostError::ModelOption { option, what: "file systems" }.into());
     }
+    if let Some(option) = spec.stack.linux.order_key() {
+        let what = "ext4 that asks for order; `stack.block.ordering` is its own";
+        return Err(LinuxHostError::ModelOption { option: option.to_owned(), what }.into());
+    }
     let times = |cpu: &CpuConfig| (cpu.syscall, cpu.context_switch, cpu.migration);
     let is_default = times(&spec.stack.cpu) == times(&CpuConfig::default()) && spec.stack.io_path == IoPath::default();
     if !spec.stack.linux.charge.as_os_str().is_empty() && !is_default {

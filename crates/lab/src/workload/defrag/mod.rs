@@ -58,7 +58,7 @@ impl StudyInput {
                 return unfit("workload.defrag needs a real kernel: stack.host = \"linux\", or \"live\" as root");
             }
             HostKind::Linux => {
-                let kernel = Kernel::cached().map_err(StudyHostError::from)?;
+                let kernel = spec.stack.linux.kernel().map_err(StudyHostError::from)?;
                 Host::Linux { kernel, device: linux_host::device_argument(spec, folder) }
             }
             HostKind::Live => {

@@ -81,7 +81,7 @@ impl LinuxJobs {
             );
             return Err(LabError::Unfit { message });
         }
-        let kernel = Kernel::cached().map_err(LinuxHostError::from)?;
+        let kernel = spec.stack.linux.kernel().map_err(LinuxHostError::from)?;
         let fio = fio_version()?;
         for part in ["linux", kernel.release(), kernel.recipe(), &fio, &text] {
             reading.hasher.update(&(part.len() as u64).to_le_bytes()).update(part.as_bytes());

@@ -82,7 +82,7 @@ impl ProgramInput {
             let device = (spec.stack.device != live_host::LOOP).then(|| linux_host::device_argument(spec, folder));
             Host::Live { release: live_host::release()?, device }
         } else {
-            let kernel = Kernel::cached().map_err(LinuxHostError::from)?;
+            let kernel = spec.stack.linux.kernel().map_err(LinuxHostError::from)?;
             let device = linux_host::device_argument(spec, folder);
             Host::Linux { kernel, device, profile: reading.profile.to_owned() }
         };
