@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::io::BufReader;
 use std::path::Path;
 
-use linux::{FileSystem, FrontEnd, Kernel, Linux, LinuxError, Outcome, Recipe, Streams};
+use linux::{FileSystem, FrontEnd, Kernel, Linux, Outcome, Streams};
 use nvme::{Closing, Command, WriteCommand, WriteOrder};
 use ssd::command_log::{self, CommandRecord};
 
@@ -20,18 +20,6 @@ const AT_THE_END: usize = 1;
 
 fn long() -> bool {
     std::env::var("PLUMB_LONG").is_ok_and(|value| value == "1")
-}
-
-/// The kernel that knows streams. Building it takes minutes and is `plumb linux build`'s affair.
-fn kernel() -> Option<Kernel> {
-    match Kernel::cached_of(&Recipe::named(linux::ordering::KERNEL).unwrap()) {
-        Ok(kernel) => Some(kernel),
-        Err(LinuxError::NoKernel) => {
-            println!("skipped: no kernel with streams is built (plumb linux build --kernel order)");
-            None
-        }
-        Err(error) => panic!("{error}"),
-    }
 }
 
 /// ext4 over NVMe/TCP, with streams if they are named.
@@ -111,7 +99,7 @@ fn assert_counts(records: &[CommandRecord]) {
 
 #[test]
 fn the_kernels_own_tests_pass() {
-    let Some(kernel) = kernel() else { return };
+    let Some(kernel) = linux_rig::kernel_with_streams() else { return };
     let mut run = linux_rig::on_memory();
     run.kernel_parameters = vec!["kunit.enable=1".into()];
     let outcome = run.script("dmesg").run(&kernel).unwrap();
@@ -122,7 +110,7 @@ fn the_kernels_own_tests_pass() {
 
 #[test]
 fn tasks_submit_through_queues_of_their_own_and_move_by_the_seed() {
-    let Some(kernel) = kernel() else { return };
+    let Some(kernel) = linux_rig::kernel_with_streams() else { return };
     let queues = |migrate_every, seed| {
         let folder = tempfile::tempdir().unwrap();
         let mut run = linux_rig::on(DEVICE);
@@ -144,7 +132,7 @@ fn tasks_submit_through_queues_of_their_own_and_move_by_the_seed() {
 
 #[test]
 fn a_commit_is_one_flush_with_nothing_forced() {
-    let Some(kernel) = kernel() else { return };
+    let Some(kernel) = linux_rig::kernel_with_streams() else { return };
     for ordering in ["streams:task,counted", "streams:cgroup", "streams:one", "streams:task,pinned"] {
         let folder = tempfile::tempdir().unwrap();
         let (outcome, records) = logged(&ext4(ordering).script(APPENDS), &kernel, folder.path());
@@ -166,7 +154,7 @@ fn table(records: &[CommandRecord]) -> String {
 
 #[test]
 fn data_and_descriptors_come_before_the_commit_record() {
-    let Some(kernel) = kernel() else { return };
+    let Some(kernel) = linux_rig::kernel_with_streams() else { return };
     if !linux_rig::has("fio") {
         return;
     }
@@ -208,7 +196,7 @@ fn data_and_descriptors_come_before_the_commit_record() {
 
 #[test]
 fn a_device_without_order_is_named_and_flushed() {
-    let Some(kernel) = kernel() else { return };
+    let Some(kernel) = linux_rig::kernel_with_streams() else { return };
     let folder = tempfile::tempdir().unwrap();
     let mut run = ext4("streams");
     run.settings = vec!["order=\"none\"".into()];
@@ -220,7 +208,7 @@ fn a_device_without_order_is_named_and_flushed() {
 
 #[test]
 fn a_barrier_for_data_flushes_nothing() {
-    let Some(kernel) = kernel() else { return };
+    let Some(kernel) = linux_rig::kernel_with_streams() else { return };
     if !linux_rig::has("perl") {
         return;
     }
@@ -250,7 +238,7 @@ fn a_barrier_for_data_flushes_nothing() {
 
 #[test]
 fn numbers_of_epochs_begin_again() {
-    let Some(kernel) = kernel() else { return };
+    let Some(kernel) = linux_rig::kernel_with_streams() else { return };
     let folder = tempfile::tempdir().unwrap();
     let mut run = ext4("streams:task");
     run.kernel_parameters = vec!["blk_order.first_epoch=65526".into()];
@@ -268,7 +256,7 @@ fn without_an_order_the_kernel_does_what_the_plain_one_does() {
         println!("skipped: slow; PLUMB_LONG=1 runs it");
         return;
     }
-    let (Some(with), Some(without)) = (kernel(), linux_rig::kernel()) else { return };
+    let (Some(with), Some(without)) = (linux_rig::kernel_with_streams(), linux_rig::kernel()) else { return };
     // No folders: where they go is drawn by lot, and each kernel draws its own.
     let script = format!("{APPENDS}; dd if=/dev/zero of=big bs=1M count=40 conv=fsync status=none; sync");
     for front_end in [FrontEnd::NvmeTcp, FrontEnd::Ublk] {
@@ -304,7 +292,7 @@ fn cut(ordering: &str, setting: &str, folder: &Path) -> (i32, String) {
 
 #[test]
 fn a_power_cut_leaves_nothing_bad_and_a_device_that_ignores_the_order_is_found_out() {
-    if kernel().is_none() || !linux_rig::has("mkfs.ext4") {
+    if linux_rig::kernel_with_streams().is_none() || !linux_rig::has("mkfs.ext4") {
         return;
     }
     for ordering in ["streams:task,counted", "streams:task,pinned", "streams:one,counted"] {

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command as Process;
 
 use linux::trace::{Commands, Row, Submitted};
-use linux::{FileSystem, Kernel, LinuxError, Recipe};
+use linux::{FileSystem, Kernel};
 use nvme::{Closing, Command, Epoch, WriteCommand};
 
 /// fio as published: 4 KiB at random places of 16 KiB, each with an fsync. Preallocated extents would be zeroed first.
@@ -16,17 +16,6 @@ const QUICK_TEST: &str = "fio --name=q --filename=f --rw=randwrite --bs=4k --siz
 const FSYNCS: usize = 4;
 const ORDERINGS: [&str; 4] =
     ["streams:task,pinned", "streams:task,counted", "streams:cgroup,counted", "streams:one,counted"];
-
-fn kernel() -> Option<Kernel> {
-    match Kernel::cached_of(&Recipe::named(linux::ordering::KERNEL).unwrap()) {
-        Ok(kernel) => Some(kernel),
-        Err(LinuxError::NoKernel) => {
-            println!("skipped: no kernel with streams is built (plumb linux build --kernel order)");
-            None
-        }
-        Err(error) => panic!("{error}"),
-    }
-}
 
 fn traced(kernel: &Kernel, ordering: &str) -> Commands {
     let mut run = linux_rig::on("samsung-980pro-1tb");
@@ -104,7 +93,7 @@ fn is_dual(write: &WriteCommand) -> bool {
 
 #[test]
 fn driver_and_device_have_the_same_rows_and_a_record_comes_last() {
-    let Some(kernel) = kernel() else { return };
+    let Some(kernel) = linux_rig::kernel_with_streams() else { return };
     if !linux_rig::has("fio") {
         return;
     }
@@ -148,7 +137,7 @@ fn table(path: &Path, extra: &[&str]) -> std::process::Output {
 
 #[test]
 fn the_table_is_for_users_too() {
-    if kernel().is_none() {
+    if linux_rig::kernel_with_streams().is_none() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use linux::{FrontEnd, Kernel, Linux, LinuxError};
+use linux::{FrontEnd, Kernel, Linux, LinuxError, Recipe};
 
 /// The plumb program.
 pub const PLUMB: &str = env!("CARGO_BIN_EXE_plumb");
@@ -14,6 +14,18 @@ pub fn kernel() -> Option<Kernel> {
         Ok(kernel) => Some(kernel),
         Err(LinuxError::NoKernel) => {
             println!("skipped: no kernel for virtual time is built (plumb linux build)");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// The kernel that knows streams. Building it takes minutes and is `plumb linux build`'s affair.
+pub fn kernel_with_streams() -> Option<Kernel> {
+    match Kernel::cached_of(&Recipe::named(linux::ordering::KERNEL).unwrap()) {
+        Ok(kernel) => Some(kernel),
+        Err(LinuxError::NoKernel) => {
+            println!("skipped: no kernel with streams is built (plumb linux build --kernel order)");
             None
         }
         Err(error) => panic!("{error}"),
