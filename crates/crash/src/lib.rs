@@ -59,5 +59,5 @@ pub use log::{Content, Entry, Event, FlushId, Log, LogError, LogReader, LogWrite
 pub use moments::Moments;
 pub use rules::{LyingCache, Ordered, ProtectedCache, Rule, Streams, VolatileCache};
 pub use shrink::{Shrunk, shrink};
-pub use states::{Amount, Choice, EXHAUSTIVE_PARTS_MAX, PartOrder, Plan, State, Survivors, Timeline};
+pub use states::{Amount, Choice, EXHAUSTIVE_PARTS_MAX, PartOrder, Plan, State, Survivors, Timeline, parts_by_write};
 pub use write::{LoggedWrite, Piece};

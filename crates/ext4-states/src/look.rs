@@ -1,6 +1,7 @@
 //! Looks at one state after the other, and at nothing twice.
 
 use std::collections::{BTreeMap, HashMap};
+use std::hash::Hash;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -142,10 +143,7 @@ impl<'a> Look<'a> {
                 };
                 let metadata = Recovered { disk, replay: &made }.metadata();
                 let broken = made.broken.clone().map(Arc::from);
-                if self.recovered.len() >= REMEMBERED_MAX {
-                    self.recovered.clear();
-                }
-                self.recovered.insert(key, (metadata, broken.clone()));
+                remember(&mut self.recovered, key, (metadata, broken.clone()));
                 replay = Some(made);
                 (metadata, broken)
             }
@@ -161,10 +159,7 @@ impl<'a> Look<'a> {
                     None => self.replay(disk)?,
                 };
                 let tree = Rc::new(self.read(disk, &replay));
-                if self.trees.len() >= REMEMBERED_MAX {
-                    self.trees.clear();
-                }
-                self.trees.insert(metadata, Rc::clone(&tree));
+                remember(&mut self.trees, metadata, Rc::clone(&tree));
                 tree
             }
         };
@@ -193,10 +188,7 @@ impl<'a> Look<'a> {
             Some(known) => known.clone(),
             None => {
                 let fault = self.violations(disk, tree, position_bytes);
-                if self.verdicts.len() >= REMEMBERED_MAX {
-                    self.verdicts.clear();
-                }
-                self.verdicts.insert(key, fault.clone());
+                remember(&mut self.verdicts, key, fault.clone());
                 fault
             }
         };
@@ -244,6 +236,14 @@ impl<'a> Look<'a> {
         }
         (!lines.is_empty()).then(|| (Judged::Files, Arc::from(lines.join("\n"))))
     }
+}
+
+/// Keeps what is known; a map that is full begins again.
+fn remember<K: Eq + Hash, V>(known: &mut HashMap<K, V>, key: K, value: V) {
+    if known.len() >= REMEMBERED_MAX {
+        known.clear();
+    }
+    known.insert(key, value);
 }
 
 fn unread(metadata: u64, why: &Unreadable) -> Seen {

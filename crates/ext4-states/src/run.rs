@@ -281,7 +281,7 @@ impl Walker<'_> {
             let is_first = part.shown.iter().all(|other| other.by != one.by);
             if is_first && one.by != Judged::Unread {
                 let mut failed = None;
-                let groups = groups_of(&undecided, atomic_bytes);
+                let groups = crash::parts_by_write(&undecided, atomic_bytes);
                 let shrunk = crash::shrink(&survivors, &groups, SHRINK_STATES_MAX, |survivors| {
                     if failed.is_some() || order.as_ref().is_some_and(|order| !order.allows(survivors)) {
                         return false;
@@ -317,17 +317,6 @@ struct Moment {
     moment: usize,
     until: usize,
     entries: usize,
-}
-
-/// The parts of each write.
-fn groups_of(undecided: &[&LoggedWrite], atomic_bytes: u32) -> Vec<Range<usize>> {
-    let mut first = 0;
-    let group = |write: &&LoggedWrite| {
-        let parts = write.parts(atomic_bytes);
-        first += parts;
-        first - parts..first
-    };
-    undecided.iter().map(group).collect()
 }
 
 fn settle(disk: &mut Disk, writes: &[LoggedWrite]) {

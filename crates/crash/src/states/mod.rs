@@ -23,7 +23,7 @@ use hash::ImageHash;
 #[cfg(test)]
 pub(crate) use part_order::Defect as OrderDefect;
 pub use part_order::PartOrder;
-pub use survivors::Survivors;
+pub use survivors::{Survivors, parts_by_write};
 
 /// How many states are looked at.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]

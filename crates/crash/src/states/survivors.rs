@@ -1,5 +1,7 @@
 //! Which parts of undecided writes are there.
 
+use std::ops::Range;
+
 use crate::write::{LoggedWrite, Piece};
 
 /// A set of parts of the undecided writes of a moment, numbered through all of them in order of submission.
@@ -53,6 +55,17 @@ impl Survivors {
         }
         pieces
     }
+}
+
+/// Which parts each of them has: the groups by which [`shrink`](crate::shrink()) gives writes back.
+pub fn parts_by_write(undecided: &[&LoggedWrite], atomic_bytes: u32) -> Vec<Range<usize>> {
+    let mut first = 0;
+    let parts_of_one = |write: &&LoggedWrite| {
+        let parts = write.parts(atomic_bytes);
+        first += parts;
+        first - parts..first
+    };
+    undecided.iter().map(parts_of_one).collect()
 }
 
 /// How many parts all of them have.

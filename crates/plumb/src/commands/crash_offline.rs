@@ -5,8 +5,8 @@ use std::fmt::Write;
 use crash::{LyingCache, ProtectedCache, Rule, Streams, VolatileCache};
 use ext4_states::{Bad, Counts, Judged, Judgement, OfflineError, Progress};
 use linux::crash::{RecordedRun, Survival, Trial};
-use units::printable;
 
+use super::crash_report::bad_state;
 use super::linux::failure;
 use crate::failure::Failure;
 
@@ -95,18 +95,8 @@ impl Offline {
         let mut shown: Vec<&Bad> = self.shown.iter().collect();
         shown.sort_by_key(|bad| (bad.smallest.is_none(), bad.entries));
         for bad in shown.iter().take(show) {
-            let _ = writeln!(
-                text,
-                "\n{:016x}: power lost after {} entries of the log, {} of {} undecided units lost; {} says:",
-                bad.state,
-                bad.entries,
-                bad.lost,
-                bad.parts,
-                said_by(bad.by)
-            );
-            for line in bad.what.lines() {
-                let _ = writeln!(text, "  | {}", printable(line));
-            }
+            let (state, cut) = (format!("{:016x}", bad.state), (bad.entries, bad.lost, bad.parts));
+            bad_state(&mut text, &state, cut, said_by(bad.by), &bad.what);
             if let Some(lost) = &bad.smallest {
                 let _ =
                     writeln!(text, "  it is enough that these entries of the log are lost, whole or in part: {lost:?}");

@@ -1,7 +1,7 @@
 //! What a trial came to, for people and as JSON.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
+use std::fmt::{Display, Write};
 use std::path::Path;
 
 use linux::crash::{Evidence, Judged, Recording, Summary, Trial};
@@ -65,18 +65,8 @@ impl Report<'_> {
         shown.sort_by_key(|verdict| verdict.fault.as_ref().is_none_or(|fault| fault.smallest.is_none()));
         for verdict in shown.iter().take(show) {
             let Some(fault) = &verdict.fault else { continue };
-            let _ = writeln!(
-                text,
-                "\n{}: power lost after {} entries of the log, {} of {} undecided units lost; {} says:",
-                verdict.state,
-                verdict.entries,
-                verdict.lost,
-                verdict.parts,
-                said_by(fault.by)
-            );
-            for line in fault.what.lines() {
-                let _ = writeln!(text, "  | {}", printable(line));
-            }
+            let cut = (verdict.entries, verdict.lost, verdict.parts);
+            bad_state(&mut text, &verdict.state, cut, said_by(fault.by), &fault.what);
             for line in self.evidence.explain(verdict) {
                 let _ = writeln!(text, "  {}", printable(&line));
             }
@@ -108,6 +98,23 @@ impl Report<'_> {
             "kernel": self.kernel,
             "bad": bad,
         })
+    }
+}
+
+/// A state, the cut that leaves it (entries before it, undecided units lost, and all of these), and who says what of it.
+pub fn bad_state(
+    text: &mut String,
+    state: &dyn Display,
+    (entries, lost, parts): (usize, usize, usize),
+    by: &str,
+    what: &str,
+) {
+    let _ = writeln!(
+        text,
+        "\n{state}: power lost after {entries} entries of the log, {lost} of {parts} undecided units lost; {by} says:"
+    );
+    for line in what.lines() {
+        let _ = writeln!(text, "  | {}", printable(line));
     }
 }
 

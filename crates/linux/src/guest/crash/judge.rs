@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{BufReader, Write};
-use std::ops::Range;
 
 use crash::{LogReader, LoggedWrite, Moments, PartOrder, Plan, Rule, State, Survivors};
 
@@ -207,16 +206,7 @@ impl Look<'_, '_, '_> {
     /// Gives lost writes back as long as the same judge finds a fault.
     fn smallest(&mut self, bad: &Survivors, until: usize, by: Judged) -> Result<Smallest, GuestError> {
         let atomic_bytes = self.task.atomic_bytes;
-        let mut first = 0;
-        let groups: Vec<Range<usize>> = self
-            .undecided
-            .iter()
-            .map(|write| {
-                let parts = write.parts(atomic_bytes);
-                first += parts;
-                first - parts..first
-            })
-            .collect();
+        let groups = crash::parts_by_write(self.undecided, atomic_bytes);
         let mut failed = None;
         let shrunk = crash::shrink(bad, &groups, SHRINK_STATES_MAX, |survivors| {
             if failed.is_some() || self.order.is_some_and(|order| !order.allows(survivors)) {
