@@ -1,0 +1,13 @@
+//! A POSIX file system as a value, on the Bε-tree engine.
+//!
+//! [`Operations`] is what it does, without a transport: a FUSE server, the tests, and the enumerator of crash states call the
+//! same trait.
+
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod operations;
+
+pub use operations::{
+    Allocate, Attributes, Caller, Cookie, DirectoryEntry, Error, InodeNumber, Kind, Name, Operations, Permissions,
+    RenameFlags, Result, Seek, SetAttributes, SetXattr, Statistics, Timestamp, XattrName,
+};
