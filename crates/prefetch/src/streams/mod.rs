@@ -1,0 +1,221 @@
+//! The readers of one file: forward, backward, strided, several at once, each by one thread or by many.
+//!
+//! **Detection.** A slot holds a reader: its last access and the distance to the one before. An access belongs to the slot that it
+//! follows: it begins where that one ended (within the length of one access), ends where that one began, or comes at the slot's
+//! distance. Distances vote: an equal one is a vote for, another one a vote against, and the third vote confirms, as in the majority
+//! detector of Leap (Al Maruf and Chowdhury, USENIX ATC 2020). What follows nobody opens a slot of its own, with the distance to the
+//! nearest slot of its lane as its candidate; so readers that take turns, and single reads between a reader's, do not disturb one
+//! another.
+//!
+//! **Windows.** A confirmed reader is given a window of 128 KiB, and the next, twice as large up to the limit, as soon as it enters
+//! the last one: the rule of the kernel's `PG_readahead` mark (mm/readahead.c).
+//!
+//! **Waste.** Each page that a program reads pays for two pages ahead; a page that was loaded and is then read gives its payment back.
+//! So what was loaded in vain is never more than twice what the program has read, whatever it does; the account is bounded by
+//! `ahead_bytes`, so that a long past does not pay for a new pattern.
+//!
+//! **Shape.** Plain fixed-size numbers without padding, pointers or invalid values: all zero is the state of a file that nobody has
+//! read, and any other bits are a state, too, from which plans are within the limits.
+
+mod stream;
+
+#[cfg(test)]
+mod tests;
+
+use crate::access::{Access, Limits, PAGE_BYTES};
+use crate::plan::Plan;
+use stream::{Span, Stream};
+
+/// How many readers of one file are told apart.
+pub const STREAMS: usize = 24;
+
+/// The first window of a reader, of the kernel's default size (`read_ahead_kb`).
+pub const BASE_WINDOW_BYTES: u64 = 128 << 10;
+
+/// Lanes whose last slot is remembered; more share an entry, which costs a search.
+const LANES: usize = 16;
+
+/// Pages ahead that each page read pays for.
+const PAGES_PER_PAGE_READ: u64 = 2;
+
+/// After this many accesses in a row that followed nobody, only the first of each four such rounds are looked at: a file
+/// that is read at random pays for a search on a quarter of its accesses.
+const RANDOM_ROUND: u32 = 256;
+
+/// The readers of one file. All zero ([`Streams::NEW`]) is a file that nobody has read.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Streams {
+    slots: [Stream; STREAMS],
+    /// The slot that follows each slot, when readers take turns.
+    after: [u8; STREAMS],
+    /// The slot that each lane was in last.
+    of_lane: [u8; LANES],
+    /// What may be loaded ahead now.
+    credit_pages: u64,
+    /// Accesses so far; the age of slots.
+    clock: u32,
+    /// Accesses in a row that followed nobody.
+    unmatched: u32,
+    /// The slot of the last access.
+    last: u32,
+    reserved: u32,
+}
+
+impl Default for Streams {
+    fn default() -> Self {
+        Self::NEW
+    }
+}
+
+impl Streams {
+    /// A file that nobody has read.
+    pub const NEW: Self = Self {
+        slots: [Stream::FREE; STREAMS],
+        after: [0; STREAMS],
+        of_lane: [0; LANES],
+        credit_pages: 0,
+        clock: 0,
+        unmatched: 0,
+        last: 0,
+        reserved: 0,
+    };
+
+    /// Takes an access into account; what should be loaded now, if anything.
+    ///
+    /// The caller says what became of a plan that it does not carry out: [`resident`](Self::resident) or [`dropped`](Self::dropped).
+    #[inline]
+    pub fn observe(&mut self, access: Access, limits: &Limits) -> Option<Plan> {
+        let span = Span::of(access, limits.file_bytes)?;
+        self.clock = self.clock.wrapping_add(1);
+        let mine = usize::from(self.of_lane[access.lane as usize % LANES]) % STREAMS;
+        let turn = usize::from(self.after[self.last as usize % STREAMS]) % STREAMS;
+        let slot = if self.slots[mine].precedes(&span) {
+            mine
+        } else if self.slots[turn].precedes(&span) {
+            turn
+        } else {
+            return self.search(access, span, limits);
+        };
+        self.matched(slot, access.lane, span, limits)
+    }
+
+    /// The plan was not carried out since its pages are there already: the program or the kernel is ahead of this reader. Its next
+    /// question comes after twice as much, and nothing is lost.
+    pub fn resident(&mut self, plan: &Plan) {
+        self.credit_pages = self.credit_pages.saturating_add(plan.pages());
+        if let Some(stream) = self.asker(plan) {
+            stream.give_back(plan.pages());
+        }
+    }
+
+    /// The plan was not carried out, for another reason (a queue was full): the reader will ask again at once.
+    pub fn dropped(&mut self, plan: &Plan) {
+        self.resident(plan);
+        if let Some(stream) = self.asker(plan) {
+            stream.rewind();
+        }
+    }
+
+    /// Bytes that were loaded for this file and left memory before anybody read them: windows of its readers are halved.
+    pub fn wasted(&mut self, bytes: u64) {
+        self.credit_pages = self.credit_pages.saturating_sub(bytes.div_ceil(PAGE_BYTES));
+        for stream in &mut self.slots {
+            stream.halve();
+        }
+    }
+
+    /// The slot that asked for a plan, if it is still the same reader's.
+    fn asker(&mut self, plan: &Plan) -> Option<&mut Stream> {
+        let stream = self.slots.get_mut((plan.stream >> 8) as usize)?;
+        (u32::from(stream.generation) == plan.stream & 0xff).then_some(stream)
+    }
+
+    /// An access of the reader in `slot`.
+    #[inline]
+    fn matched(&mut self, slot: usize, lane: u32, span: Span, limits: &Limits) -> Option<Plan> {
+        let slot = if self.slots[slot].leaps_to(&span) { self.copy(slot) } else { slot };
+        self.after[self.last as usize % STREAMS] = slot as u8;
+        self.last = slot as u32;
+        self.of_lane[lane as usize % LANES] = slot as u8;
+        self.unmatched = 0;
+        let stream = &mut self.slots[slot];
+        stream.lane = lane;
+        stream.seen_at = self.clock;
+        let step = stream.advance(&span);
+        self.earn(step.new_pages * PAGES_PER_PAGE_READ + step.used_pages, limits);
+        let stream = &mut self.slots[slot];
+        if !stream.asks(limits) {
+            return None;
+        }
+        let mut plan = stream.plan(&span, self.credit_pages, limits)?;
+        self.credit_pages -= plan.pages().min(self.credit_pages);
+        plan.stream = (slot as u32) << 8 | u32::from(self.slots[slot].generation);
+        Some(plan)
+    }
+
+    fn earn(&mut self, pages: u64, limits: &Limits) {
+        self.credit_pages = self.credit_pages.saturating_add(pages).min(limits.ahead_bytes / PAGE_BYTES);
+    }
+
+    /// An access that neither its lane's reader nor the one whose turn it is made.
+    fn search(&mut self, access: Access, span: Span, limits: &Limits) -> Option<Plan> {
+        if !(self.unmatched / RANDOM_ROUND).is_multiple_of(4) {
+            self.unmatched = self.unmatched.wrapping_add(1);
+            self.earn(span.pages() * PAGES_PER_PAGE_READ, limits);
+            return None;
+        }
+        if let Some(slot) = (0..STREAMS).find(|slot| self.slots[*slot].precedes(&span)) {
+            return self.matched(slot, access.lane, span, limits);
+        }
+        if let Some(slot) = (0..STREAMS).find(|slot| self.slots[*slot].surrounds(&span)) {
+            return self.matched(slot, access.lane, span, limits);
+        }
+        self.unmatched = self.unmatched.wrapping_add(1);
+        self.earn(span.pages() * PAGES_PER_PAGE_READ, limits);
+        self.open(access.lane, span);
+        None
+    }
+
+    /// A slot for an access that followed nobody.
+    fn open(&mut self, lane: u32, span: Span) {
+        let (mut near, mut near_distance, mut near_is_mine) = (None, u64::MAX, false);
+        for (index, stream) in self.slots.iter().enumerate() {
+            let mine = stream.lane == lane;
+            let distance = stream.start_bytes.abs_diff(span.start_bytes);
+            if !stream.is_free() && (mine, u64::MAX - distance) > (near_is_mine, u64::MAX - near_distance) {
+                (near, near_distance, near_is_mine) = (Some(index), distance, mine);
+            }
+        }
+        let candidate = near.map_or(0, |near| span.start_bytes.wrapping_sub(self.slots[near].start_bytes) as i64);
+        // The reader's own second access explains its first better than its distance to another reader does.
+        let slot = match near {
+            Some(near) if self.slots[near].yields_to(candidate) => near,
+            _ => self.victim(),
+        };
+        let stream = &mut self.slots[slot];
+        *stream = Stream::opened(lane, span, candidate, stream.generation.wrapping_add(1), self.clock);
+        self.last = slot as u32;
+        self.of_lane[lane as usize % LANES] = slot as u8;
+    }
+
+    /// Two reads at a distance may be one reader's, or of two readers at equal places of their parts of the file. So until it is
+    /// confirmed, a reader's slot stays where it is, and a copy of it goes on.
+    fn copy(&mut self, slot: usize) -> usize {
+        let copy = self.victim();
+        let generation = self.slots[copy].generation.wrapping_add(1);
+        self.slots[copy] = self.slots[slot];
+        self.slots[copy].generation = generation;
+        copy
+    }
+
+    /// The slot to be given to somebody else: the free first, then the unconfirmed, then the confirmed; of each the one that was not
+    /// seen for longest.
+    fn victim(&self) -> usize {
+        let rank = |slot: &usize| {
+            let stream = &self.slots[*slot];
+            (stream.spare(), self.clock.wrapping_sub(stream.seen_at))
+        };
+        (0..STREAMS).max_by_key(rank).unwrap_or_default()
+    }
+}
