@@ -5,8 +5,12 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod acl;
+mod model;
 mod operations;
+mod rules;
 
+pub use model::Model;
 pub use operations::{
     Allocate, Attributes, Caller, Cookie, DirectoryEntry, Error, InodeNumber, Kind, Name, Operations, Permissions,
     RenameFlags, Result, Seek, SetAttributes, SetXattr, Statistics, Timestamp, XattrName,
