@@ -63,6 +63,14 @@ pub enum Error {
         /// Its number.
         id: u16,
     },
+    /// An operand that its operator does not understand.
+    #[error("upsert operator {id} does not take this operand: {what}")]
+    InvalidOperand {
+        /// The operator's number.
+        id: u16,
+        /// What is wrong with the operand.
+        what: &'static str,
+    },
     /// A condition of a batch did not hold; nothing of the batch happened.
     #[error("a condition of the batch does not hold")]
     Conflict,

@@ -78,6 +78,6 @@ pub use batch::Batch;
 pub use error::{Error, Result};
 pub use flush::{ChildLoad, FlushPlan, FlushPolicy, NodeLoad};
 pub use io::Compression;
-pub use operator::{Add, Append, Operator, Operators};
+pub use operator::{Add, Append, Growth, Operator, Operators, Patch};
 pub use options::{Durability, KEY_BYTES_MAX, Options, VALUE_BYTES_MAX};
 pub use pacing::{Pacing, PacingLoad};

@@ -187,7 +187,7 @@ fn apply<'a>(value: Option<Cow<'a, [u8]>>, upserts: Vec<Upsert<'a>>, with: &Comp
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::operator::{Add, Append};
+    use crate::operator::{Add, Append, Patch};
     use proptest::prelude::*;
     use std::sync::Arc;
 
@@ -206,6 +206,7 @@ mod tests {
         let mut operators = Operators::default();
         operators.register(1, Arc::new(Add));
         operators.register(2, Arc::new(Append));
+        operators.register(3, Arc::new(Patch));
         operators
     }
 
@@ -213,6 +214,12 @@ mod tests {
         let bytes = prop::collection::vec(any::<u8>(), 0..10);
         let upsert =
             (1u16..3, bytes.clone()).prop_map(|(operator, operand)| Upsert { operator, operand: Cow::Owned(operand) });
+        let patch = prop_oneof![
+            3 => (0usize..12, bytes.clone()).prop_map(|(offset, bytes)| Patch::write(offset, &bytes)),
+            1 => (0usize..16).prop_map(Patch::cut),
+        ];
+        let patch = patch.prop_map(|operand| Upsert { operator: 3, operand: Cow::Owned(operand) });
+        let upsert = prop_oneof![upsert, patch];
         prop_oneof![
             bytes.prop_map(|value| Message::Insert(Cow::Owned(value))),
             Just(Message::Delete),

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-use betree::{Add, Append, Batch, Compression, Database, Durability, FlushPolicy, Options, Snapshot, Tree};
+use betree::{Add, Append, Batch, Compression, Database, Durability, FlushPolicy, Options, Patch, Snapshot, Tree};
 use proptest::prelude::*;
 use storage::Memory;
 
@@ -29,6 +29,7 @@ fn tiny(policy: FlushPolicy, compression: Compression, large_value_bytes: usize)
     }
     .operator(1, Add)
     .operator(2, Append)
+    .operator(3, Patch)
 }
 
 #[derive(Clone, Debug)]
@@ -52,6 +53,8 @@ enum Change {
     Remove(u16),
     Add(u16, u64),
     Append(u16, u8),
+    Write(u16, usize, usize),
+    Cut(u16, usize),
     RemoveRange(u16, u16),
 }
 
@@ -72,6 +75,8 @@ fn change() -> impl Strategy<Value = Change> {
         2 => number().prop_map(Change::Remove),
         2 => (number(), any::<u64>()).prop_map(|(key, by)| Change::Add(key, by)),
         1 => (number(), any::<u8>()).prop_map(|(key, byte)| Change::Append(key, byte)),
+        2 => (number(), 0usize..60, 1usize..40).prop_map(|(key, at, len)| Change::Write(key, at, len)),
+        1 => (number(), 0usize..60).prop_map(|(key, keep)| Change::Cut(key, keep)),
         1 => (number(), number()).prop_map(|(start, end)| Change::RemoveRange(start, end)),
     ]
 }
@@ -112,6 +117,21 @@ fn apply(map: &mut Map, batch: &mut Batch, tree: &Tree, change: &Change, round: 
         Change::Append(number, byte) => {
             batch.upsert(tree, key(*number), 2, [*byte]);
             map.entry(key(*number)).or_default().push(*byte);
+        }
+        Change::Write(number, at, len) => {
+            batch.upsert(tree, key(*number), 3, Patch::write(*at, &vec![round as u8; *len]));
+            let value = map.entry(key(*number)).or_default();
+            value.resize(value.len().max(at + len), 0);
+            value[*at..at + len].fill(round as u8);
+        }
+        Change::Cut(number, keep) => {
+            batch.upsert(tree, key(*number), 3, Patch::cut(*keep));
+            if let Some(value) = map.get_mut(&key(*number)) {
+                value.truncate(*keep);
+                if value.is_empty() {
+                    map.remove(&key(*number));
+                }
+            }
         }
         Change::RemoveRange(start, end) => {
             batch.remove_range(tree, key(*start)..key(*end));

@@ -190,6 +190,7 @@ impl Error {
                 | Self::NameTaken { .. }
                 | Self::NoSuchName { .. }
                 | Self::UnknownOperator { .. }
+                | Self::InvalidOperand { .. }
         )
     }
 }

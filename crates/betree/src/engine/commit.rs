@@ -14,6 +14,7 @@ use crate::error::{Error, Result};
 use crate::log::frame_blocks;
 use crate::message::Message;
 use crate::mutant::{Mutant, mutated};
+use crate::operator::Growth;
 use crate::options::{Durability, KEY_BYTES_MAX, VALUE_BYTES_MAX, check_length};
 use crate::space::Space;
 use crate::wire::Reader;
@@ -130,7 +131,12 @@ impl Engine {
                     if let Message::Upserts(list) = message {
                         for one in list {
                             let id = one.operator;
-                            self.options.operators.get(id).ok_or(Error::UnknownOperator { id })?;
+                            let operator = self.options.operators.get(id).ok_or(Error::UnknownOperator { id })?;
+                            match operator.growth(&one.operand) {
+                                Growth::UpTo(bytes) => check_length("a value", bytes, VALUE_BYTES_MAX)?,
+                                Growth::Invalid(what) => return Err(Error::InvalidOperand { id, what }),
+                                Growth::By(_) | Growth::Unknown => {}
+                            }
                         }
                     }
                 }

@@ -1,4 +1,12 @@
-//! What upserts do to values.
+//! What upserts do to values: one built-in operator a file.
+
+mod add;
+mod append;
+mod patch;
+
+pub use add::Add;
+pub use append::Append;
+pub use patch::Patch;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,42 +23,25 @@ pub trait Operator: Send + Sync {
     fn join(&self, _older: &[u8], _newer: &[u8]) -> Option<Vec<u8>> {
         None
     }
-}
 
-/// Adds to a counter: value and operand are 64-bit little-endian numbers, and the sum wraps around. A value that is
-/// absent or of another length counts as 0.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Add;
-
-impl Add {
-    fn number(bytes: &[u8]) -> u64 {
-        bytes.try_into().map(u64::from_le_bytes).unwrap_or(0)
+    /// How long a value can become by an operand. It is asked when a batch is committed, for results longer than
+    /// [`VALUE_BYTES_MAX`](crate::VALUE_BYTES_MAX) are refused then.
+    fn growth(&self, _operand: &[u8]) -> Growth {
+        Growth::Unknown
     }
 }
 
-impl Operator for Add {
-    fn apply(&self, existing: Option<&[u8]>, operand: &[u8]) -> Option<Vec<u8>> {
-        let sum = existing.map_or(0, Self::number).wrapping_add(Self::number(operand));
-        Some(sum.to_le_bytes().to_vec())
-    }
-
-    fn join(&self, older: &[u8], newer: &[u8]) -> Option<Vec<u8>> {
-        self.apply(Some(older), newer)
-    }
-}
-
-/// Appends the operand to the value.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Append;
-
-impl Operator for Append {
-    fn apply(&self, existing: Option<&[u8]>, operand: &[u8]) -> Option<Vec<u8>> {
-        Some([existing.unwrap_or_default(), operand].concat())
-    }
-
-    fn join(&self, older: &[u8], newer: &[u8]) -> Option<Vec<u8>> {
-        self.apply(Some(older), newer)
-    }
+/// How long a value can become by an operand.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Growth {
+    /// No longer than this, or than it was.
+    UpTo(usize),
+    /// Longer by so much at most.
+    By(usize),
+    /// That depends on the value.
+    Unknown,
+    /// The bytes are no operand, and why: the batch is refused.
+    Invalid(&'static str),
 }
 
 /// The registered operators by number.
