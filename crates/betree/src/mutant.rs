@@ -100,6 +100,8 @@ pub(crate) enum Mutant {
     DiscardsUsedAgain,
     /// What recovery found once may be missing the next time.
     FoundMayBeLost,
+    /// Blocks of a removed snapshot are free though a view of it is open.
+    OpenSnapshotForgotten,
 }
 
 #[cfg(test)]
@@ -113,7 +115,7 @@ pub(crate) const fn mutated(_mutant: Mutant) -> bool {
 
 #[cfg(test)]
 impl Mutant {
-    pub const ALL: [Self; 48] = [
+    pub const ALL: [Self; 49] = [
         Self::NoFlushBeforeSuperblock,
         Self::NoFlushAfterSuperblock,
         Self::SpaceReusedEarly,
@@ -162,6 +164,7 @@ impl Mutant {
         Self::PlacesNotKept,
         Self::LostValueAccepted,
         Self::DiscardsUsedAgain,
+        Self::OpenSnapshotForgotten,
     ];
 }
 

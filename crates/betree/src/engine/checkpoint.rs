@@ -228,7 +228,9 @@ fn change_snapshots(change: SnapshotChange, catalog: &mut Catalog, space: &mut S
         SnapshotChange::Remove(name) => {
             catalog.snapshots.remove(&name);
             let left: Vec<u64> = catalog.snapshots.values().map(|snapshot| snapshot.generation).collect();
-            space.unhold(version, &left);
+            // Views of it that are open have this version's number, and see it: the next one is the first that does not.
+            let first_without = if mutated(Mutant::OpenSnapshotForgotten) { version } else { version + 1 };
+            space.unhold(first_without, &left);
         }
     }
 }

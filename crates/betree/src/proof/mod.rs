@@ -15,4 +15,5 @@ mod refused;
 mod rest;
 mod twice;
 mod values;
+mod views;
 mod workload;

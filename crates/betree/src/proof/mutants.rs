@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::below::Below;
-use super::{crash, damage, faults, full, live, paced, refused, rest, twice, values};
+use super::{crash, damage, faults, full, live, paced, refused, rest, twice, values, views};
 use crate::mutant::{Mutant, set};
 
 type Proof = Box<dyn Fn() -> Result<(), String>>;
@@ -15,6 +15,7 @@ fn proofs() -> Vec<(&'static str, Proof)> {
         ("round", Box::new(crate::log::of_an_earlier_round)),
         ("twice", Box::new(|| twice::torn_twice().map(drop))),
         ("live", Box::new(|| (0..2).try_for_each(|seed| live::live(seed, 120)))),
+        ("views", Box::new(|| views::in_any_order(2).map(drop))),
         ("full", Box::new(|| full::fill_and_empty(2, 4096, usize::MAX))),
         ("crash", Box::new(|| (0..4).try_for_each(|seed| crash::story(Below::Memory, seed, 50, 1).map(drop)))),
         ("paced", Box::new(|| paced::puts(0, 3000))),
