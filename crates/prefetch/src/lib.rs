@@ -3,11 +3,16 @@
 //! memory, in an agent, and in the simulator.
 //!
 //! - [`Streams`]: the readers of one file, found in its accesses, and the windows ahead of them.
+//! - [`Bulk`]: when random reads have cost as much as a pass over the file.
+//! - [`policy`]: what to load, as sibling policies with a table of names.
 
 mod access;
+mod bulk;
 mod plan;
+pub mod policy;
 mod streams;
 
 pub use access::{Access, Limits, PAGE_BYTES};
+pub use bulk::Bulk;
 pub use plan::{MAX_RANGES, Plan, Range};
 pub use streams::{BASE_WINDOW_BYTES, STREAMS, Streams};

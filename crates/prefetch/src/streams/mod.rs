@@ -100,6 +100,11 @@ impl Streams {
         self.matched(slot, access.lane, span, limits)
     }
 
+    /// Whether the last access followed nobody.
+    pub fn is_random(&self) -> bool {
+        self.unmatched > 0
+    }
+
     /// The plan was not carried out since its pages are there already: the program or the kernel is ahead of this reader. Its next
     /// question comes after twice as much, and nothing is lost.
     pub fn resident(&mut self, plan: &Plan) {

@@ -230,12 +230,35 @@ impl Stream {
         let (new_first, new_last) = (span.start_bytes / PAGE_BYTES, (span.end_bytes - 1) / PAGE_BYTES);
         let shared = (last.min(new_last) + 1).saturating_sub(first.max(new_first));
         let new_pages = span.pages() - shared.min(span.pages());
-        let used_pages = new_pages.min(u64::from(self.ahead_pages));
+        let before = span.start_bytes < self.start_bytes;
+        // Of what is planned, the pages that this reader passes for the first time.
+        let planned_pages = match self.kind() {
+            Kind::Forward => {
+                (new_last + 1).min(self.frontier_bytes.div_ceil(PAGE_BYTES)).saturating_sub(new_first.max(last + 1))
+            }
+            Kind::Backward => (new_last + 1).min(first).saturating_sub(new_first.max(self.frontier_bytes / PAGE_BYTES)),
+            Kind::Strided if self.stride_bytes < 0 => {
+                if before && span.start_bytes > self.frontier_bytes {
+                    new_pages
+                } else {
+                    0
+                }
+            }
+            Kind::Strided => {
+                if span.start_bytes > self.start_bytes && span.start_bytes < self.frontier_bytes {
+                    new_pages
+                } else {
+                    0
+                }
+            }
+            Kind::New | Kind::Free => 0,
+        };
+        let used_pages = planned_pages.min(u64::from(self.ahead_pages));
         self.ahead_pages -= used_pages as u32;
         match self.kind() {
             Kind::Forward if span.end_bytes > self.end_bytes => self.place(span),
-            Kind::Backward if span.start_bytes < self.start_bytes => self.place(span),
-            Kind::Strided if (span.start_bytes < self.start_bytes) == (self.stride_bytes < 0) => self.place(span),
+            Kind::Backward if before => self.place(span),
+            Kind::Strided if before == (self.stride_bytes < 0) => self.place(span),
             Kind::New => self.vote(span),
             _ => {}
         }
@@ -367,7 +390,9 @@ impl Stream {
         let room_bytes = limits.file_bytes.checked_sub(length_bytes)?.checked_sub(from_bytes)?;
         let in_file = if self.stride_bytes < 0 { from_bytes } else { room_bytes }.checked_div(distance_bytes)? + 1;
         let plan = Plan { start_bytes: from_bytes, stride_bytes: self.stride_bytes, length_bytes, count: 1, stream: 0 };
-        let (of_each, ahead) = (plan.pages(), from_bytes.abs_diff(self.start_bytes));
+        // Of several, since they may lie differently in their pages.
+        let of_each = Plan { count: 2, ..plan }.pages() / 2;
+        let ahead = from_bytes.abs_diff(self.start_bytes);
         let affordable = payable_pages / of_each;
         let wanted = (wanted_pages / of_each).max(1);
         if affordable == 0 || Self::waits(affordable * of_each, wanted * of_each, ahead > distance_bytes) {

@@ -1,0 +1,154 @@
+//! What to load when a file is opened, mapped or read: sibling files behind one interface, named as the configurations of
+//! CrossPrefetch (Jain et al., ASPLOS 2024). A policy has no state of its own; each file has a [`FileState`].
+
+mod app_only;
+mod budget;
+mod fetch_all;
+mod os_only;
+mod predict;
+
+#[cfg(test)]
+mod tests;
+
+use crate::access::{Access, Limits, PAGE_BYTES};
+use crate::bulk::Bulk;
+use crate::plan::Plan;
+use crate::streams::Streams;
+
+/// What a policy knows of one file: plain numbers, of which any are valid. All zero is a file that nobody has read.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FileState {
+    /// Its readers.
+    pub streams: Streams,
+    /// What reading it at random has cost.
+    pub bulk: Bulk,
+}
+
+impl FileState {
+    /// A file that nobody has read.
+    pub const NEW: Self = Self { streams: Streams::NEW, bulk: Bulk::NEW };
+
+    /// The plan was not carried out since its pages are there already.
+    pub fn resident(&mut self, plan: &Plan) {
+        self.streams.resident(plan);
+    }
+
+    /// The plan was not carried out for another reason, and may be made again.
+    pub fn dropped(&mut self, plan: &Plan) {
+        self.streams.dropped(plan);
+        self.bulk.dropped(plan);
+    }
+
+    /// Bytes that were loaded for the file and left memory before anybody read them.
+    pub fn wasted(&mut self, bytes: u64) {
+        self.streams.wasted(bytes);
+    }
+}
+
+/// What a machine is taken for.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Host {
+    /// Of the device, when it reads large requests.
+    pub bandwidth_bytes_per_second: u64,
+    /// From a small request to its answer.
+    pub latency_ns: u64,
+    /// The kernel's window (`read_ahead_kb`), beyond which one request loads nothing.
+    pub readahead_bytes: u64,
+    /// What may be loaded and not read yet, now: of a memory limit, or of what is free.
+    pub memory_bytes: u64,
+}
+
+impl Host {
+    /// How long one pass over a file takes.
+    pub const fn pass_ns(&self, file_bytes: u64) -> u64 {
+        let bandwidth = if self.bandwidth_bytes_per_second == 0 { 1 } else { self.bandwidth_bytes_per_second };
+        let ns = file_bytes as u128 * 1_000_000_000 / bandwidth as u128;
+        if ns > u64::MAX as u128 { u64::MAX } else { ns as u64 }
+    }
+
+    /// Bounds for a file's readers, with the kernel's window as the largest, or without.
+    pub const fn limits(&self, file_bytes: u64, lifted: bool) -> Limits {
+        let window_bytes = Limits::window_bytes(self.bandwidth_bytes_per_second, self.latency_ns, self.memory_bytes);
+        let window_bytes =
+            if lifted || window_bytes < self.readahead_bytes { window_bytes } else { self.readahead_bytes };
+        Limits { file_bytes, window_bytes, ahead_bytes: self.memory_bytes }
+    }
+}
+
+/// A file's mapping into memory.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mapping {
+    /// First byte of the file.
+    pub offset_bytes: u64,
+    /// Bytes mapped.
+    pub length_bytes: u64,
+    /// Of them, in memory already.
+    pub resident_bytes: u64,
+    /// Whether it may be written.
+    pub writable: bool,
+}
+
+/// What a program did to a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// It opened it.
+    Opened,
+    /// It mapped it.
+    Mapped(Mapping),
+    /// It read it.
+    Read(Access),
+}
+
+/// What becomes of a program's own advice (`readahead`, `posix_fadvise`, `madvise`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Advice {
+    /// The kernel is told.
+    Kept,
+    /// It is not.
+    Dropped,
+}
+
+/// What to load, and when.
+pub trait Policy: Sync {
+    /// Takes an event into account; what should be loaded now, if anything.
+    fn observe(&self, file: &mut FileState, event: &Event, file_bytes: u64, host: &Host) -> Option<Plan>;
+
+    /// What becomes of the program's own advice.
+    fn advice(&self) -> Advice {
+        Advice::Kept
+    }
+
+    /// Whether a plan may go beyond the kernel's window, in more than one request.
+    fn lifts_limits(&self) -> bool {
+        false
+    }
+
+    /// Whether what was loaded and read leaves memory to make room.
+    fn evicts(&self) -> bool {
+        false
+    }
+}
+
+/// Every policy and its name.
+pub const POLICIES: [(&str, &dyn Policy); 6] = [
+    ("app-only", &app_only::AppOnly),
+    ("os-only", &os_only::OsOnly),
+    ("predict", &predict::Predict { lifted: false }),
+    ("predict+opt", &predict::Predict { lifted: true }),
+    ("fetchall+opt", &fetch_all::FetchAll),
+    ("budget", &budget::Budget),
+];
+
+/// The policy of this name.
+pub fn named(name: &str) -> Option<&'static dyn Policy> {
+    POLICIES.iter().find(|(known, _)| *known == name).map(|(_, policy)| *policy)
+}
+
+/// A whole file, if it may be loaded.
+fn whole(file_bytes: u64, host: &Host) -> Option<Plan> {
+    (file_bytes > 0 && file_bytes.next_multiple_of(PAGE_BYTES) <= host.memory_bytes)
+        .then(|| Plan::contiguous(0, file_bytes))
+}
