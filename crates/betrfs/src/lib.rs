@@ -8,10 +8,16 @@
 mod acl;
 mod model;
 mod operations;
+mod patch;
+#[cfg(test)]
+mod proof;
 mod rules;
+mod schema;
+mod volume;
 
 pub use model::Model;
 pub use operations::{
     Allocate, Attributes, Caller, Cookie, DirectoryEntry, Error, InodeNumber, Kind, Name, Operations, Permissions,
     RenameFlags, Result, Seek, SetAttributes, SetXattr, Statistics, Timestamp, XattrName,
 };
+pub use volume::{Volume, VolumeOptions};

@@ -227,7 +227,7 @@ impl Operations for Model {
 
     fn release(&self, inode: InodeNumber) -> Result<()> {
         let mut state = self.state();
-        let node = state.node_mut(inode)?;
+        let node = state.node_mut(inode).map_err(|_| Error::Invalid)?;
         node.opened = node.opened.checked_sub(1).ok_or(Error::Invalid)?;
         state.forget_if_unused(inode);
         Ok(())

@@ -176,11 +176,13 @@ impl State {
         (new_parent, new_name): (InodeNumber, Name<'_>),
         flags: RenameFlags,
     ) -> Result<()> {
-        let moved = self.find(parent, name)?;
-        let replaced = self.find_if_there(new_parent, new_name)?;
+        self.directory(parent)?;
+        self.directory(new_parent)?;
         if name.is_dots() || new_name.is_dots() {
             return Err(Error::Busy);
         }
+        let moved = self.find(parent, name)?;
+        let replaced = self.find_if_there(new_parent, new_name)?;
         let kind = self.node(moved)?.attributes.kind;
         if kind == Kind::Directory && self.is_below(new_parent, moved)? {
             return Err(Error::Invalid);

@@ -17,7 +17,7 @@
 //! - **Append** is the caller's, too: an `O_APPEND` write goes to the offset that the kernel sends.
 //! - **Locks** (`flock`, `fcntl`) are the kernel's.
 //! - Nothing is durable before [`fsync`](Operations::fsync) or [`syncfs`](Operations::syncfs). Every other call happens whole or
-//!   not at all, and after a crash the file system is as some prefix of the calls left it that contains
+//!   not at all (but for writes and copies of more than a megabyte, of which a beginning may), and after a crash the file system is as some prefix of the calls left it that contains
 //!   everything synced. A server should call `syncfs` every few seconds, so that an idle file system becomes durable.
 //! - Any thread may call anything at any time.
 
@@ -107,12 +107,12 @@ pub trait Operations: Send + Sync {
     /// [`Error::Exists`], [`Error::NameTooLong`], [`Error::NotFound`] for an empty target.
     fn symlink(&self, caller: &Caller<'_>, parent: InodeNumber, name: Name<'_>, target: &[u8]) -> Result<Attributes>;
 
-    /// Gives an inode one more name. One without links (`O_TMPFILE`) gets its first this way while it is open.
+    /// Gives an inode one more name. One without links gets its first again while it is open: the kernel lets that happen
+    /// to those of `O_TMPFILE` only.
     ///
     /// # Errors
     ///
-    /// [`Error::Exists`], [`Error::NotPermitted`] for a directory, [`Error::TooManyLinks`]; [`Error::NotFound`] for an inode that
-    /// was unlinked.
+    /// [`Error::Exists`], [`Error::NotPermitted`] for a directory, [`Error::TooManyLinks`].
     fn link(&self, caller: &Caller<'_>, inode: InodeNumber, parent: InodeNumber, name: Name<'_>) -> Result<Attributes>;
 
     /// Takes a name away from what is no directory.

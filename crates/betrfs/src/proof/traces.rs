@@ -1,0 +1,107 @@
+//! Random operations on the file system and the model, with mounts in between.
+
+use rand::RngExt;
+use storage::Memory;
+
+use super::action::{Scale, action, random};
+use super::compare::{difference, tree};
+use super::side::{Answer, Side};
+use crate::operations::{Error, Operations, Timestamp};
+use crate::{Model, Volume, VolumeOptions};
+
+/// Nodes so small that a few operations make trees of several levels, and a log that goes round.
+pub(super) fn tiny(seed: u64) -> VolumeOptions {
+    let store = betree::Options {
+        leaf_bytes: 16 << 10,
+        basement_bytes: 1 << 10,
+        fanout: 4,
+        buffer_bytes: 16 << 10,
+        memtable_bytes: 64 << 10,
+        fresh_bytes: 128 << 10,
+        cache_bytes: 1 << 18,
+        log_bytes: 1 << 20,
+        large_value_bytes: [16 << 10, 300, usize::MAX][(seed % 3) as usize],
+        ..betree::Options::default()
+    };
+    // So few inodes in memory that most come from the store.
+    VolumeOptions {
+        store,
+        inode_cache_bytes: [4000, 1 << 20][(seed / 3 % 2) as usize],
+        write_bytes_max: [30 << 10, 250 << 10][(seed % 2) as usize],
+    }
+}
+
+pub(super) fn at(step: u64) -> Timestamp {
+    Timestamp { seconds: 1_000_000 + step as i64, nanoseconds: (step % 1000) as u32 }
+}
+
+/// One trace; what differs.
+pub(super) fn trace(seed: u64, steps: u64, scale: Scale) -> Result<(), String> {
+    let mut random = random(seed);
+    let memory = Memory::new(64 << 20);
+    let failed = |what: &str, error: Error| format!("{what}: {error}");
+    let volume =
+        Volume::create(memory.clone(), tiny(seed), u128::from(seed), at(0)).map_err(|e| failed("create", e))?;
+    let (mut real, mut model) = (Side::new(volume), Side::new(Model::new(at(0))));
+    let mut trail = Vec::new();
+    for step in 1..=steps {
+        let action = action(&mut random, model.slots.len(), scale);
+        let found = real.apply(&action, at(step));
+        if found == Answer::Error(Error::NotSupported) {
+            continue;
+        }
+        let right = model.apply(&action, at(step));
+        if !matches!(right, Answer::Error(_)) {
+            trail.push(format!("{step}: {action:?}"));
+        }
+        let tell = |what: String| format!("seed {seed}, step {step}, {action:?}: {what}\n{}", last(&trail));
+        if right != found {
+            return Err(tell(format!("{}, and {} is right", short(&found), short(&right))));
+        }
+        if model.slots.len() != real.slots.len() {
+            return Err(tell("it led to another inode".to_owned()));
+        }
+        if random.random_range(0..150) == 0 || step == steps {
+            let trees = (tree(&model.fs), tree(&real.fs));
+            let (right, found) = match trees {
+                (Ok(right), Ok(found)) => (right, found),
+                (Err(error), _) | (_, Err(error)) => return Err(tell(error.to_string())),
+            };
+            if let Some(what) = difference(&right, &found) {
+                return Err(tell(what));
+            }
+        }
+        if random.random_range(0..250) == 0 {
+            real.fs.syncfs().map_err(|e| failed("syncfs", e))?;
+            let Side { fs, slots, .. } = real;
+            drop(fs);
+            let volume = Volume::open(memory.clone(), tiny(seed)).map_err(|e| failed("open", e))?;
+            real = Side { fs: volume, slots, opened: Vec::new() };
+            model = Side { fs: model.fs.remounted(), slots: model.slots, opened: Vec::new() };
+        }
+    }
+    let findings = real.fs.database().verify().map_err(|error| error.to_string())?;
+    findings.first().map_or(Ok(()), |what| Err(format!("seed {seed}: the store: {what}")))
+}
+
+fn last(trail: &[String]) -> String {
+    trail[trail.len().saturating_sub(40)..].join("\n")
+}
+
+fn short(answer: &Answer) -> String {
+    let mut text = format!("{answer:?}");
+    text.truncate(300);
+    text
+}
+
+const SMALL: Scale = Scale { file_bytes: 200_000, write_bytes: 80_000 };
+
+/// Thousands of operations; `PLUMB_LONG=1` does millions.
+#[test]
+fn it_does_what_the_model_does() {
+    let long = std::env::var_os("PLUMB_LONG").is_some();
+    let (traces, steps) = if long { (1000, 3000) } else { (8, 700) };
+    for seed in 0..traces {
+        trace(seed, steps, SMALL).unwrap_or_else(|what| panic!("{what}"));
+    }
+}

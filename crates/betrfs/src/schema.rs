@@ -1,0 +1,431 @@
+//! How a file system lies in the trees of a store: `docs/betrfs-format.md` in code.
+//!
+//! | tree | key | value |
+//! |---|---|---|
+//! | `system` | `format`, `next` | version, features, hash seed; the first inode number that was never used |
+//! | `entries` | directory, hash of the name, name | the inode itself, or the number of one with several names |
+//! | `inodes` | inode | where its only name is; or the inode: the root, with several names, without any |
+//! | `orphans` | inode | nothing: an inode without names that was open |
+//! | `xattrs` | inode, name | value |
+//! | `data` | inode, granule, part | part 0: the granule's bytes; part 1 + n: patches on its n-th block |
+//!
+//! Numbers in keys are big endian, so that keys are in their order; those in values are little endian.
+
+use twox_hash::XxHash3_128;
+
+use crate::operations::{Attributes, Cookie, Error, InodeNumber, Kind, Permissions, Result, Timestamp};
+
+/// Version of the schema that this program writes and reads.
+pub(crate) const VERSION: u32 = 1;
+
+/// Names of the trees.
+pub(crate) const SYSTEM: &str = "system";
+pub(crate) const ENTRIES: &str = "entries";
+pub(crate) const INODES: &str = "inodes";
+pub(crate) const ORPHANS: &str = "orphans";
+pub(crate) const XATTRS: &str = "xattrs";
+pub(crate) const DATA: &str = "data";
+
+/// Keys of the tree `system`.
+pub(crate) const FORMAT_KEY: &[u8] = b"format";
+pub(crate) const NEXT_KEY: &[u8] = b"next";
+
+/// Bytes of a file that one value holds: so many that they lie apart in the store, and a small part of them is read with
+/// little waste.
+pub(crate) const GRANULE_BYTES: u64 = 64 << 10;
+
+/// Cookies below this are of `.` and `..`.
+const FIRST_HASH: u64 = 16;
+
+/// What a store says of the file system in it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Format {
+    pub version: u32,
+    /// What a program must know to use it; none so far.
+    pub features: u64,
+    /// Of the hashes of names.
+    pub seed: u64,
+}
+
+impl Format {
+    pub fn encode(self) -> Vec<u8> {
+        let mut to = self.version.to_le_bytes().to_vec();
+        to.extend(self.features.to_le_bytes());
+        to.extend(self.seed.to_le_bytes());
+        to
+    }
+
+    pub fn decode(bytes: &[u8]) -> Result<Self> {
+        let mut from = Fields(bytes);
+        let format = Self { version: from.u32()?, features: from.u64()?, seed: from.u64()? };
+        from.end()?;
+        Ok(format)
+    }
+}
+
+/// Where an inode lies.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Place {
+    /// In the entry of its only name.
+    Entry { parent: InodeNumber, name: Box<[u8]> },
+    /// In the tree `inodes`.
+    Side,
+}
+
+/// An inode.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Inode {
+    pub attributes: Attributes,
+    /// Entries of a directory.
+    pub entries: u64,
+    /// Blocks of it may have patches.
+    pub is_patched: bool,
+    /// It may have holes.
+    pub is_sparse: bool,
+    /// It may have extended attributes.
+    pub has_xattrs: bool,
+    pub place: Place,
+}
+
+/// Why a value is not what it should be.
+pub(crate) fn damaged(what: &str) -> Error {
+    Error::Corrupt(what.to_owned())
+}
+
+/// Fields of a value, one after the other.
+struct Fields<'a>(&'a [u8]);
+
+impl<'a> Fields<'a> {
+    fn take<const N: usize>(&mut self) -> Result<[u8; N]> {
+        let (field, rest) = self.0.split_first_chunk().ok_or_else(|| damaged("a value that is too short"))?;
+        self.0 = rest;
+        Ok(*field)
+    }
+
+    fn u8(&mut self) -> Result<u8> {
+        self.take::<1>().map(|[byte]| byte)
+    }
+
+    fn u16(&mut self) -> Result<u16> {
+        self.take().map(u16::from_le_bytes)
+    }
+
+    fn u32(&mut self) -> Result<u32> {
+        self.take().map(u32::from_le_bytes)
+    }
+
+    fn u64(&mut self) -> Result<u64> {
+        self.take().map(u64::from_le_bytes)
+    }
+
+    fn time(&mut self) -> Result<Timestamp> {
+        let time = Timestamp { seconds: self.u64()? as i64, nanoseconds: self.u32()? };
+        if time.nanoseconds < 1_000_000_000 { Ok(time) } else { Err(damaged("a time of more than a second")) }
+    }
+
+    fn kind(&mut self) -> Result<Kind> {
+        Kind::of_mode(u32::from(self.u8()?) << 12).ok_or_else(|| damaged("an inode of no kind"))
+    }
+
+    fn end(&self) -> Result<()> {
+        if self.0.is_empty() { Ok(()) } else { Err(damaged("a value that is too long")) }
+    }
+}
+
+fn kind_byte(kind: Kind) -> u8 {
+    (kind.mode_bits() >> 12) as u8
+}
+
+const PATCHED: u8 = 1;
+const SPARSE: u8 = 2;
+const HAS_XATTRS: u8 = 4;
+
+impl Inode {
+    fn encode(&self, to: &mut Vec<u8>) {
+        let attributes = &self.attributes;
+        let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
+        to.push(kind_byte(attributes.kind));
+        to.push(flag(self.is_patched, PATCHED) | flag(self.is_sparse, SPARSE) | flag(self.has_xattrs, HAS_XATTRS));
+        to.extend(attributes.permissions.bits().to_le_bytes());
+        for number in [attributes.links, attributes.uid, attributes.gid, attributes.device] {
+            to.extend(number.to_le_bytes());
+        }
+        for number in [attributes.size_bytes, attributes.blocks, self.entries] {
+            to.extend(number.to_le_bytes());
+        }
+        for time in [attributes.accessed, attributes.modified, attributes.changed, attributes.created] {
+            to.extend(time.seconds.to_le_bytes());
+            to.extend(time.nanoseconds.to_le_bytes());
+        }
+    }
+
+    fn decode(inode: InodeNumber, place: Place, from: &mut Fields<'_>) -> Result<Self> {
+        let kind = from.kind()?;
+        let flags = from.u8()?;
+        let permissions = Permissions::of_mode(u32::from(from.u16()?));
+        let (links, uid, gid, device) = (from.u32()?, from.u32()?, from.u32()?, from.u32()?);
+        let (size_bytes, blocks, entries) = (from.u64()?, from.u64()?, from.u64()?);
+        let (accessed, modified, changed, created) = (from.time()?, from.time()?, from.time()?, from.time()?);
+        from.end()?;
+        let attributes = Attributes {
+            inode,
+            kind,
+            permissions,
+            links,
+            uid,
+            gid,
+            device,
+            size_bytes,
+            blocks,
+            accessed,
+            modified,
+            changed,
+            created,
+        };
+        Ok(Self {
+            attributes,
+            entries,
+            is_patched: flags & PATCHED != 0,
+            is_sparse: flags & SPARSE != 0,
+            has_xattrs: flags & HAS_XATTRS != 0,
+            place,
+        })
+    }
+}
+
+const EMBEDDED: u8 = 0;
+const LINK: u8 = 1;
+
+/// What a name leads to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Entry {
+    /// The inode itself: it has this name alone.
+    Embedded(Inode),
+    /// An inode of the tree `inodes`.
+    Link { inode: InodeNumber, kind: Kind },
+}
+
+impl Entry {
+    pub fn inode(&self) -> InodeNumber {
+        match self {
+            Self::Embedded(inode) => inode.attributes.inode,
+            Self::Link { inode, .. } => *inode,
+        }
+    }
+
+    pub fn decode(parent: InodeNumber, name: &[u8], value: &[u8]) -> Result<Self> {
+        let mut from = Fields(value);
+        let tag = from.u8()?;
+        let inode = InodeNumber(from.u64()?);
+        match tag {
+            EMBEDDED => {
+                let place = Place::Entry { parent, name: name.into() };
+                Ok(Self::Embedded(Inode::decode(inode, place, &mut from)?))
+            }
+            LINK => {
+                let kind = from.kind()?;
+                from.end()?;
+                Ok(Self::Link { inode, kind })
+            }
+            _ => Err(damaged("an entry of no form")),
+        }
+    }
+}
+
+/// The value of an entry that has the inode itself.
+pub(crate) fn embedded(inode: &Inode) -> Vec<u8> {
+    let mut to = vec![EMBEDDED];
+    to.extend(inode.attributes.inode.0.to_le_bytes());
+    inode.encode(&mut to);
+    to
+}
+
+/// The value of an entry of an inode with several names.
+pub(crate) fn link(inode: InodeNumber, kind: Kind) -> Vec<u8> {
+    let mut to = vec![LINK];
+    to.extend(inode.0.to_le_bytes());
+    to.push(kind_byte(kind));
+    to
+}
+
+const IN_ENTRY: u8 = 0;
+const HERE: u8 = 1;
+
+/// What the tree `inodes` says of one.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Located {
+    In { parent: InodeNumber, name: Box<[u8]> },
+    Here(Inode),
+}
+
+impl Located {
+    pub fn decode(inode: InodeNumber, value: &[u8]) -> Result<Self> {
+        let mut from = Fields(value);
+        match from.u8()? {
+            IN_ENTRY => Ok(Self::In { parent: InodeNumber(from.u64()?), name: from.0.into() }),
+            HERE => Ok(Self::Here(Inode::decode(inode, Place::Side, &mut from)?)),
+            _ => Err(damaged("an inode without a place")),
+        }
+    }
+}
+
+/// The value of an inode that lies in an entry.
+pub(crate) fn in_entry(parent: InodeNumber, name: &[u8]) -> Vec<u8> {
+    let mut to = vec![IN_ENTRY];
+    to.extend(parent.0.to_le_bytes());
+    to.extend(name);
+    to
+}
+
+/// The value of an inode that lies in the tree `inodes`.
+pub(crate) fn here(inode: &Inode) -> Vec<u8> {
+    let mut to = vec![HERE];
+    inode.encode(&mut to);
+    to
+}
+
+/// A number as the start of keys.
+pub(crate) fn number_key(inode: InodeNumber) -> [u8; 8] {
+    inode.0.to_be_bytes()
+}
+
+/// The number at the start of a key.
+pub(crate) fn key_number(key: &[u8]) -> Result<(InodeNumber, &[u8])> {
+    let (number, rest) = key.split_first_chunk().ok_or_else(|| damaged("a key that is too short"))?;
+    Ok((InodeNumber(u64::from_be_bytes(*number)), rest))
+}
+
+/// The cookie of a name, by which a directory is in order. Names with equal hashes have equal cookies; of 10 million names, two
+/// have equal ones once in 200,000 directories.
+pub(crate) fn cookie(seed: u64, name: &[u8]) -> Cookie {
+    let hash = XxHash3_128::oneshot_with_seed(seed, name) as u64 >> 1;
+    Cookie(hash.max(FIRST_HASH))
+}
+
+/// The key of an entry.
+pub(crate) fn entry_key(parent: InodeNumber, seed: u64, name: &[u8]) -> Vec<u8> {
+    let mut key = number_key(parent).to_vec();
+    key.extend(cookie(seed, name).0.to_be_bytes());
+    key.extend(name);
+    key
+}
+
+/// Directory, cookie and name of an entry's key.
+pub(crate) fn parse_entry_key(key: &[u8]) -> Result<(InodeNumber, Cookie, &[u8])> {
+    let (parent, rest) = key_number(key)?;
+    let (hash, name) = rest.split_first_chunk().ok_or_else(|| damaged("an entry's key that is too short"))?;
+    Ok((parent, Cookie(u64::from_be_bytes(*hash)), name))
+}
+
+/// Keys of a directory's entries behind a cookie.
+pub(crate) fn entries_after(parent: InodeNumber, after: Cookie) -> std::ops::Range<Vec<u8>> {
+    let mut start = number_key(parent).to_vec();
+    start.extend(after.0.saturating_add(1).to_be_bytes());
+    start..number_key(InodeNumber(parent.0 + 1)).to_vec()
+}
+
+/// The key of an extended attribute.
+pub(crate) fn xattr_key(inode: InodeNumber, name: &[u8]) -> Vec<u8> {
+    [&number_key(inode)[..], name].concat()
+}
+
+/// The key of a part of a granule: 0 is the granule's bytes, `1 + n` the patches on its n-th block.
+pub(crate) fn data_key(inode: InodeNumber, granule: u64, part: u8) -> [u8; 17] {
+    let mut key = [0; 17];
+    key[..8].copy_from_slice(&number_key(inode));
+    key[8..16].copy_from_slice(&granule.to_be_bytes());
+    key[16] = part;
+    key
+}
+
+/// Inode, granule and part of a data key.
+pub(crate) fn parse_data_key(key: &[u8]) -> Result<(InodeNumber, u64, u8)> {
+    let (inode, rest) = key_number(key)?;
+    match <[u8; 9]>::try_from(rest) {
+        Ok([g0, g1, g2, g3, g4, g5, g6, g7, part]) => {
+            Ok((inode, u64::from_be_bytes([g0, g1, g2, g3, g4, g5, g6, g7]), part))
+        }
+        Err(_) => Err(damaged("a data key of another length")),
+    }
+}
+
+/// All keys that begin with an inode's number.
+pub(crate) fn all_of(inode: InodeNumber) -> std::ops::Range<[u8; 8]> {
+    number_key(inode)..number_key(InodeNumber(inode.0 + 1))
+}
+
+/// The next inode number, from its value.
+pub(crate) fn decode_next(value: &[u8]) -> Result<u64> {
+    let mut from = Fields(value);
+    let next = from.u64()?;
+    from.end()?;
+    Ok(next)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn inode() -> impl Strategy<Value = Inode> {
+        let time = || {
+            (any::<i64>(), 0u32..1_000_000_000).prop_map(|(seconds, nanoseconds)| Timestamp { seconds, nanoseconds })
+        };
+        let kind = (0usize..3).prop_map(|n| [Kind::File, Kind::Directory, Kind::Socket][n]);
+        let numbers = (any::<u64>(), any::<u64>(), any::<u64>(), any::<u64>());
+        let small = (any::<u32>(), any::<u32>(), any::<u32>(), any::<u32>(), 0u32..0o10000);
+        (kind, numbers, small, (time(), time(), time(), time()), any::<(bool, bool, bool)>()).prop_map(
+            |(kind, (number, size_bytes, blocks, entries), (links, uid, gid, device, mode), times, flags)| {
+                let (accessed, modified, changed, created) = times;
+                let attributes = Attributes {
+                    inode: InodeNumber(number),
+                    kind,
+                    permissions: Permissions::of_mode(mode),
+                    links,
+                    uid,
+                    gid,
+                    device,
+                    size_bytes,
+                    blocks,
+                    accessed,
+                    modified,
+                    changed,
+                    created,
+                };
+                let (is_patched, is_sparse, has_xattrs) = flags;
+                Inode { attributes, entries, is_patched, is_sparse, has_xattrs, place: Place::Side }
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn values_come_back(inode in inode(), name in prop::collection::vec(1u8.., 1..9)) {
+            let number = inode.attributes.inode;
+            prop_assert_eq!(Located::decode(number, &here(&inode)).unwrap(), Located::Here(inode.clone()));
+            let placed = Inode { place: Place::Entry { parent: InodeNumber(7), name: name.clone().into() }, ..inode.clone() };
+            let entry = Entry::decode(InodeNumber(7), &name, &embedded(&placed)).unwrap();
+            prop_assert_eq!(entry, Entry::Embedded(placed));
+            let linked = Entry::decode(InodeNumber(7), &name, &link(number, inode.attributes.kind)).unwrap();
+            prop_assert_eq!(linked, Entry::Link { inode: number, kind: inode.attributes.kind });
+            let located = Located::decode(number, &in_entry(InodeNumber(7), &name)).unwrap();
+            prop_assert_eq!(located, Located::In { parent: InodeNumber(7), name: name.into() });
+        }
+
+        #[test]
+        fn any_bytes_are_a_value_or_an_error(bytes: Vec<u8>) {
+            let _ = (Entry::decode(InodeNumber(1), b"n", &bytes), Located::decode(InodeNumber(1), &bytes));
+            let _ = (Format::decode(&bytes), decode_next(&bytes), parse_data_key(&bytes).is_ok(), parse_entry_key(&bytes).is_ok());
+        }
+
+        #[test]
+        fn keys_come_back_in_order(a in any::<(u64, u64, u8)>(), b in any::<(u64, u64, u8)>(), name in prop::collection::vec(1u8.., 1..9)) {
+            let key = |(inode, granule, part): (u64, u64, u8)| data_key(InodeNumber(inode), granule, part);
+            prop_assert_eq!(a.cmp(&b), key(a).cmp(&key(b)));
+            prop_assert_eq!(parse_data_key(&key(a)).unwrap(), (InodeNumber(a.0), a.1, a.2));
+            let (parent, found, back) = { let key = entry_key(InodeNumber(a.0), b.0, &name); let (p, c, n) = parse_entry_key(&key).unwrap(); (p, c, n.to_vec()) };
+            prop_assert_eq!((parent, found, back), (InodeNumber(a.0), cookie(b.0, &name), name));
+            prop_assert!(found > Cookie::PARENT && found.0 < 1 << 63);
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Changes of size, and `fallocate`.
+
+use super::{BLOCK_UNITS, Transaction, Volume, bound_blocks, parts};
+use crate::operations::{Allocate, Attributes, Caller, Error, InodeNumber, Result};
+use crate::rules::{self, BLOCK_BYTES, range_end};
+use crate::schema::{self, GRANULE_BYTES};
+
+impl Volume {
+    pub(in crate::volume) fn allocate(
+        &self,
+        caller: &Caller<'_>,
+        number: InodeNumber,
+        mode: Allocate,
+        offset: u64,
+        length: u64,
+    ) -> Result<Attributes> {
+        let room = match mode {
+            // Looked for, so that a file that cannot be filled is refused at once.
+            Allocate::Extend | Allocate::KeepSize => Some(usize::try_from(length).map_err(|_| Error::NoSpace)?),
+            Allocate::PunchHole => None,
+            _ => Some(0),
+        };
+        self.change(room, |transaction| {
+            let inode = transaction.inode(number)?;
+            rules::regular(&inode.attributes)?;
+            if length == 0 {
+                return Err(Error::Invalid);
+            }
+            let end = range_end(offset, length)?;
+            let size = inode.attributes.size_bytes;
+            match mode {
+                Allocate::Extend => transaction.set_size(number, size.max(end))?,
+                Allocate::KeepSize => {}
+                Allocate::PunchHole | Allocate::ZeroRangeKeepSize => transaction.punch(number, offset, end)?,
+                Allocate::ZeroRange => {
+                    transaction.punch(number, offset, end)?;
+                    transaction.set_size(number, size.max(end))?;
+                }
+                Allocate::CollapseRange => {
+                    rules::whole_blocks(offset, length)?;
+                    if end >= size {
+                        return Err(Error::Invalid);
+                    }
+                    transaction.shift(caller, number, (end, offset))?;
+                }
+                Allocate::InsertRange => {
+                    rules::whole_blocks(offset, length)?;
+                    if offset >= size {
+                        return Err(Error::Invalid);
+                    }
+                    range_end(size, length)?;
+                    transaction.shift(caller, number, (offset, end))?;
+                }
+            }
+            let attributes = &mut transaction.inode(number)?.attributes;
+            (attributes.modified, attributes.changed) = (caller.now, caller.now);
+            Ok(*attributes)
+        })
+    }
+}
+
+impl Transaction<'_> {
+    fn set_size(&mut self, number: InodeNumber, after: u64) -> Result<()> {
+        let attributes = &mut self.inode(number)?.attributes;
+        let before = std::mem::replace(&mut attributes.size_bytes, after);
+        self.resize(number, before, after)
+    }
+
+    /// What a file holds follows its size, which has changed already.
+    pub(in crate::volume) fn resize(&mut self, number: InodeNumber, before: u64, after: u64) -> Result<()> {
+        let block_of = |bytes: u64| bytes.div_ceil(BLOCK_BYTES);
+        if after > before {
+            let inode = self.inode(number)?;
+            inode.is_sparse |= block_of(after) > block_of(before);
+            return Ok(());
+        }
+        let mut old = self.inode(number)?.clone();
+        old.attributes.size_bytes = before;
+        self.remove_granules(&old, after.div_ceil(GRANULE_BYTES));
+        let granule_end = after.next_multiple_of(GRANULE_BYTES).min(before);
+        if after < granule_end {
+            self.zero_blocks(number, after, granule_end, before);
+        }
+        let inode = self.inode(number)?;
+        inode.is_patched = after > 0 && (inode.is_patched || after < granule_end);
+        inode.is_sparse &= after > 0;
+        bound_blocks(inode);
+        Ok(())
+    }
+
+    /// Makes a range a hole, as far as the file reaches.
+    fn punch(&mut self, number: InodeNumber, begin: u64, end: u64) -> Result<()> {
+        let size = self.inode(number)?.attributes.size_bytes;
+        let end = end.min(size);
+        if begin >= end {
+            return Ok(());
+        }
+        let mut whole: Option<(u64, u64)> = None;
+        let mut is_patched = false;
+        for part in parts(begin, end, GRANULE_BYTES) {
+            if part.is_whole(GRANULE_BYTES, size) {
+                whole = Some((whole.map_or(part.index, |(first, _)| first), part.index));
+            } else {
+                self.zero_blocks(number, part.begin, part.end, size);
+                is_patched = true;
+            }
+        }
+        if let Some((first, last)) = whole {
+            let range = schema::data_key(number, first, 0)..=schema::data_key(number, last, u8::MAX);
+            self.batch.remove_range(&self.volume.store.data, range);
+        }
+        let inode = self.inode(number)?;
+        inode.is_patched |= is_patched;
+        if !inode.is_sparse {
+            let blocks = (end / BLOCK_BYTES).saturating_sub(begin.div_ceil(BLOCK_BYTES));
+            inode.attributes.blocks = inode.attributes.blocks.saturating_sub(blocks * BLOCK_UNITS);
+        }
+        inode.is_sparse = true;
+        bound_blocks(inode);
+        Ok(())
+    }
+
+    /// Moves everything from one offset on to another, in one batch: only so much as fits one.
+    fn shift(&mut self, caller: &Caller<'_>, number: InodeNumber, (from, to): (u64, u64)) -> Result<()> {
+        let inode = self.volume.inode(number)?;
+        let size = inode.attributes.size_bytes;
+        let moved = usize::try_from(size - from).map_err(|_| Error::NotSupported)?;
+        if moved > self.volume.options.write_bytes_max {
+            return Err(Error::NotSupported);
+        }
+        let mut bytes = vec![0; moved];
+        self.volume.read_inode(&inode, from, &mut bytes)?;
+        self.set_size(number, from.min(to))?;
+        self.set_size(number, to)?;
+        self.write(caller, number, to, &bytes, false)
+    }
+}

@@ -1,0 +1,93 @@
+//! What files hold: granules of 64 KiB with patches on their blocks (`schema`).
+//!
+//! A granule that is written whole, or from its beginning to the end of the file, is one value: it replaces what was there, and
+//! nothing is read. Of others each block gets a patch, and nothing is read either. Beyond the end of the file everything reads
+//! as zeroes, so growing needs no write; shrinking puts patches of zeroes on the rest of its last granule.
+
+mod holes;
+mod read;
+mod seek;
+mod write;
+
+use super::Volume;
+use super::transaction::Transaction;
+use crate::operations::{Kind, Result};
+use crate::rules::BLOCK_BYTES;
+use crate::schema::{self, GRANULE_BYTES, Inode};
+
+/// Blocks of a granule.
+const GRANULE_BLOCKS: u64 = GRANULE_BYTES / BLOCK_BYTES;
+/// So many keys are removed one by one rather than as a range, of which the store has few in memory.
+const SINGLE_REMOVES: u64 = 4;
+
+/// Units of `st_blocks` in a block.
+const BLOCK_UNITS: u64 = BLOCK_BYTES / 512;
+
+/// A part of a file in one granule or block.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    /// Which granule or block.
+    index: u64,
+    begin: u64,
+    end: u64,
+}
+
+/// The parts of a range in pieces of a size.
+fn parts(begin: u64, end: u64, unit_bytes: u64) -> impl Iterator<Item = Part> + Clone {
+    (begin / unit_bytes..end.div_ceil(unit_bytes)).map(move |index| Part {
+        index,
+        begin: begin.max(index * unit_bytes),
+        end: end.min((index + 1) * unit_bytes),
+    })
+}
+
+/// Granule of a block, and the part of the key that has its patches.
+fn place_of(block: u64) -> (u64, u8) {
+    (block / GRANULE_BLOCKS, 1 + (block % GRANULE_BLOCKS) as u8)
+}
+
+impl Part {
+    /// Whether it has all of its unit that a file of this size has.
+    fn is_whole(self, unit_bytes: u64, size_bytes: u64) -> bool {
+        let begin = self.index * unit_bytes;
+        self.begin == begin && self.end >= size_bytes.min(begin + unit_bytes)
+    }
+}
+
+/// No more space than the size needs.
+fn bound_blocks(inode: &mut Inode) {
+    let most = inode.attributes.size_bytes.div_ceil(BLOCK_BYTES) * BLOCK_UNITS;
+    inode.attributes.blocks = inode.attributes.blocks.min(most);
+}
+
+impl Transaction<'_> {
+    /// Removes all that an inode holds.
+    pub(super) fn remove_data(&mut self, inode: &Inode) {
+        if matches!(inode.attributes.kind, Kind::File | Kind::Symlink) {
+            self.remove_granules(inode, 0);
+        }
+    }
+
+    /// Removes the granules of an inode from one on.
+    fn remove_granules(&mut self, inode: &Inode, first: u64) {
+        let data = &self.volume.store.data;
+        let number = inode.attributes.inode;
+        let end = inode.attributes.size_bytes.div_ceil(GRANULE_BYTES);
+        if !inode.is_patched && end.saturating_sub(first) <= SINGLE_REMOVES {
+            for granule in first..end {
+                self.batch.remove(data, schema::data_key(number, granule, 0));
+            }
+        } else if first < end {
+            let start = schema::data_key(number, first, 0).to_vec();
+            self.batch.remove_range(data, start..schema::all_of(number).end.to_vec());
+        }
+    }
+}
+
+impl Volume {
+    /// The target of a symbolic link.
+    pub(super) fn target(&self, inode: &Inode) -> Result<Vec<u8>> {
+        let target = self.store.data.get(schema::data_key(inode.attributes.inode, 0, 0))?;
+        target.ok_or_else(|| schema::damaged("a symbolic link without a target"))
+    }
+}

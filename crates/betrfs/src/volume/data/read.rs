@@ -1,0 +1,93 @@
+//! `read`.
+
+use super::{GRANULE_BLOCKS, Part, Volume, parts, place_of};
+use crate::operations::{Caller, InodeNumber, Result};
+use crate::patch;
+use crate::rules::{self, BLOCK_BYTES};
+use crate::schema::{self, GRANULE_BYTES, Inode, damaged};
+
+impl Volume {
+    pub(in crate::volume) fn read_file(
+        &self,
+        caller: &Caller<'_>,
+        number: InodeNumber,
+        offset_bytes: u64,
+        buffer: &mut [u8],
+    ) -> Result<usize> {
+        let (length, notes_access) = {
+            let _gate = self.shared();
+            let inode = self.inode(number)?;
+            rules::regular(&inode.attributes)?;
+            let length = self.read_inode(&inode, offset_bytes, buffer)?;
+            (length, rules::notes_access(&inode.attributes, caller.now))
+        };
+        if notes_access {
+            self.note_access(caller, number)?;
+        }
+        Ok(length)
+    }
+
+    fn note_access(&self, caller: &Caller<'_>, number: InodeNumber) -> Result<()> {
+        self.change(None, |transaction| {
+            let attributes = &mut transaction.inode(number)?.attributes;
+            // Another read may have noted it meanwhile.
+            if rules::notes_access(attributes, caller.now) {
+                attributes.accessed = caller.now;
+            }
+            Ok(())
+        })
+    }
+
+    /// Bytes of a file; how many there were.
+    pub(super) fn read_inode(&self, inode: &Inode, offset_bytes: u64, buffer: &mut [u8]) -> Result<usize> {
+        let length = inode.attributes.size_bytes.saturating_sub(offset_bytes).min(buffer.len() as u64) as usize;
+        let mut rest = &mut buffer[..length];
+        for part in parts(offset_bytes, offset_bytes + length as u64, GRANULE_BYTES) {
+            let (bytes, after) = rest.split_at_mut((part.end - part.begin) as usize);
+            self.read_granule(inode, part, bytes)?;
+            rest = after;
+        }
+        Ok(length)
+    }
+
+    /// Bytes of a part of a granule.
+    fn read_granule(&self, inode: &Inode, part: Part, bytes: &mut [u8]) -> Result<()> {
+        let number = inode.attributes.inode;
+        let skip = (part.begin - part.index * GRANULE_BYTES) as usize;
+        bytes.fill(0);
+        if let Some(value) = self.store.data.get(schema::data_key(number, part.index, 0))? {
+            let stored = value.get(skip..).unwrap_or_default();
+            let length = stored.len().min(bytes.len());
+            bytes[..length].copy_from_slice(&stored[..length]);
+        }
+        if !inode.is_patched {
+            return Ok(());
+        }
+        let mut put_on = |block: u64, value: &[u8]| {
+            let pieces = patch::pieces(value).ok_or_else(|| damaged("patches on a block"))?;
+            // The part of the block that is wanted.
+            let (from, to) = ((block * BLOCK_BYTES).max(part.begin), ((block + 1) * BLOCK_BYTES).min(part.end));
+            if from < to {
+                let target = &mut bytes[(from - part.begin) as usize..(to - part.begin) as usize];
+                patch::put_on(&pieces, (from - block * BLOCK_BYTES) as usize, target);
+            }
+            Ok(())
+        };
+        let (first, last) = (part.begin / BLOCK_BYTES, (part.end - 1) / BLOCK_BYTES);
+        if first == last {
+            let (granule, key) = place_of(first);
+            return match self.store.data.get(schema::data_key(number, granule, key))? {
+                Some(value) => put_on(first, &value),
+                None => Ok(()),
+            };
+        }
+        let range = schema::data_key(number, part.index, place_of(first).1)
+            ..=schema::data_key(number, part.index, place_of(last).1);
+        for found in self.store.data.range(range) {
+            let (key, value) = found?;
+            let (_, granule, key) = schema::parse_data_key(&key)?;
+            put_on(granule * GRANULE_BLOCKS + u64::from(key) - 1, &value)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,122 @@
+//! The file system on the trees of a store.
+//!
+//! Calls that change something go one after the other, each as one atomic batch; calls that read go beside each other. Nothing
+//! is in memory alone but which files are open.
+
+mod attributes;
+mod cache;
+mod data;
+mod directory;
+mod mount;
+mod names;
+mod numbers;
+mod operations;
+mod space;
+mod store;
+mod transaction;
+mod xattrs;
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use crate::operations::{Error, InodeNumber, Result};
+use crate::schema::Inode;
+use cache::InodeCache;
+use numbers::Numbers;
+pub(crate) use store::Store;
+use transaction::Transaction;
+
+pub use mount::VolumeOptions;
+
+/// A file system on a store.
+pub struct Volume {
+    store: Store,
+    options: VolumeOptions,
+    /// Held for writing while something changes, for reading while a call looks at more than one key.
+    gate: RwLock<Exclusive>,
+    /// Never held while the store is asked.
+    cache: Mutex<InodeCache>,
+    /// Users of each open inode.
+    opened: Mutex<BTreeMap<InodeNumber, u32>>,
+    space: space::Space,
+}
+
+/// What only calls that change something look at.
+#[derive(Debug)]
+struct Exclusive {
+    numbers: Numbers,
+}
+
+impl Volume {
+    /// Keeps changes out.
+    fn shared(&self) -> RwLockReadGuard<'_, Exclusive> {
+        self.gate.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps everybody out.
+    fn exclusive(&self) -> RwLockWriteGuard<'_, Exclusive> {
+        self.gate.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn cache(&self) -> MutexGuard<'_, InodeCache> {
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn opened(&self) -> MutexGuard<'_, BTreeMap<InodeNumber, u32>> {
+        self.opened.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_open(&self, number: InodeNumber) -> bool {
+        self.opened().contains_key(&number)
+    }
+
+    /// An inode as it is now. The caller holds the gate.
+    fn inode(&self, number: InodeNumber) -> Result<Inode> {
+        if let Some(inode) = self.cache().get(number) {
+            return Ok(inode);
+        }
+        let inode = self.store.inode(number)?;
+        self.cache().put(inode.clone());
+        Ok(inode)
+    }
+
+    /// Keeps an inode in memory that the store was just asked for. The caller holds the gate.
+    fn remember(&self, inode: Inode) {
+        self.cache().put(inode);
+    }
+
+    /// Carries out an operation: all its changes, or none. `adds`: it needs room beyond the reserve.
+    fn change<T>(&self, adds_bytes: Option<usize>, work: impl FnOnce(&mut Transaction<'_>) -> Result<T>) -> Result<T> {
+        let mut exclusive = self.exclusive();
+        if let Some(bytes) = adds_bytes {
+            self.admit(bytes)?;
+        }
+        let mut transaction = Transaction::new(self, &mut exclusive);
+        let result = work(&mut transaction)?;
+        transaction.commit()?;
+        Ok(result)
+    }
+
+    /// Counts one more user.
+    fn count_open(&self, number: InodeNumber) {
+        *self.opened().entry(number).or_insert(0) += 1;
+    }
+
+    /// Counts one user less; whether it was the last.
+    fn count_release(&self, number: InodeNumber) -> Result<bool> {
+        let mut opened = self.opened();
+        let users = opened.get_mut(&number).ok_or(Error::Invalid)?;
+        *users -= 1;
+        if *users > 0 {
+            return Ok(false);
+        }
+        opened.remove(&number);
+        Ok(true)
+    }
+}
+
+impl std::fmt::Debug for Volume {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Volume").field("store", &self.store).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,132 @@
+//! Making a file system, and mounting it.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, RwLock};
+
+use betree::{Batch, Database, Durability};
+use storage::Storage;
+
+use super::cache::InodeCache;
+use super::numbers::Numbers;
+use super::space::Space;
+use super::{Exclusive, Store, Volume};
+use crate::operations::{InodeNumber, Result, Timestamp};
+use crate::patch::{PATCH, Patches};
+use crate::rules::root_attributes;
+use crate::schema::{self, Format, Inode, Place, damaged};
+
+/// How a file system is made and mounted.
+#[derive(Clone)]
+pub struct VolumeOptions {
+    /// Of the store below. Operators are added.
+    pub store: betree::Options,
+    /// Bytes for inodes in memory.
+    pub inode_cache_bytes: usize,
+    /// Most bytes of a write that happen together; longer ones are several. It must fit a quarter of the log several times.
+    pub write_bytes_max: usize,
+}
+
+impl Default for VolumeOptions {
+    fn default() -> Self {
+        Self { store: betree::Options::default(), inode_cache_bytes: 32 << 20, write_bytes_max: 1 << 20 }
+    }
+}
+
+impl VolumeOptions {
+    /// What the store is opened with: its own options, with the operators of the schema.
+    pub(crate) fn store(&self) -> betree::Options {
+        self.store.clone().operator(PATCH, Patches)
+    }
+}
+
+impl Volume {
+    /// Makes an empty file system on a storage without a store, durably. `id` should be a random number: it tells the store from
+    /// others and is the seed by which names are hashed.
+    ///
+    /// # Errors
+    ///
+    /// Where the storage is too small or has a store already ([`Error::Io`](crate::Error::Io)), and what it met.
+    pub fn create(storage: impl Storage + 'static, options: VolumeOptions, id: u128, now: Timestamp) -> Result<Self> {
+        let database = Database::create(storage, options.store(), id)?;
+        let format = Format { version: schema::VERSION, features: 0, seed: id as u64 };
+        let store = Store::new(database, format.seed)?;
+        let root = Inode {
+            attributes: root_attributes(now),
+            entries: 0,
+            is_patched: false,
+            is_sparse: false,
+            has_xattrs: false,
+            place: Place::Side,
+        };
+        let next = InodeNumber::ROOT.0 + 1;
+        let mut batch = Batch::new();
+        batch.insert(&store.inodes, schema::number_key(InodeNumber::ROOT), schema::here(&root));
+        batch.insert(&store.system, schema::NEXT_KEY, next.to_le_bytes());
+        // What makes it a file system comes with all the rest.
+        batch.insert(&store.system, schema::FORMAT_KEY, format.encode());
+        store.database.commit(&batch, Durability::Sync)?;
+        Ok(Self::new(store, options, next))
+    }
+
+    /// Mounts a file system, and removes the inodes without names that were open when it ended.
+    ///
+    /// # Errors
+    ///
+    /// Where there is none or one of a newer version ([`Error::Corrupt`](crate::Error::Corrupt)), and what the storage met.
+    pub fn open(storage: impl Storage + 'static, options: VolumeOptions) -> Result<Self> {
+        let database = Database::open(storage, options.store())?;
+        let (store, next) = open_store(database)?;
+        let volume = Self::new(store, options, next);
+        volume.remove_orphans()?;
+        Ok(volume)
+    }
+
+    fn new(store: Store, options: VolumeOptions, next: u64) -> Self {
+        Self {
+            store,
+            gate: RwLock::new(Exclusive { numbers: Numbers::new(next) }),
+            cache: Mutex::new(InodeCache::new(options.inode_cache_bytes)),
+            opened: Mutex::new(BTreeMap::new()),
+            space: Space::default(),
+            options,
+        }
+    }
+
+    /// Removes what nobody can have open any more.
+    fn remove_orphans(&self) -> Result<()> {
+        loop {
+            let Some(found) = self.store.orphans.iter().next() else { return Ok(()) };
+            let (key, _) = found?;
+            let (number, _) = schema::key_number(&key)?;
+            self.change(None, |transaction| {
+                transaction.purge(number)?;
+                transaction.batch.remove(&self.store.orphans, &key);
+                Ok(())
+            })?;
+        }
+    }
+
+    /// The store below, for its counters, snapshots and background work.
+    pub fn database(&self) -> &Database {
+        &self.store.database
+    }
+}
+
+/// The trees of a file system, and the first inode number that was never used.
+pub(crate) fn open_store(database: Database) -> Result<(Store, u64)> {
+    let names = database.tree_names();
+    if !names.iter().any(|name| name == schema::SYSTEM) {
+        return Err(damaged("a store without a file system"));
+    }
+    let system = database.tree(schema::SYSTEM)?;
+    let format = system.get(schema::FORMAT_KEY)?.ok_or_else(|| damaged("a store without a file system"))?;
+    let format = Format::decode(&format)?;
+    if format.version != schema::VERSION || format.features != 0 {
+        let Format { version, features, .. } = format;
+        return Err(damaged(&format!(
+            "format {version} with features {features:#x}, which this program does not know"
+        )));
+    }
+    let next = system.get(schema::NEXT_KEY)?.ok_or_else(|| damaged("no next inode number"))?;
+    Ok((Store::new(database, format.seed)?, schema::decode_next(&next)?))
+}

@@ -1,0 +1,72 @@
+//! Who may still write when little space is left: removing things always.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::Volume;
+use crate::operations::{Error, Result, Statistics};
+use crate::rules::BLOCK_BYTES;
+
+/// Of the storage one part in so many is for what removes things, besides the store's own reserve.
+const RESERVE_PART: u64 = 32;
+/// Bytes that operations may add before the store is asked again how much is free.
+const ASK_PART: u64 = 512;
+/// What an operation adds besides its data, about.
+const OPERATION_BYTES: usize = 1024;
+
+/// What was added since the store was asked.
+#[derive(Debug, Default)]
+pub(super) struct Space {
+    /// Bytes that may be added before it is asked again.
+    admitted: AtomicU64,
+}
+
+impl Volume {
+    /// Refuses an operation that adds something where only the reserve is left.
+    pub(super) fn admit(&self, bytes: usize) -> Result<()> {
+        let bytes = (bytes + OPERATION_BYTES) as u64;
+        let admitted = self.space.admitted.load(Ordering::Acquire);
+        if let Some(left) = admitted.checked_sub(bytes) {
+            self.space.admitted.store(left, Ordering::Release);
+            return Ok(());
+        }
+        let mut spare = self.spare_bytes();
+        if spare < bytes && self.store.database.stats().waiting_bytes > 0 {
+            // What was removed comes back with checkpoints.
+            for _ in 0..2 {
+                self.store.database.checkpoint()?;
+            }
+            spare = self.spare_bytes();
+        }
+        if spare < bytes {
+            return Err(Error::NoSpace);
+        }
+        let ask = self.store.database.stats().capacity_bytes / ASK_PART;
+        self.space.admitted.store((spare - bytes).min(ask), Ordering::Release);
+        Ok(())
+    }
+
+    /// Bytes that may be added.
+    fn spare_bytes(&self) -> u64 {
+        let stats = self.store.database.stats();
+        // What is in memory takes about as much again for its blocks and headers.
+        let owed = 2 * stats.memory_bytes + stats.fresh_bytes;
+        stats.free_bytes.saturating_sub(owed).saturating_sub(stats.capacity_bytes / RESERVE_PART)
+    }
+
+    pub(super) fn statistics(&self) -> Statistics {
+        let stats = self.store.database.stats();
+        let free = (stats.free_bytes + stats.waiting_bytes) / BLOCK_BYTES;
+        let available = self.spare_bytes() / BLOCK_BYTES;
+        // Inodes have no table: there may be as many as there is room for.
+        let free_inodes = available * (BLOCK_BYTES / OPERATION_BYTES as u64);
+        Statistics {
+            block_bytes: BLOCK_BYTES as u32,
+            blocks: stats.capacity_bytes / BLOCK_BYTES,
+            free_blocks: free,
+            available_blocks: available.min(free),
+            inodes: stats.capacity_bytes / OPERATION_BYTES as u64,
+            free_inodes,
+            name_bytes_max: 255,
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! The trees, and what is read from them.
+
+use betree::{Batch, Database, Durability, Snapshot, Tree};
+
+use crate::operations::{Error, InodeNumber, Result};
+use crate::schema::{self, Entry, Inode, Located, Place, damaged};
+
+/// Trees of a file system.
+#[derive(Clone, Debug)]
+pub(crate) struct Store {
+    pub database: Database,
+    pub system: Tree,
+    pub entries: Tree,
+    pub inodes: Tree,
+    pub orphans: Tree,
+    pub xattrs: Tree,
+    pub data: Tree,
+    /// Of the hashes of names.
+    pub seed: u64,
+}
+
+impl From<betree::Error> for Error {
+    fn from(error: betree::Error) -> Self {
+        match error {
+            betree::Error::Full => Self::NoSpace,
+            betree::Error::Corrupt { .. } => Self::Corrupt(error.to_string()),
+            error => Self::Io(error.to_string()),
+        }
+    }
+}
+
+impl Store {
+    pub fn new(database: Database, seed: u64) -> Result<Self> {
+        Ok(Self {
+            system: database.tree(schema::SYSTEM)?,
+            entries: database.tree(schema::ENTRIES)?,
+            inodes: database.tree(schema::INODES)?,
+            orphans: database.tree(schema::ORPHANS)?,
+            xattrs: database.tree(schema::XATTRS)?,
+            data: database.tree(schema::DATA)?,
+            seed,
+            database,
+        })
+    }
+
+    /// Carries out a batch; it becomes durable with the next sync.
+    pub fn commit(&self, batch: &Batch) -> Result<()> {
+        Ok(self.database.commit(batch, Durability::None)?)
+    }
+
+    /// What a name leads to.
+    pub fn entry(&self, parent: InodeNumber, name: &[u8]) -> Result<Option<Entry>> {
+        match self.entries.get(schema::entry_key(parent, self.seed, name))? {
+            Some(value) => Entry::decode(parent, name, &value).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// An inode.
+    pub fn inode(&self, number: InodeNumber) -> Result<Inode> {
+        self.inode_at(&self.database.snapshot(), number)
+    }
+
+    /// An inode at a moment.
+    pub fn inode_at(&self, at: &Snapshot, number: InodeNumber) -> Result<Inode> {
+        let Some(value) = at.get(&self.inodes, schema::number_key(number))? else { return Err(Error::Stale) };
+        let (parent, name) = match Located::decode(number, &value)? {
+            Located::Here(inode) => return Ok(inode),
+            Located::In { parent, name } => (parent, name),
+        };
+        let entry = at.get(&self.entries, schema::entry_key(parent, self.seed, &name))?;
+        let entry = entry.ok_or_else(|| damaged("an inode whose entry is not there"))?;
+        match Entry::decode(parent, &name, &entry)? {
+            Entry::Embedded(inode) if inode.attributes.inode == number => Ok(inode),
+            _ => Err(damaged("an inode whose entry is another's")),
+        }
+    }
+
+    /// The directory that a directory is in.
+    pub fn parent_of(directory: &Inode) -> InodeNumber {
+        match &directory.place {
+            Place::Entry { parent, .. } => *parent,
+            // The root, or one that was removed.
+            Place::Side => directory.attributes.inode,
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! One operation's changes: one batch, which happens whole or not at all, and then the inodes in memory.
+
+use std::collections::BTreeMap;
+
+use betree::Batch;
+
+use super::store::Store;
+use super::{Exclusive, Volume};
+use crate::operations::{Caller, Error, InodeNumber, Kind, Name, Result};
+use crate::schema::{self, Entry, Inode, Place};
+
+/// An inode before and after.
+#[derive(Debug)]
+struct Change {
+    before: Option<Place>,
+    /// `None`: it is gone.
+    after: Option<Inode>,
+}
+
+/// An operation under way. Nothing has happened before [`commit`](Self::commit).
+pub(super) struct Transaction<'a> {
+    pub volume: &'a Volume,
+    pub exclusive: &'a mut Exclusive,
+    pub batch: Batch,
+    /// What has a user more when it has happened.
+    pub opens: Option<InodeNumber>,
+    changes: BTreeMap<InodeNumber, Change>,
+}
+
+impl<'a> Transaction<'a> {
+    pub fn new(volume: &'a Volume, exclusive: &'a mut Exclusive) -> Self {
+        Self { volume, exclusive, batch: Batch::new(), opens: None, changes: BTreeMap::new() }
+    }
+
+    pub fn store(&self) -> &'a Store {
+        &self.volume.store
+    }
+
+    /// An inode, to be changed.
+    pub fn inode(&mut self, number: InodeNumber) -> Result<&mut Inode> {
+        if !self.changes.contains_key(&number) {
+            let inode = self.volume.inode(number)?;
+            self.changes.insert(number, Change { before: Some(inode.place.clone()), after: Some(inode) });
+        }
+        self.changes.get_mut(&number).and_then(|change| change.after.as_mut()).ok_or(Error::Stale)
+    }
+
+    /// A directory, to be changed.
+    pub fn directory(&mut self, number: InodeNumber) -> Result<&mut Inode> {
+        let inode = self.inode(number)?;
+        if inode.attributes.kind == Kind::Directory { Ok(inode) } else { Err(Error::NotDirectory) }
+    }
+
+    /// A new inode.
+    pub fn add(&mut self, inode: Inode) {
+        self.changes.insert(inode.attributes.inode, Change { before: None, after: Some(inode) });
+    }
+
+    /// The entries of a directory changed by so many, and by so many directories.
+    pub fn count(&mut self, caller: &Caller<'_>, parent: InodeNumber, entries: i64, directories: i64) -> Result<()> {
+        let parent = self.directory(parent)?;
+        parent.entries =
+            parent.entries.checked_add_signed(entries).ok_or_else(|| schema::damaged("a count of entries"))?;
+        let links = i64::from(parent.attributes.links) + directories;
+        parent.attributes.links = u32::try_from(links).map_err(|_| schema::damaged("a count of links"))?;
+        (parent.attributes.modified, parent.attributes.changed) = (caller.now, caller.now);
+        Ok(())
+    }
+
+    /// Gives an inode a name. One that lies in an entry moves into this one; others are named by number.
+    pub fn enter(&mut self, parent: InodeNumber, name: Name<'_>, number: InodeNumber) -> Result<()> {
+        let inode = self.inode(number)?;
+        let kind = inode.attributes.kind;
+        match inode.place {
+            Place::Entry { .. } => inode.place = Place::Entry { parent, name: name.bytes().into() },
+            Place::Side => {
+                let key = schema::entry_key(parent, self.volume.store.seed, name.bytes());
+                self.batch.insert(&self.volume.store.entries, key, schema::link(number, kind));
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes a name away. An inode that lies in its entry must get another place before the end.
+    pub fn leave(&mut self, parent: InodeNumber, name: Name<'_>) {
+        let key = schema::entry_key(parent, self.volume.store.seed, name.bytes());
+        self.batch.remove(&self.volume.store.entries, key);
+    }
+
+    /// Brings an inode into the side table, whose name stays where it is.
+    pub fn move_aside(&mut self, number: InodeNumber) -> Result<()> {
+        let inode = self.inode(number)?;
+        let kind = inode.attributes.kind;
+        if let Place::Entry { parent, name } = std::mem::replace(&mut inode.place, Place::Side) {
+            let key = schema::entry_key(parent, self.volume.store.seed, &name);
+            self.batch.insert(&self.volume.store.entries, key, schema::link(number, kind));
+        }
+        Ok(())
+    }
+
+    /// An inode has one name less; without any it becomes an orphan while it is open, and goes where it is not.
+    pub fn drop_link(&mut self, caller: &Caller<'_>, number: InodeNumber) -> Result<()> {
+        let volume = self.volume;
+        let inode = self.inode(number)?;
+        let attributes = &mut inode.attributes;
+        attributes.links = match attributes.kind {
+            Kind::Directory => 0,
+            _ => attributes.links.checked_sub(1).ok_or_else(|| schema::damaged("a name of an inode without links"))?,
+        };
+        attributes.changed = caller.now;
+        if attributes.links > 0 {
+            return Ok(());
+        }
+        if volume.is_open(number) {
+            inode.place = Place::Side;
+            self.batch.insert(&volume.store.orphans, schema::number_key(number), []);
+            return Ok(());
+        }
+        self.purge(number)
+    }
+
+    /// Removes everything of an inode but its names.
+    pub fn purge(&mut self, number: InodeNumber) -> Result<()> {
+        let inode = self.inode(number)?.clone();
+        self.remove_data(&inode);
+        let store = &self.volume.store;
+        if inode.has_xattrs {
+            self.batch.remove_range(&store.xattrs, schema::all_of(number));
+        }
+        self.batch.remove(&store.inodes, schema::number_key(number));
+        if let Some(change) = self.changes.get_mut(&number) {
+            change.after = None;
+        }
+        Ok(())
+    }
+
+    /// What a name leads to, with its inode.
+    pub fn find(&mut self, parent: InodeNumber, name: Name<'_>) -> Result<Option<InodeNumber>> {
+        if self.directory(parent)?.entries == 0 {
+            return Ok(None);
+        }
+        let entry = self.volume.store.entry(parent, name.bytes())?;
+        if let Some(Entry::Embedded(inode)) = &entry {
+            self.volume.remember(inode.clone());
+        }
+        Ok(entry.map(|entry| entry.inode()))
+    }
+
+    /// Carries it out.
+    pub fn commit(mut self) -> Result<()> {
+        let store = &self.volume.store;
+        for (number, change) in &self.changes {
+            let Some(inode) = &change.after else { continue };
+            match &inode.place {
+                Place::Entry { parent, name } => {
+                    let key = schema::entry_key(*parent, store.seed, name);
+                    self.batch.insert(&store.entries, key, schema::embedded(inode));
+                    if change.before.as_ref() != Some(&inode.place) {
+                        let value = schema::in_entry(*parent, name);
+                        self.batch.insert(&store.inodes, schema::number_key(*number), value);
+                    }
+                }
+                Place::Side => self.batch.insert(&store.inodes, schema::number_key(*number), schema::here(inode)),
+            }
+        }
+        if let Some(next) = self.exclusive.numbers.unsaved() {
+            self.batch.insert(&store.system, schema::NEXT_KEY, next.to_le_bytes());
+        }
+        store.commit(&self.batch)?;
+        self.exclusive.numbers.saved();
+        if let Some(number) = self.opens {
+            self.volume.count_open(number);
+        }
+        let mut cache = self.volume.cache();
+        for (number, change) in self.changes {
+            match change.after {
+                Some(inode) => cache.put(inode),
+                None => cache.remove(number),
+            }
+        }
+        Ok(())
+    }
+}
