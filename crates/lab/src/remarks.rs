@@ -80,36 +80,59 @@ fn alike(runs: &[RunResult]) -> Vec<String> {
             groups.entry((place, run.repeat)).or_default().push(run);
         }
         groups.retain(|_, runs| runs.len() > 1);
-        let same: Vec<_> = groups.values().filter_map(|runs| some_alike(runs, index)).collect();
-        let (first, second) = same.first()?.clone();
-        let (some, all) = (same.len(), groups.len());
         if key == "stack.block.scheduler" {
-            let waited =
-                groups.values().flatten().any(|run| run.counter("block.tag_waits").is_some_and(|waits| waits > 0));
-            let room =
-                if waited { "" } else { ": the device's queue always had room, so that no request waited there" };
-            return Some(format!(
-                "scheduler = {first} and {second} give equal figures ({some} of {all} comparisons). The model charges no \
-                 processor time for a scheduler's own work, and these workloads left it nothing to choose{room}. Schedulers \
-                 differ where more is outstanding than the queue holds (stack.block.nr_requests), where reads compete with \
-                 writes, and where neighbours merge."
-            ));
+            return schedulers(groups.values(), index);
         }
-        (some == all).then(|| {
-            format!("{} = {first} and {second} give equal figures in all of {all} comparisons: this setting made no difference here.", short_key(key))
-        })
+        // A setting that matters at one place, or to one of its values, is no news.
+        let values = groups.values().map(|runs| all_alike(runs, index)).collect::<Option<Vec<_>>>()?;
+        let (most, all) = (values.iter().max_by_key(|values| values.len())?, groups.len());
+        let most = most.join(" and ");
+        Some(format!(
+            "{} = {most} give equal figures in all of {all} comparisons: this setting made no difference here.",
+            short_key(key)
+        ))
     };
     keys.iter().enumerate().filter_map(of_key).collect()
 }
 
-/// The values of key `index` of two runs that did and took the same.
-fn some_alike(runs: &[&RunResult], index: usize) -> Option<(String, String)> {
-    let value = |run: &RunResult| run.parameters.get(index).map(|(_, value)| value.clone());
-    let did = |run: &RunResult| run.jobs.iter().any(|job: &JobResult| !job.directions.is_empty());
-    runs.iter().enumerate().filter(|(_, run)| did(run)).find_map(|(at, one)| {
-        let other = runs[at + 1..].iter().find(|other| other.jobs == one.jobs && other.seed == one.seed)?;
-        Some((value(one)?, value(other)?))
-    })
+fn value(run: &RunResult, index: usize) -> Option<&str> {
+    run.parameters.get(index).map(|(_, value)| value.as_str())
+}
+
+/// Whether two runs did the same, in the same time. Runs that did nothing cannot be compared.
+fn same(one: &RunResult, other: &RunResult) -> bool {
+    let did = one.jobs.iter().any(|job: &JobResult| !job.directions.is_empty());
+    did && one.jobs == other.jobs && one.seed == other.seed
+}
+
+/// The values of key `index`, if it made no difference among these runs.
+fn all_alike<'a>(runs: &[&'a RunResult], index: usize) -> Option<Vec<&'a str>> {
+    let first = runs.first()?;
+    runs.iter().map(|run| if same(first, run) { value(run, index) } else { None }).collect()
+}
+
+/// What is said of the first two schedulers that are alike anywhere, and at how many of the places where both ran.
+fn schedulers<'a>(groups: impl Iterator<Item = &'a Vec<&'a RunResult>> + Clone, index: usize) -> Option<String> {
+    let pairs = |runs: &'a Vec<&'a RunResult>| {
+        let of_one = move |(at, one): (usize, &&'a RunResult)| {
+            let one = *one;
+            runs[at + 1..].iter().map(move |other| (one, *other))
+        };
+        runs.iter().enumerate().flat_map(of_one)
+    };
+    let named = |(one, other): (&'a RunResult, &'a RunResult)| Some((value(one, index)?, value(other, index)?));
+    let alike = groups.clone().flat_map(pairs).find(|(one, other)| same(one, other))?;
+    let (first, second) = named(alike)?;
+    let of_both = groups.clone().flat_map(pairs).filter(|pair| named(*pair) == Some((first, second)));
+    let (some, all) = of_both.fold((0, 0), |(some, all), (one, other)| (some + usize::from(same(one, other)), all + 1));
+    let waited = groups.flatten().any(|run| run.counter("block.tag_waits").is_some_and(|waits| waits > 0));
+    let room = if waited { "" } else { ": the device's queue always had room, so that no request waited there" };
+    Some(format!(
+        "scheduler = {first} and {second} give equal figures ({some} of {all} comparisons). The model charges no \
+         processor time for a scheduler's own work, and these workloads left it nothing to choose{room}. Schedulers \
+         differ where more is outstanding than the queue holds (stack.block.nr_requests), where reads compete with \
+         writes, and where neighbours merge."
+    ))
 }
 
 #[cfg(test)]
@@ -151,6 +174,29 @@ mod tests {
         let said = of(&[with("none", "1", 5), with("none", "2", 5)]);
         assert!(said[0].starts_with("depth = 1 and 2 give equal figures in all of 1"), "{said:?}");
         assert_eq!(of(&[with("none", "1", 5), with("none", "2", 6)]), Vec::<String>::new());
+    }
+
+    /// Where one value differs, or one place, a pair that happens to be alike says nothing of the setting.
+    #[test]
+    fn a_setting_that_matters_somewhere_is_not_cautioned_against() {
+        let with = |ordering, device, ios| run(&[("ordering", ordering), ("device", device)], ios, &[]);
+        // On a drive with capacitors the two are equal, on the other they are not.
+        let runs = [with("stock", "a", 5), with("flush", "a", 6), with("stock", "b", 7), with("flush", "b", 7)];
+        assert_eq!(of(&runs), Vec::<String>::new());
+        // Two of three kinds of access cost the same.
+        let kinds = [with("randread", "a", 5), with("read", "a", 5), with("randwrite", "a", 6)];
+        assert_eq!(of(&kinds), Vec::<String>::new());
+        // A pair of schedulers is counted by itself.
+        let scheduler = |name, depth, ios| run(&[("stack.block.scheduler", name), ("depth", depth)], ios, &[]);
+        let runs = [
+            scheduler("none", "1", 5),
+            scheduler("zinc", "1", 5),
+            scheduler("none", "2", 6),
+            scheduler("zinc", "2", 7),
+            scheduler("mq-deadline", "2", 7),
+        ];
+        let said = of(&runs);
+        assert!(said[0].contains("none and zinc") && said[0].contains("1 of 2"), "{said:?}");
     }
 
     #[test]

@@ -214,7 +214,10 @@ struct Reader {
 
 impl Reader {
     fn line(&mut self, text: &[u8]) -> Result<(), String> {
-        let line: Line = serde_json::from_slice(text).map_err(|error| error.to_string())?;
+        let line: Line = serde_json::from_slice(text).map_err(|error| match self.has_header {
+            true => error.to_string(),
+            false => "this is no trace of `plumb defrag trace`, which begins with a `header`".into(),
+        })?;
         if self.end.is_some() {
             return Err("nothing may follow the `end`".into());
         }

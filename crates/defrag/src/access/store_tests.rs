@@ -57,6 +57,7 @@ fn what_is_wrong_is_said_with_its_line() {
     );
     assert!(parse(&twice).unwrap_err().to_string().contains("line 5: an access with this file, kind and range"));
     let no_header = BY_HAND.split_once('\n').unwrap().1;
+    assert!(parse("pread64(3, 0, 4096, 0) = 4096\n").unwrap_err().to_string().contains("line 1: this is no trace"));
     assert!(parse(no_header).unwrap_err().to_string().contains("line 1: a trace has one `header`"));
 }
 

@@ -154,7 +154,14 @@ fn device_name(device: u64) -> Option<OsString> {
 /// it has fast commits (`ext4_seq_options_show`, fs/ext4/super.c).
 fn ext4_options(device: u64) -> Option<Vec<String>> {
     let place = Path::new("/proc/fs/ext4").join(device_name(device)?).join("options");
-    Some(fs::read_to_string(place).ok()?.lines().map(str::to_owned).collect())
+    Some(each_option(&fs::read_to_string(place).ok()?))
+}
+
+/// The options of a list of lines. A line is one, except where quotas have files of their names: the kernel ends a line with
+/// several then, a comma before each (`ext4_show_quota_options`). Commas of values are escaped (`seq_show_option`).
+fn each_option(lines: &str) -> Vec<String> {
+    let options = lines.lines().flat_map(|line| line.split(','));
+    options.filter(|option| !option.is_empty()).map(str::to_owned).collect()
 }
 
 /// Whether an ext4 file system has a journal among its own blocks: the kernel calls it by the device and the inode
@@ -200,4 +207,15 @@ fn is_swap(device: u64, inode: u64) -> bool {
     swaps.lines().skip(1).filter_map(|line| line.split_whitespace().next()).any(|name| {
         fs::metadata(unescape(name.as_bytes())).is_ok_and(|found| found.dev() == device && found.ino() == inode)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_that_share_a_line_are_told_apart() {
+        let lines = "rw\nbsddf\ndata=ordered,jqfmt=vfsv1,usrjquota=aquota.user\n";
+        assert_eq!(each_option(lines), ["rw", "bsddf", "data=ordered", "jqfmt=vfsv1", "usrjquota=aquota.user"]);
+    }
 }
