@@ -4,7 +4,7 @@
 //! block's key is a sorted list of pieces that neither overlap nor, where both have bytes, touch. Its length is bounded by
 //! the block's: at most 5 bytes for each 2 of it.
 
-use betree::Operator;
+use betree::{Growth, Operator};
 
 use crate::rules::BLOCK_BYTES;
 
@@ -185,6 +185,13 @@ impl Operator for Patches {
 
     fn join(&self, older: &[u8], newer: &[u8]) -> Option<Vec<u8>> {
         Some(merge(&pieces(older)?, &pieces(newer)?))
+    }
+
+    fn growth(&self, operand: &[u8]) -> Growth {
+        match pieces(operand) {
+            Some(_) => Growth::UpTo(BLOCK * (HEADER_BYTES + 1)),
+            None => Growth::Invalid("patches that overlap, or leave their block"),
+        }
     }
 }
 

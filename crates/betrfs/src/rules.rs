@@ -140,11 +140,12 @@ pub(crate) fn whole_blocks(offset_bytes: u64, length_bytes: u64) -> Result<()> {
     if whole { Ok(()) } else { Err(Error::Invalid) }
 }
 
-/// Whether a read is noted: by `relatime`'s rule.
+/// Whether a read is noted: by `relatime`'s rule, and never back in time.
 pub(crate) fn notes_access(attributes: &Attributes, now: Timestamp) -> bool {
-    attributes.accessed <= attributes.modified
-        || attributes.accessed <= attributes.changed
-        || now.seconds.saturating_sub(attributes.accessed.seconds) >= DAY_SECONDS
+    let Attributes { accessed, modified, changed, .. } = *attributes;
+    let is_old =
+        accessed <= modified || accessed <= changed || now.seconds.saturating_sub(accessed.seconds) >= DAY_SECONDS;
+    is_old && now > accessed
 }
 
 /// Whether an inode may take the place of another in a rename; of directories also that it is empty.

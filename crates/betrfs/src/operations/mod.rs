@@ -17,8 +17,9 @@
 //! - **Append** is the caller's, too: an `O_APPEND` write goes to the offset that the kernel sends.
 //! - **Locks** (`flock`, `fcntl`) are the kernel's.
 //! - Nothing is durable before [`fsync`](Operations::fsync) or [`syncfs`](Operations::syncfs). Every other call happens whole or
-//!   not at all (but for writes and copies of more than a megabyte, of which a beginning may), and after a crash the file system is as some prefix of the calls left it that contains
-//!   everything synced. A server should call `syncfs` every few seconds, so that an idle file system becomes durable.
+//!   not at all (but for writes and copies of more than a megabyte, of which a beginning may), and after a crash the file
+//!   system is as some prefix of the calls left it that contains everything synced. A server should call `syncfs` every few
+//!   seconds, so that an idle file system becomes durable.
 //! - Any thread may call anything at any time.
 
 mod error;

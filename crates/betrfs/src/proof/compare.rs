@@ -16,11 +16,11 @@ pub(super) struct Thing {
     pub same_as: Option<Vec<u8>>,
 }
 
-/// All paths of a file system. Access times are left as they are.
+/// All paths of a file system.
 pub(super) type Tree = BTreeMap<Vec<u8>, Thing>;
 
 /// A time before all others, so that reads are not noted.
-fn reader() -> Caller<'static> {
+pub(super) fn reader() -> Caller<'static> {
     let now = Timestamp { seconds: i64::MIN, nanoseconds: 0 };
     Caller { uid: 0, gid: 0, groups: &[], umask: 0, now }
 }
@@ -52,9 +52,7 @@ pub(super) fn tree(fs: &impl Operations) -> Result<Tree> {
             let value = fs.getxattr(inode, XattrName::new(&name)?)?;
             xattrs.push((name, value));
         }
-        let mut seen = seen(&attributes);
-        // `read` may have noted itself.
-        seen.times[0] = Timestamp::default();
+        let seen = seen(&attributes);
         let same_as = first.get(&inode).cloned();
         first.entry(inode).or_insert_with(|| path.clone());
         tree.insert(path, Thing { seen, bytes, xattrs, same_as });
