@@ -6,6 +6,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod acl;
+mod fsck;
 mod model;
 mod operations;
 mod patch;
@@ -15,6 +16,7 @@ mod rules;
 mod schema;
 mod volume;
 
+pub use fsck::{Finding, check};
 pub use model::Model;
 pub use operations::{
     Allocate, Attributes, Caller, Cookie, DirectoryEntry, Error, InodeNumber, Kind, Name, Operations, Permissions,

@@ -70,6 +70,9 @@ pub(super) fn trace(seed: u64, steps: u64, scale: Scale) -> Result<(), String> {
             if let Some(what) = difference(&right, &found) {
                 return Err(tell(what));
             }
+            if let Some(finding) = real.fs.check().map_err(|e| failed("fsck", e))?.first() {
+                return Err(tell(finding.to_string()));
+            }
         }
         if random.random_range(0..250) == 0 {
             real.fs.syncfs().map_err(|e| failed("syncfs", e))?;

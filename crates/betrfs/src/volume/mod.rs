@@ -27,6 +27,7 @@ pub(crate) use store::Store;
 use transaction::Transaction;
 
 pub use mount::VolumeOptions;
+pub(crate) use mount::open_store;
 
 /// A file system on a store.
 pub struct Volume {
@@ -48,6 +49,11 @@ struct Exclusive {
 }
 
 impl Volume {
+    /// The store, and the first inode number that no directory has.
+    pub(crate) fn now(&self) -> (&Store, u64) {
+        (&self.store, self.shared().numbers.next())
+    }
+
     /// Keeps changes out.
     fn shared(&self) -> RwLockReadGuard<'_, Exclusive> {
         self.gate.read().unwrap_or_else(PoisonError::into_inner)

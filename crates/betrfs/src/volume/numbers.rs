@@ -28,6 +28,11 @@ impl Numbers {
         Self { next, saved: next, chunks: BTreeMap::new() }
     }
 
+    /// The first that no chunk has.
+    pub fn next(&self) -> u64 {
+        self.next
+    }
+
     /// A number for something in a directory.
     pub fn take(&mut self, parent: InodeNumber) -> InodeNumber {
         if self.chunks.len() >= CHUNKS_MAX && !self.chunks.contains_key(&parent) {

@@ -1,0 +1,143 @@
+//! What can be wrong with a file system.
+
+use crate::operations::{InodeNumber, Kind};
+
+/// A rule of the format that does not hold.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Finding {
+    /// The store below is damaged.
+    #[error("the store: {0}")]
+    Store(String),
+    /// A key or a value that is none of its tree.
+    #[error("tree {tree}: {what} under the key {key:02x?}")]
+    Malformed {
+        /// Where.
+        tree: &'static str,
+        /// The key.
+        key: Vec<u8>,
+        /// What is wrong.
+        what: String,
+    },
+    /// The root is not a directory that lies in the tree `inodes`.
+    #[error("there is no root directory")]
+    NoRoot,
+    /// An inode number that was never given.
+    #[error("inode {}: numbers from {next} on were never given", .inode.0)]
+    NumberNeverGiven {
+        /// Which.
+        inode: InodeNumber,
+        /// The first that was not.
+        next: u64,
+    },
+    /// A name with `/` or NUL, `.`, `..`, or of another length.
+    #[error("directory {}: {name:?} cannot be a name", .parent.0)]
+    BadName {
+        /// Where.
+        parent: InodeNumber,
+        /// The name.
+        name: Vec<u8>,
+    },
+    /// An entry that does not lie at the hash of its name.
+    #[error("directory {}: {name:?} lies at the place of another name", .parent.0)]
+    Misplaced {
+        /// Where.
+        parent: InodeNumber,
+        /// The name.
+        name: Vec<u8>,
+    },
+    /// Entries of what is no directory, or not there.
+    #[error("{entries} entries of inode {}, which is no directory", .parent.0)]
+    NoDirectory {
+        /// Of what.
+        parent: InodeNumber,
+        /// How many.
+        entries: u64,
+    },
+    /// An entry that leads to no inode, or to one that says that it lies elsewhere.
+    #[error("directory {}: {name:?} leads to inode {}, which does not lie there", .parent.0, .inode.0)]
+    Dangling {
+        /// Where.
+        parent: InodeNumber,
+        /// The name.
+        name: Vec<u8>,
+        /// To what it leads.
+        inode: InodeNumber,
+    },
+    /// An inode that should lie in an entry, which does not have it.
+    #[error("inode {}: it is not in the entry where it should lie", .inode.0)]
+    Lost {
+        /// Which.
+        inode: InodeNumber,
+    },
+    /// An entry says another kind than the inode.
+    #[error("inode {}: an entry says that it is {entry:?}, and it is {is:?}", .inode.0)]
+    OtherKind {
+        /// Which.
+        inode: InodeNumber,
+        /// What the entry says.
+        entry: Kind,
+        /// What it is.
+        is: Kind,
+    },
+    /// The count of links is not that of names, or of directories in a directory and 2.
+    #[error("inode {}: it counts {counted} links and has {has}", .inode.0)]
+    Links {
+        /// Which.
+        inode: InodeNumber,
+        /// What it says.
+        counted: u32,
+        /// What is right.
+        has: u32,
+    },
+    /// The count of a directory's entries is wrong.
+    #[error("directory {}: it counts {counted} entries and has {has}", .inode.0)]
+    Entries {
+        /// Which.
+        inode: InodeNumber,
+        /// What it says.
+        counted: u64,
+        /// What is right.
+        has: u64,
+    },
+    /// A directory from which no way leads to the root.
+    #[error("directory {}: no way leads to it from the root", .inode.0)]
+    Unreachable {
+        /// Which.
+        inode: InodeNumber,
+    },
+    /// An inode without links that is not listed as an orphan.
+    #[error("inode {}: it has no links and is no orphan", .inode.0)]
+    NoOrphan {
+        /// Which.
+        inode: InodeNumber,
+    },
+    /// An orphan that is not there, or has links.
+    #[error("inode {}: an orphan that is not there, or has links", .inode.0)]
+    NotOrphaned {
+        /// Which.
+        inode: InodeNumber,
+    },
+    /// Data or extended attributes of an inode that is not there, or can have none.
+    #[error("inode {}: keys in the tree {tree} without an inode that can have them", .inode.0)]
+    WithoutInode {
+        /// Which.
+        inode: InodeNumber,
+        /// Where.
+        tree: &'static str,
+    },
+    /// Data that the inode says it does not have: behind its end, patches on one without, attributes of one without.
+    #[error("inode {}: {what} that it should not have", .inode.0)]
+    Unexpected {
+        /// Which.
+        inode: InodeNumber,
+        /// What.
+        what: &'static str,
+    },
+    /// A symbolic link's target is not there, or has another length.
+    #[error("inode {}: a symbolic link without its target", .inode.0)]
+    NoTarget {
+        /// Which.
+        inode: InodeNumber,
+    },
+}
