@@ -104,6 +104,12 @@ impl Model {
         Self { state: Mutex::new(state) }
     }
 
+    /// A copy that goes its own way, as open as this one.
+    #[cfg(test)]
+    pub(crate) fn copied(&self) -> Self {
+        Self { state: Mutex::new(self.state().clone()) }
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -2,5 +2,6 @@
 
 mod action;
 mod compare;
+mod crash;
 mod side;
 mod traces;

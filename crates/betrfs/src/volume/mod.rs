@@ -40,6 +40,7 @@ pub struct Volume {
     /// Users of each open inode.
     opened: Mutex<BTreeMap<InodeNumber, u32>>,
     space: space::Space,
+    removed_orphans: u64,
 }
 
 /// What only calls that change something look at.

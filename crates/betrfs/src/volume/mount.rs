@@ -76,8 +76,8 @@ impl Volume {
     pub fn open(storage: impl Storage + 'static, options: VolumeOptions) -> Result<Self> {
         let database = Database::open(storage, options.store())?;
         let (store, next) = open_store(database)?;
-        let volume = Self::new(store, options, next);
-        volume.remove_orphans()?;
+        let mut volume = Self::new(store, options, next);
+        volume.removed_orphans = volume.remove_orphans()?;
         Ok(volume)
     }
 
@@ -88,14 +88,16 @@ impl Volume {
             cache: Mutex::new(InodeCache::new(options.inode_cache_bytes)),
             opened: Mutex::new(BTreeMap::new()),
             space: Space::default(),
+            removed_orphans: 0,
             options,
         }
     }
 
     /// Removes what nobody can have open any more.
-    fn remove_orphans(&self) -> Result<()> {
+    fn remove_orphans(&self) -> Result<u64> {
+        let mut removed = 0;
         loop {
-            let Some(found) = self.store.orphans.iter().next() else { return Ok(()) };
+            let Some(found) = self.store.orphans.iter().next() else { return Ok(removed) };
             let (key, _) = found?;
             let (number, _) = schema::key_number(&key)?;
             self.change(None, |transaction| {
@@ -103,7 +105,13 @@ impl Volume {
                 transaction.batch.remove(&self.store.orphans, &key);
                 Ok(())
             })?;
+            removed += 1;
         }
+    }
+
+    /// How many inodes without names the mount found and removed.
+    pub fn removed_orphans(&self) -> u64 {
+        self.removed_orphans
     }
 
     /// The store below, for its counters, snapshots and background work.
