@@ -6,7 +6,7 @@ use std::ops::RangeBounds;
 use crate::api::Tree;
 use crate::catalog::{TreeId, decode_name};
 use crate::message::{Message, Upsert};
-use crate::range::{Key, KeyRange};
+use crate::range::{Key, KeyRange, successor};
 use crate::wire::{Malformed, Reader, put_bytes, put_varint};
 
 const CREATE: u8 = 0;
@@ -75,7 +75,10 @@ impl Batch {
     /// Takes the values of all keys in a range away: one small message, however many keys there are.
     pub fn remove_range<K: AsRef<[u8]>>(&mut self, tree: &Tree, range: impl RangeBounds<K>) {
         let range = KeyRange::of(&range);
-        if !range.is_empty() {
+        if range.end.as_ref().is_some_and(|end| *end == successor(&range.start)) {
+            // One key.
+            self.point(tree, &range.start, Message::Delete);
+        } else if !range.is_empty() {
             self.changes.push(Change::DeleteRange { tree: tree.id(), range });
         }
     }

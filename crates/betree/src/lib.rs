@@ -46,6 +46,7 @@ mod block;
 mod cache;
 mod catalog;
 mod checkpoint;
+mod deleted;
 mod engine;
 mod error;
 mod extents;

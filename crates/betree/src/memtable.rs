@@ -4,8 +4,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
-use std::sync::{PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use crate::deleted::Deleted;
 use crate::error::Result;
 use crate::merge::Direction;
 use crate::message::{Composer, Message};
@@ -17,15 +18,19 @@ use crate::step::Quota;
 /// Bytes of a key or a range besides its own, in maps and allocations.
 const ENTRY_BYTES: u64 = 112;
 
-/// More ranges than this make lookups slow, since each looks at all of them.
-pub(crate) const RANGES_MAX: usize = 512;
+/// Bytes of a range delete besides its own: it is in as many pages as their number has binary digits.
+const RANGE_BYTES: u64 = 640;
+
+/// More ranges than this make the longest step of [`Deleted::push`] long.
+pub(crate) const RANGES_MAX: usize = 1 << 14;
 
 #[derive(Default)]
 struct State {
     /// Versions of each key, oldest first.
     keys: BTreeMap<Key, Vec<(u64, Message<'static>)>>,
-    /// Range deletes, oldest first.
-    ranges: Vec<(u64, KeyRange)>,
+    ranges: Deleted,
+    /// Bytes that values have at most, of keys whose values grow by their operands.
+    lengths: BTreeMap<Key, usize>,
     bytes: u64,
     msns: Option<(u64, u64)>,
     /// Messages whose values lie apart.
@@ -33,9 +38,12 @@ struct State {
 }
 
 impl State {
-    fn note(&mut self, msn: u64, bytes: usize) {
-        self.bytes += bytes as u64 + ENTRY_BYTES;
+    /// Counts a message; returns what it added.
+    fn note(&mut self, msn: u64, bytes: u64) -> u64 {
+        assert!(self.msns.is_none_or(|(_, last)| last < msn), "sequence numbers ascend");
+        self.bytes += bytes;
         self.msns = Some((self.msns.map_or(msn, |(first, _)| first), msn));
+        bytes
     }
 
     /// What a key's versions up to `msn` come to in this table; none where all are deleted by a range.
@@ -46,23 +54,20 @@ impl State {
         msn: u64,
         with: &Composer<'_>,
     ) -> Result<Option<Message<'static>>> {
-        let deleted =
-            self.ranges.iter().rev().find(|(at, range)| *at <= msn && range.contains(key)).map_or(0, |(at, _)| *at);
-        let mut folded: Option<Message<'static>> = None;
+        let deleted = self.ranges.newest(key, msn).unwrap_or(0);
+        let mut newest_first: Vec<Message<'static>> = Vec::new();
         for (_, message) in versions
             .iter()
             .rev()
             .filter(|(at, _)| *at <= msn)
             .take_while(|(at, _)| *at > deleted && (deleted == 0 || !mutated(Mutant::RangeHidesNewer)))
         {
-            folded = Some(match folded {
-                None => message.clone(),
-                Some(newer) => newer.over(message.clone(), with)?,
-            });
-            if folded.as_ref().is_some_and(Message::is_final) {
+            newest_first.push(message.clone());
+            if message.is_final() {
                 break;
             }
         }
+        let folded = Message::fold(newest_first, with)?;
         match folded {
             Some(message) if deleted > 0 => Ok(Some(message.over_nothing(with)?)),
             folded => Ok(folded),
@@ -81,11 +86,14 @@ impl Memtable {
         self.state.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a message; sequence numbers ascend.
-    pub fn put(&self, msn: u64, key: &[u8], message: Message<'static>) {
-        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
-        assert!(state.msns.is_none_or(|(_, last)| last < msn), "sequence numbers ascend");
-        state.note(msn, key.len() + message.bytes());
+    fn write(&self) -> RwLockWriteGuard<'_, State> {
+        self.state.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a message; sequence numbers ascend. Returns the bytes that it takes.
+    pub fn put(&self, msn: u64, key: &[u8], message: Message<'static>) -> u64 {
+        let mut state = self.write();
+        let added = state.note(msn, (key.len() + message.bytes()) as u64 + ENTRY_BYTES);
         state.places += usize::from(message.place().is_some());
         match state.keys.get_mut(key) {
             Some(versions) => versions.push((msn, message)),
@@ -93,22 +101,36 @@ impl Memtable {
                 state.keys.insert(key.into(), vec![(msn, message)]);
             }
         }
+        added
     }
 
-    /// Deletes what is in a range; sequence numbers ascend.
-    pub fn delete_range(&self, msn: u64, range: KeyRange) {
-        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
-        assert!(state.msns.is_none_or(|(_, last)| last < msn), "sequence numbers ascend");
-        state.note(msn, range.start.len() + range.end.as_ref().map_or(0, |end| end.len()));
-        state.ranges.push((msn, range));
+    /// Deletes what is in a range; sequence numbers ascend. Returns the bytes that it takes.
+    pub fn delete_range(&self, msn: u64, range: KeyRange) -> u64 {
+        let mut state = self.write();
+        let bytes = range.start.len() + range.end.as_ref().map_or(0, |end| end.len());
+        let added = state.note(msn, bytes as u64 + RANGE_BYTES);
+        state.ranges.push(msn, &range);
+        added
+    }
+
+    /// Bytes that the value of a key has at most, where that was noted.
+    pub fn length_of(&self, key: &[u8]) -> Option<usize> {
+        self.read().lengths.get(key).copied()
+    }
+
+    /// Notes how long the value of a key is at most.
+    pub fn note_length(&self, key: &[u8], bytes_max: usize) {
+        let mut state = self.write();
+        match state.lengths.get_mut(key) {
+            Some(bytes) => *bytes = bytes_max,
+            None => {
+                state.lengths.insert(key.into(), bytes_max);
+            }
+        }
     }
 
     pub fn bytes(&self) -> u64 {
         self.read().bytes
-    }
-
-    pub fn ranges(&self) -> usize {
-        self.read().ranges.len()
     }
 
     /// Sequence numbers of its oldest and newest message.
@@ -119,20 +141,16 @@ impl Memtable {
     /// What a view at `msn` has for a key, and whether a range delete hides everything older.
     pub fn find(&self, key: &[u8], msn: u64, with: &Composer<'_>) -> Result<(Option<Message<'static>>, bool)> {
         let state = self.read();
-        let covered = state.ranges.iter().any(|(at, range)| *at <= msn && range.contains(key));
+        let covered = state.ranges.newest(key, msn).is_some();
         match state.keys.get(key) {
             Some(versions) => Ok((state.fold(key, versions, msn, with)?, covered)),
             None => Ok((None, covered)),
         }
     }
 
-    /// The range deletes of a view at `msn`.
-    pub fn tombstones(&self, msn: u64) -> RangeSet {
-        let mut set = RangeSet::default();
-        for (_, range) in self.read().ranges.iter().take_while(|(at, _)| *at <= msn) {
-            set.insert(range.clone());
-        }
-        set
+    /// The keys of `range` that range deletes of a view at `msn` have.
+    pub fn tombstones(&self, range: &KeyRange, msn: u64) -> RangeSet {
+        self.read().ranges.in_range(range, msn)
     }
 
     /// The places of values that nobody sees who sees the whole table.

@@ -17,6 +17,9 @@ const DELETE: u8 = 1;
 const UPSERTS: u8 = 2;
 const PLACE: u8 = 3;
 
+/// Upserts of one key that wait in a tree, at most: where more come together, they meet their value.
+pub(crate) const UPSERTS_MAX: usize = 256;
+
 /// One operand on its way to a value.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Upsert<'a> {
@@ -105,6 +108,34 @@ impl<'a> Message<'a> {
         }
     }
 
+    /// What messages of one key come to, newest first: in time that grows with their number and its logarithm, not with its
+    /// square.
+    ///
+    /// # Errors
+    ///
+    /// As [`Message::over`].
+    pub fn fold(newest_first: Vec<Self>, with: &Composer<'_>) -> Result<Option<Self>> {
+        let mut base = None;
+        let mut upserts = Vec::new();
+        for message in newest_first.into_iter().rev() {
+            match message {
+                Self::Upserts(list) => upserts.extend(list),
+                last => {
+                    base = Some(last);
+                    upserts.clear();
+                }
+            }
+        }
+        if upserts.is_empty() {
+            return Ok(base);
+        }
+        let upserts = Self::Upserts(join_all(upserts, with)?);
+        match base {
+            None => Ok(Some(upserts)),
+            Some(base) => upserts.over(base, with).map(Some),
+        }
+    }
+
     /// The message over a key that has no value: always final.
     ///
     /// # Errors
@@ -174,6 +205,36 @@ impl<'a> Message<'a> {
 
 fn known<'a>(with: &Composer<'a>, id: u16) -> Result<&'a dyn crate::operator::Operator> {
     with.operators.get(id).ok_or(Error::UnknownOperator { id })
+}
+
+/// The same with as few operands as can be had by joining neighbours, round by round, so that each is copied a number of
+/// times that grows with the logarithm of theirs.
+fn join_all<'a>(upserts: Vec<Upsert<'a>>, with: &Composer<'_>) -> Result<Vec<Upsert<'a>>> {
+    let mut upserts = upserts;
+    loop {
+        let before = upserts.len();
+        let mut joined: Vec<Upsert<'a>> = Vec::with_capacity(before);
+        let mut rest = upserts.into_iter().peekable();
+        while let Some(one) = rest.next() {
+            let next = match rest.peek() {
+                Some(next) if next.operator == one.operator => {
+                    known(with, one.operator)?.join(&one.operand, &next.operand)
+                }
+                _ => None,
+            };
+            joined.push(match next {
+                Some(operand) => {
+                    rest.next();
+                    Upsert { operand: Cow::Owned(operand), ..one }
+                }
+                None => one,
+            });
+        }
+        upserts = joined;
+        if upserts.len() == before {
+            return Ok(upserts);
+        }
+    }
 }
 
 fn apply<'a>(value: Option<Cow<'a, [u8]>>, upserts: Vec<Upsert<'a>>, with: &Composer<'_>) -> Result<Message<'a>> {
@@ -249,7 +310,9 @@ mod tests {
                 let below = last.map_or(Message::Delete, |value| Message::Insert(Cow::Owned(value)));
                 last = value(message.clone().over(below, &with).unwrap());
             }
-            prop_assert_eq!(last, whole);
+            prop_assert_eq!(&last, &whole);
+            let at_once = Message::fold(messages.iter().rev().cloned().collect(), &with).unwrap();
+            prop_assert_eq!(with.value(at_once.unwrap()).unwrap(), whole);
         }
 
         #[test]

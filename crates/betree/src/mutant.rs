@@ -102,6 +102,8 @@ pub(crate) enum Mutant {
     FoundMayBeLost,
     /// Blocks of a removed snapshot are free though a view of it is open.
     OpenSnapshotForgotten,
+    /// A batch that is refused keeps the places of its values.
+    RefusedBatchLeaks,
 }
 
 #[cfg(test)]
@@ -115,7 +117,7 @@ pub(crate) const fn mutated(_mutant: Mutant) -> bool {
 
 #[cfg(test)]
 impl Mutant {
-    pub const ALL: [Self; 49] = [
+    pub const ALL: [Self; 50] = [
         Self::NoFlushBeforeSuperblock,
         Self::NoFlushAfterSuperblock,
         Self::SpaceReusedEarly,
@@ -165,6 +167,7 @@ impl Mutant {
         Self::LostValueAccepted,
         Self::DiscardsUsedAgain,
         Self::OpenSnapshotForgotten,
+        Self::RefusedBatchLeaks,
     ];
 }
 

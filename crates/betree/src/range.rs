@@ -24,7 +24,7 @@ pub(crate) fn successor(key: &[u8]) -> Key {
 }
 
 /// Whether the end `a` is before the end `b`, where none is the farthest.
-fn end_before(a: Option<&[u8]>, b: Option<&[u8]>) -> bool {
+pub(crate) fn end_before(a: Option<&[u8]>, b: Option<&[u8]>) -> bool {
     match (a, b) {
         (Some(a), Some(b)) => a < b,
         (Some(_), None) => true,
@@ -133,6 +133,7 @@ impl RangeSet {
     }
 
     /// Adds the keys of `range`.
+    #[cfg(test)]
     pub fn insert(&mut self, range: KeyRange) {
         if range.is_empty() {
             return;
@@ -154,11 +155,33 @@ impl RangeSet {
         self.ranges.splice(first..end.max(first), [merged]);
     }
 
+    /// Adds a range that begins at or behind the beginning of every other.
+    pub fn push(&mut self, range: KeyRange) {
+        match self.ranges.last_mut() {
+            _ if range.is_empty() => {}
+            Some(last) if last.end.as_ref().is_none_or(|end| *end >= range.start) => {
+                if end_before(last.end.as_deref(), range.end.as_deref()) {
+                    last.end = range.end;
+                }
+            }
+            _ => self.ranges.push(range),
+        }
+    }
+
     /// Adds all of `other`.
     pub fn extend(&mut self, other: &Self) {
-        for range in &other.ranges {
-            self.insert(range.clone());
+        if let ([], _) | (_, []) = (&self.ranges[..], &other.ranges[..]) {
+            self.ranges.extend_from_slice(&other.ranges);
+            return;
         }
+        let (own, mut other) = (std::mem::take(&mut self.ranges), other.ranges.iter().peekable());
+        for range in own {
+            while let Some(before) = other.next_if(|one| one.start <= range.start) {
+                self.push(before.clone());
+            }
+            self.push(range);
+        }
+        other.for_each(|range| self.push(range.clone()));
     }
 
     /// Bytes of its keys, and of what belongs to them in memory or encoded.
@@ -227,6 +250,15 @@ mod tests {
             prop_assert_eq!(set.covers(&probe), probed.is_subset(&model));
             prop_assert_eq!(set.intersects(&probe), !probed.is_disjoint(&model));
             let clipped = set.clip(&probe);
+            let mut both = RangeSet::default();
+            both.insert(range(5, 9));
+            both.insert(range(30, 33));
+            both.extend(&set);
+            for number in 0..60 {
+                let own = (5..9).contains(&number) || (30..33).contains(&number);
+                prop_assert_eq!(both.contains(&[number]), own || model.contains(&number));
+            }
+            prop_assert!(both.ranges.windows(2).all(|pair| pair[0].end.as_ref().unwrap() < &pair[1].start));
             for number in 0..60 {
                 prop_assert_eq!(clipped.contains(&[number]), model.contains(&number) && probed.contains(&number));
             }

@@ -21,8 +21,8 @@ pub(crate) struct Pool {
     unsealed_blocks: u64,
     /// Generation of the next checkpoint when blocks were last lent, or later.
     generation: u64,
-    /// Somebody asked for more than there was.
-    pub is_wanted: bool,
+    /// The most that somebody asked for when there was less; 0 where nobody did.
+    pub wanted_blocks: u64,
 }
 
 impl Pool {

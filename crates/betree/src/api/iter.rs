@@ -47,7 +47,7 @@ impl Iter {
         let mut layers = Vec::new();
         for table in version.tables() {
             let cursor = MemoryCursor::new(table.clone(), own.clone(), direction, self.view.msn, with)?;
-            let tombstones = table.tombstones(self.view.msn).clip(&own);
+            let tombstones = table.tombstones(&own, self.view.msn);
             layers.push(Layer { tombstones, cursor: LayerCursor::Memory(cursor) });
         }
         layers.extend(below);

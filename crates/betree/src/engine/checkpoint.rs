@@ -86,11 +86,15 @@ impl Engine {
         }
         self.log_unsealed_blocks.store(0, Ordering::Release);
         locked(&self.pool).sealed();
-        if self.view().version.trees.values().any(|tree| tree.active.msns().is_some()) {
+        let bytes = self.active_bytes.swap(0, Ordering::AcqRel);
+        self.active_ranges.store(0, Ordering::Release);
+        if bytes > 0 {
+            self.sealed_bytes.fetch_add(bytes, Ordering::AcqRel);
             self.versions.publish(|trees| {
-                for tree in trees.values_mut().filter(|tree| tree.active.msns().is_some()) {
+                for (id, tree) in trees.iter_mut().filter(|(_, tree)| tree.active.msns().is_some()) {
                     let full = std::mem::take(&mut tree.active);
                     tree.sealed.insert(0, full);
+                    state.to_drain.push_back(*id);
                 }
             });
         }

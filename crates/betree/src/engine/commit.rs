@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use storage::BLOCK_BYTES;
 
 use super::maintain::Added;
-use super::values::Prepared;
+use super::values::{Prepared, lies_apart};
 use super::{Commit, Engine, TreeVersion, View, locked};
 use crate::batch::{self, Batch, Change};
 use crate::catalog::TreeId;
@@ -16,6 +16,7 @@ use crate::message::Message;
 use crate::mutant::{Mutant, mutated};
 use crate::operator::Growth;
 use crate::options::{Durability, KEY_BYTES_MAX, VALUE_BYTES_MAX, check_length};
+use crate::pointer::BlockPointer;
 use crate::space::Space;
 use crate::wire::Reader;
 
@@ -25,28 +26,48 @@ const BUFFER_BYTES: usize = 256 << 10;
 /// Tries to make room before a batch is refused.
 const ATTEMPTS: usize = 3;
 
-/// Bytes that changes take in the log, at most.
-fn log_bytes(changes: &[Change]) -> usize {
+/// Bytes that changes take in the log, at most, where a value of `apart_bytes` or more lies apart.
+fn log_bytes(changes: &[Change], apart_bytes: usize) -> usize {
     let bytes = |change: &Change| match change {
         Change::CreateTree { name, .. } => name.len(),
+        Change::Point { key, message, .. } if lies_apart(message, apart_bytes) => {
+            key.len() + BlockPointer::ENCODED_BYTES
+        }
         Change::Point { key, message, .. } => key.len() + message.bytes(),
         Change::DeleteRange { range, .. } => range.start.len() + range.end.as_ref().map_or(0, |end| end.len()),
     };
     32 + changes.iter().map(|change| 32 + bytes(change)).sum::<usize>()
 }
 
+/// What a batch takes.
+pub(super) struct BatchSize {
+    /// In the log, at most, if values lie apart as they should.
+    log_bytes: usize,
+    /// On the storage for values without which it would not fit into the log.
+    value_bytes: usize,
+    /// From which length on a value lies apart.
+    pub apart_bytes: usize,
+    /// Whether it is too long for the log otherwise.
+    pub must_lie_apart: bool,
+    grows: bool,
+}
+
 impl Engine {
     /// Carries out a batch. When it returns the batch is as safe as asked for, and visible.
     pub fn commit(&self, batch: &Batch, durability: Durability) -> Result<()> {
         self.check()?;
-        self.validate(batch)?;
-        let prepared = self.prepare(&batch.changes)?;
-        let entered = self.enter(batch, &prepared);
-        if entered.is_err() {
+        let size = self.validate(batch)?;
+        // What cannot be is refused before anything of it is copied or written.
+        self.make_way(&size)?;
+        if !self.conditions_hold(batch)? {
+            return Err(Error::Conflict);
+        }
+        let prepared = self.prepare(&batch.changes, &size)?;
+        let entered = self.enter(batch, &prepared, size.grows);
+        if entered.is_err() && !mutated(Mutant::RefusedBatchLeaks) {
             locked(&self.pool).give_back(&prepared.places);
         }
-        let (last_msn, pending) = entered?;
-        let bytes = log_bytes(&prepared.changes);
+        let (last_msn, pending, bytes) = entered?;
         let mut added = Added::by(batch, bytes, prepared.value_blocks());
         if durability > Durability::None || pending + bytes > BUFFER_BYTES {
             self.write_log(last_msn, durability == Durability::Sync)?;
@@ -62,43 +83,55 @@ impl Engine {
         }
     }
 
-    /// Gives a batch its numbers and its place among the others, where there is room for it. Returns its last number and
-    /// the bytes that are to be logged before it.
-    fn enter(&self, batch: &Batch, prepared: &Prepared<'_>) -> Result<(u64, usize)> {
-        let bytes = log_bytes(&prepared.changes);
-        let grows = batch.changes.iter().any(|change| match change {
-            Change::Point { message, .. } => *message != Message::Delete,
-            Change::CreateTree { .. } => true,
-            Change::DeleteRange { .. } => false,
-        });
+    /// Waits for room in the log and on the storage; refuses what there is none for.
+    fn make_way(&self, size: &BatchSize) -> Result<()> {
+        let mut attempt = 0;
+        loop {
+            let log = self.log_has_room(size.log_bytes);
+            if log && self.storage_has_room(size.log_bytes + size.value_bytes, size.grows) {
+                return Ok(());
+            }
+            if attempt >= ATTEMPTS {
+                return Err(Error::Full);
+            }
+            self.guard(if log { self.make_room() } else { self.checkpoint() })?;
+            attempt += 1;
+        }
+    }
+
+    /// Gives a batch its numbers and its place among the others, where there is room for it. Returns its last number,
+    /// the bytes that are to be logged before it, and its own.
+    fn enter(&self, batch: &Batch, prepared: &Prepared<'_>, grows: bool) -> Result<(u64, usize, usize)> {
+        let prepared_bytes = log_bytes(&prepared.changes, usize::MAX);
         let mut attempt = 0;
         loop {
             let mut commit = locked(&self.commit);
             let pending = commit.buffer.len();
-            if !self.log_has_room(pending + bytes) {
+            let log = self.log_has_room(pending + prepared_bytes);
+            if !log || !self.storage_has_room(prepared_bytes, grows) {
                 drop(commit);
                 if attempt >= ATTEMPTS {
                     return Err(Error::Full);
                 }
-                self.guard(self.checkpoint())?;
+                self.guard(if log { self.make_room() } else { self.checkpoint() })?;
                 attempt += 1;
                 continue;
             }
-            if !self.storage_has_room(bytes, grows) {
-                drop(commit);
-                if attempt >= ATTEMPTS {
-                    return Err(Error::Full);
-                }
-                self.guard(self.make_room())?;
-                attempt += 1;
-                continue;
-            }
-            if !self.conditions_hold(batch)? {
+            if !self.conditions_hold(batch)? || self.is_refused_late() {
                 return Err(Error::Conflict);
             }
-            let last_msn = self.apply(&mut commit, &prepared.changes);
+            let changes = self.bound_values(&prepared.changes)?;
+            let bytes = log_bytes(&changes, usize::MAX);
+            // Upserts that were carried out may take more than they did.
+            if bytes > prepared_bytes {
+                check_length("a batch", bytes, self.batch_bytes_max())?;
+                if !self.log_has_room(pending + bytes) {
+                    return Err(Error::Full);
+                }
+            }
+            let last_msn = self.apply(&mut commit, &changes);
             locked(&self.pool).commit(last_msn, &prepared.places);
-            return Ok((last_msn, pending));
+            return Ok((last_msn, pending, bytes));
         }
     }
 
@@ -121,15 +154,18 @@ impl Engine {
     }
 
     /// Refuses what is too long or unknown.
-    fn validate(&self, batch: &Batch) -> Result<()> {
+    fn validate(&self, batch: &Batch) -> Result<BatchSize> {
         for change in &batch.changes {
             match change {
                 Change::CreateTree { .. } => {}
                 Change::Point { key, message, .. } => {
                     check_length("a key", key.len(), KEY_BYTES_MAX)?;
-                    check_length("a value", message.bytes(), VALUE_BYTES_MAX)?;
+                    if let Message::Insert(value) = message {
+                        check_length("a value", value.len(), VALUE_BYTES_MAX)?;
+                    }
                     if let Message::Upserts(list) = message {
                         for one in list {
+                            check_length("an operand", one.operand.len(), VALUE_BYTES_MAX)?;
                             let id = one.operator;
                             let operator = self.options.operators.get(id).ok_or(Error::UnknownOperator { id })?;
                             match operator.growth(&one.operand) {
@@ -147,8 +183,60 @@ impl Engine {
                 }
             }
         }
-        let max_bytes = (self.log_blocks as usize * BLOCK_BYTES) / 4;
-        check_length("a batch", log_bytes(&batch.changes), max_bytes)
+        self.size_of(batch)
+    }
+
+    /// Bytes of a batch in the log, at most.
+    fn batch_bytes_max(&self) -> usize {
+        (self.log_blocks as usize * BLOCK_BYTES) / 4
+    }
+
+    /// How large a batch is. Where it does not fit into the log otherwise, smaller values lie apart as well.
+    fn size_of(&self, batch: &Batch) -> Result<BatchSize> {
+        let max_bytes = self.batch_bytes_max();
+        let large_bytes = self.options.large_value_bytes;
+        let whole_bytes = log_bytes(&batch.changes, usize::MAX);
+        let mut size = BatchSize {
+            log_bytes: log_bytes(&batch.changes, large_bytes),
+            value_bytes: 0,
+            apart_bytes: large_bytes,
+            must_lie_apart: whole_bytes > max_bytes,
+            grows: batch.changes.iter().any(|change| match change {
+                Change::Point { message, .. } => *message != Message::Delete,
+                Change::CreateTree { .. } => true,
+                Change::DeleteRange { .. } => false,
+            }),
+        };
+        if !size.must_lie_apart {
+            return Ok(size);
+        }
+        if size.log_bytes > max_bytes && large_bytes < usize::MAX {
+            size.apart_bytes = large_bytes.min(BLOCK_BYTES);
+            size.log_bytes = log_bytes(&batch.changes, size.apart_bytes);
+        }
+        check_length("a batch", size.log_bytes, max_bytes)?;
+        let blocks = |change: &Change| match change {
+            Change::Point { message, .. } if lies_apart(message, size.apart_bytes) => {
+                message.bytes().div_ceil(BLOCK_BYTES)
+            }
+            _ => 0,
+        };
+        size.value_bytes = batch.changes.iter().map(blocks).sum::<usize>() * BLOCK_BYTES;
+        check_length("the values of a batch", size.value_bytes, self.value_room_blocks() as usize * BLOCK_BYTES)?;
+        Ok(size)
+    }
+
+    /// For the proof that such a batch leaves nothing behind.
+    #[cfg(test)]
+    fn is_refused_late(&self) -> bool {
+        let left = self.refuse_next.load(Ordering::Acquire);
+        self.refuse_next.store(left.saturating_sub(1), Ordering::Release);
+        left > 0
+    }
+
+    #[cfg(not(test))]
+    const fn is_refused_late(&self) -> bool {
+        false
     }
 
     fn log_has_room(&self, buffered_bytes: usize) -> bool {
@@ -209,12 +297,15 @@ impl Engine {
                 }
                 Change::Point { tree, key, message } => {
                     if let Some(tree) = view.version.trees.get(tree) {
-                        tree.active.put(msn, key, message.clone());
+                        let added = tree.active.put(msn, key, message.clone());
+                        self.active_bytes.fetch_add(added, Ordering::AcqRel);
                     }
                 }
                 Change::DeleteRange { tree, range } => {
                     if let Some(tree) = view.version.trees.get(tree) {
-                        tree.active.delete_range(msn, range.clone());
+                        let added = tree.active.delete_range(msn, range.clone());
+                        self.active_bytes.fetch_add(added, Ordering::AcqRel);
+                        self.active_ranges.fetch_add(1, Ordering::AcqRel);
                     }
                 }
             }

@@ -38,7 +38,7 @@ impl Added {
 impl Engine {
     /// Bytes in all memtables.
     pub fn memory_bytes(&self) -> u64 {
-        self.view().version.trees.values().flat_map(|tree| tree.tables()).map(|table| table.bytes()).sum()
+        self.active_bytes.load(Ordering::Acquire) + self.sealed_bytes.load(Ordering::Acquire)
     }
 
     /// Bytes that are kept back so that deletes and checkpoints succeed on a full store: half of it for deletes on
@@ -74,9 +74,8 @@ impl Engine {
     /// How far the room for new messages is used up, and what a commit took of it. The log counts as used up at a
     /// quarter: a checkpoint leaves what came since its seal, and the next one begins a quarter later.
     fn load(&self, added: Added) -> PacingLoad {
-        let view = self.view();
-        let active = view.version.trees.values().map(|tree| (tree.active.bytes(), tree.active.ranges()));
-        let (bytes, ranges) = active.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+        let bytes = self.active_bytes.load(Ordering::Acquire);
+        let ranges = self.active_ranges.load(Ordering::Acquire);
         let log = self.log_unsealed_blocks.load(Ordering::Acquire);
         let values = locked(&self.pool).unsealed_blocks();
         let value_room = self.value_room_blocks() as f64;

@@ -6,6 +6,7 @@
 mod checkpoint;
 mod closed;
 mod commit;
+mod growth;
 mod maintain;
 mod open;
 mod values;
@@ -17,8 +18,8 @@ pub(crate) use closed::ClosedStore;
 pub(crate) use verify::Findings;
 pub(crate) use version::{TreeVersion, View};
 
-use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use stats::Histogram;
@@ -68,6 +69,8 @@ pub(crate) struct TreeState {
     work: Option<Work>,
     /// Where the sealed memtables end, if any were sealed since the last checkpoint.
     sealed_at: Option<Seal>,
+    /// Trees whose oldest sealed memtable is to be drained, in this order.
+    to_drain: VecDeque<TreeId>,
     /// A checkpoint is to follow when no sealed memtable is left.
     checkpoint_due: bool,
     /// Memtables that are in the trees, to be given back piece by piece.
@@ -95,6 +98,11 @@ pub(crate) struct Engine {
     free_blocks: AtomicU64,
     /// Bytes of changed nodes in memory.
     fresh_bytes: AtomicI64,
+    /// Bytes of memtables that take new messages, and how many range deletes they have.
+    active_bytes: AtomicU64,
+    active_ranges: AtomicUsize,
+    /// Bytes of memtables that are sealed and in no tree yet.
+    sealed_bytes: AtomicU64,
     /// Whether anything is owed.
     owing: AtomicBool,
     /// Work that commits have yet to do for what they added.
@@ -104,6 +112,9 @@ pub(crate) struct Engine {
     pub checkpoints: AtomicU64,
     /// Times that commits took, where there is a clock.
     pub commit_times: Mutex<Histogram>,
+    /// Batches that are refused when they are prepared already.
+    #[cfg(test)]
+    refuse_next: AtomicU64,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -184,6 +195,11 @@ impl Engine {
             taken.extend(state.space.allocate(1).map(|start| crate::extents::Extent { start, blocks: 1 }));
         }
         taken
+    }
+
+    /// Refuses so many batches as late as that is possible, as if others had got in between.
+    pub(crate) fn refuse_next(&self, count: u64) {
+        self.refuse_next.store(count, Ordering::Release);
     }
 
     /// First block and bytes of every frame that recovery would read now.

@@ -1,7 +1,7 @@
 //! Making a store, and coming back to one.
 
-use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use storage::{BLOCK_BYTES, Buffer, Storage};
@@ -116,11 +116,16 @@ impl Engine {
             free_blocks: AtomicU64::new(space.free_blocks()),
             log_unsealed_blocks: AtomicU64::new(0),
             fresh_bytes: AtomicI64::new(empty * TreeVersion::EMPTY_BYTES),
+            active_bytes: AtomicU64::new(0),
+            active_ranges: AtomicUsize::new(0),
+            sealed_bytes: AtomicU64::new(0),
             owing: AtomicBool::new(false),
             credit_bytes: AtomicI64::new(0),
             worked_bytes: AtomicU64::new(0),
             checkpoints: AtomicU64::new(0),
             commit_times: Mutex::default(),
+            #[cfg(test)]
+            refuse_next: AtomicU64::new(0),
             trees: Mutex::new(TreeState {
                 space,
                 catalog,
@@ -128,6 +133,7 @@ impl Engine {
                 superblock,
                 work: None,
                 sealed_at: None,
+                to_drain: VecDeque::new(),
                 checkpoint_due: false,
                 drained: Vec::new(),
             }),

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use storage::{BLOCK_BYTES, Buffer};
 
+use super::commit::BatchSize;
 use super::{Engine, TreeState, locked};
 use crate::batch::{self, Change};
 use crate::error::{Error, Result};
@@ -30,6 +31,11 @@ impl Prepared<'_> {
     }
 }
 
+/// Whether a message's value lies apart.
+pub(super) fn lies_apart(message: &Message<'_>, apart_bytes: usize) -> bool {
+    matches!(message, Message::Insert(value) if !value.is_empty() && value.len() >= apart_bytes)
+}
+
 impl Engine {
     /// Blocks of values that may lie apart and be in no checkpoint: recovery reads them. Like the log's, a quarter of them
     /// may come before memtables are sealed.
@@ -38,13 +44,11 @@ impl Engine {
     }
 
     /// Writes large values to their places. Where no blocks are at hand the batch stays as it is, and its values
-    /// go through log and nodes as others do.
-    pub(super) fn prepare<'a>(&self, changes: &'a [Change]) -> Result<Prepared<'a>> {
+    /// go through log and nodes as others do, if they can.
+    pub(super) fn prepare<'a>(&self, changes: &'a [Change], size: &BatchSize) -> Result<Prepared<'a>> {
         let as_it_is = Prepared { changes: Cow::Borrowed(changes), places: Vec::new() };
         let large = |change: &Change| match change {
-            Change::Point { message: Message::Insert(value), .. } => {
-                !value.is_empty() && value.len() >= self.options.large_value_bytes
-            }
+            Change::Point { message, .. } => lies_apart(message, size.apart_bytes),
             _ => false,
         };
         if !changes.iter().any(large) {
@@ -62,7 +66,17 @@ impl Engine {
             .collect();
         let lengths: Vec<u64> =
             packed.iter().map(|(_, (_, stored))| stored.len().div_ceil(BLOCK_BYTES) as u64).collect();
-        let Some((places, birth)) = self.places(&lengths) else { return Ok(as_it_is) };
+        let mut places = self.places(&lengths);
+        if places.is_none() && size.must_lie_apart {
+            // What was lent is in use by batches that no checkpoint has.
+            self.guard(self.checkpoint())?;
+            places = self.places(&lengths);
+        }
+        let (places, birth) = match places {
+            Some(found) => found,
+            None if size.must_lie_apart => return Err(Error::Full),
+            None => return Ok(as_it_is),
+        };
         let mut writes = Vec::with_capacity(packed.len());
         let mut pointers = Vec::with_capacity(packed.len());
         for ((raw_bytes, (codec, stored)), place) in packed.into_iter().zip(&places) {
@@ -96,7 +110,7 @@ impl Engine {
             if let Some(found) = allocate(&mut pool) {
                 return Some(found);
             }
-            pool.is_wanted = true;
+            pool.wanted_blocks = pool.wanted_blocks.max(lengths.iter().sum());
         }
         if let Ok(mut state) = self.trees.try_lock() {
             self.lend(&mut state);
@@ -111,8 +125,8 @@ impl Engine {
             return;
         }
         let mut pool = locked(&self.pool);
-        let (wanted, unused) = (self.value_room_blocks() / 2, pool.unused_blocks());
-        if !pool.is_wanted || unused * 2 >= wanted {
+        let (wanted, unused) = ((self.value_room_blocks() / 2).max(pool.wanted_blocks), pool.unused_blocks());
+        if pool.wanted_blocks == 0 || (unused * 2 >= wanted && unused >= pool.wanted_blocks) {
             return;
         }
         let spare = self.spare_bytes() / BLOCK_BYTES as u64;
@@ -124,7 +138,7 @@ impl Engine {
     /// Takes back what was lent and not used. Nothing may be in flight.
     pub(super) fn take_back(&self, state: &mut TreeState) {
         let mut pool = locked(&self.pool);
-        pool.is_wanted = false;
+        pool.wanted_blocks = 0;
         pool.take_unused().into_iter().for_each(|extent| state.space.give_back(extent));
         self.free_blocks.store(state.space.free_blocks(), Ordering::Release);
     }

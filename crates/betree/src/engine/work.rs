@@ -140,10 +140,12 @@ impl Engine {
         }
         let view = self.view();
         let early = checkpoints && state.checkpoint_due && mutated(Mutant::CheckpointBeforeDrain);
-        for (tree, version) in view.version.trees.iter().filter(|_| !early) {
-            if let Some(oldest) = version.sealed.last() {
-                return Some(self.change_work(state, *tree, version, Task::Drain(Arc::clone(oldest))));
+        while let Some(tree) = state.to_drain.front().copied().filter(|_| !early) {
+            let version = view.version.trees.get(&tree);
+            if let Some((version, oldest)) = version.and_then(|version| Some((version, version.sealed.last()?))) {
+                return Some(self.change_work(state, tree, version, Task::Drain(Arc::clone(oldest))));
             }
+            state.to_drain.pop_front();
         }
         // The catalog is written whole: not for less than so many times its length.
         let catalog_bytes = u64::from(state.superblock.catalog.stored_bytes);
@@ -263,7 +265,11 @@ impl Engine {
                 }
             }
         });
-        state.drained.extend(changed.drained);
+        if let Some(table) = changed.drained {
+            state.to_drain.pop_front();
+            self.sealed_bytes.fetch_sub(table.bytes(), Ordering::AcqRel);
+            state.drained.push(table);
+        }
         let newest = state.catalog.newest_snapshot();
         let newest = newest.filter(|_| !mutated(Mutant::SnapshotNotHeld));
         for pointer in &changed.freed {

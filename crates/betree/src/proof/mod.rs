@@ -2,6 +2,7 @@
 //! over, on a full storage; and that each deliberate defect is noticed.
 
 mod below;
+mod bounds;
 mod closed;
 mod crash;
 mod damage;

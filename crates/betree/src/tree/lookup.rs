@@ -7,7 +7,7 @@ use crate::filter::KeyHash;
 use crate::io::BlockIo;
 use crate::merge::{Direction, Layer, RunHandle};
 use crate::message::{Composer, Message};
-use crate::node::{Edge, Node};
+use crate::node::{Child, Edge, Node};
 use crate::range::KeyRange;
 use crate::run::Run;
 
@@ -62,6 +62,27 @@ pub(crate) fn find(
         expect_lower(&node, &next)?;
         node = next;
     }
+}
+
+/// What `newer` comes to over what waits for a child and is below it.
+pub(super) fn find_below(
+    with: &Composer<'_>,
+    below: &Child,
+    key: &[u8],
+    newer: Message<'static>,
+) -> Result<Message<'static>> {
+    let mut folded = Some(newer);
+    let hashed = (key, KeyHash::of(key));
+    for run in &below.runs {
+        folded = ask(with, run, hashed, folded)?;
+        if folded.as_ref().is_some_and(Message::is_final) {
+            break;
+        }
+    }
+    if !folded.as_ref().is_some_and(Message::is_final) {
+        folded = find(with, &below.edge, key, folded)?;
+    }
+    Ok(folded.unwrap_or(Message::Delete))
 }
 
 fn expect_lower(parent: &Node, child: &Node) -> Result<()> {

@@ -20,9 +20,9 @@ use crate::flush::FlushPolicy;
 use crate::io::BlockIo;
 use crate::memtable::{MemoryCursor, Memtable};
 use crate::merge::{Direction, Layer, LayerCursor, Merge, RunHandle};
-use crate::message::{Composer, Message};
+use crate::message::{Composer, Message, UPSERTS_MAX};
 use crate::mutant::{Mutant, mutated};
-use crate::node::{Edge, Internal, Node};
+use crate::node::{Child, Edge, Internal, Node};
 use crate::pointer::BlockPointer;
 use crate::range::{Key, KeyRange};
 use crate::run::{Part, Run, RunBlock, RunBuilder};
@@ -118,7 +118,7 @@ impl<'a> Change<'a> {
     /// The tree with everything that is in a memtable.
     pub async fn drain(&mut self, root: &Edge, table: &Arc<Memtable>) -> Result<Edge> {
         let Some(msns) = table.msns() else { return Ok(root.clone()) };
-        let tombstones = table.tombstones(msns.1);
+        let tombstones = table.tombstones(&KeyRange::all(), msns.1);
         let (io, with) = (self.io, self.with);
         self.free_values(table.superseded(&with)?);
         let source = move |range: &KeyRange| {
@@ -168,7 +168,8 @@ impl<'a> Change<'a> {
         while index < node.children.len() {
             let mut range = node.range_of(index, bounds);
             range.start = range.start.max(done.clone());
-            let mut run = self.merge_run(source(&range)?, msns).await?;
+            let below = node.children.get(index).cloned();
+            let mut run = self.merge_run(source(&range)?, msns, below.as_ref()).await?;
             if run.tombstones.covers(&range) && !range.is_empty() {
                 self.drop_child(node, index).await?;
                 run.tombstones = crate::range::RangeSet::default();
@@ -188,7 +189,7 @@ impl<'a> Change<'a> {
                 if child.runs.len() > RUNS_MAX && self.fresh_bytes + (child.buffered_bytes() as i64) < self.budget_bytes
                 {
                     let runs = std::mem::take(&mut child.runs);
-                    let runs = self.compact(runs, &range).await?;
+                    let runs = self.compact(runs, &range, &child.edge.clone()).await?;
                     if let Some(child) = node.children.get_mut(index) {
                         child.runs = runs;
                     }
@@ -199,21 +200,33 @@ impl<'a> Change<'a> {
         Ok(())
     }
 
-    /// One run that does what the layers do.
-    async fn merge_run(&mut self, layers: Vec<Layer>, msns: (u64, u64)) -> Result<Run> {
+    /// One run that does what the layers do. `below` is what it is to wait above.
+    async fn merge_run(&mut self, layers: Vec<Layer>, msns: (u64, u64), below: Option<&Child>) -> Result<Run> {
         let mut merge = Merge::new(layers, Direction::Forward);
         let tombstones = merge.tombstones();
         let mut builder = RunBuilder::new(self.shape.basement_bytes, self.shape.filter_bits);
         let mut worked = 0;
         loop {
+            let mut long: Option<(Vec<u8>, Message<'static>)> = None;
             let more = merge.step(&self.with, &mut |key, message| {
                 worked += (key.len() + message.bytes()) as u64 + ENTRY_WORK_BYTES;
+                if matches!(&message, Message::Upserts(list) if list.len() > UPSERTS_MAX) {
+                    long = Some((key.to_vec(), message.into_owned()));
+                    return;
+                }
                 // Of a key in a deleted range, a delete says nothing more.
                 let needless = tombstones.contains(key) || mutated(Mutant::DeletesDropped);
                 if message != Message::Delete || !needless {
                     builder.push(key, &message);
                 }
             })?;
+            if let Some((key, upserts)) = long
+                && let Some(below) = below
+            {
+                // Too many to wait: they meet their value. With nothing there, they are final as well.
+                let message = lookup::find_below(&self.with, below, &key, upserts)?.over_nothing(&self.with)?;
+                builder.push(&key, &message);
+            }
             if worked >= PIECE_BYTES || !more {
                 self.quota.spend(std::mem::take(&mut worked)).await;
             }
@@ -230,7 +243,7 @@ impl<'a> Change<'a> {
 
     /// Merges the newest runs of a buffer, and older ones as long as they are not larger than what was merged so far:
     /// each message is copied a number of times that grows with the logarithm of the buffer.
-    async fn compact(&mut self, mut runs: Vec<Arc<Run>>, range: &KeyRange) -> Result<Vec<Arc<Run>>> {
+    async fn compact(&mut self, mut runs: Vec<Arc<Run>>, range: &KeyRange, below: &Edge) -> Result<Vec<Arc<Run>>> {
         let mut count = 0;
         let mut bytes = 0;
         for run in &runs {
@@ -244,7 +257,8 @@ impl<'a> Change<'a> {
         if mutated(Mutant::RunsReversed) {
             runs.reverse();
         }
-        let merged = self.merge_run(layers_of(self.io, &runs, range)?, span(&runs)).await?;
+        let below = Child { edge: below.clone(), runs: older.clone() };
+        let merged = self.merge_run(layers_of(self.io, &runs, range)?, span(&runs), Some(&below)).await?;
         for run in &runs {
             self.free_run(run);
         }

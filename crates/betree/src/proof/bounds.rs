@@ -1,0 +1,207 @@
+//! Work and lengths are bounded: whatever is waiting, and however long a batch is.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use storage::Memory;
+
+use super::workload::unsound;
+use crate::{Append, Batch, Database, Durability, Error, Growth, Operator, Options, VALUE_BYTES_MAX};
+
+fn failed(error: Error) -> String {
+    error.to_string()
+}
+
+/// Counts in the value how often it was applied; there is no join.
+struct Count {
+    applied: Arc<AtomicU64>,
+    growth: Growth,
+}
+
+impl Operator for Count {
+    fn apply(&self, existing: Option<&[u8]>, operand: &[u8]) -> Option<Vec<u8>> {
+        self.applied.fetch_add(1, Ordering::Relaxed);
+        let before = existing.and_then(|bytes| Some(u64::from_le_bytes(bytes.try_into().ok()?))).unwrap_or(0);
+        Some((before.wrapping_mul(31) + operand.len() as u64).to_le_bytes().to_vec())
+    }
+
+    fn growth(&self, _operand: &[u8]) -> Growth {
+        self.growth
+    }
+}
+
+/// Upserts of one key that cannot be joined: each is applied as often as somebody looks, and a list of them is bounded.
+#[test]
+fn upserts_of_one_key_are_applied_once_a_look() {
+    for growth in [Growth::UpTo(8), Growth::Unknown] {
+        let applied = Arc::new(AtomicU64::new(0));
+        let options = Options { memtable_bytes: 1 << 20, log_bytes: 8 << 20, ..Options::default() }
+            .operator(9, Count { applied: Arc::clone(&applied), growth });
+        let database = Database::create(Memory::new(64 << 20), options, 1).unwrap();
+        let tree = database.tree("t").unwrap();
+        let mut expected = 0u64;
+        for number in 0..20_000u64 {
+            let mut batch = Batch::new();
+            batch.upsert(&tree, "k", 9, vec![1; (number % 7) as usize]);
+            expected = expected.wrapping_mul(31) + number % 7;
+            database.commit(&batch, Durability::None).unwrap();
+        }
+        let committed = applied.load(Ordering::Relaxed);
+        assert!(committed <= 3 * 20_000, "{committed} applications for 20,000 commits");
+        assert_eq!(tree.get("k").unwrap().unwrap(), expected.to_le_bytes());
+        let looked = applied.load(Ordering::Relaxed) - committed;
+        assert!(looked <= 20_000, "{looked} applications for one look");
+        database.checkpoint().unwrap();
+        let before = applied.load(Ordering::Relaxed);
+        assert_eq!(tree.get("k").unwrap().unwrap(), expected.to_le_bytes());
+        let waiting = applied.load(Ordering::Relaxed) - before;
+        assert!(waiting <= 2 * crate::message::UPSERTS_MAX as u64, "{waiting} upserts wait in the tree");
+        assert_eq!(unsound(&database), None);
+    }
+}
+
+/// A value never gets longer than one may be: the batch that would make it so is refused, and the next is not.
+#[test]
+fn results_that_are_too_long_are_refused() {
+    struct Twice;
+    impl Operator for Twice {
+        fn apply(&self, existing: Option<&[u8]>, _: &[u8]) -> Option<Vec<u8>> {
+            existing.map(|value| [value, value].concat())
+        }
+    }
+    let options = Options::default().operator(2, Append).operator(3, crate::Patch).operator(4, Twice);
+    let memory = Memory::new(256 << 20);
+    let database = Database::create(memory, options, 1).unwrap();
+    let tree = database.tree("t").unwrap();
+    let upsert = |key: &str, operator: u16, operand: Vec<u8>| {
+        let mut batch = Batch::new();
+        batch.upsert(&tree, key, operator, operand);
+        database.commit(&batch, Durability::None)
+    };
+    let too_large = |result| matches!(result, Err(Error::TooLarge { what: "a value", .. }));
+    let part = VALUE_BYTES_MAX / 4;
+    for round in 0..4 {
+        upsert("a", 2, vec![1; part]).unwrap();
+        if round % 2 == 0 {
+            database.checkpoint().unwrap();
+        }
+    }
+    assert!(too_large(upsert("a", 2, vec![1])));
+    assert_eq!(tree.get("a").unwrap().unwrap().len(), VALUE_BYTES_MAX);
+    // Beside others in a batch it takes them along.
+    let mut batch = Batch::new();
+    batch.insert(&tree, "beside", "it");
+    batch.upsert(&tree, "a", 2, "x");
+    assert!(too_large(database.commit(&batch, Durability::None)));
+    assert_eq!(tree.get("beside").unwrap(), None);
+    // Made shorter in the same batch it has room again, however that is done.
+    for shorten in 0..3 {
+        let mut batch = Batch::new();
+        match shorten {
+            0 => batch.remove_range(&tree, "A".."b"),
+            1 => batch.upsert(&tree, "a", 3, crate::Patch::cut(part)),
+            _ => batch.remove(&tree, "a"),
+        }
+        batch.upsert(&tree, "a", 2, vec![2; VALUE_BYTES_MAX - part]);
+        database.commit(&batch, Durability::None).unwrap();
+        assert!(too_large(upsert("a", 2, vec![1; part + 1])), "{shorten}");
+    }
+    // After a range delete a noted length is too large.
+    tree.remove_range("A".."b", Durability::None).unwrap();
+    upsert("a", 2, vec![3; VALUE_BYTES_MAX]).unwrap();
+    tree.insert("b", vec![1; VALUE_BYTES_MAX / 2], Durability::None).unwrap();
+    upsert("b", 4, Vec::new()).unwrap();
+    assert!(too_large(upsert("b", 4, Vec::new())));
+    assert_eq!(tree.get("b").unwrap().unwrap().len(), VALUE_BYTES_MAX);
+    assert!(too_large(upsert("c", 3, crate::Patch::write(VALUE_BYTES_MAX, b"x"))));
+    upsert("c", 3, crate::Patch::write(VALUE_BYTES_MAX - 1, b"x")).unwrap();
+    assert!(matches!(upsert("c", 3, vec![0xff]), Err(Error::InvalidOperand { id: 3, .. })));
+    assert_eq!(unsound(&database), None);
+}
+
+fn with_log(log_bytes: u64) -> Result<(Database, Options), String> {
+    let options = Options { log_bytes, compression: crate::Compression::None, ..Options::default() };
+    Ok((Database::create(Memory::new(512 << 20), options.clone(), 1).map_err(failed)?, options))
+}
+
+/// Values that lie apart do not count against the log, nor do small ones of a batch that would not fit otherwise.
+#[test]
+fn long_batches_lie_apart() {
+    let (database, _) = with_log(16 << 20).unwrap();
+    let tree = database.tree("t").unwrap();
+    for round in 0..4u8 {
+        let mut batch = Batch::new();
+        for number in 0..20u8 {
+            batch.insert(&tree, [number], vec![round ^ number; 1 << 20]);
+        }
+        database.commit(&batch, Durability::Sync).unwrap();
+    }
+    for number in 0..20u8 {
+        assert_eq!(tree.get([number]).unwrap().unwrap(), vec![3 ^ number; 1 << 20]);
+    }
+    let mut batch = Batch::new();
+    for number in 0..4096u16 {
+        batch.insert(&tree, number.to_be_bytes(), vec![number as u8; 4096]);
+    }
+    database.commit(&batch, Durability::Sync).unwrap();
+    for number in 0..4096u16 {
+        assert_eq!(tree.get(number.to_be_bytes()).unwrap().unwrap(), vec![number as u8; 4096]);
+    }
+    assert_eq!(unsound(&database), None);
+    // What is too much for the log, however it lies, is refused.
+    let mut batch = Batch::new();
+    for number in 0..5000u16 {
+        batch.insert(&tree, number.to_be_bytes(), vec![1; 1000]);
+    }
+    assert!(matches!(database.commit(&batch, Durability::None), Err(Error::TooLarge { what: "a batch", .. })));
+}
+
+/// A batch that is refused writes nothing, and keeps none of the blocks that its values would have had.
+pub(super) fn refused() -> Result<(), String> {
+    let (database, _) = with_log(16 << 20)?;
+    let tree = database.tree("t").map_err(failed)?;
+    tree.insert("there", vec![1; 64 << 10], Durability::Sync).map_err(failed)?;
+    database.checkpoint().map_err(failed)?;
+    let before = database.stats();
+    let big = |batch: &mut Batch| (0..20u8).for_each(|number| batch.insert(&tree, [number], vec![number; 1 << 20]));
+    for round in 0..20 {
+        let mut batch = Batch::new();
+        big(&mut batch);
+        if round % 2 == 0 {
+            batch.require(&tree, "there", None);
+        } else {
+            batch.upsert(&tree, "there", 7, "");
+        }
+        match database.commit(&batch, Durability::Sync) {
+            Err(Error::Conflict | Error::UnknownOperator { .. }) => {}
+            other => return Err(format!("not refused: {other:?}")),
+        }
+    }
+    let after = database.stats();
+    if after.written_bytes() != before.written_bytes() {
+        return Err("something of a refused batch was written".to_owned());
+    }
+    // Refused once its values are on their places.
+    database.engine.refuse_next(20);
+    for _ in 0..20 {
+        let mut batch = Batch::new();
+        big(&mut batch);
+        match database.commit(&batch, Durability::Sync) {
+            Err(Error::Conflict) => {}
+            other => return Err(format!("not refused: {other:?}")),
+        }
+    }
+    let free = database.stats().free_bytes;
+    if free != before.free_bytes {
+        return Err(format!("{free} bytes are free, not {}", before.free_bytes));
+    }
+    let mut batch = Batch::new();
+    big(&mut batch);
+    database.commit(&batch, Durability::Sync).map_err(failed)?;
+    unsound(&database).map_or(Ok(()), Err)
+}
+
+#[test]
+fn a_refused_batch_leaves_nothing() {
+    refused().unwrap();
+}
