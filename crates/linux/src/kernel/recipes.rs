@@ -38,6 +38,7 @@ const BASE: BuiltIn = recipe!("time-travel":
     "0009-hostfs-direct-mounts-and-holes.patch",
     "0010-um-time-travel-charged-paths-and-file-writes.patch",
     "0011-um-time-travel-charged-opens-and-names.patch",
+    "0012-um-hosts-with-more-register-state-than-fits.patch",
 );
 
 /// What `--kernel` can name, beside the base.
