@@ -3,5 +3,6 @@
 mod action;
 mod compare;
 mod crash;
+mod full;
 mod side;
 mod traces;
