@@ -8,6 +8,7 @@
 mod acl;
 mod fsck;
 mod model;
+mod mutant;
 mod operations;
 mod patch;
 #[cfg(test)]

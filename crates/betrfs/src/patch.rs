@@ -6,6 +6,7 @@
 
 use betree::{Growth, Operator};
 
+use crate::mutant::{Mutant, mutated};
 use crate::rules::BLOCK_BYTES;
 
 const BLOCK: usize = BLOCK_BYTES as usize;
@@ -113,6 +114,7 @@ pub(crate) fn pieces(mut value: &[u8]) -> Option<Vec<Piece<'_>>> {
 
 /// The patches that do `older` and then `newer`.
 fn merge(older: &[Piece<'_>], newer: &[Piece<'_>]) -> Vec<u8> {
+    let (older, newer) = if mutated(Mutant::PatchesReversed) { (newer, older) } else { (older, newer) };
     let mut merged: Vec<Piece<'_>> = Vec::with_capacity(older.len() + newer.len());
     let mut gap_begin = 0;
     let mut rest = older;

@@ -13,6 +13,7 @@
 
 use twox_hash::XxHash3_128;
 
+use crate::mutant::{Mutant, mutated};
 use crate::operations::{Attributes, Cookie, Error, InodeNumber, Kind, Permissions, Result, Timestamp};
 
 /// Version of the schema that this program writes and reads.
@@ -298,6 +299,9 @@ pub(crate) fn key_number(key: &[u8]) -> Result<(InodeNumber, &[u8])> {
 /// The cookie of a name, by which a directory is in order. Names with equal hashes have equal cookies; of 10 million names, two
 /// have equal ones once in 200,000 directories.
 pub(crate) fn cookie(seed: u64, name: &[u8]) -> Cookie {
+    if mutated(Mutant::CookieReused) {
+        return Cookie(FIRST_HASH + u64::from(name.last().copied().unwrap_or(0) % 4));
+    }
     let hash = XxHash3_128::oneshot_with_seed(seed, name) as u64 >> 1;
     Cookie(hash.max(FIRST_HASH))
 }

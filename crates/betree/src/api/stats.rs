@@ -84,6 +84,8 @@ pub struct Stats {
     pub free_bytes: u64,
     /// Bytes that will be free after a checkpoint, or once no reader needs them.
     pub waiting_bytes: u64,
+    /// Bytes of the free ones that neither the next checkpoint needs, with full memtables, nor the reserve.
+    pub spare_bytes: u64,
     /// Bytes of the storage.
     pub capacity_bytes: u64,
 }
@@ -115,6 +117,7 @@ impl Stats {
             filtered: counters.filtered.load(Ordering::Relaxed),
             free_bytes,
             waiting_bytes,
+            spare_bytes: engine.spare_bytes(),
             capacity_bytes,
         }
     }

@@ -65,7 +65,7 @@ impl Engine {
     }
 
     /// Free bytes that neither the next checkpoint needs, with full memtables, nor the reserve.
-    pub(super) fn spare_bytes(&self) -> u64 {
+    pub fn spare_bytes(&self) -> u64 {
         let free = self.free_blocks.load(Ordering::Acquire) * BLOCK_BYTES as u64;
         free.saturating_sub(self.reserve_bytes())
             .saturating_sub(self.needed_bytes(2 * self.options.memtable_bytes as usize))

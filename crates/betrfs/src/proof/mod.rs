@@ -1,8 +1,12 @@
-//! Proof against the model in memory: random operations, mounts in between, and all that can be seen compared.
+//! Proof against the model in memory: random operations, mounts in between, and all that can be seen compared;
+//! at every cut of the power, on a full device; and that each deliberate defect is noticed.
 
 mod action;
+mod cases;
 mod compare;
 mod crash;
 mod full;
+mod mutants;
+mod refused;
 mod side;
 mod traces;

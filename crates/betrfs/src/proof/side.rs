@@ -218,8 +218,8 @@ impl<F: Operations> Side<F> {
         let wrong = |what: &str| Error::Corrupt(format!("{what} at {offset} of {size}"));
         let zeroes = |begin: u64, end: u64| -> Result<bool> {
             let mut buffer = vec![1; (end - begin) as usize];
-            self.fs.read(&reader(), inode, begin, &mut buffer)?;
-            Ok(buffer.iter().all(|byte| *byte == 0))
+            let length = self.fs.read(&reader(), inode, begin, &mut buffer)?;
+            Ok(buffer[..length].iter().all(|byte| *byte == 0))
         };
         match (what, self.fs.seek(inode, offset, what)) {
             (Seek::Data, Ok(found)) if found < offset || found >= size || !zeroes(offset, found)? => {

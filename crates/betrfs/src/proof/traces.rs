@@ -97,7 +97,7 @@ fn short(answer: &Answer) -> String {
     text
 }
 
-const SMALL: Scale = Scale { file_bytes: 200_000, write_bytes: 80_000 };
+pub(super) const SMALL: Scale = Scale { file_bytes: 200_000, write_bytes: 80_000 };
 
 /// Thousands of operations; `PLUMB_LONG=1` does millions.
 #[test]

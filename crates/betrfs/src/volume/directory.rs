@@ -1,6 +1,7 @@
 //! `lookup` and `readdir`.
 
 use super::{Store, Volume};
+use crate::mutant::{Mutant, mutated};
 use crate::operations::{Attributes, Cookie, DirectoryEntry, Error, InodeNumber, Kind, Name, Result};
 use crate::schema::{self, Entry, damaged};
 
@@ -65,10 +66,15 @@ impl Volume {
             };
             // Of equal hashes only the last leads on behind them all, so that none is left out.
             let is_last = match found.peek() {
+                _ if mutated(Mutant::CookieReused) => true,
                 Some(Ok((key, _))) => schema::parse_entry_key(key)?.1 != cookie,
                 _ => true,
             };
-            let next = if is_last { cookie } else { Cookie(cookie.0 - 1) };
+            let next = match found.peek() {
+                Some(Ok((key, _))) if mutated(Mutant::CookieOfNext) => schema::parse_entry_key(key)?.1,
+                _ if is_last => cookie,
+                _ => Cookie(cookie.0 - 1),
+            };
             if !entry(DirectoryEntry { name, attributes, next }) {
                 break;
             }

@@ -19,6 +19,7 @@ mod xattrs;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use crate::mutant::{Mutant, mutated};
 use crate::operations::{Error, InodeNumber, Result};
 use crate::schema::Inode;
 use cache::InodeCache;
@@ -74,7 +75,7 @@ impl Volume {
     }
 
     fn is_open(&self, number: InodeNumber) -> bool {
-        self.opened().contains_key(&number)
+        self.opened().contains_key(&number) && !mutated(Mutant::OpenNotCounted)
     }
 
     /// An inode as it is now. The caller holds the gate.

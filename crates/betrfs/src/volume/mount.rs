@@ -10,6 +10,7 @@ use super::cache::InodeCache;
 use super::numbers::Numbers;
 use super::space::Space;
 use super::{Exclusive, Store, Volume};
+use crate::mutant::{Mutant, mutated};
 use crate::operations::{InodeNumber, Result, Timestamp};
 use crate::patch::{PATCH, Patches};
 use crate::rules::root_attributes;
@@ -97,7 +98,9 @@ impl Volume {
     fn remove_orphans(&self) -> Result<u64> {
         let mut removed = 0;
         loop {
-            let Some(found) = self.store.orphans.iter().next() else { return Ok(removed) };
+            let Some(found) = self.store.orphans.iter().next().filter(|_| !mutated(Mutant::OrphansStay)) else {
+                return Ok(removed);
+            };
             let (key, _) = found?;
             let (number, _) = schema::key_number(&key)?;
             self.change(None, |transaction| {

@@ -3,6 +3,7 @@
 use super::transaction::Transaction;
 use super::{Store, Volume};
 use crate::acl;
+use crate::mutant::{Mutant, mutated};
 use crate::operations::{Attributes, Caller, Error, InodeNumber, Kind, Name, Permissions, RenameFlags, Result};
 use crate::rules::{self, LINKS_MAX, NewNode};
 use crate::schema::{self, Inode, Place};
@@ -123,7 +124,7 @@ impl Volume {
             if links >= LINKS_MAX {
                 return Err(Error::TooManyLinks);
             }
-            if links == 0 {
+            if links == 0 && !mutated(Mutant::LinkedOrphanStays) {
                 transaction.batch.remove(&self.store.orphans, schema::number_key(number));
             }
             transaction.move_aside(number)?;
@@ -161,7 +162,8 @@ impl Volume {
                 _ => {}
             }
             let number = transaction.find(parent, name)?.ok_or(Error::NotFound)?;
-            if transaction.directory(number)?.entries > 0 {
+            let directory = transaction.directory(number)?;
+            if directory.entries > 0 && !(mutated(Mutant::RmdirByLinks) && directory.attributes.links == 2) {
                 return Err(Error::NotEmpty);
             }
             transaction.leave(parent, name);
@@ -186,10 +188,11 @@ impl Volume {
             let moved = transaction.find(parent, name)?.ok_or(Error::NotFound)?;
             let replaced = transaction.find(new_parent, new_name)?;
             let kind = transaction.inode(moved)?.attributes.kind;
-            if kind == Kind::Directory && transaction.is_below(new_parent, moved)? {
+            let below = kind == Kind::Directory && transaction.is_below(new_parent, moved)?;
+            if below && !mutated(Mutant::DirectoryBelowItself) {
                 return Err(Error::Invalid);
             }
-            let more = directories(kind);
+            let more = if mutated(Mutant::ParentLinksForgotten) { 0 } else { directories(kind) };
             match (flags, replaced) {
                 (RenameFlags::NoReplace, Some(_)) => return Err(Error::Exists),
                 (RenameFlags::Exchange, None) => return Err(Error::NotFound),
@@ -201,8 +204,9 @@ impl Volume {
                     }
                     transaction.enter(new_parent, new_name, moved)?;
                     transaction.enter(parent, name, replaced)?;
-                    transaction.count(caller, parent, 0, directories(other) - more)?;
-                    transaction.count(caller, new_parent, 0, more - directories(other))?;
+                    let moves = if mutated(Mutant::ExchangeNotCounted) { 0 } else { more - directories(other) };
+                    transaction.count(caller, parent, 0, -moves)?;
+                    transaction.count(caller, new_parent, 0, moves)?;
                     transaction.inode(replaced)?.attributes.changed = caller.now;
                 }
                 (RenameFlags::Replace, Some(replaced)) => {
@@ -210,7 +214,9 @@ impl Volume {
                     let other = inode.attributes.kind;
                     rules::may_replace(kind, other, inode.entries == 0)?;
                     transaction.leave(parent, name);
-                    transaction.drop_link(caller, replaced)?;
+                    if !mutated(Mutant::RenameLeaksReplaced) {
+                        transaction.drop_link(caller, replaced)?;
+                    }
                     transaction.enter(new_parent, new_name, moved)?;
                     transaction.count(caller, parent, -1, -more)?;
                     transaction.count(caller, new_parent, 0, more - directories(other))?;
@@ -219,7 +225,12 @@ impl Volume {
                     if transaction.inode(new_parent)?.attributes.links == 0 {
                         return Err(Error::NotFound);
                     }
-                    transaction.leave(parent, name);
+                    if !mutated(Mutant::RenameKeepsOldName) {
+                        transaction.leave(parent, name);
+                    }
+                    if mutated(Mutant::RenameInTwoBatches) {
+                        self.store.commit(&std::mem::take(&mut transaction.batch))?;
+                    }
                     transaction.enter(new_parent, new_name, moved)?;
                     transaction.count(caller, parent, -1, -more)?;
                     transaction.count(caller, new_parent, 1, more)?;

@@ -1,6 +1,7 @@
 //! The trait, by the calls of the files beside this one.
 
 use super::Volume;
+use crate::mutant::{Mutant, mutated};
 use crate::operations::{
     Allocate, Attributes, Caller, Cookie, DirectoryEntry, Error, InodeNumber, Kind, Name, Operations, Permissions,
     RenameFlags, Result, Seek, SetAttributes, SetXattr, Statistics, XattrName,
@@ -159,6 +160,9 @@ impl Operations for Volume {
     }
 
     fn syncfs(&self) -> Result<()> {
+        if mutated(Mutant::SyncDoesNothing) {
+            return Ok(());
+        }
         Ok(self.store.database.sync()?)
     }
 

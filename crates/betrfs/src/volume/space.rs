@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::Volume;
+use crate::mutant::{Mutant, mutated};
 use crate::operations::{Error, Result, Statistics};
 use crate::rules::BLOCK_BYTES;
 
@@ -30,11 +31,9 @@ impl Volume {
             return Ok(());
         }
         let mut spare = self.spare_bytes();
-        if spare < bytes && self.store.database.stats().waiting_bytes > 0 {
-            // What was removed comes back with checkpoints.
-            for _ in 0..2 {
-                self.store.database.checkpoint()?;
-            }
+        if spare < bytes {
+            // What was removed comes back when the deletes have reached it.
+            self.store.database.quiesce()?;
             spare = self.spare_bytes();
         }
         if spare < bytes {
@@ -48,9 +47,10 @@ impl Volume {
     /// Bytes that may be added.
     fn spare_bytes(&self) -> u64 {
         let stats = self.store.database.stats();
-        // What is in memory takes about as much again for its blocks and headers.
-        let owed = 2 * stats.memory_bytes + stats.fresh_bytes;
-        stats.free_bytes.saturating_sub(owed).saturating_sub(stats.capacity_bytes / RESERVE_PART)
+        if mutated(Mutant::ReserveIgnored) {
+            return u64::MAX;
+        }
+        stats.spare_bytes.saturating_sub(stats.capacity_bytes / RESERVE_PART)
     }
 
     pub(super) fn statistics(&self) -> Statistics {

@@ -6,6 +6,7 @@ use betree::Batch;
 
 use super::store::Store;
 use super::{Exclusive, Volume};
+use crate::mutant::{Mutant, mutated};
 use crate::operations::{Caller, Error, InodeNumber, Kind, Name, Result};
 use crate::schema::{self, Entry, Inode, Place};
 
@@ -58,6 +59,9 @@ impl<'a> Transaction<'a> {
 
     /// The entries of a directory changed by so many, and by so many directories.
     pub fn count(&mut self, caller: &Caller<'_>, parent: InodeNumber, entries: i64, directories: i64) -> Result<()> {
+        if entries > 0 && mutated(Mutant::CountForgotten) {
+            return Ok(());
+        }
         let parent = self.directory(parent)?;
         parent.entries =
             parent.entries.checked_add_signed(entries).ok_or_else(|| schema::damaged("a count of entries"))?;
@@ -91,6 +95,9 @@ impl<'a> Transaction<'a> {
     pub fn move_aside(&mut self, number: InodeNumber) -> Result<()> {
         let inode = self.inode(number)?;
         let kind = inode.attributes.kind;
+        if mutated(Mutant::LinkMovesNothing) {
+            return Ok(());
+        }
         if let Place::Entry { parent, name } = std::mem::replace(&mut inode.place, Place::Side) {
             let key = schema::entry_key(parent, self.volume.store.seed, &name);
             self.batch.insert(&self.volume.store.entries, key, schema::link(number, kind));
@@ -113,7 +120,9 @@ impl<'a> Transaction<'a> {
         }
         if volume.is_open(number) {
             inode.place = Place::Side;
-            self.batch.insert(&volume.store.orphans, schema::number_key(number), []);
+            if !mutated(Mutant::OrphanNotRecorded) {
+                self.batch.insert(&volume.store.orphans, schema::number_key(number), []);
+            }
             return Ok(());
         }
         self.purge(number)
@@ -124,7 +133,7 @@ impl<'a> Transaction<'a> {
         let inode = self.inode(number)?.clone();
         self.remove_data(&inode);
         let store = &self.volume.store;
-        if inode.has_xattrs {
+        if inode.has_xattrs && !mutated(Mutant::XattrsLeak) {
             self.batch.remove_range(&store.xattrs, schema::all_of(number));
         }
         self.batch.remove(&store.inodes, schema::number_key(number));
@@ -149,24 +158,40 @@ impl<'a> Transaction<'a> {
     /// Carries it out.
     pub fn commit(mut self) -> Result<()> {
         let store = &self.volume.store;
+        let mut later = Batch::new();
+        if mutated(Mutant::DataBeforeSize) {
+            store.commit(&std::mem::take(&mut self.batch))?;
+        } else if mutated(Mutant::SizeBeforeData) {
+            later = std::mem::take(&mut self.batch);
+        }
         for (number, change) in &self.changes {
             let Some(inode) = &change.after else { continue };
+            let counts_later = inode.attributes.kind == Kind::Directory && mutated(Mutant::CountOutsideOfBatch);
+            let batch = if counts_later { &mut later } else { &mut self.batch };
             match &inode.place {
                 Place::Entry { parent, name } => {
                     let key = schema::entry_key(*parent, store.seed, name);
-                    self.batch.insert(&store.entries, key, schema::embedded(inode));
-                    if change.before.as_ref() != Some(&inode.place) {
+                    batch.insert(&store.entries, key, schema::embedded(inode));
+                    let forgets = change.before.is_some() && mutated(Mutant::PlaceNotMoved);
+                    if change.before.as_ref() != Some(&inode.place) && !forgets {
                         let value = schema::in_entry(*parent, name);
-                        self.batch.insert(&store.inodes, schema::number_key(*number), value);
+                        batch.insert(&store.inodes, schema::number_key(*number), value);
                     }
                 }
-                Place::Side => self.batch.insert(&store.inodes, schema::number_key(*number), schema::here(inode)),
+                Place::Side => batch.insert(&store.inodes, schema::number_key(*number), schema::here(inode)),
             }
         }
-        if let Some(next) = self.exclusive.numbers.unsaved() {
+        if let Some(next) = self.exclusive.numbers.unsaved().filter(|_| !mutated(Mutant::NumberReused)) {
             self.batch.insert(&store.system, schema::NEXT_KEY, next.to_le_bytes());
         }
+        if mutated(Mutant::ChangeSeenEarly) {
+            let changed = self.changes.values().filter_map(|change| change.after.clone());
+            changed.for_each(|inode| self.volume.remember(inode));
+        }
         store.commit(&self.batch)?;
+        if !later.is_empty() {
+            store.commit(&later)?;
+        }
         self.exclusive.numbers.saved();
         if let Some(number) = self.opens {
             self.volume.count_open(number);
@@ -175,6 +200,7 @@ impl<'a> Transaction<'a> {
         for (number, change) in self.changes {
             match change.after {
                 Some(inode) => cache.put(inode),
+                None if mutated(Mutant::StaleCache) => {}
                 None => cache.remove(number),
             }
         }

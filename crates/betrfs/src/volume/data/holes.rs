@@ -1,6 +1,7 @@
 //! Changes of size, and `fallocate`.
 
 use super::{BLOCK_UNITS, Transaction, Volume, bound_blocks, parts};
+use crate::mutant::{Mutant, mutated};
 use crate::operations::{Allocate, Attributes, Caller, Error, InodeNumber, Result};
 use crate::rules::{self, BLOCK_BYTES, range_end};
 use crate::schema::{self, GRANULE_BYTES};
@@ -76,9 +77,10 @@ impl Transaction<'_> {
         }
         let mut old = self.inode(number)?.clone();
         old.attributes.size_bytes = before;
-        self.remove_granules(&old, after.div_ceil(GRANULE_BYTES));
+        let short = u64::from(mutated(Mutant::RangeOneShort));
+        self.remove_granules(&old, after.div_ceil(GRANULE_BYTES) + short);
         let granule_end = after.next_multiple_of(GRANULE_BYTES).min(before);
-        if after < granule_end {
+        if after < granule_end && !mutated(Mutant::TailNotZeroed) {
             self.zero_blocks(number, after, granule_end, before);
         }
         let inode = self.inode(number)?;
@@ -106,7 +108,8 @@ impl Transaction<'_> {
             }
         }
         if let Some((first, last)) = whole {
-            let range = schema::data_key(number, first, 0)..=schema::data_key(number, last, u8::MAX);
+            let end = if mutated(Mutant::HoleKeepsPatches) { 0 } else { u8::MAX };
+            let range = schema::data_key(number, first, 0)..=schema::data_key(number, last, end);
             self.batch.remove_range(&self.volume.store.data, range);
         }
         let inode = self.inode(number)?;

@@ -11,6 +11,7 @@ mod write;
 
 use super::Volume;
 use super::transaction::Transaction;
+use crate::mutant::{Mutant, mutated};
 use crate::operations::{Kind, Result};
 use crate::rules::BLOCK_BYTES;
 use crate::schema::{self, GRANULE_BYTES, Inode};
@@ -63,7 +64,7 @@ fn bound_blocks(inode: &mut Inode) {
 impl Transaction<'_> {
     /// Removes all that an inode holds.
     pub(super) fn remove_data(&mut self, inode: &Inode) {
-        if matches!(inode.attributes.kind, Kind::File | Kind::Symlink) {
+        if matches!(inode.attributes.kind, Kind::File | Kind::Symlink) && !mutated(Mutant::DataLeaks) {
             self.remove_granules(inode, 0);
         }
     }

@@ -1,6 +1,7 @@
 //! `write` and `copy_file_range`: nothing is read before it is written.
 
 use super::{BLOCK_UNITS, GRANULE_BLOCKS, Part, Transaction, Volume, bound_blocks, parts, place_of};
+use crate::mutant::{Mutant, mutated};
 use crate::operations::{Attributes, Caller, Error, InodeNumber, Result};
 use crate::patch::{self, PATCH};
 use crate::rules::{self, BLOCK_BYTES, range_end};
@@ -97,7 +98,8 @@ impl Transaction<'_> {
             parts(offset, end, GRANULE_BYTES).filter(|part| is_whole(part) && part.index * GRANULE_BYTES < size);
         let (first, last) = (replaced.clone().next(), replaced.last());
         let data_tree = &self.volume.store.data;
-        if let (true, Some(first), Some(last)) = (was_patched, first, last) {
+        let clears = was_patched && !mutated(Mutant::PatchesNotCleared);
+        if let (true, Some(first), Some(last)) = (clears, first, last) {
             let range = schema::data_key(number, first.index, 1)..=schema::data_key(number, last.index, u8::MAX);
             self.batch.remove_range(data_tree, range);
         }
@@ -113,7 +115,7 @@ impl Transaction<'_> {
             }
         }
         let inode = self.inode(number)?;
-        inode.is_patched = is_patched;
+        inode.is_patched = is_patched && !mutated(Mutant::PatchedNotSaid);
         let block_of = |bytes: u64| bytes.div_ceil(BLOCK_BYTES);
         let mut blocks = block_of(end).saturating_sub(block_of(size).max(offset / BLOCK_BYTES));
         if inode.is_sparse {
@@ -137,7 +139,11 @@ impl Transaction<'_> {
         let key = schema::data_key(number, granule, key);
         let skip = (part.begin - part.index * BLOCK_BYTES) as usize;
         if part.is_whole(BLOCK_BYTES, size) || part.index * BLOCK_BYTES >= size {
-            self.batch.insert(data, key, patch::whole(skip, bytes));
+            let value = match mutated(Mutant::BelowShowsThrough) {
+                true => patch::bytes(skip, bytes),
+                false => patch::whole(skip, bytes),
+            };
+            self.batch.insert(data, key, value);
         } else {
             self.batch.upsert(data, key, PATCH, patch::bytes(skip, bytes));
         }

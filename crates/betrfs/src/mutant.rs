@@ -1,0 +1,141 @@
+//! Deliberate defects, so that tests can show that they would be noticed. Outside of the tests there are none.
+
+/// One defect.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(not(test), allow(dead_code))]
+pub(crate) enum Mutant {
+    /// Counts of a directory are written after its entries, in a batch of their own.
+    CountOutsideOfBatch,
+    /// A new entry is not counted.
+    CountForgotten,
+    /// An inode that loses its last name while it is open is not listed as an orphan.
+    OrphanNotRecorded,
+    /// A mount leaves orphans alone.
+    OrphansStay,
+    /// An orphan that gets a name stays listed as one.
+    LinkedOrphanStays,
+    /// Opening does not keep an inode.
+    OpenNotCounted,
+    /// A file's size and data are written one after the other.
+    SizeBeforeData,
+    /// Data comes in a batch before the size.
+    DataBeforeSize,
+    /// Truncation leaves the first granule behind the end.
+    RangeOneShort,
+    /// Truncation leaves the rest of the last granule.
+    TailNotZeroed,
+    /// Punching a hole leaves patches.
+    HoleKeepsPatches,
+    /// A granule that is written whole keeps its patches.
+    PatchesNotCleared,
+    /// A patch behind the end of the file shows what is below its block.
+    BelowShowsThrough,
+    /// Of two patches the older one counts.
+    PatchesReversed,
+    /// An inode does not say that its blocks have patches.
+    PatchedNotSaid,
+    /// A cookie leads on behind the entry after its own.
+    CookieOfNext,
+    /// Many names have the same cookie, and a directory is read on behind them all.
+    CookieReused,
+    /// fsync returns at once.
+    SyncDoesNothing,
+    /// Numbers that were given are not remembered across mounts.
+    NumberReused,
+    /// The old name stays.
+    RenameKeepsOldName,
+    /// What a rename replaces keeps its count.
+    RenameLeaksReplaced,
+    /// The old name goes before the new one comes.
+    RenameInTwoBatches,
+    /// A renamed inode is looked for where it was.
+    PlaceNotMoved,
+    /// A directory that moves is not counted elsewhere.
+    ParentLinksForgotten,
+    /// An exchange leaves the counts of directories.
+    ExchangeNotCounted,
+    /// A directory may be moved below itself.
+    DirectoryBelowItself,
+    /// What is removed keeps its data.
+    DataLeaks,
+    /// What is removed keeps its extended attributes.
+    XattrsLeak,
+    /// What is removed stays in memory.
+    StaleCache,
+    /// Memory has a change that the store refused.
+    ChangeSeenEarly,
+    /// A directory counts as empty when it has no directories.
+    RmdirByLinks,
+    /// A second name leaves the inode in the entry of its first.
+    LinkMovesNothing,
+    /// Whoever adds may use the space that removing needs.
+    ReserveIgnored,
+}
+
+#[cfg(test)]
+pub(crate) use switch::{mutated, set};
+
+/// No defect.
+#[cfg(not(test))]
+pub(crate) const fn mutated(_mutant: Mutant) -> bool {
+    false
+}
+
+#[cfg(test)]
+impl Mutant {
+    pub const ALL: [Self; 33] = [
+        Self::CountOutsideOfBatch,
+        Self::CountForgotten,
+        Self::OrphanNotRecorded,
+        Self::OrphansStay,
+        Self::LinkedOrphanStays,
+        Self::OpenNotCounted,
+        Self::SizeBeforeData,
+        Self::DataBeforeSize,
+        Self::RangeOneShort,
+        Self::TailNotZeroed,
+        Self::HoleKeepsPatches,
+        Self::PatchesNotCleared,
+        Self::BelowShowsThrough,
+        Self::PatchesReversed,
+        Self::PatchedNotSaid,
+        Self::CookieOfNext,
+        Self::CookieReused,
+        Self::SyncDoesNothing,
+        Self::NumberReused,
+        Self::RenameKeepsOldName,
+        Self::RenameLeaksReplaced,
+        Self::RenameInTwoBatches,
+        Self::PlaceNotMoved,
+        Self::ParentLinksForgotten,
+        Self::ExchangeNotCounted,
+        Self::DirectoryBelowItself,
+        Self::DataLeaks,
+        Self::XattrsLeak,
+        Self::StaleCache,
+        Self::ChangeSeenEarly,
+        Self::RmdirByLinks,
+        Self::LinkMovesNothing,
+        Self::ReserveIgnored,
+    ];
+}
+
+#[cfg(test)]
+mod switch {
+    use super::Mutant;
+    use std::cell::Cell;
+
+    thread_local! {
+        static CURRENT: Cell<Option<Mutant>> = const { Cell::new(None) };
+    }
+
+    /// Whether this thread has the defect.
+    pub(crate) fn mutated(mutant: Mutant) -> bool {
+        CURRENT.get() == Some(mutant)
+    }
+
+    /// Gives this thread a defect, or none.
+    pub(crate) fn set(mutant: Option<Mutant>) {
+        CURRENT.set(mutant);
+    }
+}

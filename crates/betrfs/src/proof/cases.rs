@@ -1,0 +1,112 @@
+//! Cases that random operations meet too seldom.
+
+use crash::{Cuts, VolatileCache};
+use storage::{Memory, Recorded};
+
+use super::compare::reader;
+use super::side::entries;
+use super::traces::{at, tiny};
+use crate::operations::{
+    Allocate, Caller, Error, InodeNumber, Name, Operations, Permissions, RenameFlags, SetAttributes,
+};
+use crate::{Volume, VolumeOptions};
+
+const ROOT: InodeNumber = InodeNumber::ROOT;
+
+fn caller(time: u64) -> Caller<'static> {
+    Caller { uid: 1, gid: 1, groups: &[], umask: 0, now: at(time) }
+}
+
+fn words(error: Error) -> String {
+    error.to_string()
+}
+
+fn new_file(fs: &Volume, name: &[u8]) -> Result<InodeNumber, String> {
+    let name = Name::new(name).map_err(words)?;
+    let made = fs.create(&caller(1), ROOT, name, Permissions::of_mode(0o600)).map_err(words)?;
+    fs.release(made.inode).map_err(words)?;
+    Ok(made.inode)
+}
+
+fn is_zero(fs: &Volume, file: InodeNumber, begin: u64, length: usize) -> Result<(), String> {
+    let mut bytes = vec![1; length];
+    let length = fs.read(&reader(), file, begin, &mut bytes).map_err(words)?;
+    match bytes[..length].iter().position(|byte| *byte != 0) {
+        Some(at) => Err(format!("byte {} is not zero", begin + at as u64)),
+        None => Ok(()),
+    }
+}
+
+/// Patches on a granule go with the granule, and what a shorter file left below its blocks never comes back.
+pub(super) fn holes() -> Result<(), String> {
+    let fs = Volume::create(Memory::new(16 << 20), tiny(0), 1, at(0)).map_err(words)?;
+    let file = new_file(&fs, b"file")?;
+    for (offset, length) in [(0, 200_000), (5000, 100), (70_000, 10), (190_000, 9)] {
+        fs.write(&caller(2), file, offset, &vec![0xff; length], false).map_err(words)?;
+    }
+    fs.fallocate(&caller(3), file, Allocate::PunchHole, 0, 131_072).map_err(words)?;
+    is_zero(&fs, file, 0, 131_072)?;
+    let size = |size| SetAttributes { size_bytes: Some(size), ..Default::default() };
+    fs.setattr(&caller(4), file, &size(140_000)).map_err(words)?;
+    fs.write(&caller(5), file, 151_552, b"behind the end", false).map_err(words)?;
+    is_zero(&fs, file, 140_000, 11_552)?;
+    fs.setattr(&caller(6), file, &size(200_000)).map_err(words)?;
+    is_zero(&fs, file, 151_566, 48_434)
+}
+
+/// A directory and a file in different directories change places.
+pub(super) fn exchange() -> Result<(), String> {
+    let fs = Volume::create(Memory::new(16 << 20), tiny(0), 1, at(0)).map_err(words)?;
+    let name = |name: &'static [u8]| Name::new(name).map_err(words);
+    let permissions = Permissions::of_mode(0o700);
+    let above = fs.mkdir(&caller(1), ROOT, name(b"above")?, permissions).map_err(words)?.inode;
+    fs.mkdir(&caller(1), above, name(b"directory")?, permissions).map_err(words)?;
+    new_file(&fs, b"file")?;
+    let done = fs.rename(&caller(2), ROOT, name(b"file")?, above, name(b"directory")?, RenameFlags::Exchange);
+    done.map_err(words)?;
+    let links = |inode| fs.getattr(inode).map(|attributes| attributes.links).map_err(words);
+    if (links(ROOT)?, links(above)?) != (4, 2) {
+        return Err("directories are not counted where they are".to_owned());
+    }
+    fs.check().map_err(words)?.first().map_or(Ok(()), |finding| Err(finding.to_string()))
+}
+
+/// A store that makes every batch durable by a checkpoint of its own has a cut between any two.
+pub(super) fn renames() -> Result<(), String> {
+    let mut options: VolumeOptions = tiny(0);
+    (options.store.memtable_bytes, options.store.fresh_bytes) = (1, 1);
+    options.store.pacing = betree::Pacing::AtOnce;
+    let memory = Memory::new(4 << 20);
+    let fs = Volume::create(memory.clone(), options.clone(), 1, at(0)).map_err(words)?;
+    new_file(&fs, b"0")?;
+    fs.syncfs().map_err(words)?;
+    drop(fs);
+    let before = memory.image();
+    let (recorded, recording) = Recorded::new(memory);
+    let fs = Volume::open(recorded, options.clone()).map_err(words)?;
+    for number in 0..9u8 {
+        let (old, new) = ([b'0' + number], [b'1' + number]);
+        let (old, new) = (Name::new(&old).map_err(words)?, Name::new(&new).map_err(words)?);
+        fs.rename(&caller(2), ROOT, old, ROOT, new, RenameFlags::Replace).map_err(words)?;
+    }
+    drop(fs);
+    let log = recording.take();
+    for cut in Cuts::new(before, &log, VolatileCache::default()) {
+        for survives in [false, true] {
+            let image = cut.image(4096, |_, _| survives);
+            let fs = Volume::open(Memory::from_image(image), options.clone()).map_err(words)?;
+            let names = entries(&fs, ROOT, 9).map_err(words)?.len();
+            if names != 1 {
+                return Err(format!("cut after {} entries: {names} names of one file", cut.entries));
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn they_go_well() {
+    for (name, case) in [("holes", holes as fn() -> Result<(), String>), ("exchange", exchange), ("renames", renames)] {
+        case().unwrap_or_else(|what| panic!("{name}: {what}"));
+    }
+}

@@ -1,0 +1,46 @@
+//! Each deliberate defect is noticed by one of the proofs.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use super::full::Filler;
+use super::{cases, crash, full, refused, traces};
+use crate::mutant::{Mutant, set};
+
+type Proof = Box<dyn Fn() -> Result<(), String>>;
+
+/// The proofs, quick ones first.
+fn proofs() -> Vec<(&'static str, Proof)> {
+    vec![
+        ("refused", Box::new(refused::too_large)),
+        ("holes", Box::new(cases::holes)),
+        ("exchange", Box::new(cases::exchange)),
+        ("renames", Box::new(cases::renames)),
+        ("traces", Box::new(|| (0..8).try_for_each(|seed| traces::trace(seed, 700, traces::SMALL)))),
+        ("crash", Box::new(|| (0..3).try_for_each(|seed| crash::story(seed, 60, 1).map(drop)))),
+        ("full", Box::new(|| full::fill_and_empty(0, Filler::Files(150), 3 << 20, 1))),
+    ]
+}
+
+/// The proof that notices a defect: it fails or panics.
+fn noticed_by(mutant: Option<Mutant>) -> Option<&'static str> {
+    let notices = |proof: &Proof| {
+        set(mutant);
+        let result = catch_unwind(AssertUnwindSafe(proof));
+        set(None);
+        !matches!(result, Ok(Ok(())))
+    };
+    proofs().into_iter().find(|(_, proof)| notices(proof)).map(|(name, _)| name)
+}
+
+#[test]
+fn every_defect_is_noticed() {
+    assert_eq!(noticed_by(None), None, "without a defect there is nothing to notice");
+    let mut unnoticed = Vec::new();
+    for mutant in Mutant::ALL {
+        match noticed_by(Some(mutant)) {
+            Some(proof) => println!("{mutant:?}: {proof}"),
+            None => unnoticed.push(mutant),
+        }
+    }
+    assert!(unnoticed.is_empty(), "nobody noticed {unnoticed:?}");
+}
