@@ -59,7 +59,7 @@ impl Bulk {
 
     /// The pass was not carried out, if `plan` was one.
     pub fn dropped(&mut self, plan: &Plan) {
-        if plan.stream == u32::MAX {
+        if !plan.is_window() {
             self.begun = 0;
         }
     }

@@ -5,14 +5,21 @@
 //! - [`Streams`]: the readers of one file, found in its accesses, and the windows ahead of them.
 //! - [`Bulk`]: when random reads have cost as much as a pass over the file.
 //! - [`policy`]: what to load, as sibling policies with a table of names.
+//! - [`Ledger`]: what was loaded and not read yet, within a budget.
+//! - [`simulate`]: what a policy would have done for a trace, and an oracle.
+//!
+//! Only the last two allocate; they are not for hooks.
 
 mod access;
 mod bulk;
+mod ledger;
 mod plan;
 pub mod policy;
+pub mod simulate;
 mod streams;
 
 pub use access::{Access, Limits, PAGE_BYTES};
 pub use bulk::Bulk;
+pub use ledger::{FileNumber, Ledger};
 pub use plan::{MAX_RANGES, Plan, Range};
 pub use streams::{BASE_WINDOW_BYTES, STREAMS, Streams};

@@ -53,6 +53,11 @@ impl Plan {
         self.stride_bytes < 0
     }
 
+    /// Whether a reader's window is planned, and not a whole file or mapping.
+    pub const fn is_window(&self) -> bool {
+        self.stream != u32::MAX
+    }
+
     /// Its ranges, in the order of the reader.
     pub fn ranges(&self) -> impl Iterator<Item = Range> + use<> {
         let plan = *self;

@@ -43,7 +43,7 @@ fn mapped(mapping: &Mapping, file_bytes: u64, host: &Host) -> Option<Plan> {
     let cold_bytes = end_bytes.saturating_sub(start_bytes).saturating_sub(mapping.resident_bytes);
     let is_cold = mapping.resident_bytes <= cold_bytes;
     let is_large = host.pass_ns(cold_bytes) > host.latency_ns;
-    let fits = cold_bytes.saturating_add(PAGE_BYTES) <= host.memory_bytes;
+    let fits = cold_bytes.saturating_add(PAGE_BYTES) <= host.free_bytes;
     (!mapping.writable && cold_bytes > 0 && is_cold && is_large && fits)
         .then(|| Plan::contiguous(start_bytes, end_bytes))
 }

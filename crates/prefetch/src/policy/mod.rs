@@ -56,8 +56,11 @@ pub struct Host {
     pub latency_ns: u64,
     /// The kernel's window (`read_ahead_kb`), beyond which one request loads nothing.
     pub readahead_bytes: u64,
-    /// What may be loaded and not read yet, now: of a memory limit, or of what is free.
+    /// What may be loaded and not read yet, in all: of a memory limit, or of what is available. What is loaded for new readers takes
+    /// the place of the oldest.
     pub memory_bytes: u64,
+    /// Of that, free now: whole files and mappings take nobody's place.
+    pub free_bytes: u64,
 }
 
 impl Host {
@@ -149,6 +152,6 @@ pub fn named(name: &str) -> Option<&'static dyn Policy> {
 
 /// A whole file, if it may be loaded.
 fn whole(file_bytes: u64, host: &Host) -> Option<Plan> {
-    (file_bytes > 0 && file_bytes.next_multiple_of(PAGE_BYTES) <= host.memory_bytes)
-        .then(|| Plan::contiguous(0, file_bytes))
+    let pages = file_bytes.div_ceil(PAGE_BYTES);
+    (pages > 0 && pages <= host.free_bytes / PAGE_BYTES).then(|| Plan::contiguous(0, file_bytes))
 }

@@ -9,6 +9,7 @@ const HOST: Host = Host {
     latency_ns: 100_000,
     readahead_bytes: 128 << 10,
     memory_bytes: 64 * MIB,
+    free_bytes: 64 * MIB,
 };
 
 /// The plans of a policy for reads of 4 KiB at these offsets.

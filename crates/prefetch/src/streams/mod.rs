@@ -10,9 +10,10 @@
 //! **Windows.** A confirmed reader is given a window of 128 KiB, and the next, twice as large up to the limit, as soon as it enters
 //! the last one: the rule of the kernel's `PG_readahead` mark (mm/readahead.c).
 //!
-//! **Waste.** Each page that a program reads pays for two pages ahead; a page that was loaded and is then read gives its payment back.
-//! So what was loaded in vain is never more than twice what the program has read, whatever it does; the account is bounded by
-//! `ahead_bytes`, so that a long past does not pay for a new pattern.
+//! **Waste.** What is planned for a reader and not read yet is never more than what that reader has read: who has gone on for some
+//! time goes on for about as long. So windows of a new reader are small and double with it, and what is loaded in vain is at most what
+//! was read. Each reader that ends soon after its confirmation makes the next ones wait for another vote; each that lasts takes one
+//! back.
 //!
 //! **Shape.** Plain fixed-size numbers without padding, pointers or invalid values: all zero is the state of a file that nobody has
 //! read, and any other bits are a state, too, from which plans are within the limits.
@@ -35,12 +36,18 @@ pub const BASE_WINDOW_BYTES: u64 = 128 << 10;
 /// Lanes whose last slot is remembered; more share an entry, which costs a search.
 const LANES: usize = 16;
 
-/// Pages ahead that each page read pays for.
-const PAGES_PER_PAGE_READ: u64 = 2;
+/// Readers that have not been seen for so many accesses have nothing ahead of them any more.
+const LOST_AFTER: u32 = 4096;
 
 /// After this many accesses in a row that followed nobody, only the first of each four such rounds are looked at: a file
 /// that is read at random pays for a search on a quarter of its accesses.
 const RANDOM_ROUND: u32 = 256;
+
+/// A reader that others have read so often past has gone, and it is judged.
+const GONE_AFTER: u32 = 256;
+
+/// Votes beyond the usual three that a new reader needs at most.
+const MOST_DOUBTS: u32 = 64;
 
 /// The readers of one file. All zero ([`Streams::NEW`]) is a file that nobody has read.
 #[repr(C)]
@@ -51,15 +58,14 @@ pub struct Streams {
     after: [u8; STREAMS],
     /// The slot that each lane was in last.
     of_lane: [u8; LANES],
-    /// What may be loaded ahead now.
-    credit_pages: u64,
     /// Accesses so far; the age of slots.
     clock: u32,
     /// Accesses in a row that followed nobody.
     unmatched: u32,
     /// The slot of the last access.
     last: u32,
-    reserved: u32,
+    /// Votes that a reader needs beyond the usual.
+    doubts: u32,
 }
 
 impl Default for Streams {
@@ -74,11 +80,10 @@ impl Streams {
         slots: [Stream::FREE; STREAMS],
         after: [0; STREAMS],
         of_lane: [0; LANES],
-        credit_pages: 0,
         clock: 0,
         unmatched: 0,
         last: 0,
-        reserved: 0,
+        doubts: 0,
     };
 
     /// Takes an access into account; what should be loaded now, if anything.
@@ -108,23 +113,25 @@ impl Streams {
     /// The plan was not carried out since its pages are there already: the program or the kernel is ahead of this reader. Its next
     /// question comes after twice as much, and nothing is lost.
     pub fn resident(&mut self, plan: &Plan) {
-        self.credit_pages = self.credit_pages.saturating_add(plan.pages());
         if let Some(stream) = self.asker(plan) {
             stream.give_back(plan.pages());
+            stream.halve();
         }
     }
 
     /// The plan was not carried out, for another reason (a queue was full): the reader will ask again at once.
     pub fn dropped(&mut self, plan: &Plan) {
-        self.resident(plan);
         if let Some(stream) = self.asker(plan) {
+            stream.give_back(plan.pages());
             stream.rewind();
         }
     }
 
     /// Bytes that were loaded for this file and left memory before anybody read them: windows of its readers are halved.
     pub fn wasted(&mut self, bytes: u64) {
-        self.credit_pages = self.credit_pages.saturating_sub(bytes.div_ceil(PAGE_BYTES));
+        if bytes == 0 {
+            return;
+        }
         for stream in &mut self.slots {
             stream.halve();
         }
@@ -147,27 +154,29 @@ impl Streams {
         let stream = &mut self.slots[slot];
         stream.lane = lane;
         stream.seen_at = self.clock;
-        let step = stream.advance(&span);
-        self.earn(step.new_pages * PAGES_PER_PAGE_READ + step.used_pages, limits);
-        let stream = &mut self.slots[slot];
+        let doubts = self.doubts.min(MOST_DOUBTS) as u8;
+        if stream.advance(&span, doubts) {
+            self.doubts = u32::from(doubts) / 2;
+        }
         if !stream.asks(limits) {
             return None;
         }
-        let mut plan = stream.plan(&span, self.credit_pages, limits)?;
-        self.credit_pages -= plan.pages().min(self.credit_pages);
+        let room_pages = (limits.ahead_bytes / PAGE_BYTES).saturating_sub(self.ahead_pages());
+        let mut plan = self.slots[slot].plan(&span, room_pages, limits)?;
         plan.stream = (slot as u32) << 8 | u32::from(self.slots[slot].generation);
         Some(plan)
     }
 
-    fn earn(&mut self, pages: u64, limits: &Limits) {
-        self.credit_pages = self.credit_pages.saturating_add(pages).min(limits.ahead_bytes / PAGE_BYTES);
+    /// Planned and not read yet.
+    fn ahead_pages(&self) -> u64 {
+        let current = |stream: &&Stream| self.clock.wrapping_sub(stream.seen_at) < LOST_AFTER;
+        self.slots.iter().filter(current).map(|stream| u64::from(stream.ahead_pages)).sum()
     }
 
     /// An access that neither its lane's reader nor the one whose turn it is made.
     fn search(&mut self, access: Access, span: Span, limits: &Limits) -> Option<Plan> {
         if !(self.unmatched / RANDOM_ROUND).is_multiple_of(4) {
             self.unmatched = self.unmatched.wrapping_add(1);
-            self.earn(span.pages() * PAGES_PER_PAGE_READ, limits);
             return None;
         }
         if let Some(slot) = (0..STREAMS).find(|slot| self.slots[*slot].precedes(&span)) {
@@ -177,13 +186,17 @@ impl Streams {
             return self.matched(slot, access.lane, span, limits);
         }
         self.unmatched = self.unmatched.wrapping_add(1);
-        self.earn(span.pages() * PAGES_PER_PAGE_READ, limits);
         self.open(access.lane, span);
         None
     }
 
     /// A slot for an access that followed nobody.
     fn open(&mut self, lane: u32, span: Span) {
+        for slot in 0..STREAMS {
+            if self.clock.wrapping_sub(self.slots[slot].seen_at) > GONE_AFTER {
+                self.doubt(slot);
+            }
+        }
         let (mut near, mut near_distance, mut near_is_mine) = (None, u64::MAX, false);
         for (index, stream) in self.slots.iter().enumerate() {
             let mine = stream.lane == lane;
@@ -198,6 +211,7 @@ impl Streams {
             Some(near) if self.slots[near].yields_to(candidate) => near,
             _ => self.victim(),
         };
+        self.doubt(slot);
         let stream = &mut self.slots[slot];
         *stream = Stream::opened(lane, span, candidate, stream.generation.wrapping_add(1), self.clock);
         self.last = slot as u32;
@@ -209,9 +223,18 @@ impl Streams {
     fn copy(&mut self, slot: usize) -> usize {
         let copy = self.victim();
         let generation = self.slots[copy].generation.wrapping_add(1);
+        self.doubt(copy);
         self.slots[copy] = self.slots[slot];
         self.slots[copy].generation = generation;
         copy
+    }
+
+    /// The reader in a slot is given up: was it one?
+    fn doubt(&mut self, slot: usize) {
+        if self.slots[slot].is_disappointing() {
+            self.doubts = (self.doubts.min(MOST_DOUBTS) * 2).clamp(1, MOST_DOUBTS);
+            self.slots[slot].free();
+        }
     }
 
     /// The slot to be given to somebody else: the free first, then the unconfirmed, then the confirmed; of each the one that was not

@@ -6,8 +6,6 @@ use crate::plan::{MAX_RANGES, Plan};
 
 /// Votes that confirm.
 const CONFIRMED: u8 = 3;
-/// Votes are not counted beyond, so that a new pattern wins soon.
-const MOST_VOTES: u8 = 8;
 /// How far behind its reader an access still counts as the reader's: threads that share one come a little out of order.
 const BEHIND_BYTES: u64 = BASE_WINDOW_BYTES;
 /// A reader's distance to the end of what is planned for it, in windows; more is a damaged state.
@@ -62,14 +60,6 @@ enum Kind {
     Strided,
 }
 
-/// What an access told.
-pub(super) struct Step {
-    /// Pages that this reader's last access did not have.
-    pub(super) new_pages: u64,
-    /// Of them, loaded by a plan.
-    pub(super) used_pages: u64,
-}
-
 /// One reader. Its numbers may have any values.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -86,7 +76,11 @@ pub(super) struct Stream {
     /// The next window.
     window_pages: u32,
     /// Planned, and not read yet.
-    ahead_pages: u32,
+    pub(super) ahead_pages: u32,
+    /// Read by it so far.
+    read_pages: u32,
+    /// Of what was planned, read.
+    used_pages: u32,
     pub(super) lane: u32,
     /// The clock at its last access.
     pub(super) seen_at: u32,
@@ -109,6 +103,8 @@ impl Stream {
         mark_bytes: 0,
         window_pages: 0,
         ahead_pages: 0,
+        read_pages: 0,
+        used_pages: 0,
         lane: 0,
         seen_at: 0,
         votes: 0,
@@ -127,6 +123,7 @@ impl Stream {
             stride_bytes: candidate_bytes,
             votes: u8::from(candidate_bytes != 0),
             kind: 1,
+            read_pages: u32::try_from(span.pages()).unwrap_or(u32::MAX),
             lane,
             generation,
             seen_at,
@@ -147,6 +144,16 @@ impl Stream {
 
     pub(super) fn is_free(&self) -> bool {
         self.kind() == Kind::Free
+    }
+
+    /// Whether it was confirmed, and then read little of what was planned for it.
+    pub(super) fn is_disappointing(&self) -> bool {
+        self.spare() == 0 && self.used_pages < BASE_PAGES && self.ahead_pages > self.used_pages
+    }
+
+    /// Nobody's any more.
+    pub(super) fn free(&mut self) {
+        (self.kind, self.ahead_pages) = (0, 0);
     }
 
     /// How little would be lost with it.
@@ -223,9 +230,10 @@ impl Stream {
         }
     }
 
-    /// Moves the reader to an access that it [precedes](Self::precedes) or [surrounds](Self::surrounds).
+    /// Moves the reader to an access that it [precedes](Self::precedes) or [surrounds](Self::surrounds). `doubts` more votes than
+    /// usual confirm. Whether it is just proved: it has read a first window that was planned for it.
     #[inline]
-    pub(super) fn advance(&mut self, span: &Span) -> Step {
+    pub(super) fn advance(&mut self, span: &Span, doubts: u8) -> bool {
         let (first, last) = (self.start_bytes / PAGE_BYTES, self.end_bytes.saturating_sub(1) / PAGE_BYTES);
         let (new_first, new_last) = (span.start_bytes / PAGE_BYTES, (span.end_bytes - 1) / PAGE_BYTES);
         let shared = (last.min(new_last) + 1).saturating_sub(first.max(new_first));
@@ -255,14 +263,17 @@ impl Stream {
         };
         let used_pages = planned_pages.min(u64::from(self.ahead_pages));
         self.ahead_pages -= used_pages as u32;
+        self.read_pages = self.read_pages.saturating_add(u32::try_from(new_pages).unwrap_or(u32::MAX));
+        let unproved = self.used_pages < BASE_PAGES;
+        self.used_pages = self.used_pages.saturating_add(used_pages as u32);
         match self.kind() {
             Kind::Forward if span.end_bytes > self.end_bytes => self.place(span),
             Kind::Backward if before => self.place(span),
             Kind::Strided if before == (self.stride_bytes < 0) => self.place(span),
-            Kind::New => self.vote(span),
+            Kind::New => self.vote(span, doubts),
             _ => {}
         }
-        Step { new_pages, used_pages }
+        unproved && self.used_pages >= BASE_PAGES
     }
 
     #[inline]
@@ -271,13 +282,13 @@ impl Stream {
     }
 
     /// An unconfirmed reader's next access.
-    fn vote(&mut self, span: &Span) {
+    fn vote(&mut self, span: &Span, doubts: u8) {
         let distance = span.start_bytes.wrapping_sub(self.start_bytes) as i64;
         if distance == 0 {
             return;
         }
         if distance == self.stride_bytes {
-            self.votes = self.votes.saturating_add(1).min(MOST_VOTES);
+            self.votes = self.votes.saturating_add(1);
         } else if self.votes > 1 {
             self.votes -= 1;
         } else {
@@ -286,25 +297,26 @@ impl Stream {
         self.forward_votes = if self.continues(span) { self.forward_votes.saturating_add(1) } else { 0 };
         self.backward_votes = if self.recedes(span) { self.backward_votes.saturating_add(1) } else { 0 };
         self.place(span);
+        let needed = CONFIRMED.saturating_add(doubts);
         // A gap of a page and more between equal distances is not worth loading.
-        if self.votes >= CONFIRMED && self.stride_bytes.unsigned_abs() >= span.bytes().saturating_add(PAGE_BYTES) {
+        if self.votes >= needed && self.stride_bytes.unsigned_abs() >= span.bytes().saturating_add(PAGE_BYTES) {
             self.confirm(4, span.start_bytes, span.start_bytes.saturating_add_signed(self.stride_bytes));
-        } else if self.forward_votes >= CONFIRMED {
+        } else if self.forward_votes >= needed {
             self.confirm(2, span.start_bytes, span.end_bytes);
-        } else if self.backward_votes >= CONFIRMED {
+        } else if self.backward_votes >= needed {
             self.confirm(3, span.end_bytes, span.start_bytes);
         }
     }
 
     fn confirm(&mut self, kind: u8, mark_bytes: u64, frontier_bytes: u64) {
         (self.kind, self.mark_bytes, self.frontier_bytes) = (kind, mark_bytes, frontier_bytes);
-        (self.window_pages, self.ahead_pages) = (BASE_PAGES, 0);
+        (self.window_pages, self.ahead_pages, self.used_pages) = (BASE_PAGES, 0, 0);
     }
 
     /// Whether the reader has entered its last window.
     #[inline]
     pub(super) fn asks(&self, limits: &Limits) -> bool {
-        let most_bytes = limits.window_bytes.saturating_mul(MOST_WINDOWS_AHEAD).max(BEHIND_BYTES);
+        let most_bytes = self.most_bytes(limits);
         match self.kind() {
             Kind::Forward => {
                 self.end_bytes > self.mark_bytes || self.frontier_bytes.saturating_sub(self.end_bytes) > most_bytes
@@ -318,12 +330,14 @@ impl Stream {
         }
     }
 
-    /// The next window, within `credit_pages` and the limits.
-    pub(super) fn plan(&mut self, span: &Span, credit_pages: u64, limits: &Limits) -> Option<Plan> {
+    /// The next window, within `room_pages` and the limits.
+    pub(super) fn plan(&mut self, span: &Span, room_pages: u64, limits: &Limits) -> Option<Plan> {
         let limit_pages = limits.window_bytes / PAGE_BYTES;
         // One read at least: a smaller window helps nobody.
         let wanted_pages = u64::from(self.window_pages).max(u64::from(BASE_PAGES)).max(span.pages()).min(limit_pages);
-        let payable_pages = wanted_pages.min(credit_pages);
+        let ahead_pages = u64::from(self.ahead_pages).max(self.lead_pages(span, limits));
+        let earned_pages = u64::from(self.read_pages).saturating_sub(ahead_pages);
+        let payable_pages = wanted_pages.min(earned_pages).min(room_pages);
         let plan = match self.kind() {
             Kind::Forward => self.forward(span, payable_pages, wanted_pages, limits),
             Kind::Backward => self.backward(span, payable_pages, wanted_pages, limits),
@@ -337,15 +351,35 @@ impl Stream {
         Some(plan)
     }
 
-    /// Small windows cost a call each: while the reader has something ahead of it, it waits until a usual one can be paid for.
+    /// From the reader to the end of what was planned, whoever loaded it. What cannot be is 0.
+    fn lead_pages(&self, span: &Span, limits: &Limits) -> u64 {
+        let (lead_bytes, most_bytes) = match self.kind() {
+            Kind::Forward => (self.frontier_bytes.saturating_sub(self.end_bytes), self.most_bytes(limits)),
+            Kind::Backward => (self.start_bytes.saturating_sub(self.frontier_bytes), self.most_bytes(limits)),
+            Kind::Strided => {
+                let distance_bytes = self.stride_bytes.unsigned_abs();
+                let ranges = self.frontier_bytes.abs_diff(self.start_bytes).checked_div(distance_bytes).unwrap_or(0);
+                (ranges.saturating_sub(1).saturating_mul(span.pages() * PAGE_BYTES), self.most_bytes(limits))
+            }
+            Kind::New | Kind::Free => (0, 0),
+        };
+        if lead_bytes <= most_bytes { lead_bytes / PAGE_BYTES } else { 0 }
+    }
+
+    /// More than this is ahead of nobody.
+    fn most_bytes(&self, limits: &Limits) -> u64 {
+        limits.window_bytes.saturating_mul(MOST_WINDOWS_AHEAD).max(BEHIND_BYTES)
+    }
+
+    /// Small windows cost a call each: while the reader has something ahead of it, it waits for a quarter of a usual one.
     fn waits(payable_pages: u64, wanted_pages: u64, has_ahead: bool) -> bool {
-        payable_pages == 0 || payable_pages < wanted_pages.min(u64::from(BASE_PAGES)) && has_ahead
+        payable_pages == 0 || payable_pages < wanted_pages.min(u64::from(BASE_PAGES / 4)) && has_ahead
     }
 
     fn forward(&mut self, span: &Span, payable_pages: u64, wanted_pages: u64, limits: &Limits) -> Option<Plan> {
         let read_bytes = self.end_bytes.checked_next_multiple_of(PAGE_BYTES)?;
         let ahead_bytes = self.frontier_bytes.saturating_sub(read_bytes);
-        let sound = ahead_bytes <= limits.window_bytes.saturating_mul(MOST_WINDOWS_AHEAD).max(BEHIND_BYTES);
+        let sound = ahead_bytes <= self.most_bytes(limits);
         let from_bytes = if sound { self.frontier_bytes.max(read_bytes) } else { read_bytes };
         let from_bytes = from_bytes.checked_next_multiple_of(PAGE_BYTES)?;
         if from_bytes >= limits.file_bytes
@@ -361,7 +395,7 @@ impl Stream {
     fn backward(&mut self, span: &Span, payable_pages: u64, wanted_pages: u64, limits: &Limits) -> Option<Plan> {
         let read_bytes = self.start_bytes / PAGE_BYTES * PAGE_BYTES;
         let ahead_bytes = read_bytes.saturating_sub(self.frontier_bytes);
-        let sound = ahead_bytes <= limits.window_bytes.saturating_mul(MOST_WINDOWS_AHEAD).max(BEHIND_BYTES);
+        let sound = ahead_bytes <= self.most_bytes(limits);
         let to_bytes = if sound { self.frontier_bytes.min(read_bytes) } else { read_bytes };
         let to_bytes = to_bytes.min(limits.file_bytes) / PAGE_BYTES * PAGE_BYTES;
         if to_bytes == 0 || Self::waits(payable_pages, wanted_pages, read_bytes.saturating_sub(to_bytes) > span.bytes())
@@ -404,7 +438,7 @@ impl Stream {
         Some(Plan { count, ..plan })
     }
 
-    /// A plan of `pages` was not carried out since they are there.
+    /// A plan of `pages` was not carried out.
     pub(super) fn give_back(&mut self, pages: u64) {
         self.ahead_pages = self.ahead_pages.saturating_sub(u32::try_from(pages).unwrap_or(u32::MAX));
     }

@@ -1,0 +1,149 @@
+#![allow(clippy::unwrap_used)]
+
+use super::*;
+use crate::policy;
+
+const MACHINE: Machine = Machine::FLASH;
+
+fn with(name: &str, trace: &Trace, machine: &Machine) -> Outcome {
+    simulate(trace, machine, policy::named(name).unwrap())
+}
+
+fn trace(pattern: &str) -> Trace {
+    patterns::named(pattern).unwrap()(1)
+}
+
+/// Each policy gets at least this share of what perfect foresight gains.
+fn gains(pattern: &str, policies: &[&str], least: f64) {
+    let trace = trace(pattern);
+    let (plain, best) = (with("app-only", &trace, &MACHINE), oracle(&trace, &MACHINE));
+    for name in policies {
+        let share = with(name, &trace, &MACHINE).share_of_gain(&plain, &best).unwrap();
+        assert!(share >= least, "{pattern}, {name}: {share:.3}");
+    }
+}
+
+#[test]
+fn a_strided_and_a_backward_reader_are_nearly_foreseen() {
+    gains("strided", &["predict", "predict+opt", "budget"], 0.8);
+    gains("reverse", &["predict", "predict+opt", "budget"], 0.8);
+}
+
+#[test]
+fn readers_that_take_turns_are_nearly_foreseen() {
+    for pattern in ["interleaved-2", "interleaved-4", "interleaved-8", "interleaved-16"] {
+        gains(pattern, &["predict", "predict+opt", "budget"], 0.8);
+    }
+}
+
+#[test]
+fn a_database_that_scans_backward_is_nearly_foreseen() {
+    gains("readreverse", &["predict", "predict+opt", "budget"], 0.8);
+}
+
+#[test]
+fn half_of_what_foresight_gains_is_gained_on_ycsb() {
+    gains("ycsb", &["budget"], 0.5);
+}
+
+#[test]
+fn half_of_what_foresight_gains_is_gained_on_a_mix_of_scans_and_lookups() {
+    gains("db-mix", &["predict", "predict+opt", "budget"], 0.5);
+}
+
+#[test]
+fn mapped_files_are_loaded_from_the_beginning() {
+    gains("mapped", &["budget"], 0.5);
+}
+
+#[test]
+fn a_program_that_prefetches_itself_loses_nothing() {
+    let trace = trace("self-prefetching");
+    let plain = with("app-only", &trace, &MACHINE);
+    assert!(plain.time_ns < with("os-only", &trace, &MACHINE).time_ns, "its advice is worth something");
+    for name in ["predict", "predict+opt", "budget"] {
+        let outcome = with(name, &trace, &MACHINE);
+        assert!(outcome.device_bytes * 100 <= plain.device_bytes * 105, "{name}: {outcome:?}");
+        assert!(outcome.time_ns <= plain.time_ns, "{name}: {outcome:?}");
+    }
+}
+
+#[test]
+fn random_reads_of_a_file_that_does_not_fit_cost_what_they_cost() {
+    let trace = trace("random");
+    let machine = Machine { memory_bytes: 24 << 20, budget_bytes: 12 << 20, ..MACHINE };
+    let plain = with("app-only", &trace, &machine);
+    for name in ["predict", "predict+opt", "fetchall+opt", "budget"] {
+        assert_eq!(with(name, &trace, &machine).device_bytes, plain.device_bytes, "{name}");
+    }
+}
+
+#[test]
+fn random_reads_of_a_file_that_fits_cost_at_most_twice_what_foresight_pays_for_a_pass() {
+    let trace = trace("random");
+    let plain = with("app-only", &trace, &MACHINE);
+    let outcome = with("budget", &trace, &MACHINE);
+    let pass_ns = MACHINE.transfer_ns(trace.files[0] / crate::PAGE_BYTES);
+    assert!(outcome.time_ns < plain.time_ns * 6 / 10, "{outcome:?} {plain:?}");
+    assert!(outcome.time_ns < 3 * pass_ns, "rent, pass, and reads beside it: {outcome:?}");
+}
+
+#[test]
+fn who_turns_just_after_confirmation_costs_little() {
+    let trace = trace("turning");
+    let plain = with("app-only", &trace, &MACHINE);
+    for name in ["predict", "predict+opt"] {
+        let outcome = with(name, &trace, &MACHINE);
+        assert!(outcome.wasted_pages() <= 2 * outcome.reads, "{name}: {outcome:?}");
+        assert!(outcome.device_bytes * 100 <= plain.device_bytes * 105, "it is taken in a few times: {outcome:?}");
+    }
+}
+
+#[test]
+fn foresight_never_loses_and_reads_each_page_once() {
+    for (name, pattern) in
+        patterns::PATTERNS.iter().filter(|(name, _)| !["ycsb", "db-mix", "readreverse"].contains(name))
+    {
+        let trace = pattern(2);
+        let (plain, best) = (with("app-only", &trace, &MACHINE), oracle(&trace, &MACHINE));
+        assert!(best.time_ns * 100 <= plain.time_ns * 101, "{name}: {best:?} {plain:?}");
+        assert!(best.device_bytes <= plain.device_bytes, "{name}: {best:?} {plain:?}");
+        assert_eq!(best.reads, plain.reads, "{name}");
+    }
+}
+
+#[test]
+fn sums_agree_with_what_happened() {
+    let trace = trace("strided");
+    let budget = policy::named("budget").unwrap();
+    let (outcome, marks) = timeline(&trace, &MACHINE, budget);
+    assert_eq!(outcome, simulate(&trace, &MACHINE, budget), "the same each time");
+    let loaded = |wanted: Option<Origin>| -> u64 {
+        let of = |mark: &Mark| match *mark {
+            Mark::Load { start_bytes, end_bytes, origin, .. } if wanted.is_none_or(|wanted| wanted == origin) => {
+                end_bytes - start_bytes
+            }
+            _ => 0,
+        };
+        marks.iter().map(of).sum()
+    };
+    assert_eq!(loaded(None), outcome.device_bytes);
+    assert_eq!(loaded(Some(Origin::Prefetch)), outcome.prefetched_pages * crate::PAGE_BYTES);
+    let reads = marks.iter().filter(|mark| matches!(mark, Mark::Read { .. })).count() as u64;
+    assert_eq!((reads, outcome.reads), (1024, 1024));
+    assert_eq!(outcome.used_pages + outcome.wasted_pages(), outcome.prefetched_pages);
+}
+
+#[test]
+fn a_step_on_a_file_that_is_not_there_is_left_out() {
+    let mut trace = Trace::of_reads(vec![10_000], [(0, 0, 0, 4096), (1, 0, 0, 4096), (0, 0, 9000, 5000)]);
+    trace.steps.push(Step {
+        file: 0,
+        lane: 1,
+        think_ns: 5,
+        action: Action::Read { offset_bytes: u64::MAX, length_bytes: 9 },
+    });
+    let outcome = with("budget", &trace, &MACHINE);
+    assert_eq!((outcome.reads, outcome.device_bytes), (3, 3 * 4096));
+    assert_eq!(oracle(&trace, &MACHINE).reads, 3);
+}
