@@ -107,9 +107,9 @@ fn read_reverse(seed: u64) -> Trace {
     let table_bytes = 16 * MIB;
     let mut at = [0u64; 4];
     for table in 0..2 {
-        for lane in 0..4 {
-            at[lane] = table_bytes - 256 * KIB;
-            reads.push((table * 4 + lane, lane as u32, at[lane], 256 * KIB));
+        for (lane, at) in at.iter_mut().enumerate() {
+            *at = table_bytes - 256 * KIB;
+            reads.push((table * 4 + lane, lane as u32, *at, 256 * KIB));
         }
         while at.iter().any(|at| *at > 0) {
             for (lane, at) in at.iter_mut().enumerate() {
