@@ -289,6 +289,22 @@ proptest! {
     }
 }
 
+/// What 100 % of an interferer means is said by a table's own campaign, whatever lies beside it.
+#[test]
+fn campaigns_side_by_side_leave_each_other_alone() {
+    let campaign = |resets_per_s: u32| {
+        let columns = "victim,interferer,victim_load_kind,victim_load,interferer_rate_pct,victim_bs_kib,victim_iops,\
+                       victim_lat_p95_us,interferer_ops_per_s";
+        table(&format!("{columns}\nwrite,reset,jobs,4,50,16,5000,725,{resets_per_s}\n"))
+    };
+    let (slow, fast) = (campaign(10), campaign(40));
+    let both = judged(&[slow.clone(), fast.clone()]);
+    assert_eq!(both.tables[0], judged(&[slow]).tables[0]);
+    assert_eq!(both.tables[1], judged(&[fast]).tables[0]);
+    let resets = [0, 1].map(|index| modelled(&both, index, 0, Figure::InterfererPerS));
+    assert!(resets[0] * 2.0 < resets[1], "{resets:?}");
+}
+
 const SOFTWARE: &str = "victim,interferer,victim_load_kind,victim_load,interferer_rate_pct,victim_bs_kib,engine,io_scheduler,block_layer,epoch_interval_ms,command_tokens,victim_iops,victim_lat_p95_us,interferer_ops_per_s
 write,reset,jobs,4,0,16,io_uring,mq-deadline,,,,5000,725,
 write,reset,jobs,4,100,16,io_uring,mq-deadline,,,,5000,725,10

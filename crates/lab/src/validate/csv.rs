@@ -74,7 +74,7 @@ pub enum CsvError {
     },
     /// A cell that should be a number.
     #[error(
-        "{origin}, line {line}: `{column}` is `{cell}`, which is not a number; leave the cell empty where nothing was measured"
+        "{origin}, line {line}: `{column}` is `{cell}`, which is not a number from 0 on; leave the cell empty where nothing was measured"
     )]
     Number {
         /// The file.
@@ -151,7 +151,8 @@ impl Sheet {
             return Ok(None);
         }
         match cell.parse::<f64>() {
-            Ok(value) if value.is_finite() => Ok(Some(value)),
+            // Nothing that is measured here can be negative.
+            Ok(value) if value.is_finite() && value >= 0.0 => Ok(Some(value)),
             _ => Err(CsvError::Number {
                 origin: self.origin.clone(),
                 line: row.line,
@@ -241,7 +242,7 @@ mod tests {
             let said = said(text);
             assert!(said.starts_with("t.csv") && said.contains(what), "{said}");
         }
-        let sheet = Sheet::parse("t.csv", b"a\nx\nNaN\n").unwrap();
+        let sheet = Sheet::parse("t.csv", b"a\nx\nNaN\n-5\n").unwrap();
         for row in &sheet.rows {
             assert!(sheet.number(row, "a").unwrap_err().to_string().contains("`a` is `"));
         }

@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::Serialize;
 
-use super::case::{Case, Contest, Rate, ResetMode, Stream};
+use super::case::{Case, Contest, Stream};
 use super::figure::{Figure, Figures};
 use super::hosts::Host;
 use super::parallel::parallel;
+use super::reference::{References, peak_contest, wanted_peaks};
 use super::simulate::{Simulator, Unfit};
 use super::table::{Kind, Row, Table};
 use crate::Observer;
@@ -122,16 +123,18 @@ pub struct ZVerdict {
 
 /// Simulates every row of `tables` on the device; `None` when it was stopped.
 pub fn judge(device: &Described, tables: &[Table], options: &JudgeOptions<'_>) -> Option<Verdict> {
-    // Equal conditions are simulated once, however many rows have them.
-    let mut cases: Vec<&Case> = Vec::new();
-    for case in tables.iter().flat_map(|table| &table.rows).filter_map(|row| row.case.as_ref().ok()) {
-        if !cases.contains(&case) {
-            cases.push(case);
+    let references = References::of(tables);
+    // Equal conditions are simulated once, however many rows have them: the case, and what its table says of 100 %.
+    let mut cases: Vec<(&Case, Option<f64>)> = Vec::new();
+    for (index, table) in tables.iter().enumerate() {
+        for case in table.rows.iter().filter_map(|row| row.case.as_ref().ok()) {
+            let entry = (case, references.peak(index, case));
+            if !cases.contains(&entry) {
+                cases.push(entry);
+            }
         }
     }
-    let measured = measured_peaks(tables);
-    let limits = limits_reached(tables);
-    let wanted = wanted_peaks(&cases, &measured, &limits);
+    let wanted = wanted_peaks(&cases);
     options.observer.begin(cases.len() + wanted.len(), 0);
     let halted = || options.stop.load(Ordering::Relaxed);
     let simulator = Simulator { device, host: options.host, halted: &halted };
@@ -145,23 +148,25 @@ pub fn judge(device: &Described, tables: &[Table], options: &JudgeOptions<'_>) -
         let result = simulator.run(&Case::Contest(wanted[index]), &no_peaks);
         simulated(index, format!("{} alone", wanted[index].victim), result)
     })?;
-    let peaks = |contest: &Contest| {
-        let stream = contest.interferer?;
-        let modelled = || {
-            let peak = peak_contest(&stream, contest);
-            let index = wanted.iter().position(|contest| *contest == peak)?;
-            alone[index].as_ref().ok()?.get(Figure::Iops)
-        };
-        let published = || measured.get(&stream.operation).copied().filter(|_| is_published(&stream));
-        published().or_else(|| limit_reached(&limits, contest)).or_else(modelled)
+    let modelled = |contest: &Contest| {
+        let peak = peak_contest(&contest.interferer?, contest);
+        let index = wanted.iter().position(|contest| *contest == peak)?;
+        alone[index].as_ref().ok()?.get(Figure::Iops)
     };
     let outcomes: Vec<Result<Figures, Unfit>> = parallel(cases.len(), options.threads, options.stop, |index| {
-        simulated(wanted.len() + index, label(cases[index]), simulator.run(cases[index], &peaks))
+        let (case, told) = cases[index];
+        let peaks = |contest: &Contest| told.or_else(|| modelled(contest));
+        simulated(wanted.len() + index, label(case), simulator.run(case, &peaks))
     })?;
-    let outcome = |case: &Case| cases.iter().position(|known| *known == case).map(|index| &outcomes[index]);
+    let outcome = |table: usize, case: &Case| {
+        let told = references.peak(table, case);
+        cases.iter().position(|known| *known == (case, told)).map(|index| &outcomes[index])
+    };
     let tables = tables
         .iter()
-        .map(|table| {
+        .enumerate()
+        .map(|(index, table)| {
+            let outcome = |case: &Case| outcome(index, case);
             let rows: Vec<RowVerdict> = table.rows.iter().map(|row| row_verdict(table.kind, row, &outcome)).collect();
             let summary = summaries(&rows);
             let z = if table.kind == Kind::ZTerms { z_terms(table) } else { z_of_contests(&rows) };
@@ -178,85 +183,6 @@ fn label(case: &Case) -> String {
         Case::Contest(contest) => contest.to_string(),
         Case::Drive(drive) => drive.to_string(),
     }
-}
-
-/// Rates of interferers alone as measured, in operations a second.
-fn measured_peaks(tables: &[Table]) -> BTreeMap<Operation, f64> {
-    let mut peaks = BTreeMap::new();
-    for row in tables.iter().filter(|table| table.kind == Kind::Alone).flat_map(|table| &table.rows) {
-        if let (Ok(Case::Contest(contest)), Some(rate)) = (&row.case, row.measured.get(Figure::Iops))
-            && is_published(&contest.victim)
-        {
-            peaks.insert(contest.victim.operation, rate);
-        }
-    }
-    peaks
-}
-
-/// Whether a stream's peak may be what a table of interferers alone says: softfinishes
-/// have others.
-fn is_published(stream: &Stream) -> bool {
-    stream.padding_bytes.is_none()
-}
-
-/// What 100 % of interferers means by the rows that they were limited in: the most that
-/// one reached, over its percentage. Rows in which it could not keep up say less.
-fn limits_reached(tables: &[Table]) -> Vec<(Stream, f64)> {
-    let mut limits: Vec<(Stream, f64)> = Vec::new();
-    for row in tables.iter().filter(|table| table.kind == Kind::Contest).flat_map(|table| &table.rows) {
-        let Ok(Case::Contest(Contest { interferer: Some(stream), emulated: false, .. })) = &row.case else { continue };
-        let (Rate::PercentOfPeak(percent), Some(rate)) = (stream.rate, row.measured.get(Figure::InterfererPerS)) else {
-            continue;
-        };
-        let (kind, peak) = (limited_kind(stream), rate * 100.0 / percent);
-        match limits.iter_mut().find(|(known, _)| *known == kind) {
-            Some((_, most)) => *most = most.max(peak),
-            None => limits.push((kind, peak)),
-        }
-    }
-    limits
-}
-
-fn limit_reached(limits: &[(Stream, f64)], contest: &Contest) -> Option<f64> {
-    let kind = limited_kind(&contest.interferer?);
-    limits.iter().find(|(known, _)| !contest.emulated && *known == kind).map(|(_, peak)| *peak)
-}
-
-/// What streams limited alike have in common.
-fn limited_kind(stream: &Stream) -> Stream {
-    Stream { rate: Rate::Unlimited, ..*stream }
-}
-
-/// The experiment that yields a stream's peak. Lazy resets were limited to a
-/// part of what synchronous ones reach.
-fn peak_contest(stream: &Stream, contest: &Contest) -> Contest {
-    Contest {
-        victim: limited_kind(stream),
-        interferer: None,
-        active: 1.0,
-        runtime_s: None,
-        short: false,
-        emulated: contest.emulated,
-        reset: contest.reset.map(|_| ResetMode::Sync),
-        finish_chunk_bytes: None,
-        stack: contest.stack,
-    }
-}
-
-/// Interferers whose peak nobody measured.
-fn wanted_peaks(cases: &[&Case], measured: &BTreeMap<Operation, f64>, limits: &[(Stream, f64)]) -> Vec<Contest> {
-    let mut wanted: Vec<Contest> = Vec::new();
-    for case in cases {
-        let Case::Contest(contest @ Contest { interferer: Some(stream), .. }) = case else { continue };
-        let known = is_published(stream) && measured.contains_key(&stream.operation)
-            || limit_reached(limits, contest).is_some();
-        let limited = matches!(stream.rate, Rate::PercentOfPeak(_)) && !known;
-        let peak = peak_contest(stream, contest);
-        if limited && !wanted.contains(&peak) {
-            wanted.push(peak);
-        }
-    }
-    wanted
 }
 
 fn row_verdict<'a>(

@@ -14,6 +14,7 @@ mod hosts;
 mod judge;
 mod outputs;
 mod parallel;
+mod reference;
 mod simulate;
 mod stack;
 mod table;
