@@ -57,6 +57,7 @@ const ORDER: BuiltIn = recipe!("order":
     "0009-jbd2-commits-that-the-device-keeps-in-order.patch",
     "0010-ext4-mount-option-order.patch",
     "0011-Documentation-order-preserving-writes.patch",
+    "0012-sched-sleeps-at-scheduling-points-for-tests.patch",
 );
 
 /// The recipe that is taken where none is named.
