@@ -64,6 +64,8 @@ enum Command {
     Crash(commands::crash::CrashArguments),
     /// Keep keys and values in a Bε-tree store, on a file or a block device
     Kv(commands::kv::KvArguments),
+    /// Run a command whose reads are foreseen and loaded ahead of it
+    Prefetch(commands::prefetch::PrefetchArguments),
     /// Run a small program that studies of storage use, on real files
     App(commands::app::AppArguments),
     /// Write the manual pages
@@ -102,6 +104,7 @@ fn main() -> ExitCode {
         Command::Linux(arguments) => commands::linux::linux(arguments),
         Command::Crash(arguments) => commands::crash::crash(arguments),
         Command::Kv(arguments) => commands::kv::kv(&arguments),
+        Command::Prefetch(arguments) => commands::prefetch::prefetch(arguments),
         Command::App(arguments) => commands::app::app(&arguments),
         Command::LinuxTask(arguments) => commands::crash::task(&arguments),
         Command::Man(arguments) => commands::man::man(&arguments, Arguments::command()),

@@ -20,6 +20,7 @@ pub mod linux_report;
 pub mod list;
 pub mod man;
 pub mod merge;
+pub mod prefetch;
 pub mod report;
 pub mod run;
 pub mod serve;

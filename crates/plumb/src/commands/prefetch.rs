@@ -1,0 +1,146 @@
+//! `plumb prefetch`: a command whose reads are foreseen.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use prefetcher::PrefetcherError;
+use prefetcher::executor::Report;
+use prefetcher::launch;
+use prefetcher::settings::{Mode, Settings};
+use units::ByteSize;
+
+use super::Done;
+use crate::failure::Failure;
+
+/// What to do.
+#[derive(Args)]
+pub struct PrefetchArguments {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    /// Run a command, and load what it is about to read
+    Run(RunArguments),
+}
+
+#[derive(Args)]
+#[command(after_help = "Examples:
+  plumb prefetch run -- ./my-program
+  plumb prefetch run --stats -- sh -c 'tac big.txt | head'
+  plumb prefetch run --mode fetchall+opt --budget 2GiB --include '*.sst' -- db_bench --use_existing_db=1 --benchmarks=readrandom
+
+The command sees the same bytes, descriptors and errors as without. A library that is loaded before its own
+(LD_PRELOAD) watches its reads; this process loads what is foreseen, until the command ends. Programs that
+are linked statically, run with privileges of their own, or are written in Go cannot be watched so:
+they run as they would anyway, and it is said.
+
+Exit status: the command's; 128 + N for one that signal N killed; 2 when it cannot be started.")]
+struct RunArguments {
+    /// What is done: app-only, os-only, predict, predict+opt, fetchall+opt [default: predict+opt]
+    #[arg(long, value_name = "MODE")]
+    mode: Option<Mode>,
+    /// Most memory for what was loaded and is not read yet [default: half of what is available]
+    #[arg(long, value_name = "SIZE")]
+    budget: Option<ByteSize>,
+    /// Only files whose path, or name, matches; can be given again
+    #[arg(long, value_name = "GLOB")]
+    include: Vec<String>,
+    /// No files whose path, or name, matches; can be given again
+    #[arg(long, value_name = "GLOB")]
+    exclude: Vec<String>,
+    /// Smaller files are left alone [default: 1MiB]
+    #[arg(long, value_name = "SIZE")]
+    min_file: Option<ByteSize>,
+    /// Smaller mappings are left alone [default: 4MiB]
+    #[arg(long, value_name = "SIZE")]
+    min_map: Option<ByteSize>,
+    /// A TOML file with these settings: mode, budget, include, exclude, min_file, min_map
+    #[arg(long, value_name = "FILE")]
+    profile: Option<PathBuf>,
+    /// Say at the end what was seen and loaded, on standard error
+    #[arg(long)]
+    stats: bool,
+    /// Write the same as JSON
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Do not say where the library cannot act
+    #[arg(long, short)]
+    quiet: bool,
+    /// The command and its arguments
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+/// Does it.
+pub fn prefetch(arguments: PrefetchArguments) -> Done {
+    match arguments.action {
+        Action::Run(arguments) => run(&arguments),
+    }
+}
+
+fn run(arguments: &RunArguments) -> Done {
+    let settings = settings(arguments)?;
+    let outcome = launch::run(&settings, &arguments.command, |obstacle| {
+        if !arguments.quiet {
+            eprintln!("plumb: not active in this program: {obstacle}");
+        }
+    })
+    .map_err(failure)?;
+    if arguments.stats {
+        eprint!("{}", told(&outcome.report));
+    }
+    if let Some(path) = &arguments.json {
+        let text = serde_json::to_string_pretty(&outcome.report).unwrap_or_default() + "\n";
+        std::fs::write(path, text)
+            .map_err(|error| Failure::Machine(format!("cannot write {}: {error}", path.display())))?;
+    }
+    Ok(ExitCode::from(outcome.status))
+}
+
+/// Those of the profile, and over them those of the command line.
+fn settings(arguments: &RunArguments) -> Result<Settings, Failure> {
+    let profile = arguments.profile.as_deref().map(Settings::read).transpose().map_err(failure)?;
+    let mut settings = profile.unwrap_or_default();
+    if let Some(mode) = arguments.mode {
+        settings.mode = mode;
+    }
+    settings.budget = arguments.budget.or(settings.budget);
+    settings.min_file = arguments.min_file.unwrap_or(settings.min_file);
+    settings.min_map = arguments.min_map.unwrap_or(settings.min_map);
+    settings.include.extend(arguments.include.iter().cloned());
+    settings.exclude.extend(arguments.exclude.iter().cloned());
+    Ok(settings)
+}
+
+fn failure(error: PrefetcherError) -> Failure {
+    match error {
+        PrefetcherError::Kernel { .. } | PrefetcherError::NoFolder(_) => Failure::Machine(error.to_string()),
+        _ => Failure::input(error),
+    }
+}
+
+/// The report for a person.
+fn told(report: &Report) -> String {
+    let size = |bytes: u64| ByteSize(bytes).to_string();
+    format!(
+        "plumb: active in {} programs; {} reads of followed files, {}\n\
+         plumb: loaded {} in {} windows and {} whole files or mappings; {} windows ({}) were in memory already\n\
+         plumb: {} requests: {} without memory for them, {} of files that were gone; {} plans without room\n",
+        report.programs,
+        report.accesses,
+        size(report.accessed_bytes),
+        size(report.loaded_bytes),
+        report.windows_loaded,
+        report.bulk_loads,
+        report.windows_resident,
+        size(report.resident_bytes),
+        report.requests,
+        report.refused,
+        report.files_gone,
+        report.dropped,
+    )
+}

@@ -1,0 +1,236 @@
+//! `plumb prefetch run`: programs do the same with it as without, and what they are about to read is loaded.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+mod prefetch_rig;
+
+use std::fs;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use common::Scratch;
+use prefetch_rig::{Probe, cold_file, has, run};
+
+const MIB: u64 = 1 << 20;
+
+#[test]
+fn exit_statuses_and_signals_are_the_commands() {
+    let scratch = Scratch::new();
+    for (script, status) in [("exit 0", 0), ("exit 7", 7), ("kill -TERM $$", 143), ("kill -KILL $$", 137)] {
+        let ran = scratch.plumb(&["prefetch", "run", "--", "sh", "-c", script]);
+        assert_eq!((ran.status, ran.stderr.as_str()), (Some(status), ""), "{script}");
+    }
+    scratch.plumb(&["prefetch", "run", "--", "no-such-program"]).fails(2, &["no-such-program", "PATH"]);
+    scratch.plumb(&["prefetch", "run", "--mode", "x", "--", "true"]).fails(2, &["predict+opt"]);
+    scratch.plumb(&["prefetch", "run", "--exclude", "a[", "--", "true"]).fails(2, &["a["]);
+}
+
+#[test]
+fn a_signal_to_the_launcher_reaches_the_command() {
+    let scratch = Scratch::new();
+    let script = "trap 'echo got it; exit 5' TERM; echo ready; while :; do sleep 0.05; done";
+    let mut child =
+        scratch.command(&["prefetch", "run", "--", "sh", "-c", script]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut out = std::io::BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    std::io::BufRead::read_line(&mut out, &mut line).unwrap();
+    Command::new("kill").arg(child.id().to_string()).status().unwrap();
+    std::io::BufRead::read_line(&mut out, &mut line).unwrap();
+    assert_eq!(line, "ready\ngot it\n");
+    assert_eq!(child.wait().unwrap().code(), Some(5));
+}
+
+#[test]
+fn the_environment_and_descriptors_are_the_programs_own() {
+    let scratch = Scratch::new();
+    let script = "ls /proc/self/fd | tr '\\n' ' '; env | grep -c PLUMB_PREFETCH";
+    let ran = scratch.plumb(&["prefetch", "run", "--", "sh", "-c", script]).ok();
+    let plain = Command::new("sh").args(["-c", script]).output().unwrap();
+    let plain = String::from_utf8(plain.stdout).unwrap();
+    assert_eq!(ran.stdout.replace("1\n", "0\n"), plain);
+}
+
+#[test]
+fn strides_and_backward_readers_are_loaded_ahead() {
+    let Some(probe) = Probe::compile() else { return };
+    let scratch = Scratch::new();
+    for pattern in ["stride", "reverse", "readback"] {
+        let data = cold_file(&scratch, "data", 32 * MIB);
+        let plain = probe.plain(&[pattern, data.to_str().unwrap()]);
+        cold_file(&scratch, "data", 32 * MIB);
+        let (ran, report) = run(&scratch, &[], &probe.command(&[pattern, data.to_str().unwrap()]));
+        assert_eq!(ran.stdout, plain, "{pattern}");
+        let loaded = report["loaded_bytes"].as_u64().unwrap();
+        let read = report["accessed_bytes"].as_u64().unwrap();
+        let resident = report["windows_resident"].as_u64().unwrap();
+        println!("{pattern}: read {read}, loaded {loaded}, resident windows {resident}");
+        assert!(report["accesses"].as_u64().unwrap() > 50, "{report}");
+        // Where the file system keeps everything in memory there is nothing to load.
+        assert!(loaded > 0 || resident > 0, "{pattern}: {report}");
+        assert!(loaded <= 32 * MIB, "{pattern}: {report}");
+    }
+}
+
+#[test]
+fn hostile_programs_come_to_the_same() {
+    let Some(probe) = Probe::compile() else { return };
+    let scratch = Scratch::new();
+    for pattern in prefetch_rig::HOSTILE {
+        let data = cold_file(&scratch, "data", 8 * MIB);
+        let plain = probe.plain(&[pattern, data.to_str().unwrap()]);
+        let data = cold_file(&scratch, "data", 8 * MIB);
+        let begun = Instant::now();
+        let (ran, report) = run(&scratch, &[], &probe.command(&[pattern, data.to_str().unwrap()]));
+        assert_eq!((ran.stdout, ran.stderr.as_str()), (plain, ""), "{pattern}: {report}");
+        println!("{pattern}: {:?}, {report}", begun.elapsed());
+    }
+}
+
+#[test]
+fn a_program_goes_on_when_the_launcher_is_killed() {
+    let Some(probe) = Probe::compile() else { return };
+    let scratch = Scratch::new();
+    let data = cold_file(&scratch, "data", 8 * MIB);
+    let out = scratch.path("out");
+    let words = probe.command(&["slow", data.to_str().unwrap(), out.to_str().unwrap()]);
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let mut child = scratch.command(&[&["prefetch", "run", "--"], &words[..]].concat()).spawn().unwrap();
+    let started = Instant::now();
+    while !out.exists() && started.elapsed() < Duration::from_secs(20) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    while fs::read_to_string(&out).unwrap_or_default() != "begun\ndone\n" {
+        assert!(started.elapsed() < Duration::from_secs(60), "the program did not end: {:?}", fs::read_to_string(&out));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn usual_programs_print_the_same() {
+    let scratch = Scratch::new();
+    let lines: String = (0..60_000).map(|line| format!("{} {:x} some text\n", line * 7919 % 60_000, line)).collect();
+    scratch.write("text", &lines);
+    let scripts = [
+        (
+            "sh",
+            "sort text | md5sum; sort -n text | tail -3; tac text | head -3; wc text; cksum text; split -n 3 text x; cat x?? | cmp - text",
+        ),
+        (
+            "grep",
+            "grep -c 'ff some' text; grep -n 59999 text; sed -n '30000p;$p' text; awk '{ n += $1 } END { print n }' text",
+        ),
+        ("tar", "tar cf a.tar text && mkdir -p b && tar xf a.tar -C b && cmp text b/text && tar tf a.tar"),
+        (
+            "gzip",
+            "gzip -c text | gzip -dc | cmp - text && cp text c && cp --reflink=never text d && cmp c d && dd if=text bs=4k skip=3 status=none | md5sum",
+        ),
+        (
+            "git",
+            "git init -q g && cd g && cp ../text . && git add . && git -c user.name=a -c user.email=a@b.c commit -qm a && git cat-file -p HEAD:text | cmp - text && git fsck && git status --short",
+        ),
+        (
+            "python3",
+            "python3 -c 'import mmap; f = open(\"text\", \"rb\"); m = mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ); print(sum(m[::4096])); f.seek(-100, 2); print(f.read())'",
+        ),
+        (
+            "perl",
+            "perl -ne '$n += length; END { print \"$n\\n\" }' text; perl -e 'open F, \"text\"; seek F, 5000, 0; read F, $b, 20; print $b'",
+        ),
+        (
+            "sqlite3",
+            "sqlite3 t.db 'create table t(a, b); with recursive n(i) as (select 1 union all select i + 1 from n where i < 40000) insert into t select i, hex(i * i) from n; select count(*), sum(a), max(b) from t; pragma integrity_check;'",
+        ),
+        (
+            "gcc",
+            "printf '#include <stdio.h>\\nint main(void) { puts(\"built\"); return 3; }\\n' > m.c && gcc -O1 -o m m.c && ./m; echo $?",
+        ),
+        (
+            "bash",
+            "bash -c 'exec 7< text; read -u 7 line; echo $line; exec 8<&7 7<&-; read -u 8 line; echo $line'; (head -c 100; cat) < text | md5sum",
+        ),
+    ];
+    for (program, script) in scripts {
+        if !has(program) {
+            println!("skipped: {program} is not here");
+            continue;
+        }
+        let mut said = Vec::new();
+        for with in [false, true] {
+            let folder = scratch.path(if with { "with" } else { "without" });
+            let _ = fs::remove_dir_all(&folder);
+            fs::create_dir(&folder).unwrap();
+            fs::write(folder.join("text"), &lines).unwrap();
+            let mut command = if with {
+                scratch.command(&["prefetch", "run", "--", "sh", "-c", script])
+            } else {
+                let mut plain = Command::new("sh");
+                plain.args(["-c", script]);
+                plain
+            };
+            let output = command.current_dir(&folder).output().unwrap();
+            let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+            said.push((output.status.code(), text(&output.stdout), text(&output.stderr)));
+        }
+        assert_eq!(said[0], said[1], "{program}");
+        assert!(!said[0].1.is_empty() || said[0].0 == Some(0), "{program}: {:?}", said[0]);
+    }
+}
+
+#[test]
+fn programs_in_which_it_cannot_act_are_named_and_run() {
+    let scratch = Scratch::new();
+    if !has("gcc") {
+        println!("skipped: gcc is not here");
+        return;
+    }
+    scratch.write("m.c", "int main(void) { return 9; }\n");
+    let source = scratch.path("m.c");
+    let program = scratch.path("static");
+    let built = Command::new("gcc").arg("-static").arg("-o").arg(&program).arg(&source).output().unwrap();
+    if !built.status.success() {
+        println!("skipped: no static C library");
+        return;
+    }
+    let ran = scratch.plumb(&["prefetch", "run", "--", program.to_str().unwrap()]);
+    assert_eq!(ran.status, Some(9));
+    assert!(ran.stderr.contains("statically"), "{}", ran.stderr);
+    assert_eq!(scratch.plumb(&["prefetch", "run", "--quiet", "--", program.to_str().unwrap()]).stderr, "");
+}
+
+#[test]
+fn a_mapping_is_loaded_from_its_beginning_on() {
+    let Some(probe) = Probe::compile() else { return };
+    let scratch = Scratch::new();
+    let data = cold_file(&scratch, "data", 48 * MIB);
+    let plain = probe.plain(&["map", data.to_str().unwrap()]);
+    let data = cold_file(&scratch, "data", 48 * MIB);
+    let (ran, report) = run(&scratch, &[], &probe.command(&["map", data.to_str().unwrap()]));
+    assert_eq!(ran.stdout, plain);
+    let (bulk, resident) = (report["bulk_loads"].as_u64().unwrap(), report["resident_bytes"].as_u64().unwrap());
+    assert!(bulk == 1 || resident >= 40 * MIB, "{report}");
+}
+
+#[test]
+fn modes_and_patterns_decide_what_is_loaded() {
+    let Some(probe) = Probe::compile() else { return };
+    let scratch = Scratch::new();
+    let loaded = |options: &[&str], pattern: &str| {
+        let data = cold_file(&scratch, "data", 16 * MIB);
+        let (_, report) = run(&scratch, options, &probe.command(&[pattern, data.to_str().unwrap()]));
+        let of = |name: &str| report[name].as_u64().unwrap();
+        (of("requests"), of("loaded_bytes") + of("resident_bytes"))
+    };
+    assert_eq!(loaded(&["--mode", "app-only"], "stride"), (0, 0));
+    assert_eq!(loaded(&["--mode", "os-only"], "stride"), (0, 0));
+    assert_eq!(loaded(&["--exclude", "data"], "stride").1, 0);
+    assert_eq!(loaded(&["--include", "*.sst"], "stride").1, 0);
+    assert_eq!(loaded(&["--min-file", "1GiB"], "stride"), (0, 0));
+    assert!(loaded(&["--include", "data"], "stride").1 > 0);
+    let (requests, bytes) = loaded(&["--mode", "fetchall+opt"], "stride");
+    assert!(requests == 1 && bytes > 0, "{requests} {bytes}");
+    scratch.write("profile.toml", "mode = \"app-only\"\n");
+    assert_eq!(loaded(&["--profile", "profile.toml"], "stride"), (0, 0));
+    assert!(loaded(&["--profile", "profile.toml", "--mode", "predict"], "stride").1 > 0);
+}

@@ -1,0 +1,116 @@
+//! Whole files and mappings, loaded chunk after chunk beside the program.
+
+use std::fs;
+use std::num::NonZeroU64;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::Receiver;
+use std::time::Duration;
+
+use rustix::fs::{Advice, fadvise};
+
+use super::open::{self, Opened};
+use super::{Common, next, residency};
+use crate::policy::PAGE_BYTES;
+use crate::shared::{Kind, Request};
+
+/// Loaded of a mapping before the program has touched anything.
+const FIRST_BYTES: u64 = 64 << 20;
+
+/// Bytes that are loaded for each that the program has mapped in by touching them since.
+const AHEAD_OF_TOUCHED: u64 = 8;
+
+/// How long a program that touches nothing is waited for.
+const PATIENCE: Duration = Duration::from_millis(20);
+
+/// Waits in a row after which it is left alone.
+const MOST_WAITS: u32 = 250;
+
+/// What is to be loaded.
+pub struct Job {
+    /// The file.
+    pub opened: Opened,
+    /// The range, and who asked.
+    pub request: Request,
+    /// Bytes that one call loads at most.
+    pub clamp_bytes: u64,
+}
+
+/// Does jobs until it is told to stop.
+pub fn run(common: &Common, jobs: &Receiver<Job>) {
+    while let Some(job) = next(jobs, &common.stop) {
+        load(common, &job);
+    }
+}
+
+/// Loads as much of a job as there is memory for, and as the program seems to want.
+fn load(common: &Common, job: &Job) {
+    let counts = &common.counts;
+    let plan = open::within(job.request.plan, job.opened.bytes);
+    let file = &job.opened.file;
+    let Some(range) = plan.ranges().next() else { return };
+    let wanted = range.bytes();
+    let resident = residency::resident_pages(file, range).unwrap_or(0).saturating_mul(PAGE_BYTES).min(wanted);
+    if resident * 10 >= wanted * 9 {
+        counts.resident_bytes.fetch_add(resident, Ordering::Relaxed);
+        return;
+    }
+    // All of it or nothing: of what does not fit, the first part would be gone before the last is read.
+    if wanted - resident > common.memory.free_bytes() {
+        counts.refused.fetch_add(1, Ordering::Relaxed);
+        return;
+    }
+    counts.bulk.fetch_add(1, Ordering::Relaxed);
+    let is_mapping = job.request.kind == Kind::Map as u32;
+    let touched_before = touched(job.request.process).unwrap_or(0);
+    let mut loaded = 0;
+    for chunk in plan.chunks(job.clamp_bytes) {
+        // A mapping may be of a file of which little is looked at.
+        if is_mapping && loaded >= FIRST_BYTES && !is_wanted(common, job, loaded, touched_before) {
+            return;
+        }
+        if common.stop.load(Ordering::SeqCst) || common.memory.free_bytes() < chunk.bytes() {
+            return;
+        }
+        if residency::is_resident(file, chunk) != Some(true) {
+            let length = NonZeroU64::new(chunk.bytes());
+            if length.is_none() || fadvise(file, chunk.start_bytes, length, Advice::WillNeed).is_err() {
+                return;
+            }
+            counts.loaded_bytes.fetch_add(chunk.bytes(), Ordering::Relaxed);
+        }
+        loaded += chunk.bytes();
+    }
+}
+
+/// Waits until the program has touched so much that more than was loaded is worth loading; not if that takes long.
+fn is_wanted(common: &Common, job: &Job, loaded: u64, touched_before: u64) -> bool {
+    for _ in 0..MOST_WAITS {
+        let Some(touched) = touched(job.request.process) else { return false };
+        let wanted = touched.saturating_sub(touched_before).saturating_mul(AHEAD_OF_TOUCHED);
+        if loaded <= FIRST_BYTES.saturating_add(wanted) {
+            return true;
+        }
+        if common.stop.load(Ordering::SeqCst) {
+            return false;
+        }
+        std::thread::sleep(PATIENCE);
+    }
+    false
+}
+
+/// Bytes of files that a process has mapped in: `shared` of proc_pid_statm(5). None if it has ended.
+fn touched(process: i32) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{process}/statm")).ok()?;
+    text.split(' ').nth(2)?.parse::<u64>().ok()?.checked_mul(PAGE_BYTES)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_is_there_has_touched_something() {
+        assert!(touched(std::process::id() as i32).unwrap() > 0);
+        assert_eq!(touched(-1), None);
+    }
+}

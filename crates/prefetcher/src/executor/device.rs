@@ -1,0 +1,19 @@
+//! How much one request to load takes: the larger of a device's readahead window and its largest request (`force_page_cache_ra` of
+//! mm/readahead.c loads no more and says nothing).
+
+use std::fs;
+
+/// As the kernel is without a word of anybody (`VM_READAHEAD_PAGES`).
+const DEFAULT_BYTES: u64 = 128 << 10;
+
+/// Bytes that one call loads at most on the device of this number.
+pub fn clamp_bytes(dev: u64) -> u64 {
+    let (major, minor) = (rustix::fs::major(dev), rustix::fs::minor(dev));
+    let kib = |path: String| fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
+    // A partition's queue is that of its disk; file systems of several devices have only a backing device of their own.
+    let device = format!("/sys/dev/block/{major}:{minor}");
+    let queue = |name: &str| kib(format!("{device}/queue/{name}")).or_else(|| kib(format!("{device}/../queue/{name}")));
+    let window = queue("read_ahead_kb").or_else(|| kib(format!("/sys/class/bdi/{major}:{minor}/read_ahead_kb")));
+    let largest = window.max(queue("max_sectors_kb"));
+    largest.map_or(DEFAULT_BYTES, |kib| kib.saturating_mul(1024)).max(64 << 10)
+}

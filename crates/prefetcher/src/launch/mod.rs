@@ -1,0 +1,94 @@
+//! Starts a command under the preload library, stays until it ends, and ends as it did.
+
+mod elf;
+mod library;
+mod signals;
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Command, ExitStatus};
+
+pub use elf::Obstacle;
+
+use crate::PrefetcherError;
+use crate::executor::{Executor, Report};
+use crate::settings::Settings;
+use crate::shared::ENVIRONMENT;
+use crate::table::Shared;
+
+/// What a run came to.
+pub struct Outcome {
+    /// As a shell has it: the command's, or 128 and the signal that ended it.
+    pub status: u8,
+    /// Why the library could not act in the command itself; in programs that it starts, it may have.
+    pub obstacle: Option<Obstacle>,
+    /// What was seen and done.
+    pub report: Report,
+}
+
+/// Runs a command.
+///
+/// # Errors
+/// If it cannot be started, or there is no place for the library. `told` learns of an obstacle before the command starts.
+pub fn run(
+    settings: &Settings,
+    command: &[OsString],
+    told: impl FnOnce(&Obstacle),
+) -> Result<Outcome, PrefetcherError> {
+    let Some((program, arguments)) = command.split_first() else {
+        return Err(PrefetcherError::NotFound(OsString::new().into()));
+    };
+    let path = elf::find(Path::new(program))?;
+    let obstacle = elf::obstacle(&path);
+    if let Some(obstacle) = &obstacle {
+        told(obstacle);
+    }
+    let shared = Shared::make(settings)?;
+    let executor = Executor::start(&shared, settings)?;
+    let mut child = Command::new(program);
+    child.args(arguments).env(ENVIRONMENT, shared.environment());
+    // A linker that cannot load it would say so, or worse; in what such a program starts it can act all the same, where that is
+    // for this machine.
+    if !matches!(obstacle, Some(Obstacle::Foreign | Obstacle::Musl)) {
+        child.env("LD_PRELOAD", preload(std::env::var_os("LD_PRELOAD").as_deref(), library::place()?.as_os_str()));
+    }
+    let started = child.spawn().map_err(PrefetcherError::file("cannot start", &path));
+    let ended = started.and_then(|child| signals::wait(child).map_err(PrefetcherError::file("cannot wait for", &path)));
+    drop(shared);
+    let report = executor.finish();
+    Ok(Outcome { status: shell_status(ended?), obstacle, report })
+}
+
+/// The value of `LD_PRELOAD` with the library behind what is there: a sanitizer insists on being the first.
+fn preload(before: Option<&OsStr>, library: &OsStr) -> OsString {
+    let mut value = before.unwrap_or_default().to_owned();
+    if !value.is_empty() {
+        value.push(":");
+    }
+    value.push(library);
+    value
+}
+
+fn shell_status(status: ExitStatus) -> u8 {
+    let number = status.code().or_else(|| Some(128 + status.signal()?));
+    number.and_then(|number| u8::try_from(number).ok()).unwrap_or(u8::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_library_comes_last() {
+        assert_eq!(preload(None, OsStr::new("/a.so")), "/a.so");
+        assert_eq!(preload(Some(OsStr::new("")), OsStr::new("/a.so")), "/a.so");
+        assert_eq!(preload(Some(OsStr::new("/b.so:/c.so")), OsStr::new("/a.so")), "/b.so:/c.so:/a.so");
+    }
+
+    #[test]
+    fn a_status_is_a_shells() {
+        assert_eq!(shell_status(ExitStatus::from_raw(3 << 8)), 3);
+        assert_eq!(shell_status(ExitStatus::from_raw(libc::SIGTERM)), 143);
+    }
+}

@@ -1,0 +1,25 @@
+//! Prefetching for unmodified programs, on a stock kernel.
+//!
+//! ```text
+//! program ── hooks of `preload` ──► `shared` table: files, streams, requests ──► `executor` in the launcher ──► page cache
+//! ```
+//!
+//! `launch` starts a command under the preload library and stays until it ends. Inside of the program there are only hooks, which
+//! observe; the executor, a thread of the launcher, opens the files, asks what is resident, loads, and keeps to the memory budget.
+
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod error;
+pub mod executor;
+pub mod launch;
+#[doc(hidden)]
+pub mod preload;
+pub mod settings;
+mod shared;
+mod table;
+
+pub use error::PrefetcherError;
+
+mod policy {
+    pub use prefetch::{Access, Limits, PAGE_BYTES, Plan, Streams};
+}

@@ -1,0 +1,257 @@
+//! From a read that succeeded to a request: what the hooks of reads come to.
+
+use core::sync::atomic::Ordering;
+
+use super::{attach, descriptors, descriptors::Known, sys};
+use crate::policy::{Access, Limits, PAGE_BYTES, Plan};
+use crate::shared::{Counts, File, Kind, Request, Table};
+
+const O_ACCMODE: i32 = 3;
+const O_WRONLY: i32 = 1;
+const O_DIRECT: i32 = if cfg!(target_arch = "aarch64") { 0o200_000 } else { 0o40_000 };
+const O_PATH: i32 = 0o10_000_000;
+
+/// A read of `result` bytes of `asked` at an offset.
+#[inline]
+pub fn at(fd: i32, offset: i64, asked: usize, result: isize) {
+    if result > 0
+        && let Some(table) = attach::table()
+    {
+        match descriptors::known(fd) {
+            Known::Followed { index, generation } => {
+                seen(table, fd, index, generation, offset as u64, result as u64, false);
+            }
+            Known::Unknown if result as usize == asked => identify(table, fd),
+            _ => {}
+        }
+    }
+}
+
+/// A read of `result` bytes of `asked` where the descriptor stands.
+#[inline]
+pub fn next(fd: i32, asked: usize, result: isize) {
+    if result > 0
+        && let Some(table) = attach::table()
+    {
+        match descriptors::known(fd) {
+            Known::Followed { index, generation } => {
+                let offset = descriptors::advance(fd, result as u64);
+                seen(table, fd, index, generation, offset, result as u64, true);
+            }
+            Known::Unknown if result as usize == asked => identify(table, fd),
+            _ => {}
+        }
+    }
+}
+
+/// The C library read for the program, more or less than what it gave: where the descriptor stands now is asked of the kernel, unless
+/// less than this was consumed since.
+#[inline]
+pub fn buffered(fd: i32, consumed: usize) {
+    if consumed > 0
+        && let Some(table) = attach::table()
+    {
+        match descriptors::known(fd) {
+            Known::Followed { index, generation } => stands(table, fd, index, generation, consumed as u64),
+            Known::Unknown => identify(table, fd),
+            _ => {}
+        }
+    }
+}
+
+/// More than a stream of the C library reads ahead of its program.
+const BUFFER_BYTES: u64 = 64 << 10;
+
+/// Looks where the descriptor stands, for what was read since the last look.
+#[cold]
+#[inline(never)]
+fn stands(table: &'static Table, fd: i32, index: usize, generation: u32, consumed: u64) {
+    let Some(now) = attach::may_call().then(|| sys::position(fd)).flatten() else { return };
+    let before = descriptors::moved(fd, now);
+    // Elsewhere than behind the last look: the program sought.
+    let went_on = now >= before && now - before <= consumed + BUFFER_BYTES;
+    let begin = if went_on { before } else { now.saturating_sub(consumed) };
+    if now > begin {
+        seen(table, fd, index, generation, begin, now - begin, false);
+    }
+}
+
+/// Has the policy look at an access.
+#[inline]
+fn seen(table: &'static Table, fd: i32, index: usize, generation: u32, offset: u64, bytes: u64, check: bool) {
+    let file = table.file(index);
+    // Who holds it looks at an access at this moment: this one goes unseen, and nobody waits.
+    let Some(mut guard) = file.try_lock() else { return };
+    if file.generation.load(Ordering::Relaxed) != generation {
+        drop(guard);
+        descriptors::forget(fd);
+        return;
+    }
+    Counts::bump(&file.counts.accesses, 1);
+    Counts::bump(&file.counts.accessed_bytes, bytes);
+    let header = &table.header;
+    let limits = Limits {
+        file_bytes: file.file_bytes.load(Ordering::Relaxed),
+        window_bytes: header.window_bytes.load(Ordering::Relaxed),
+        ahead_bytes: header.ahead_bytes.load(Ordering::Relaxed),
+    };
+    let access = Access { offset_bytes: offset, length_bytes: bytes, lane: lane() };
+    let Some(plan) = guard.streams.observe(access, &limits) else { return };
+    due(table, file, &mut guard, fd, index, plan, check.then(|| offset.wrapping_add(bytes)));
+}
+
+/// Leaves a request for a plan. `expected` is where a descriptor without an offset of its own is believed to stand.
+#[cold]
+#[inline(never)]
+fn due(
+    table: &Table,
+    file: &File,
+    guard: &mut crate::shared::Guard<'_>,
+    fd: i32,
+    index: usize,
+    plan: Plan,
+    expected: Option<u64>,
+) {
+    file.used_at.store(table.header.clock.load(Ordering::Relaxed), Ordering::Relaxed);
+    let closed = !attach::may_call()
+        || table.header.over.load(Ordering::Relaxed) != 0
+        || table.header.follow.load(Ordering::Relaxed) == 0
+        || file.refused.load(Ordering::Relaxed) != 0;
+    if closed {
+        guard.streams.resident(&plan);
+        return;
+    }
+    // The executor is behind: nothing is asked of the kernel for a plan that goes nowhere.
+    if guard.is_full() {
+        guard.streams.dropped(&plan);
+        Counts::bump(&file.counts.dropped, 1);
+        return;
+    }
+    // A descriptor that others share moves without us.
+    if let Some(expected) = expected
+        && let Some(now) = sys::position(fd)
+        && now != expected
+    {
+        descriptors::moved(fd, now);
+        guard.streams.dropped(&plan);
+        return;
+    }
+    push(table, file, guard, index, request(plan, fd, Kind::Stream));
+}
+
+fn request(plan: Plan, fd: i32, kind: Kind) -> Request {
+    Request { plan, process: sys::process(), fd, kind: kind as u32, reserved: 0 }
+}
+
+fn push(table: &Table, file: &File, guard: &mut crate::shared::Guard<'_>, index: usize, request: Request) {
+    if !guard.push(request) {
+        return;
+    }
+    Counts::bump(&file.counts.requests, 1);
+    if table.ask(index) {
+        sys::wake(&table.header.asleep);
+    }
+}
+
+/// A number that differs between threads: where the thread's own memory begins.
+#[inline(always)]
+fn lane() -> u32 {
+    let pointer: usize;
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: the first word of a thread's own memory is its address.
+    unsafe {
+        core::arch::asm!("mov {}, fs:0", out(reg) pointer, options(nostack, preserves_flags, readonly));
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: reads a register.
+    unsafe {
+        core::arch::asm!("mrs {}, tpidr_el0", out(reg) pointer, options(nostack, preserves_flags, nomem));
+    }
+    // Threads' memories lie whole megabytes or pages apart.
+    let pages = pointer as u64 >> 6;
+    (pages ^ pages >> 17) as u32
+}
+
+/// Looks at what a descriptor is, and follows it if it is a file worth that.
+#[cold]
+#[inline(never)]
+fn identify(table: &'static Table, fd: i32) {
+    if !attach::may_call() {
+        return;
+    }
+    match place(table, fd, table.header.min_file_bytes.load(Ordering::Relaxed)) {
+        Some((index, generation)) => descriptors::follow(fd, index, generation, sys::position(fd).unwrap_or(0)),
+        None => descriptors::ignore(fd),
+    }
+}
+
+/// The place of an open file in the table, if it is a regular file of this size at least, read through the page cache.
+fn place(table: &'static Table, fd: i32, least_bytes: u64) -> Option<(usize, u32)> {
+    let status = sys::status(fd).filter(|status| status.is_regular && status.size >= least_bytes && status.ino != 0)?;
+    let flags = sys::flags(fd);
+    if flags < 0 || flags & (O_DIRECT | O_PATH) != 0 || flags & O_ACCMODE == O_WRONLY {
+        return None;
+    }
+    table.place(status.dev, status.ino, status.size)
+}
+
+/// A descriptor was opened.
+#[inline]
+pub fn opened(fd: i32) {
+    if fd < 0 {
+        return;
+    }
+    descriptors::forget(fd);
+    if let Some(table) = attach::table()
+        && table.header.whole_at_open.load(Ordering::Relaxed) != 0
+    {
+        whole(table, fd);
+    }
+}
+
+/// Asks for all of a file.
+#[cold]
+#[inline(never)]
+fn whole(table: &'static Table, fd: i32) {
+    if !attach::may_call() {
+        return;
+    }
+    if let Some((index, generation)) = place(table, fd, table.header.min_file_bytes.load(Ordering::Relaxed)) {
+        descriptors::follow(fd, index, generation, 0);
+        let bytes = table.file(index).file_bytes.load(Ordering::Relaxed);
+        ask(table, fd, index, Plan::contiguous(0, bytes), Kind::Whole);
+    }
+}
+
+/// A range of a file was mapped, to be read only.
+#[inline]
+pub fn mapped(fd: i32, offset: i64, bytes: usize) {
+    if let Some(table) = attach::table()
+        && bytes as u64 >= table.header.min_map_bytes.load(Ordering::Relaxed)
+    {
+        map(table, fd, offset as u64, bytes as u64);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn map(table: &'static Table, fd: i32, offset: u64, bytes: u64) {
+    if !attach::may_call() {
+        return;
+    }
+    let Some((index, _)) = place(table, fd, table.header.min_map_bytes.load(Ordering::Relaxed)) else { return };
+    let file_bytes = table.file(index).file_bytes.load(Ordering::Relaxed);
+    let end = offset.saturating_add(bytes).min(file_bytes.next_multiple_of(PAGE_BYTES));
+    ask(table, fd, index, Plan::contiguous(offset.min(end), end), Kind::Map);
+}
+
+fn ask(table: &'static Table, fd: i32, index: usize, plan: Plan, kind: Kind) {
+    let file = table.file(index);
+    file.used_at.store(table.header.clock.load(Ordering::Relaxed), Ordering::Relaxed);
+    if plan.length_bytes == 0 || table.header.over.load(Ordering::Relaxed) != 0 {
+        return;
+    }
+    if let Some(mut guard) = file.try_lock() {
+        push(table, file, &mut guard, index, request(plan, fd, kind));
+    }
+}

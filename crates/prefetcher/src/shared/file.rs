@@ -1,0 +1,209 @@
+//! A file of the table: who it is, its lock, its readers, and what is asked for it.
+
+use core::cell::UnsafeCell;
+use core::ops::{Deref, DerefMut};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use crate::policy::{Plan, Streams};
+
+/// Requests of one file that may wait.
+pub const PENDING: usize = 16;
+
+/// Why something is asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+pub enum Kind {
+    /// A reader's next window.
+    Stream = 0,
+    /// The file was opened, and files are loaded whole.
+    Whole = 1,
+    /// A range of it was mapped.
+    Map = 2,
+}
+
+/// What a program asks of the executor.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Request {
+    /// What to load.
+    pub plan: Plan,
+    /// Who asks.
+    pub process: i32,
+    /// Its descriptor of the file.
+    pub fd: i32,
+    /// A [`Kind`] as a number, which the program may have written anything over.
+    pub kind: u32,
+    /// Nothing.
+    pub reserved: u32,
+}
+
+/// What was seen of files.
+#[repr(C)]
+#[derive(Default)]
+pub struct Counts {
+    /// Reads.
+    pub accesses: AtomicU64,
+    /// Bytes read.
+    pub accessed_bytes: AtomicU64,
+    /// Requests left for the executor.
+    pub requests: AtomicU64,
+    /// Plans for which there was no room.
+    pub dropped: AtomicU64,
+}
+
+impl Counts {
+    /// Adds to a count that only the holder of the file's lock changes.
+    #[inline]
+    pub fn bump(count: &AtomicU64, by: u64) {
+        count.store(count.load(Ordering::Relaxed).wrapping_add(by), Ordering::Relaxed);
+    }
+
+    /// All of them.
+    pub fn all(&self) -> [&AtomicU64; 4] {
+        [&self.accesses, &self.accessed_bytes, &self.requests, &self.dropped]
+    }
+}
+
+/// What the lock protects.
+#[repr(C)]
+pub struct State {
+    /// The readers.
+    pub streams: Streams,
+    pending: [Request; PENDING],
+    count: u32,
+    reserved: u32,
+}
+
+impl State {
+    /// Leaves a request. Whether there was room.
+    pub fn push(&mut self, request: Request) -> bool {
+        let Some(place) = self.pending.get_mut(self.count as usize) else { return false };
+        *place = request;
+        self.count += 1;
+        true
+    }
+
+    /// Whether a request would find no room.
+    pub fn is_full(&self) -> bool {
+        self.count as usize >= PENDING
+    }
+
+    /// The requests, oldest first; they are gone then.
+    pub fn take(&mut self) -> impl Iterator<Item = Request> + use<> {
+        let pending = self.pending;
+        let count = core::mem::take(&mut self.count) as usize;
+        (0..count.min(PENDING)).map(move |index| pending[index])
+    }
+}
+
+/// A file that programs read.
+#[repr(C, align(64))]
+pub struct File {
+    /// Odd while somebody holds the file.
+    lock: AtomicU32,
+    /// Changes when the place is given to another file.
+    pub generation: AtomicU32,
+    dev: AtomicU64,
+    ino: AtomicU64,
+    /// Its size when it was last looked at.
+    pub file_bytes: AtomicU64,
+    /// When it was last looked at, by the table's clock.
+    pub used_at: AtomicU32,
+    /// The executor wants nothing to do with it.
+    pub refused: AtomicU32,
+    /// What was seen of it.
+    pub counts: Counts,
+    state: UnsafeCell<State>,
+}
+
+// SAFETY: the state is reached only by a guard, of which there is one at a time; all else is atomic.
+unsafe impl Sync for File {}
+
+/// Holds a file until it is dropped.
+pub struct Guard<'a> {
+    file: &'a File,
+    held: u32,
+}
+
+impl File {
+    /// Takes the lock if it is free.
+    #[inline]
+    pub fn try_lock(&self) -> Option<Guard<'_>> {
+        let free = self.lock.load(Ordering::Relaxed);
+        if free & 1 != 0 {
+            return None;
+        }
+        let held = free.wrapping_add(1);
+        self.lock.compare_exchange(free, held, Ordering::Acquire, Ordering::Relaxed).ok()?;
+        Some(Guard { file: self, held })
+    }
+
+    /// Who holds the lock, as a number that is never used again.
+    pub fn held(&self) -> Option<u32> {
+        Some(self.lock.load(Ordering::Relaxed)).filter(|lock| lock & 1 != 0)
+    }
+
+    /// Takes the lock back from one who has held it since it was `held`, and must be taken for dead.
+    pub fn release_stuck(&self, held: u32) {
+        // If that failed, it was not dead.
+        let _ = self.lock.compare_exchange(held, held.wrapping_add(1), Ordering::Release, Ordering::Relaxed);
+    }
+
+    /// Whether no file has this place.
+    pub fn is_free(&self) -> bool {
+        self.ino.load(Ordering::Relaxed) == 0
+    }
+
+    /// Whether this is that file.
+    pub fn is(&self, dev: u64, ino: u64) -> bool {
+        self.ino.load(Ordering::Relaxed) == ino && self.dev.load(Ordering::Relaxed) == dev
+    }
+
+    /// Its device and inode.
+    pub fn identity(&self) -> (u64, u64) {
+        (self.dev.load(Ordering::Relaxed), self.ino.load(Ordering::Relaxed))
+    }
+
+    /// Gives the place to another file: its generation; none where somebody is busy with it.
+    pub(super) fn begin(&self, dev: u64, ino: u64, file_bytes: u64, now: u32, left: &Counts) -> Option<u32> {
+        let mut guard = self.try_lock()?;
+        guard.streams = Streams::NEW;
+        guard.count = 0;
+        for (count, left) in self.counts.all().into_iter().zip(left.all()) {
+            left.fetch_add(count.swap(0, Ordering::Relaxed), Ordering::Relaxed);
+        }
+        self.dev.store(dev, Ordering::Relaxed);
+        self.ino.store(ino, Ordering::Relaxed);
+        self.file_bytes.store(file_bytes, Ordering::Relaxed);
+        self.used_at.store(now, Ordering::Relaxed);
+        self.refused.store(0, Ordering::Relaxed);
+        Some(self.generation.fetch_add(1, Ordering::Relaxed).wrapping_add(1))
+    }
+}
+
+impl Deref for Guard<'_> {
+    type Target = State;
+
+    #[inline]
+    fn deref(&self) -> &State {
+        // SAFETY: this guard is the only one.
+        unsafe { &*self.file.state.get() }
+    }
+}
+
+impl DerefMut for Guard<'_> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut State {
+        // SAFETY: this guard is the only one.
+        unsafe { &mut *self.file.state.get() }
+    }
+}
+
+impl Drop for Guard<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        // Of one that was taken for dead, the lock is somebody else's by now.
+        let free = self.held.wrapping_add(1);
+        let _ = self.file.lock.compare_exchange(self.held, free, Ordering::Release, Ordering::Relaxed);
+    }
+}

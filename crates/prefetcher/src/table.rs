@@ -1,0 +1,71 @@
+//! The launcher's side of the table: memory of its own that programs under it can open.
+
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::atomic::Ordering;
+
+use rustix::fs::{MemfdFlags, SealFlags};
+use rustix::mm::{MapFlags, ProtFlags};
+
+use crate::PrefetcherError;
+use crate::settings::Settings;
+use crate::shared::{MAGIC, TABLE_BYTES, Table};
+
+/// The table, mapped for as long as the launcher runs.
+pub struct Shared {
+    table: &'static Table,
+    memory: OwnedFd,
+    key: u64,
+}
+
+impl Shared {
+    /// Makes the table. Its memory belongs to the user alone, like everything below `/proc/PID/fd`.
+    pub fn make(settings: &Settings) -> Result<Self, PrefetcherError> {
+        let failed = PrefetcherError::kernel::<rustix::io::Errno>;
+        let memory = rustix::fs::memfd_create("plumb-prefetch", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)
+            .map_err(failed("make shared memory"))?;
+        rustix::fs::fchmod(&memory, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR)
+            .map_err(failed("keep shared memory from others"))?;
+        rustix::fs::ftruncate(&memory, TABLE_BYTES as u64).map_err(failed("make room in shared memory"))?;
+        // A program that shortened it would end everybody who looks at the rest.
+        rustix::fs::fcntl_add_seals(&memory, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)
+            .map_err(failed("seal shared memory"))?;
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a new mapping at a place of the kernel's choice overlaps nothing.
+        let at = unsafe { rustix::mm::mmap(std::ptr::null_mut(), TABLE_BYTES, access, MapFlags::SHARED, &memory, 0) };
+        let at = at.map_err(failed("map shared memory"))?;
+        // SAFETY: of the table's size, on a page, never unmapped, of a file that cannot shrink; any bits are a table.
+        let table = unsafe { &*at.cast::<Table>() };
+        let mut key = [0; 8];
+        rustix::rand::getrandom(&mut key, rustix::rand::GetRandomFlags::empty()).map_err(failed("draw a number"))?;
+        let key = u64::from_le_bytes(key);
+        let header = &table.header;
+        header.bytes.store(TABLE_BYTES as u64, Ordering::Relaxed);
+        header.key.store(key, Ordering::Relaxed);
+        header.follow.store(settings.mode.follows().into(), Ordering::Relaxed);
+        header.whole_at_open.store(settings.mode.loads_whole().into(), Ordering::Relaxed);
+        header.drop_advice.store(settings.mode.drops_advice().into(), Ordering::Relaxed);
+        header.min_file_bytes.store(settings.min_file.0, Ordering::Relaxed);
+        header
+            .min_map_bytes
+            .store(if settings.mode.loads_maps() { settings.min_map.0 } else { u64::MAX }, Ordering::Relaxed);
+        header.magic.store(MAGIC, Ordering::Release);
+        Ok(Self { table, memory, key })
+    }
+
+    /// The table.
+    pub fn table(&self) -> &'static Table {
+        self.table
+    }
+
+    /// What a program has in its environment to find it.
+    pub fn environment(&self) -> String {
+        format!("/proc/{}/fd/{}:{:x}", std::process::id(), self.memory.as_raw_fd(), self.key)
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // Programs that go on have nobody left to ask.
+        self.table.header.over.store(1, Ordering::Relaxed);
+    }
+}
