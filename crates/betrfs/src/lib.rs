@@ -15,6 +15,7 @@ mod patch;
 mod proof;
 mod rules;
 mod schema;
+mod served;
 mod volume;
 
 pub use fsck::{Finding, check};
@@ -23,4 +24,5 @@ pub use operations::{
     Allocate, Attributes, Caller, Cookie, DirectoryEntry, Error, InodeNumber, Kind, Name, Operations, Permissions,
     RenameFlags, Result, Seek, SetAttributes, SetXattr, Statistics, Timestamp, XattrName,
 };
+pub use served::Served;
 pub use volume::{Volume, VolumeOptions};

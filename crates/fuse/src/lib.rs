@@ -1,12 +1,16 @@
 //! The server's side of FUSE, on the kernel's own interface (`include/uapi/linux/fuse.h`).
 //!
-//! A [`Transport`] brings the kernel's requests and takes the answers: through `/dev/fuse`, or an io_uring where the kernel has
-//! that. The terms of the connection are its own affair. A [`Mount`] is the file system that the requests are for; it has no
-//! place in any directory tree. [`SingleFile`] answers what a file system of one file is asked beside its contents, and a
-//! [`Watchdog`] ends the connection when the server cannot.
+//! There are two servers on one protocol (`abi`, [`Operation`]):
 //!
-//! Nothing here waits: whoever serves waits for the descriptors of the transport, and calls
-//! [`Transport::device_is_readable`] and [`Transport::receive`].
+//! - Of a whole file system: a [`FolderMount`] is where people see it, by root or by `fusermount3`; a [`Server`] takes its requests
+//!   with several threads, and a [`Handler`] answers them in the words of [`reply`].
+//! - Of one file below a loop device, in an event loop of the caller's: a [`Transport`] brings the kernel's requests and takes
+//!   the answers, through `/dev/fuse` or an io_uring where the kernel has that. A [`Mount`] has no place in any directory
+//!   tree. [`SingleFile`] answers what a file system of one file is asked beside its contents. Nothing of it waits: whoever
+//!   serves waits for the descriptors of the transport, and calls [`Transport::device_is_readable`] and
+//!   [`Transport::receive`].
+//!
+//! A [`Watchdog`] ends the connection when the server cannot.
 //!
 //! ```no_run
 //! # fn ready(_: &impl std::os::fd::AsFd) {}
@@ -21,7 +25,7 @@
 //!         match file.answer(incoming.node, &incoming.operation) {
 //!             Some(answer) => transport.reply(to, answer.as_ref().map(fuse::Body::as_bytes).map_err(|number| *number)),
 //!             None => match incoming.operation {
-//!                 fuse::Operation::Unanswered => {}
+//!                 operation if !operation.is_answered() => {}
 //!                 fuse::Operation::Read { length, .. } => transport.reply(to, Ok(&vec![0; length as usize])),
 //!                 _ => transport.reply(to, Err(30)), // EROFS
 //!             },
@@ -37,25 +41,29 @@
 
 mod abi;
 mod agreement;
-mod body;
 mod channel;
 mod connection;
 mod error;
 mod mount;
+pub mod reply;
 mod request;
 mod ring_buffers;
 mod ring_channel;
+mod server;
 mod single_file;
 mod transport;
 mod watch;
 mod watchdog;
 
-pub use abi::FallocateMode;
+pub use abi::ROOT_NODE;
+pub use abi::input::FallocateMode;
+pub use abi::output::{Attributes, FileSystemSize, OpenFlags};
 pub use agreement::MAX_TRANSFER_BYTES;
-pub use body::Body;
 pub use error::FuseError;
-pub use mount::Mount;
-pub use request::Operation;
+pub use mount::{FolderMount, Mount, MountError, MountOptions, OptionError};
+pub use reply::Body;
+pub use request::{Caller, Forgets, Operation, SetAttributes, SetTime};
+pub use server::{Activity, Handler, Request, Server};
 pub use single_file::SingleFile;
 pub use transport::{Incoming, ReplyTo, Transport};
 pub use watch::{End, Watch};

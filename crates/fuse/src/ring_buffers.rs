@@ -11,8 +11,9 @@ use std::ptr::NonNull;
 
 use zerocopy::{FromBytes, IntoBytes};
 
-use crate::abi::{InHeader, OutHeader, RingEntryInOut, RingHeaders};
-use crate::request::Parts;
+use crate::abi::ring::{RingEntryInOut, RingHeaders};
+use crate::abi::{InHeader, OutHeader};
+use crate::request::{Parts, Shape};
 
 /// Headers and the two iovecs that tell the kernel of an entry share a page.
 const HEAD_BYTES: usize = 4096;
@@ -99,7 +100,7 @@ impl RingBuffers {
 
     /// What has arrived in an entry; `None` for one that is the kernel's, or
     /// whose payload is longer than there is room for.
-    pub(crate) fn arrived(&self, index: usize) -> Option<Parts<'_>> {
+    pub(crate) fn arrived(&self, index: usize, shape: Shape) -> Option<Parts<'_>> {
         self.ours.get(index).filter(|ours| **ours)?;
         // SAFETY: the entry is the server's until it is answered, for which the
         // caller must give up this reference; the mapping is aligned and longer.
@@ -108,7 +109,7 @@ impl RingBuffers {
         let (headers, _) = RingHeaders::ref_from_prefix(head).ok()?;
         let (header, _) = InHeader::read_from_prefix(&headers.in_out).ok()?;
         let payload = payload.get(..headers.entry.payload_size as usize)?;
-        Some(Parts { header, own: &headers.operation, rest: payload })
+        Some(Parts { header, own: &headers.operation, rest: payload, shape })
     }
 
     /// Puts an answer into an entry, which is the kernel's from here on. Says
@@ -153,14 +154,16 @@ mod tests {
         assert_eq!((buffers.entries(), buffers.payload_bytes), (3, 8192));
         let answer = OutHeader { len: 16, error: 0, unique: 7 };
         // The kernel's: neither read nor answered.
-        assert!(buffers.arrived(1).is_none() && !buffers.answer(1, answer, b""));
+        assert!(buffers.arrived(1, Shape::default()).is_none() && !buffers.answer(1, answer, b""));
         assert!(buffers.received(1));
         assert!(!buffers.received(1), "completed twice");
-        assert_eq!(buffers.arrived(1).unwrap().rest, b"");
+        assert_eq!(buffers.arrived(1, Shape::default()).unwrap().rest, b"");
         assert!(buffers.answer(1, answer, b"body"));
-        assert!(buffers.arrived(1).is_none() && !buffers.answer(1, answer, b""), "answered twice");
+        assert!(buffers.arrived(1, Shape::default()).is_none() && !buffers.answer(1, answer, b""), "answered twice");
         // Nothing outside.
-        assert!(!buffers.received(3) && buffers.arrived(3).is_none() && !buffers.answer(3, answer, b""));
+        assert!(
+            !buffers.received(3) && buffers.arrived(3, Shape::default()).is_none() && !buffers.answer(3, answer, b"")
+        );
         // What does not fit is not written.
         assert!(buffers.received(2) && !buffers.answer(2, answer, &[0; 8193]) && buffers.answer(2, answer, &[1; 8192]));
     }
@@ -180,7 +183,7 @@ mod tests {
             buffers.payload_of(1).cast::<[u8; 3]>().write(*b"abc");
         }
         assert!(buffers.received(1));
-        let arrived = buffers.arrived(1).unwrap();
+        let arrived = buffers.arrived(1, Shape::default()).unwrap();
         assert_eq!((arrived.header.unique, arrived.own[0], arrived.rest), (99, 5, b"abc".as_slice()));
         assert!(buffers.answer(1, OutHeader { len: 18, error: -5, unique: 99 }, b"xy"));
         // SAFETY: as above.
@@ -192,6 +195,6 @@ mod tests {
         // A length that the kernel never sends.
         // SAFETY: as above.
         unsafe { (*headers).entry.payload_size = 4097 };
-        assert!(buffers.received(1) && buffers.arrived(1).is_none());
+        assert!(buffers.received(1) && buffers.arrived(1, Shape::default()).is_none());
     }
 }

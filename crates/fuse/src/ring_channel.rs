@@ -18,8 +18,9 @@ use io_uring::{opcode, types};
 use uring::{Completed, Ring};
 use zerocopy::IntoBytes;
 
-use crate::abi::{OutHeader, RingCommand, ring_command};
-use crate::request::{ParseError, Parts};
+use crate::abi::OutHeader;
+use crate::abi::ring::{RingCommand, ring_command};
+use crate::request::{ParseError, Parts, Shape};
 use crate::ring_buffers::{IOVECS, RingBuffers};
 
 /// Requests that the loop driver has under way at most (its tags), the least
@@ -150,8 +151,8 @@ impl RingChannel {
     }
 
     /// The request in an entry.
-    pub(crate) fn parts(&self, index: u32) -> Result<Parts<'_>, ParseError> {
-        self.buffers.arrived(index as usize).ok_or(ParseError::Short { bytes: 0 })
+    pub(crate) fn parts(&self, index: u32, shape: Shape) -> Result<Parts<'_>, ParseError> {
+        self.buffers.arrived(index as usize, shape).ok_or(ParseError::Short { bytes: 0 })
     }
 
     /// Queues the answer to the request in an entry, and the fetch of the next.

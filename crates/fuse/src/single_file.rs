@@ -1,7 +1,8 @@
 //! A file system of one file, beside the file's contents: names and attributes.
 
-use crate::abi::{Attr, AttrOut, EntryOut, OpenFlags, OpenOut, ROOT_NODE, StatfsOut};
-use crate::body::Body;
+use crate::abi::ROOT_NODE;
+use crate::abi::output::{AttrOut, Attributes, EntryOut, FileSystemSize, OpenFlags, OpenOut};
+use crate::reply::Body;
 use crate::request::Operation;
 
 /// Node of the file.
@@ -33,26 +34,30 @@ impl SingleFile {
     pub fn answer(&self, node: u64, operation: &Operation<'_>) -> Option<Result<Body, i32>> {
         Some(match *operation {
             Operation::Lookup { name } => self.lookup(node, name),
-            Operation::GetAttr => {
+            Operation::GetAttr { .. } => {
                 self.attr(node).map(|attr| Body::of(&AttrOut { attr_valid: VALID_SECS, attr, ..AttrOut::default() }))
             }
-            Operation::Open if node == FILE_NODE => {
+            Operation::Open { .. } if node == FILE_NODE => {
                 // Without the page cache between: the loop driver does direct I/O,
                 // and parallel writes do not wait for the inode's lock.
                 let flags = OpenFlags::DIRECT_IO | OpenFlags::PARALLEL_DIRECT_WRITES;
                 Ok(Body::of(&OpenOut { fh: 1, open_flags: flags.bits(), backing_id: 0 }))
             }
-            Operation::Open => Err(libc::EISDIR),
+            Operation::Open { .. } => Err(libc::EISDIR),
             Operation::StatFs => Ok(Body::of(&self.statfs())),
-            Operation::Seek { offset, whence } => self.seek(offset, whence),
-            Operation::Nothing | Operation::Release | Operation::Destroy => Ok(Body::EMPTY),
-            // ENOSYS makes the kernel stop asking (GETXATTR before each write, among others).
-            Operation::Unsupported => Err(libc::ENOSYS),
-            Operation::Unanswered
+            Operation::Seek { offset, whence, .. } => self.seek(offset, whence),
+            Operation::Access { .. } | Operation::Flush { .. } | Operation::Release { .. } | Operation::Destroy => {
+                Ok(Body::EMPTY)
+            }
+            // The nodes are permanent, and what is under way is finished.
+            Operation::Forget(_)
+            | Operation::Interrupt { .. }
             | Operation::Read { .. }
             | Operation::Write { .. }
-            | Operation::Fsync
+            | Operation::Fsync { .. }
             | Operation::Fallocate { .. } => return None,
+            // ENOSYS makes the kernel stop asking (GETXATTR before each write, among others).
+            _ => Err(libc::ENOSYS),
         })
     }
 
@@ -71,38 +76,38 @@ impl SingleFile {
         }))
     }
 
-    fn attr(&self, node: u64) -> Result<Attr, i32> {
+    fn attr(&self, node: u64) -> Result<Attributes, i32> {
         match node {
-            ROOT_NODE => Ok(Attr {
+            ROOT_NODE => Ok(Attributes {
                 ino: ROOT_NODE,
                 mode: libc::S_IFDIR | 0o500,
                 nlink: 2,
                 blksize: self.block_bytes,
-                ..Attr::default()
+                ..Attributes::default()
             }),
-            FILE_NODE => Ok(Attr {
+            FILE_NODE => Ok(Attributes {
                 ino: FILE_NODE,
                 size: self.size_bytes,
                 blocks: self.size_bytes / 512,
                 mode: libc::S_IFREG | if self.read_only { 0o400 } else { 0o600 },
                 nlink: 1,
                 blksize: self.block_bytes,
-                ..Attr::default()
+                ..Attributes::default()
             }),
             _ => Err(libc::ENOENT),
         }
     }
 
     /// The loop driver takes the block size for its discard granularity.
-    fn statfs(&self) -> StatfsOut {
+    fn statfs(&self) -> FileSystemSize {
         let bsize = self.block_bytes.max(1);
-        StatfsOut {
+        FileSystemSize {
             blocks: self.size_bytes / u64::from(bsize),
             files: 1,
             bsize,
             frsize: bsize,
             namelen: 255,
-            ..StatfsOut::default()
+            ..FileSystemSize::default()
         }
     }
 
@@ -136,7 +141,7 @@ mod tests {
         assert_eq!(found.map(|entry| (entry.nodeid, entry.attr.size)).unwrap(), (FILE_NODE, 1 << 30));
         assert_eq!(lookup(ROOT_NODE, b"disc").err(), Some(libc::ENOENT));
         assert_eq!(lookup(FILE_NODE, b"disk").err(), Some(libc::ENOENT));
-        assert_eq!(disk.answer(3, &Operation::GetAttr).unwrap().err(), Some(libc::ENOENT));
+        assert_eq!(disk.answer(3, &Operation::GetAttr { handle: None }).unwrap().err(), Some(libc::ENOENT));
     }
 
     #[test]
@@ -144,10 +149,10 @@ mod tests {
         let disk = disk();
         let operations = [
             (Operation::Lookup { name: b"disk" }, size_of::<EntryOut>()),
-            (Operation::GetAttr, size_of::<AttrOut>()),
-            (Operation::Open, size_of::<OpenOut>()),
-            (Operation::StatFs, size_of::<StatfsOut>()),
-            (Operation::Seek { offset: 5, whence: SEEK_HOLE }, 8),
+            (Operation::GetAttr { handle: None }, size_of::<AttrOut>()),
+            (Operation::Open { flags: 2, kill_privileges: false }, size_of::<OpenOut>()),
+            (Operation::StatFs, size_of::<FileSystemSize>()),
+            (Operation::Seek { handle: 1, offset: 5, whence: SEEK_HOLE }, 8),
         ];
         for (operation, length) in operations {
             let node = if matches!(operation, Operation::Lookup { .. }) { ROOT_NODE } else { FILE_NODE };
@@ -160,7 +165,7 @@ mod tests {
     fn is_all_data() {
         let disk = disk();
         let seek = |offset, whence| {
-            let body = disk.answer(FILE_NODE, &Operation::Seek { offset, whence }).unwrap()?;
+            let body = disk.answer(FILE_NODE, &Operation::Seek { handle: 1, offset, whence }).unwrap()?;
             Ok::<_, i32>(u64::read_from_bytes(body.as_bytes()).unwrap())
         };
         assert_eq!(seek(4096, SEEK_DATA), Ok(4096));

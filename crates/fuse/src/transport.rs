@@ -6,8 +6,9 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use zerocopy::IntoBytes;
 
-use crate::abi::{InitOut, OutHeader};
-use crate::agreement::{self, Answer, MAX_TRANSFER_BYTES};
+use crate::abi::OutHeader;
+use crate::abi::init::InitOut;
+use crate::agreement::{self, Agreed, Answer, MAX_TRANSFER_BYTES, Wish};
 use crate::channel::{Channel, Received};
 use crate::error::FuseError;
 use crate::request::{HEADER_ROOM_BYTES, Init, Operation, Parts};
@@ -37,7 +38,7 @@ pub struct Incoming<'a> {
     pub node: u64,
     /// What is asked.
     pub operation: Operation<'a>,
-    /// For the answer, unless it is [`Operation::Unanswered`].
+    /// For the answer, if one is taken ([`Operation::is_answered`]).
     pub reply_to: ReplyTo,
 }
 
@@ -49,9 +50,8 @@ pub struct Transport {
     buffer: Box<[u8]>,
     /// While the terms are not agreed on.
     enabled: Option<Enabled>,
-    agreed: bool,
-    /// Whether requests come through the ring.
-    through_ring: bool,
+    /// The terms, once there are any. Requests come through the ring if they say so.
+    agreed: Option<Agreed>,
     readable: bool,
     connected: bool,
     failure: Option<FuseError>,
@@ -64,10 +64,7 @@ impl Transport {
     ///
     /// When `/dev/fuse` is missing or may not be opened.
     pub fn open(io_uring: bool) -> Result<Self, FuseError> {
-        let channel = Channel::open().map_err(|source| match source.kind() {
-            io::ErrorKind::NotFound => FuseError::Missing,
-            _ => FuseError::Refused(source),
-        })?;
+        let channel = Channel::open(false)?;
         let enabled = if io_uring { Enabled::new() } else { None };
         // Without one everything works, at a higher cost for each request.
         let ring = enabled.as_ref().and_then(|_| RingChannel::new(MAX_TRANSFER_BYTES as usize).ok().flatten());
@@ -76,8 +73,7 @@ impl Transport {
             ring,
             channel,
             buffer: vec![0; HEADER_ROOM_BYTES + MAX_TRANSFER_BYTES as usize].into_boxed_slice(),
-            agreed: false,
-            through_ring: false,
+            agreed: None,
             readable: true,
             connected: true,
             failure: None,
@@ -103,7 +99,7 @@ impl Transport {
 
     /// Whether requests come through the ring, once the terms are agreed on.
     pub fn is_through_ring(&self) -> bool {
-        self.through_ring
+        self.agreed.is_some_and(|agreed| agreed.through_ring)
     }
 
     /// Something has come through `/dev/fuse`.
@@ -119,7 +115,7 @@ impl Transport {
     pub fn receive(&mut self) -> Result<Option<Incoming<'_>>, FuseError> {
         let source = loop {
             let Some(source) = self.fetch()? else { return Ok(None) };
-            if self.agreed {
+            if self.agreed.is_some() {
                 break source;
             }
             let parts = self.parts(source)?;
@@ -143,7 +139,7 @@ impl Transport {
     /// Where the next request is.
     fn fetch(&mut self) -> Result<Option<Source>, FuseError> {
         let failed = |error: io::Error| FuseError::protocol(format_args!("a request cannot be read: {error}"));
-        if self.through_ring
+        if self.is_through_ring()
             && let Some(ring) = &mut self.ring
         {
             match ring.next().map_err(failed)? {
@@ -169,13 +165,14 @@ impl Transport {
 
     /// The parts of a request.
     fn parts(&self, source: Source) -> Result<Parts<'_>, FuseError> {
+        let shape = self.agreed.unwrap_or_default().shape;
         match source {
             Source::Device(length) => {
-                Parts::of(self.buffer.get(..length).unwrap_or_default()).map_err(FuseError::protocol)
+                Parts::of(self.buffer.get(..length).unwrap_or_default(), shape).map_err(FuseError::protocol)
             }
             Source::Ring(entry) => {
                 let ring = self.ring.as_ref().ok_or_else(|| FuseError::protocol("there is no ring"))?;
-                ring.parts(entry).map_err(FuseError::protocol)
+                ring.parts(entry, shape).map_err(FuseError::protocol)
             }
         }
     }
@@ -183,23 +180,22 @@ impl Transport {
     /// Answers an INIT; what comes then comes through the ring, if that was agreed on.
     fn agree(&mut self, unique: u64, offer: &Init) -> Result<(), FuseError> {
         let to = ReplyTo { unique, entry: None };
-        match agreement::answer(offer, self.ring.is_some()) {
+        match agreement::answer(offer, &Wish::SINGLE_FILE, self.ring.is_some()) {
             Answer::Again(terms) => self.reply(to, Ok(InitOut::as_bytes(&terms))),
             Answer::TooOld => {
                 self.reply(to, Err(libc::EPROTO));
-                return Err(FuseError::protocol("the kernel's FUSE is too old; Linux 5.8 is needed"));
+                return Err(FuseError::protocol(Wish::SINGLE_FILE.refusal()));
             }
-            Answer::Agreed(terms, through_ring) => {
+            Answer::Agreed(terms, mut agreed) => {
                 self.reply(to, Ok(InitOut::as_bytes(&terms)));
-                if through_ring && let Some(ring) = &mut self.ring {
-                    // The kernel goes on with `/dev/fuse` when the first entry is refused.
-                    self.through_ring = ring.register(self.channel.as_fd()).is_ok();
-                }
-                if !self.through_ring {
+                // The kernel goes on with `/dev/fuse` when the first entry is refused.
+                agreed.through_ring &=
+                    self.ring.as_mut().is_some_and(|ring| ring.register(self.channel.as_fd()).is_ok());
+                if !agreed.through_ring {
                     self.ring = None;
                 }
                 self.enabled = None;
-                self.agreed = true;
+                self.agreed = Some(agreed);
             }
         }
         Ok(())

@@ -64,6 +64,8 @@ enum Command {
     Crash(commands::crash::CrashArguments),
     /// Keep keys and values in a Bε-tree store, on a file or a block device
     Kv(commands::kv::KvArguments),
+    /// Make, mount, check and look into a file system on a file or a block device
+    Fs(commands::fs::FsArguments),
     /// Run a command whose reads are foreseen and loaded ahead of it
     Prefetch(commands::prefetch::PrefetchArguments),
     /// Run a small program that studies of storage use, on real files
@@ -85,7 +87,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let arguments = match Arguments::try_parse() {
+    let arguments = match Arguments::try_parse_from(commands::fs::mount_helper::command_line(std::env::args_os())) {
         Ok(arguments) => arguments,
         Err(asked) => return output::finish(tell(&asked)),
     };
@@ -104,6 +106,7 @@ fn main() -> ExitCode {
         Command::Linux(arguments) => commands::linux::linux(arguments),
         Command::Crash(arguments) => commands::crash::crash(arguments),
         Command::Kv(arguments) => commands::kv::kv(&arguments),
+        Command::Fs(arguments) => commands::fs::fs(&arguments),
         Command::Prefetch(arguments) => commands::prefetch::prefetch(arguments),
         Command::App(arguments) => commands::app::app(&arguments),
         Command::LinuxTask(arguments) => commands::crash::task(&arguments),

@@ -31,6 +31,13 @@ pub fn failed(error: io::Error) {
     FAILED.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
 }
 
+/// Lets what was written to standard output go out, for who waits for it.
+pub fn flush() {
+    if let Err(error) = io::stdout().flush() {
+        failed(error);
+    }
+}
+
 /// Writes to standard error, a line in one piece.
 pub fn err(text: fmt::Arguments<'_>) {
     let _ = io::stderr().write_all(text.to_string().as_bytes());

@@ -66,7 +66,7 @@ fn serve(transport: &mut Transport) -> io::Result<()> {
         let to = incoming.reply_to;
         let answer = match (file.answer(incoming.node, &incoming.operation), incoming.operation) {
             (Some(answer), _) => answer,
-            (None, Operation::Unanswered) => continue,
+            (None, operation) if !operation.is_answered() => continue,
             (None, Operation::Read { length, .. }) => {
                 let length = (length as usize).min(zeros.len());
                 transport.reply(to, Ok(&zeros[..length]));

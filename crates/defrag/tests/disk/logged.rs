@@ -148,7 +148,7 @@ fn serve(mut transport: Transport, served: &SingleFile, backing: &File, log: &Lo
         }
         transport.device_is_readable();
         while let Some(Incoming { node, operation, reply_to }) = transport.receive().unwrap() {
-            if operation == Operation::Unanswered {
+            if !operation.is_answered() {
                 continue;
             }
             let answer = match served.answer(node, &operation) {
@@ -175,18 +175,18 @@ fn contents(
         }
     };
     match *operation {
-        Operation::Read { offset, length } => {
+        Operation::Read { offset, length, .. } => {
             speed.serve_one();
             let mut data = vec![0; u64::from(length).min(size_bytes.saturating_sub(offset)) as usize];
             backing.read_exact_at(&mut data, offset).map(|()| data).map_err(|_| libc::EIO)
         }
-        Operation::Write { offset, data } => {
+        Operation::Write { offset, data, .. } => {
             speed.serve_one();
             note(Entry::Write { at: offset, data: data.to_vec() });
             let written = backing.write_all_at(data, offset).map_err(|_| libc::EIO);
             written.map(|()| Body::written(data.len() as u32).as_bytes().to_vec())
         }
-        Operation::Fsync => {
+        Operation::Fsync { .. } => {
             note(Entry::Flush);
             Ok(Vec::new())
         }

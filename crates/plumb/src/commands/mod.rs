@@ -11,6 +11,7 @@ pub mod crash_report;
 pub mod defrag;
 pub mod defrag_study;
 pub mod folder;
+pub mod fs;
 pub mod fuse_watchdog;
 pub mod kv;
 pub mod linux;

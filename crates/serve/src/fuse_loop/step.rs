@@ -36,13 +36,13 @@ pub(crate) fn step_of(node: u64, operation: &Operation<'_>, disk: &SingleFile, t
     match disk.answer(node, operation) {
         Some(answer) => {
             let note = match operation {
-                Operation::Open => Note::Opened,
-                Operation::Release => Note::Released,
+                Operation::Open { .. } => Note::Opened,
+                Operation::Release { .. } => Note::Released,
                 _ => Note::Nothing,
             };
             Step::Answer { answer, note }
         }
-        None if matches!(operation, Operation::Unanswered) => Step::Nothing,
+        None if !operation.is_answered() => Step::Nothing,
         None => match request_of(operation, disk, takes_deallocate) {
             Ok((request, kind)) => Step::Submit(request, kind),
             Err(answer) => Step::Answer { answer: answer.map(|()| Body::EMPTY), note: Note::Nothing },
@@ -56,12 +56,12 @@ fn request_of(
     disk: &SingleFile,
     takes_deallocate: bool,
 ) -> Result<(Request, Kind), Result<(), i32>> {
-    let changes = !matches!(operation, Operation::Read { .. } | Operation::Fsync);
+    let changes = !matches!(operation, Operation::Read { .. } | Operation::Fsync { .. });
     if changes && disk.read_only {
         return Err(Err(libc::EROFS));
     }
     match *operation {
-        Operation::Read { offset, length } => {
+        Operation::Read { offset, length, .. } => {
             // As from any file, a read ends at the end.
             let left = disk.size_bytes.saturating_sub(offset);
             let length = length.min(u32::try_from(left).unwrap_or(u32::MAX));
@@ -71,13 +71,13 @@ fn request_of(
             Ok((Request::Read { offset, length }, Kind::Read))
         }
         Operation::Write { data: [], .. } => Err(Err(libc::EINVAL)),
-        Operation::Write { offset, data } => {
+        Operation::Write { offset, data, .. } => {
             // A request's length is 32 bits wide.
             let size = data.len() as u32;
             Ok((Request::Write { offset, data: data.into(), fua: false }, Kind::Write { size }))
         }
-        Operation::Fsync => Ok((Request::Flush, Kind::Other)),
-        Operation::Fallocate { offset, length, mode } => {
+        Operation::Fsync { .. } => Ok((Request::Flush, Kind::Other)),
+        Operation::Fallocate { offset, length, mode, .. } => {
             // The loop driver has one word, a hole, for Dataset Management and for
             // Write Zeroes that may deallocate; a hole reads as zeroes, and so do
             // the model's deallocated blocks.

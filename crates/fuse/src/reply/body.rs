@@ -2,7 +2,7 @@
 
 use zerocopy::{Immutable, IntoBytes};
 
-use crate::abi::{EntryOut, WriteOut};
+use crate::abi::output::{EntryOut, SizeOut};
 
 /// The body of a reply that is no data: at most the longest of them.
 pub struct Body {
@@ -16,7 +16,7 @@ impl Body {
 
     /// Of the reply to a write of so many bytes.
     pub fn written(size_bytes: u32) -> Self {
-        Self::of(&WriteOut { size: size_bytes, padding: 0 })
+        Self::of(&SizeOut { size: size_bytes, padding: 0 })
     }
 
     pub(crate) fn of(value: &(impl IntoBytes + Immutable)) -> Self {

@@ -1,0 +1,116 @@
+//! A file system served through FUSE: from requests of the kernel to [`Operations`], and back.
+//!
+//! Nodes are inode numbers, and handles carry nothing: whoever has a file open has counted it by [`Operations::open`]. The
+//! kernel is the only one who changes anything, so that it may remember names and attributes, and that there are none.
+
+mod caller;
+mod convert;
+mod data;
+mod directory;
+mod names;
+mod xattrs;
+
+use std::time::Duration;
+
+use fuse::{Handler, Operation, Request, reply};
+
+use crate::operations::{Error, InodeNumber, Operations, Timestamp};
+
+/// How long the kernel may remember what only it changes.
+const REMEMBERED: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// The result of a request: an error number.
+type Answer = Result<(), i32>;
+
+/// Answers the requests of a mount by a file system.
+pub struct Served<'a> {
+    operations: &'a dyn Operations,
+    clock: &'a (dyn Fn() -> Timestamp + Sync),
+    /// What went wrong below, which callers see as a bare number.
+    complaint: &'a (dyn Fn(&Error) + Sync),
+}
+
+impl<'a> Served<'a> {
+    /// Serves `operations`. `clock` says the time of a call; `complaint` hears of storage that fails or is damaged.
+    pub fn new(
+        operations: &'a dyn Operations,
+        clock: &'a (dyn Fn() -> Timestamp + Sync),
+        complaint: &'a (dyn Fn(&Error) + Sync),
+    ) -> Self {
+        Self { operations, clock, complaint }
+    }
+
+    /// The number of an error.
+    fn errno(&self, error: &Error) -> i32 {
+        if matches!(error, Error::Io(_) | Error::Corrupt(_)) {
+            (self.complaint)(error);
+        }
+        error.errno()
+    }
+
+    /// The number of an error, if it is one.
+    fn done<T>(&self, result: Result<T, Error>) -> Result<T, i32> {
+        result.map_err(|error| self.errno(&error))
+    }
+}
+
+impl Handler for Served<'_> {
+    fn answer(&self, request: &Request<'_>, body: &mut Vec<u8>) -> Answer {
+        let inode = InodeNumber(request.node);
+        match request.operation {
+            Operation::GetAttr { .. } => {
+                let attributes = self.done(self.operations.getattr(inode))?;
+                reply::attributes(body, &convert::attributes(&attributes), REMEMBERED);
+                Ok(())
+            }
+            Operation::SetAttr(changes) => self.set_attributes(request, inode, &changes, body),
+            Operation::Lookup { .. }
+            | Operation::ReadLink
+            | Operation::Symlink { .. }
+            | Operation::MakeNode { .. }
+            | Operation::MakeDirectory { .. }
+            | Operation::Unlink { .. }
+            | Operation::RemoveDirectory { .. }
+            | Operation::Rename { .. }
+            | Operation::Link { .. } => self.of_names(request, body),
+            Operation::Open { .. }
+            | Operation::Create { .. }
+            | Operation::TemporaryFile { .. }
+            | Operation::Read { .. }
+            | Operation::Write { .. }
+            | Operation::Fsync { .. }
+            | Operation::Fallocate { .. }
+            | Operation::Seek { .. }
+            | Operation::CopyRange { .. }
+            | Operation::Release { .. } => self.of_data(request, body),
+            Operation::OpenDirectory { .. } => {
+                self.done(self.operations.open(inode))?;
+                reply::opened(body, 0, fuse::OpenFlags::empty());
+                Ok(())
+            }
+            Operation::ReadDirectory { cookie, room_bytes, plus, .. } => {
+                self.read_directory(inode, cookie, room_bytes, plus, body)
+            }
+            Operation::ReleaseDirectory { .. } => self.done(self.operations.release(inode)),
+            Operation::FsyncDirectory { .. } => self.done(self.operations.fsync(inode)),
+            Operation::SetXattr { .. }
+            | Operation::GetXattr { .. }
+            | Operation::ListXattr { .. }
+            | Operation::RemoveXattr { .. } => self.of_xattrs(request, body),
+            Operation::StatFs => {
+                reply::size(body, &convert::statistics(&self.done(self.operations.statfs())?));
+                Ok(())
+            }
+            Operation::SyncFs => self.done(self.operations.syncfs()),
+            // Numbers are never used again, and what is under way is finished.
+            Operation::Forget(_) | Operation::Interrupt { .. } | Operation::Flush { .. } | Operation::Destroy => Ok(()),
+            Operation::Ioctl { .. } => Err(ENOTTY),
+            // The kernel judges permissions by itself, and asks no more.
+            Operation::Access { .. } | Operation::Unsupported => Err(ENOSYS),
+        }
+    }
+}
+
+/// Error numbers that no operation has.
+const ENOTTY: i32 = 25;
+const ENOSYS: i32 = 38;

@@ -1,0 +1,58 @@
+//! `plumb fs`: a file system on a file or a block device.
+
+mod fsck;
+mod image;
+mod look;
+mod mkfs;
+mod mount;
+pub mod mount_helper;
+mod serving;
+
+use clap::{Args, Subcommand};
+
+use super::Done;
+
+/// What to do with a file system.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  plumb fs mkfs disk.plumb --size 10GiB
+  plumb fs mount disk.plumb /mnt               # until umount, Ctrl-C or SIGTERM
+  plumb fs mount disk.plumb /mnt --background
+  plumb fs fsck disk.plumb
+  plumb fs df disk.plumb
+  plumb fs stat disk.plumb /folder/file --json
+  plumb fs dump disk.plumb
+
+Exit status: 0 done; 1 refused, damaged or in use; 2 bad usage or input.")]
+pub struct FsArguments {
+    #[command(subcommand)]
+    command: FsCommand,
+}
+
+#[derive(Subcommand)]
+enum FsCommand {
+    /// Make a file system: a file, or on a block device
+    Mkfs(mkfs::MkfsArguments),
+    /// Mount a file system in a folder, and serve it until it is unmounted
+    Mount(mount::MountArguments),
+    /// Read everything and check every rule
+    Fsck(fsck::FsckArguments),
+    /// Say how much room there is
+    Df(look::DfArguments),
+    /// Say what is known of a file
+    Stat(look::StatArguments),
+    /// List everything that is in it
+    Dump(look::DumpArguments),
+}
+
+/// Does it.
+pub fn fs(arguments: &FsArguments) -> Done {
+    match &arguments.command {
+        FsCommand::Mkfs(arguments) => mkfs::mkfs(arguments),
+        FsCommand::Mount(arguments) => mount::mount(arguments),
+        FsCommand::Fsck(arguments) => fsck::fsck(arguments),
+        FsCommand::Df(arguments) => look::df(arguments),
+        FsCommand::Stat(arguments) => look::stat(arguments),
+        FsCommand::Dump(arguments) => look::dump(arguments),
+    }
+}

@@ -1,0 +1,116 @@
+//! Mounting a file system where people see it.
+
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+use std::thread;
+
+use betrfs::{Error, Model, Operations, Served, Timestamp};
+use clap::Args;
+use fuse::{FolderMount, MountError, MountOptions, Server};
+
+use super::super::{Done, EXIT_FAILED};
+use super::image::ImageFlags;
+use super::serving::{self, Serving};
+use crate::failure::Failure;
+
+/// As the source of a mount: a file system in memory, which is empty, and gone with the mount.
+const MEMORY: &str = ":memory:";
+
+#[derive(Args)]
+#[command(after_help = "Examples:
+  plumb fs mount disk.plumb /mnt
+  plumb fs mount disk.plumb ~/files -o ro,noatime
+
+One line is printed once files can be used. Ctrl-C, SIGTERM, umount and fusermount3 -u end it;
+what was written is durable then. Who is not root needs fusermount3 (the package fuse3), and
+for -o allow_other the line user_allow_other in /etc/fuse.conf. The FILE :memory: is an empty
+file system in memory, gone with the mount.")]
+pub struct MountArguments {
+    #[command(flatten)]
+    image: ImageFlags,
+    /// The folder
+    #[arg(value_name = "DIR")]
+    folder: PathBuf,
+    /// Options, as of mount(8): ro, noatime, nosuid, nodev, noexec, sync, allow_other and so on
+    #[arg(short = 'o', value_name = "OPTIONS")]
+    options: Vec<String>,
+    /// Return once it is mounted, and serve behind
+    #[arg(long)]
+    background: bool,
+    /// Requests that are answered at a time [default: four for each processor]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    threads: Option<u16>,
+}
+
+/// Mounts and serves.
+pub fn mount(arguments: &MountArguments) -> Done {
+    if arguments.background {
+        return in_background(arguments);
+    }
+    let image = &arguments.image.image;
+    let source = std::fs::canonicalize(image).unwrap_or_else(|_| image.clone());
+    let mut options = MountOptions::new(&source.display().to_string());
+    for words in &arguments.options {
+        options.add(words).map_err(Failure::input)?;
+    }
+    let volume: Box<dyn Operations> = if image == Path::new(MEMORY) {
+        Box::new(Model::new(serving::now()))
+    } else {
+        Box::new(arguments.image.open()?)
+    };
+    let (mount, device) = FolderMount::new(&arguments.folder, &options).map_err(|error| match error {
+        MountError::Refused { .. } => Failure::input(error),
+        MountError::Device(_) | MountError::NoFusermount => Failure::Machine(error.to_string()),
+    })?;
+    let server = match Server::connect(device) {
+        Ok(server) => server,
+        Err(error) => {
+            // Nobody else will.
+            let _ = mount.unmount(true);
+            return Err(Failure::Machine(error.to_string()));
+        }
+    };
+    println!("{} is mounted at {}", options.source, mount.folder().display());
+    crate::output::flush();
+    let threads = arguments.threads.map_or_else(default_threads, usize::from);
+    let complaint = |error: &Error| eprintln!("{}: {error}", options.source);
+    let clock: &(dyn Fn() -> Timestamp + Sync) = &serving::now;
+    let served = Served::new(&*volume, clock, &complaint);
+    serving::run(server, &Serving { handler: &served, operations: &*volume, mount: &mount, threads })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Enough that readers of files go on while some wait for a sync.
+fn default_threads() -> usize {
+    thread::available_parallelism().map_or(8, |processors| (processors.get() * 4).clamp(8, 64))
+}
+
+/// Has another process mount and serve, and waits for its line.
+fn in_background(arguments: &MountArguments) -> Done {
+    let failed = |error: std::io::Error| Failure::Machine(format!("cannot be started in the background: {error}"));
+    let MountArguments { image, folder, options, background: _, threads } = arguments;
+    let mut server = Command::new(std::env::current_exe().map_err(failed)?);
+    server.args(["fs", "mount"]).arg(&image.image).arg(folder).args(["--cache", &image.cache.to_string()]);
+    for words in options {
+        server.args(["-o", words]);
+    }
+    if let Some(threads) = threads {
+        server.args(["--threads", &threads.to_string()]);
+    }
+    // Ctrl-C is for whoever starts it.
+    server.stdin(Stdio::null()).stdout(Stdio::piped()).process_group(0);
+    let mut server = server.spawn().map_err(failed)?;
+    let mut line = String::new();
+    if let Some(said) = server.stdout.take() {
+        BufReader::new(said).read_line(&mut line).map_err(failed)?;
+    }
+    if line.is_empty() {
+        // It has said why on standard error, which is this one's.
+        let status = server.wait().map_err(failed)?.code();
+        return Ok(ExitCode::from(status.and_then(|status| u8::try_from(status).ok()).unwrap_or(EXIT_FAILED)));
+    }
+    print!("{line}");
+    Ok(ExitCode::SUCCESS)
+}
