@@ -7,6 +7,7 @@
 //! bits.
 
 use crate::access::{Access, PAGE_BYTES};
+use crate::mutant::{Mutant, mutated};
 use crate::plan::Plan;
 use crate::policy::Host;
 
@@ -35,6 +36,9 @@ impl Bulk {
         if self.begun != 0 {
             return false;
         }
+        if mutated(Mutant::PassAtOnce) {
+            return true;
+        }
         // One page of 2^shift is in the sample.
         let shift = 64 - (file_bytes.div_ceil(PAGE_BYTES) / SAMPLED_PAGES).leading_zeros();
         let hash = (access.offset_bytes / PAGE_BYTES).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -43,7 +47,7 @@ impl Bulk {
             return false;
         }
         let (word, bit) = (hash as usize / 64 % WORDS, 1u64 << (hash % 64));
-        if self.seen[word] & bit != 0 {
+        if self.seen[word] & bit != 0 && !mutated(Mutant::RereadsPay) {
             return false;
         }
         self.seen[word] |= bit;

@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::mutant::{Mutant, mutated};
 use crate::plan::Range;
 
 /// Neighbours are not merged beyond, so that what is given up at once stays small.
@@ -84,7 +85,7 @@ impl Ledger {
 
     /// The range was read, or has left memory.
     pub fn remove(&mut self, file: FileNumber, range: Range) {
-        if range.start_bytes >= range.end_bytes || self.bytes == 0 {
+        if range.start_bytes >= range.end_bytes || self.bytes == 0 || mutated(Mutant::ReadStays) {
             return;
         }
         // Each turn takes one range that overlaps, and puts its rest back, which does not.
@@ -108,7 +109,8 @@ impl Ledger {
     }
 
     fn forget_oldest(&mut self) -> Option<(FileNumber, Range)> {
-        let (age, key) = self.by_age.first_key_value().map(|(age, key)| (*age, *key))?;
+        let newest = mutated(Mutant::NewestGoes).then(|| self.by_age.last_key_value()).flatten();
+        let (age, key) = newest.or(self.by_age.first_key_value()).map(|(age, key)| (*age, *key))?;
         let end_bytes = self.ranges.get(&key).map_or(key.1, |(end, _)| *end);
         self.take(key, end_bytes, age);
         Some((key.0, Range { start_bytes: key.1, end_bytes }))
@@ -128,7 +130,7 @@ impl Ledger {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::collections::BTreeSet;
 
     use proptest::prelude::*;
@@ -140,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_gives_way_and_neighbours_are_one() {
+    pub(crate) fn the_oldest_gives_way_and_neighbours_are_one() {
         let mut ledger = Ledger::new(100, 8);
         ledger.load(1, range(0, 30));
         ledger.load(2, range(0, 30));

@@ -13,6 +13,7 @@
 mod access;
 mod bulk;
 mod ledger;
+mod mutant;
 mod plan;
 pub mod policy;
 pub mod simulate;

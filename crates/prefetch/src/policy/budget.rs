@@ -2,6 +2,7 @@
 
 use super::{Event, FileState, Host, Mapping, Policy, whole};
 use crate::access::PAGE_BYTES;
+use crate::mutant::{Mutant, mutated};
 use crate::plan::Plan;
 
 /// Loads what pays within the memory that may be used, and gives up what it loaded for new.
@@ -44,6 +45,6 @@ fn mapped(mapping: &Mapping, file_bytes: u64, host: &Host) -> Option<Plan> {
     let is_cold = mapping.resident_bytes <= cold_bytes;
     let is_large = host.pass_ns(cold_bytes) > host.latency_ns;
     let fits = cold_bytes.saturating_add(PAGE_BYTES) <= host.free_bytes;
-    (!mapping.writable && cold_bytes > 0 && is_cold && is_large && fits)
-        .then(|| Plan::contiguous(start_bytes, end_bytes))
+    let writable = mapping.writable && !mutated(Mutant::WritableMapped);
+    (!writable && cold_bytes > 0 && is_cold && is_large && fits).then(|| Plan::contiguous(start_bytes, end_bytes))
 }

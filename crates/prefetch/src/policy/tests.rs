@@ -32,7 +32,7 @@ fn random(count: u64) -> impl Iterator<Item = u64> {
 }
 
 #[test]
-fn each_name_is_its_policy() {
+pub(crate) fn each_name_is_its_policy() {
     let sequential = || (0..2560).map(|i| i * 4096);
     for name in ["app-only", "os-only"] {
         assert!(plans(name, 10 * MIB, sequential()).is_empty());
@@ -47,7 +47,7 @@ fn each_name_is_its_policy() {
 }
 
 #[test]
-fn a_pass_begins_when_random_reads_have_cost_as_much() {
+pub(crate) fn a_pass_begins_when_random_reads_have_cost_as_much() {
     let found = plans("budget", 10 * MIB, random(1000));
     let passes: Vec<_> = found.iter().filter(|(_, plan)| plan.bytes() == 10 * MIB).collect();
     assert_eq!(passes.len(), 1, "once");
@@ -61,7 +61,7 @@ fn a_pass_begins_when_random_reads_have_cost_as_much() {
 }
 
 #[test]
-fn a_mapping_is_loaded_if_it_is_large_cold_read_only_and_fits() {
+pub(crate) fn a_mapping_is_loaded_if_it_is_large_cold_read_only_and_fits() {
     let policy = named("budget").unwrap();
     let good = Mapping { offset_bytes: 4096, length_bytes: 32 * MIB, resident_bytes: MIB, writable: false };
     let plan = |mapping| policy.observe(&mut FileState::default(), &Event::Mapped(mapping), 40 * MIB, &HOST);

@@ -21,9 +21,10 @@
 mod stream;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use crate::access::{Access, Limits, PAGE_BYTES};
+use crate::mutant::{Mutant, mutated};
 use crate::plan::Plan;
 use stream::{Span, Stream};
 
@@ -68,6 +69,12 @@ pub struct Streams {
     doubts: u32,
 }
 
+/// A slot's number, whatever bits it was read from.
+#[inline]
+fn within(slot: usize) -> usize {
+    slot.min(STREAMS - 1)
+}
+
 impl Default for Streams {
     fn default() -> Self {
         Self::NEW
@@ -93,16 +100,15 @@ impl Streams {
     pub fn observe(&mut self, access: Access, limits: &Limits) -> Option<Plan> {
         let span = Span::of(access, limits.file_bytes)?;
         self.clock = self.clock.wrapping_add(1);
-        let mine = usize::from(self.of_lane[access.lane as usize % LANES]) % STREAMS;
-        let turn = usize::from(self.after[self.last as usize % STREAMS]) % STREAMS;
-        let slot = if self.slots[mine].precedes(&span) {
-            mine
-        } else if self.slots[turn].precedes(&span) {
-            turn
-        } else {
-            return self.search(access, span, limits);
-        };
-        self.matched(slot, access.lane, span, limits)
+        let mine = within(self.of_lane[access.lane as usize % LANES].into());
+        if self.slots[mine].precedes(&span) {
+            return self.matched(mine, access.lane, span, limits);
+        }
+        let turn = within(self.after[within(self.last as usize)].into());
+        if self.slots[turn].precedes(&span) {
+            return self.matched(turn, access.lane, span, limits);
+        }
+        self.search(access, span, limits)
     }
 
     /// Whether the last access followed nobody.
@@ -110,18 +116,22 @@ impl Streams {
         self.unmatched > 0
     }
 
-    /// The plan was not carried out since its pages are there already: the program or the kernel is ahead of this reader. Its next
-    /// question comes after twice as much, and nothing is lost.
+    /// The plan was not carried out since its pages are there already: the program or the kernel is ahead of this reader. It goes on
+    /// asking, for windows that do not grow.
     pub fn resident(&mut self, plan: &Plan) {
         if let Some(stream) = self.asker(plan) {
             stream.give_back(plan.pages());
-            stream.halve();
+            if !mutated(Mutant::ResidentGrows) {
+                stream.halve();
+            }
         }
     }
 
     /// The plan was not carried out, for another reason (a queue was full): the reader will ask again at once.
     pub fn dropped(&mut self, plan: &Plan) {
-        if let Some(stream) = self.asker(plan) {
+        if let Some(stream) = self.asker(plan)
+            && !mutated(Mutant::DroppedForgotten)
+        {
             stream.give_back(plan.pages());
             stream.rewind();
         }
@@ -147,7 +157,7 @@ impl Streams {
     #[inline]
     fn matched(&mut self, slot: usize, lane: u32, span: Span, limits: &Limits) -> Option<Plan> {
         let slot = if self.slots[slot].leaps_to(&span) { self.copy(slot) } else { slot };
-        self.after[self.last as usize % STREAMS] = slot as u8;
+        self.after[within(self.last as usize)] = slot as u8;
         self.last = slot as u32;
         self.of_lane[lane as usize % LANES] = slot as u8;
         self.unmatched = 0;
@@ -155,12 +165,16 @@ impl Streams {
         stream.lane = lane;
         stream.seen_at = self.clock;
         let doubts = self.doubts.min(MOST_DOUBTS) as u8;
-        if stream.advance(&span, doubts) {
+        let step = stream.advance(&span, doubts);
+        if step.proved {
             self.doubts = u32::from(doubts) / 2;
         }
-        if !stream.asks(limits) {
-            return None;
-        }
+        if step.asks { self.ask(slot, span, limits) } else { None }
+    }
+
+    /// The window that the reader in `slot` asks for.
+    #[inline(never)]
+    fn ask(&mut self, slot: usize, span: Span, limits: &Limits) -> Option<Plan> {
         let room_pages = (limits.ahead_bytes / PAGE_BYTES).saturating_sub(self.ahead_pages());
         let mut plan = self.slots[slot].plan(&span, room_pages, limits)?;
         plan.stream = (slot as u32) << 8 | u32::from(self.slots[slot].generation);
@@ -174,8 +188,10 @@ impl Streams {
     }
 
     /// An access that neither its lane's reader nor the one whose turn it is made.
+    #[inline(never)]
     fn search(&mut self, access: Access, span: Span, limits: &Limits) -> Option<Plan> {
-        if !(self.unmatched / RANDOM_ROUND).is_multiple_of(4) {
+        let round = self.unmatched / RANDOM_ROUND;
+        if !round.is_multiple_of(4) || round > 0 && mutated(Mutant::RandomForever) {
             self.unmatched = self.unmatched.wrapping_add(1);
             return None;
         }
@@ -231,7 +247,7 @@ impl Streams {
 
     /// The reader in a slot is given up: was it one?
     fn doubt(&mut self, slot: usize) {
-        if self.slots[slot].is_disappointing() {
+        if self.slots[slot].is_disappointing() && !mutated(Mutant::NoDoubts) {
             self.doubts = (self.doubts.min(MOST_DOUBTS) * 2).clamp(1, MOST_DOUBTS);
             self.slots[slot].free();
         }

@@ -2,6 +2,7 @@
 
 use super::BASE_WINDOW_BYTES;
 use crate::access::{Access, Limits, PAGE_BYTES};
+use crate::mutant::{Mutant, mutated};
 use crate::plan::{MAX_RANGES, Plan};
 
 /// Votes that confirm.
@@ -10,6 +11,8 @@ const CONFIRMED: u8 = 3;
 const BEHIND_BYTES: u64 = BASE_WINDOW_BYTES;
 /// A reader's distance to the end of what is planned for it, in windows; more is a damaged state.
 const MOST_WINDOWS_AHEAD: u64 = 4;
+/// The same where no limits are known.
+const MOST_BYTES_AHEAD: u64 = 1 << 32;
 
 const BASE_PAGES: u32 = (BASE_WINDOW_BYTES / PAGE_BYTES) as u32;
 
@@ -34,8 +37,15 @@ impl Span {
     }
 
     #[inline]
-    pub(super) fn pages(&self) -> u64 {
-        (self.end_bytes - 1) / PAGE_BYTES - self.start_bytes / PAGE_BYTES + 1
+    fn pages(&self) -> u64 {
+        let (first, end) = self.page_range();
+        end - first
+    }
+
+    /// The first page, and the one behind the last.
+    #[inline]
+    fn page_range(&self) -> (u64, u64) {
+        (self.start_bytes / PAGE_BYTES, page_behind(self.end_bytes))
     }
 
     /// How far the next access may begin behind the end of one, and still follow it: half of what such a reader passes is read.
@@ -43,6 +53,12 @@ impl Span {
     fn reach_bytes(&self) -> u64 {
         self.bytes().max(PAGE_BYTES)
     }
+}
+
+/// The page behind the last of what ends here; of nothing, none that there is.
+#[inline]
+fn page_behind(end_bytes: u64) -> u64 {
+    (end_bytes.wrapping_sub(1) / PAGE_BYTES) + 1
 }
 
 /// How a reader moves.
@@ -58,6 +74,14 @@ enum Kind {
     Backward,
     /// Accesses at equal distances.
     Strided,
+}
+
+/// What an access told.
+pub(super) struct Step {
+    /// The reader has just read a first window that was planned for it.
+    pub(super) proved: bool,
+    /// It has entered its last window.
+    pub(super) asks: bool,
 }
 
 /// One reader. Its numbers may have any values.
@@ -177,7 +201,10 @@ impl Stream {
     /// Whether an access is just the next of this reader.
     #[inline]
     pub(super) fn precedes(&self, span: &Span) -> bool {
-        let strides = || self.start_bytes.wrapping_add_signed(self.stride_bytes) == span.start_bytes;
+        let strides = || {
+            !mutated(Mutant::StridesUnknown)
+                && self.start_bytes.wrapping_add_signed(self.stride_bytes) == span.start_bytes
+        };
         match self.kind() {
             Kind::Forward => self.continues(span),
             Kind::Backward => self.recedes(span),
@@ -190,7 +217,11 @@ impl Stream {
     /// Whether an unconfirmed reader comes to an access over a distance.
     #[inline]
     pub(super) fn leaps_to(&self, span: &Span) -> bool {
-        self.kind() == Kind::New && self.start_bytes != span.start_bytes && !self.continues(span) && !self.recedes(span)
+        self.kind() == Kind::New
+            && !mutated(Mutant::SlotsMove)
+            && self.start_bytes != span.start_bytes
+            && !self.continues(span)
+            && !self.recedes(span)
     }
 
     /// Whether an access begins where this one ended, or a little behind.
@@ -202,18 +233,23 @@ impl Stream {
     /// Whether an access ends where this one began, or a little before.
     #[inline]
     fn recedes(&self, span: &Span) -> bool {
-        self.start_bytes.wrapping_sub(span.end_bytes) <= span.reach_bytes()
+        !mutated(Mutant::BackwardUnknown) && self.start_bytes.wrapping_sub(span.end_bytes) <= span.reach_bytes()
     }
 
     /// Whether an access is within what is planned for this reader, or just behind it.
     pub(super) fn surrounds(&self, span: &Span) -> bool {
+        if mutated(Mutant::SkipsUnknown) {
+            return false;
+        }
         match self.kind() {
             Kind::Forward => {
                 self.end_bytes.saturating_sub(BEHIND_BYTES) <= span.start_bytes
                     && span.start_bytes < self.frontier_bytes
             }
             Kind::Backward => {
-                span.end_bytes <= self.start_bytes.saturating_add(BEHIND_BYTES) && self.frontier_bytes < span.end_bytes
+                span.end_bytes <= self.start_bytes.saturating_add(BEHIND_BYTES)
+                    && self.frontier_bytes < span.end_bytes
+                    && self.start_bytes.saturating_sub(self.frontier_bytes) <= MOST_BYTES_AHEAD
             }
             Kind::Strided => {
                 let (low, high) = if self.stride_bytes < 0 {
@@ -230,50 +266,62 @@ impl Stream {
         }
     }
 
-    /// Moves the reader to an access that it [precedes](Self::precedes) or [surrounds](Self::surrounds). `doubts` more votes than
-    /// usual confirm. Whether it is just proved: it has read a first window that was planned for it.
+    /// Moves the reader to an access that it [precedes](Self::precedes) or [surrounds](Self::surrounds). `doubts` more votes than usual
+    /// confirm.
     #[inline]
-    pub(super) fn advance(&mut self, span: &Span, doubts: u8) -> bool {
-        let (first, last) = (self.start_bytes / PAGE_BYTES, self.end_bytes.saturating_sub(1) / PAGE_BYTES);
-        let (new_first, new_last) = (span.start_bytes / PAGE_BYTES, (span.end_bytes - 1) / PAGE_BYTES);
-        let shared = (last.min(new_last) + 1).saturating_sub(first.max(new_first));
-        let new_pages = span.pages() - shared.min(span.pages());
-        let before = span.start_bytes < self.start_bytes;
-        // Of what is planned, the pages that this reader passes for the first time.
-        let planned_pages = match self.kind() {
+    pub(super) fn advance(&mut self, span: &Span, doubts: u8) -> Step {
+        let (first, end) = span.page_range();
+        // Pages that this reader passes for the first time, of them those that were planned, and whether it has entered its last window.
+        let (new_pages, planned_pages, asks) = match self.kind() {
             Kind::Forward => {
-                (new_last + 1).min(self.frontier_bytes.div_ceil(PAGE_BYTES)).saturating_sub(new_first.max(last + 1))
-            }
-            Kind::Backward => (new_last + 1).min(first).saturating_sub(new_first.max(self.frontier_bytes / PAGE_BYTES)),
-            Kind::Strided if self.stride_bytes < 0 => {
-                if before && span.start_bytes > self.frontier_bytes {
-                    new_pages
-                } else {
-                    0
+                let from = first.max(page_behind(self.end_bytes));
+                let planned_end = end.min(page_behind(self.frontier_bytes));
+                if span.end_bytes > self.end_bytes {
+                    self.place(span);
                 }
+                (end.saturating_sub(from), planned_end.saturating_sub(from), self.end_bytes > self.mark_bytes)
+            }
+            Kind::Backward => {
+                let to = end.min(self.start_bytes / PAGE_BYTES);
+                let planned_first = first.max(self.frontier_bytes / PAGE_BYTES);
+                if span.start_bytes < self.start_bytes {
+                    self.place(span);
+                }
+                (to.saturating_sub(first), to.saturating_sub(planned_first), self.start_bytes < self.mark_bytes)
             }
             Kind::Strided => {
-                if span.start_bytes > self.start_bytes && span.start_bytes < self.frontier_bytes {
-                    new_pages
-                } else {
-                    0
+                let back = self.stride_bytes < 0;
+                let goes_on = (span.start_bytes < self.start_bytes) == back;
+                let planned =
+                    (self.frontier_bytes < span.start_bytes) == back && self.frontier_bytes != span.start_bytes;
+                let new_pages = if goes_on { self.unshared_pages(span) } else { 0 };
+                if goes_on {
+                    self.place(span);
                 }
+                let asks = (self.start_bytes <= self.mark_bytes) == back || self.start_bytes == self.mark_bytes;
+                (new_pages, if planned { new_pages } else { 0 }, asks)
             }
-            Kind::New | Kind::Free => 0,
+            Kind::New => {
+                let new_pages = self.unshared_pages(span);
+                self.vote(span, doubts);
+                (new_pages, 0, self.kind != 1)
+            }
+            Kind::Free => (0, 0, false),
         };
-        let used_pages = planned_pages.min(u64::from(self.ahead_pages));
-        self.ahead_pages -= used_pages as u32;
-        self.read_pages = self.read_pages.saturating_add(u32::try_from(new_pages).unwrap_or(u32::MAX));
+        let used_pages = planned_pages.min(u64::from(self.ahead_pages)) as u32;
+        self.ahead_pages -= used_pages;
+        self.read_pages = self.read_pages.saturating_add(new_pages.min(u64::from(u32::MAX)) as u32);
         let unproved = self.used_pages < BASE_PAGES;
-        self.used_pages = self.used_pages.saturating_add(used_pages as u32);
-        match self.kind() {
-            Kind::Forward if span.end_bytes > self.end_bytes => self.place(span),
-            Kind::Backward if before => self.place(span),
-            Kind::Strided if before == (self.stride_bytes < 0) => self.place(span),
-            Kind::New => self.vote(span, doubts),
-            _ => {}
-        }
-        unproved && self.used_pages >= BASE_PAGES
+        self.used_pages = self.used_pages.saturating_add(used_pages);
+        Step { proved: unproved && self.used_pages >= BASE_PAGES, asks: asks || mutated(Mutant::MarkIgnored) }
+    }
+
+    /// Pages of an access that the last one did not have.
+    #[inline]
+    fn unshared_pages(&self, span: &Span) -> u64 {
+        let (first, end) = span.page_range();
+        let shared = end.min(page_behind(self.end_bytes)).saturating_sub(first.max(self.start_bytes / PAGE_BYTES));
+        end - first - shared.min(end - first)
     }
 
     #[inline]
@@ -282,6 +330,7 @@ impl Stream {
     }
 
     /// An unconfirmed reader's next access.
+    #[inline(never)]
     fn vote(&mut self, span: &Span, doubts: u8) {
         let distance = span.start_bytes.wrapping_sub(self.start_bytes) as i64;
         if distance == 0 {
@@ -297,7 +346,7 @@ impl Stream {
         self.forward_votes = if self.continues(span) { self.forward_votes.saturating_add(1) } else { 0 };
         self.backward_votes = if self.recedes(span) { self.backward_votes.saturating_add(1) } else { 0 };
         self.place(span);
-        let needed = CONFIRMED.saturating_add(doubts);
+        let needed = if mutated(Mutant::ConfirmsAtOnce) { 1 } else { CONFIRMED.saturating_add(doubts) };
         // A gap of a page and more between equal distances is not worth loading.
         if self.votes >= needed && self.stride_bytes.unsigned_abs() >= span.bytes().saturating_add(PAGE_BYTES) {
             self.confirm(4, span.start_bytes, span.start_bytes.saturating_add_signed(self.stride_bytes));
@@ -313,23 +362,6 @@ impl Stream {
         (self.window_pages, self.ahead_pages, self.used_pages) = (BASE_PAGES, 0, 0);
     }
 
-    /// Whether the reader has entered its last window.
-    #[inline]
-    pub(super) fn asks(&self, limits: &Limits) -> bool {
-        let most_bytes = self.most_bytes(limits);
-        match self.kind() {
-            Kind::Forward => {
-                self.end_bytes > self.mark_bytes || self.frontier_bytes.saturating_sub(self.end_bytes) > most_bytes
-            }
-            Kind::Backward => {
-                self.start_bytes < self.mark_bytes || self.start_bytes.saturating_sub(self.frontier_bytes) > most_bytes
-            }
-            Kind::Strided if self.stride_bytes < 0 => self.start_bytes <= self.mark_bytes,
-            Kind::Strided => self.start_bytes >= self.mark_bytes,
-            _ => false,
-        }
-    }
-
     /// The next window, within `room_pages` and the limits.
     pub(super) fn plan(&mut self, span: &Span, room_pages: u64, limits: &Limits) -> Option<Plan> {
         let limit_pages = limits.window_bytes / PAGE_BYTES;
@@ -337,6 +369,7 @@ impl Stream {
         let wanted_pages = u64::from(self.window_pages).max(u64::from(BASE_PAGES)).max(span.pages()).min(limit_pages);
         let ahead_pages = u64::from(self.ahead_pages).max(self.lead_pages(span, limits));
         let earned_pages = u64::from(self.read_pages).saturating_sub(ahead_pages);
+        let earned_pages = if mutated(Mutant::WasteUnbounded) { u64::MAX } else { earned_pages };
         let payable_pages = wanted_pages.min(earned_pages).min(room_pages);
         let plan = match self.kind() {
             Kind::Forward => self.forward(span, payable_pages, wanted_pages, limits),
@@ -344,7 +377,7 @@ impl Stream {
             Kind::Strided => self.strided(span, payable_pages, wanted_pages, limits),
             Kind::New | Kind::Free => None,
         }?;
-        if payable_pages == wanted_pages {
+        if payable_pages == wanted_pages && !mutated(Mutant::WindowStays) {
             self.window_pages = u32::try_from((wanted_pages * 2).min(limit_pages)).unwrap_or(u32::MAX);
         }
         self.ahead_pages = self.ahead_pages.saturating_add(u32::try_from(plan.pages()).unwrap_or(u32::MAX));
@@ -387,7 +420,8 @@ impl Stream {
         {
             return None;
         }
-        let to_bytes = from_bytes.saturating_add(payable_pages * PAGE_BYTES).min(limits.file_bytes);
+        let end_bytes = if mutated(Mutant::EndIgnored) { u64::MAX } else { limits.file_bytes };
+        let to_bytes = from_bytes.saturating_add(payable_pages * PAGE_BYTES).min(end_bytes);
         (self.mark_bytes, self.frontier_bytes) = (from_bytes, to_bytes);
         Some(Plan::contiguous(from_bytes, to_bytes))
     }

@@ -1,0 +1,141 @@
+//! Deliberate defects, which the tests must notice: for each there is a check that fails with it. Outside of tests none exists.
+
+/// A defect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(test), allow(dead_code))]
+pub(crate) enum Mutant {
+    /// Two accesses confirm a reader.
+    ConfirmsAtOnce,
+    /// A reader is given windows however little it has read.
+    WasteUnbounded,
+    /// Readers that end soon are forgotten.
+    NoDoubts,
+    /// Windows stay as small as the first.
+    WindowStays,
+    /// A window goes beyond the end of the file.
+    EndIgnored,
+    /// Only forward neighbours are known.
+    BackwardUnknown,
+    /// Distances are not looked at.
+    StridesUnknown,
+    /// Each access asks for a window.
+    MarkIgnored,
+    /// An unconfirmed reader moves away from where it was.
+    SlotsMove,
+    /// Windows grow though their pages are there.
+    ResidentGrows,
+    /// What is not carried out is not asked for again.
+    DroppedForgotten,
+    /// A file that was read at random is not looked at again.
+    RandomForever,
+    /// An access within what is planned for a reader, but not the next one, is another's.
+    SkipsUnknown,
+    /// A pass over a file begins with the first random read.
+    PassAtOnce,
+    /// The same page pays each time it is read.
+    RereadsPay,
+    /// Mappings that may be written are loaded.
+    WritableMapped,
+    /// Whole files are loaded whatever is free.
+    BudgetIgnored,
+    /// What is read stays in the ledger.
+    ReadStays,
+    /// The newest gives way.
+    NewestGoes,
+}
+
+#[cfg(test)]
+pub(crate) use switch::mutated;
+
+/// No defect.
+#[cfg(not(test))]
+#[inline(always)]
+pub(crate) const fn mutated(_mutant: Mutant) -> bool {
+    false
+}
+
+#[cfg(test)]
+mod switch {
+    use std::cell::Cell;
+
+    use super::Mutant;
+
+    thread_local! {
+        static CURRENT: Cell<Option<Mutant>> = const { Cell::new(None) };
+    }
+
+    /// Whether this thread has the defect.
+    pub(crate) fn mutated(mutant: Mutant) -> bool {
+        CURRENT.get() == Some(mutant)
+    }
+
+    /// Gives this thread a defect, or none.
+    pub(super) fn set(mutant: Option<Mutant>) {
+        CURRENT.set(mutant);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::catch_unwind;
+
+    use super::{Mutant, switch};
+    use crate::{ledger, policy, streams};
+
+    const ALL: [Mutant; 19] = [
+        Mutant::ConfirmsAtOnce,
+        Mutant::WasteUnbounded,
+        Mutant::NoDoubts,
+        Mutant::WindowStays,
+        Mutant::EndIgnored,
+        Mutant::BackwardUnknown,
+        Mutant::StridesUnknown,
+        Mutant::MarkIgnored,
+        Mutant::SlotsMove,
+        Mutant::ResidentGrows,
+        Mutant::DroppedForgotten,
+        Mutant::RandomForever,
+        Mutant::SkipsUnknown,
+        Mutant::PassAtOnce,
+        Mutant::RereadsPay,
+        Mutant::WritableMapped,
+        Mutant::BudgetIgnored,
+        Mutant::ReadStays,
+        Mutant::NewestGoes,
+    ];
+
+    const CHECKS: [fn(); 15] = [
+        streams::tests::a_strided_reader_finds_everything_loaded,
+        streams::tests::backward_and_forward_readers_find_everything_loaded,
+        streams::tests::up_to_sixteen_readers_may_take_turns,
+        streams::tests::threads_that_share_a_reader_are_one,
+        streams::tests::a_reader_that_skips_stays_the_same,
+        streams::tests::windows_double_up_to_the_limit_and_stop_at_the_end,
+        streams::tests::a_plan_that_was_dropped_is_made_again_and_a_resident_one_is_not,
+        streams::tests::who_turns_just_after_confirmation_wastes_at_most_twice_what_it_reads,
+        streams::tests::who_turns_again_and_again_is_not_believed,
+        streams::tests::random_reads_load_next_to_nothing,
+        streams::tests::a_reader_after_long_random_reading_is_found,
+        policy::tests::each_name_is_its_policy,
+        policy::tests::a_pass_begins_when_random_reads_have_cost_as_much,
+        policy::tests::a_mapping_is_loaded_if_it_is_large_cold_read_only_and_fits,
+        ledger::tests::the_oldest_gives_way_and_neighbours_are_one,
+    ];
+
+    #[test]
+    fn every_defect_is_noticed() {
+        for check in CHECKS {
+            check();
+        }
+        let unnoticed: Vec<Mutant> = ALL
+            .into_iter()
+            .filter(|mutant| {
+                switch::set(Some(*mutant));
+                let unnoticed = CHECKS.iter().all(|check| catch_unwind(check).is_ok());
+                switch::set(None);
+                unnoticed
+            })
+            .collect();
+        assert!(unnoticed.is_empty(), "{unnoticed:?}");
+    }
+}
