@@ -20,7 +20,7 @@ fn main() {
             "sequential" => i * 4096,
             "strided" => i * 65_536,
             "reverse" => (count - i) * 4096,
-            "interleaved" => (i % 8) * (1 << 32) + i / 8 * 8192,
+            "interleaved" => (i % 8) * (1 << 32) + i / 8 * 16_384,
             "hot" => 4096,
             _ => {
                 state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

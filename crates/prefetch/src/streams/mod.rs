@@ -19,6 +19,7 @@
 //! read, and any other bits are a state, too, from which plans are within the limits.
 
 mod stream;
+mod window;
 
 #[cfg(test)]
 pub(crate) mod tests;
@@ -40,9 +41,9 @@ const LANES: usize = 16;
 /// Readers that have not been seen for so many accesses have nothing ahead of them any more.
 const LOST_AFTER: u32 = 4096;
 
-/// After this many accesses in a row that followed nobody, only the first of each four such rounds are looked at: a file
-/// that is read at random pays for a search on a quarter of its accesses.
-const RANDOM_ROUND: u32 = 256;
+/// After this many accesses in a row that followed nobody, only one of sixteen such rounds is looked at: a file that is read at
+/// random pays for few searches. A round is long enough for sixteen readers that take turns to be seen four times.
+const RANDOM_ROUND: u32 = 64;
 
 /// A reader that others have read so often past has gone, and it is judged.
 const GONE_AFTER: u32 = 256;
@@ -101,10 +102,21 @@ impl Streams {
         let span = Span::of(access, limits.file_bytes)?;
         self.clock = self.clock.wrapping_add(1);
         let mine = within(self.of_lane[access.lane as usize % LANES].into());
+        // Most accesses are the next of the same reader, within a window.
+        if self.last as usize == mine && self.slots[mine].glides(&span) {
+            self.slots[mine].seen_at = self.clock;
+            return None;
+        }
         if self.slots[mine].precedes(&span) {
             return self.matched(mine, access.lane, span, limits);
         }
         let turn = within(self.after[within(self.last as usize)].into());
+        if self.slots[turn].glides(&span) {
+            self.slots[turn].seen_at = self.clock;
+            self.last = turn as u32;
+            self.of_lane[access.lane as usize % LANES] = turn as u8;
+            return None;
+        }
         if self.slots[turn].precedes(&span) {
             return self.matched(turn, access.lane, span, limits);
         }
@@ -191,7 +203,7 @@ impl Streams {
     #[inline(never)]
     fn search(&mut self, access: Access, span: Span, limits: &Limits) -> Option<Plan> {
         let round = self.unmatched / RANDOM_ROUND;
-        if !round.is_multiple_of(4) || round > 0 && mutated(Mutant::RandomForever) {
+        if !round.is_multiple_of(16) || round > 0 && mutated(Mutant::RandomForever) {
             self.unmatched = self.unmatched.wrapping_add(1);
             return None;
         }

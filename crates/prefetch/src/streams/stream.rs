@@ -1,20 +1,17 @@
 //! One reader: where it is, how it moves, and how far is planned for it.
 
 use super::BASE_WINDOW_BYTES;
-use crate::access::{Access, Limits, PAGE_BYTES};
+use crate::access::{Access, PAGE_BYTES};
 use crate::mutant::{Mutant, mutated};
-use crate::plan::{MAX_RANGES, Plan};
 
 /// Votes that confirm.
 const CONFIRMED: u8 = 3;
 /// How far behind its reader an access still counts as the reader's: threads that share one come a little out of order.
-const BEHIND_BYTES: u64 = BASE_WINDOW_BYTES;
-/// A reader's distance to the end of what is planned for it, in windows; more is a damaged state.
-const MOST_WINDOWS_AHEAD: u64 = 4;
-/// The same where no limits are known.
+pub(super) const BEHIND_BYTES: u64 = BASE_WINDOW_BYTES;
+/// A reader's distance to the end of what is planned for it; more is a damaged state.
 const MOST_BYTES_AHEAD: u64 = 1 << 32;
 
-const BASE_PAGES: u32 = (BASE_WINDOW_BYTES / PAGE_BYTES) as u32;
+pub(super) const BASE_PAGES: u32 = (BASE_WINDOW_BYTES / PAGE_BYTES) as u32;
 
 /// An access as its first byte and the one behind its last, the end of the file taken into account.
 #[derive(Clone, Copy)]
@@ -32,12 +29,12 @@ impl Span {
     }
 
     #[inline]
-    fn bytes(&self) -> u64 {
+    pub(super) fn bytes(&self) -> u64 {
         self.end_bytes - self.start_bytes
     }
 
     #[inline]
-    fn pages(&self) -> u64 {
+    pub(super) fn pages(&self) -> u64 {
         let (first, end) = self.page_range();
         end - first
     }
@@ -63,7 +60,7 @@ fn page_behind(end_bytes: u64) -> u64 {
 
 /// How a reader moves.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+pub(super) enum Kind {
     /// Nobody.
     Free,
     /// Not confirmed.
@@ -90,19 +87,22 @@ pub(super) struct Step {
 pub(super) struct Stream {
     /// The last access; of a forward or backward reader, the farthest.
     pub(super) start_bytes: u64,
-    end_bytes: u64,
+    pub(super) end_bytes: u64,
+    /// Up to here, in the direction of the reader, what it read is in the sums: the beginning of an access, or the end of a forward
+    /// reader's.
+    summed_bytes: u64,
     /// Between the beginnings of two accesses; a candidate until it has its votes.
-    stride_bytes: i64,
+    pub(super) stride_bytes: i64,
     /// What is planned ends here, in the direction of the reader; of a strided one, the beginning of the next range.
-    frontier_bytes: u64,
+    pub(super) frontier_bytes: u64,
     /// The beginning of the last window: who enters it asks for the next.
-    mark_bytes: u64,
+    pub(super) mark_bytes: u64,
     /// The next window.
-    window_pages: u32,
+    pub(super) window_pages: u32,
     /// Planned, and not read yet.
     pub(super) ahead_pages: u32,
     /// Read by it so far.
-    read_pages: u32,
+    pub(super) read_pages: u32,
     /// Of what was planned, read.
     used_pages: u32,
     pub(super) lane: u32,
@@ -122,6 +122,7 @@ impl Stream {
     pub(super) const FREE: Self = Self {
         start_bytes: 0,
         end_bytes: 0,
+        summed_bytes: 0,
         stride_bytes: 0,
         frontier_bytes: 0,
         mark_bytes: 0,
@@ -156,7 +157,7 @@ impl Stream {
     }
 
     #[inline]
-    fn kind(&self) -> Kind {
+    pub(super) fn kind(&self) -> Kind {
         match self.kind {
             1 => Kind::New,
             2 => Kind::Forward,
@@ -270,8 +271,17 @@ impl Stream {
     /// confirm.
     #[inline]
     pub(super) fn advance(&mut self, span: &Span, doubts: u8) -> Step {
+        self.sum_up();
+        let step = self.advance_one(span, doubts);
+        self.summed_bytes = if self.kind() == Kind::Forward { self.end_bytes } else { self.start_bytes };
+        step
+    }
+
+    fn advance_one(&mut self, span: &Span, doubts: u8) -> Step {
         let (first, end) = span.page_range();
-        // Pages that this reader passes for the first time, of them those that were planned, and whether it has entered its last window.
+        let (before_first, before_end) = (self.start_bytes / PAGE_BYTES, page_behind(self.end_bytes));
+        // Pages that this reader passes for the first time, of them those that were planned, and whether it has entered its last
+        // window.
         let (new_pages, planned_pages, asks) = match self.kind() {
             Kind::Forward => {
                 let from = first.max(page_behind(self.end_bytes));
@@ -308,12 +318,65 @@ impl Stream {
             }
             Kind::Free => (0, 0, false),
         };
+        let unproved = self.used_pages < BASE_PAGES;
+        self.sum(new_pages, planned_pages);
+        // What lies between two accesses was planned in vain; it is no longer ahead. No more than what is read, so that the bound on
+        // waste holds.
+        let between_pages = match self.kind() {
+            Kind::Forward => first.saturating_sub(before_end),
+            Kind::Backward => before_first.saturating_sub(end),
+            _ => 0,
+        };
+        self.ahead_pages -= between_pages.min(new_pages).min(u64::from(self.ahead_pages)) as u32;
+        Step { proved: unproved && self.used_pages >= BASE_PAGES, asks: asks || mutated(Mutant::MarkIgnored) }
+    }
+
+    fn sum(&mut self, new_pages: u64, planned_pages: u64) {
         let used_pages = planned_pages.min(u64::from(self.ahead_pages)) as u32;
         self.ahead_pages -= used_pages;
         self.read_pages = self.read_pages.saturating_add(new_pages.min(u64::from(u32::MAX)) as u32);
-        let unproved = self.used_pages < BASE_PAGES;
         self.used_pages = self.used_pages.saturating_add(used_pages);
-        Step { proved: unproved && self.used_pages >= BASE_PAGES, asks: asks || mutated(Mutant::MarkIgnored) }
+    }
+
+    /// Whether an access is just the next of this reader and does not enter its last window, or is the same once more: then the reader
+    /// goes there, and the sums wait.
+    #[inline]
+    pub(super) fn glides(&mut self, span: &Span) -> bool {
+        let glides = match self.kind {
+            1 => return span.start_bytes == self.start_bytes && span.end_bytes == self.end_bytes,
+            2 => span.start_bytes == self.end_bytes && span.end_bytes <= self.mark_bytes,
+            3 => span.end_bytes == self.start_bytes && span.start_bytes >= self.mark_bytes,
+            4 => {
+                span.start_bytes == self.start_bytes.wrapping_add_signed(self.stride_bytes)
+                    && span.bytes() == self.end_bytes.wrapping_sub(self.start_bytes)
+                    && if self.stride_bytes < 0 {
+                        span.start_bytes > self.mark_bytes
+                    } else {
+                        span.start_bytes < self.mark_bytes
+                    }
+            }
+            _ => false,
+        };
+        if glides {
+            self.place(span);
+        }
+        glides
+    }
+
+    /// Adds what a reader [glided](Self::glides) over. It was planned, since it comes before the last window.
+    fn sum_up(&mut self) {
+        let pages = match self.kind() {
+            Kind::Forward => page_behind(self.end_bytes).saturating_sub(page_behind(self.summed_bytes)),
+            Kind::Backward => (self.summed_bytes / PAGE_BYTES).saturating_sub(self.start_bytes / PAGE_BYTES),
+            Kind::Strided => {
+                let distance_bytes = self.stride_bytes.unsigned_abs();
+                let steps = self.start_bytes.abs_diff(self.summed_bytes).checked_div(distance_bytes).unwrap_or(0);
+                let span = Span { start_bytes: self.start_bytes, end_bytes: self.end_bytes };
+                if self.start_bytes < self.end_bytes { steps.saturating_mul(span.pages()) } else { 0 }
+            }
+            Kind::New | Kind::Free => 0,
+        };
+        self.sum(pages, pages);
     }
 
     /// Pages of an access that the last one did not have.
@@ -360,132 +423,6 @@ impl Stream {
     fn confirm(&mut self, kind: u8, mark_bytes: u64, frontier_bytes: u64) {
         (self.kind, self.mark_bytes, self.frontier_bytes) = (kind, mark_bytes, frontier_bytes);
         (self.window_pages, self.ahead_pages, self.used_pages) = (BASE_PAGES, 0, 0);
-    }
-
-    /// The next window, within `room_pages` and the limits.
-    pub(super) fn plan(&mut self, span: &Span, room_pages: u64, limits: &Limits) -> Option<Plan> {
-        let limit_pages = limits.window_bytes / PAGE_BYTES;
-        // One read at least: a smaller window helps nobody.
-        let wanted_pages = u64::from(self.window_pages).max(u64::from(BASE_PAGES)).max(span.pages()).min(limit_pages);
-        let ahead_pages = u64::from(self.ahead_pages).max(self.lead_pages(span, limits));
-        let earned_pages = u64::from(self.read_pages).saturating_sub(ahead_pages);
-        let earned_pages = if mutated(Mutant::WasteUnbounded) { u64::MAX } else { earned_pages };
-        let payable_pages = wanted_pages.min(earned_pages).min(room_pages);
-        let plan = match self.kind() {
-            Kind::Forward => self.forward(span, payable_pages, wanted_pages, limits),
-            Kind::Backward => self.backward(span, payable_pages, wanted_pages, limits),
-            Kind::Strided => self.strided(span, payable_pages, wanted_pages, limits),
-            Kind::New | Kind::Free => None,
-        }?;
-        if payable_pages == wanted_pages && !mutated(Mutant::WindowStays) {
-            self.window_pages = u32::try_from((wanted_pages * 2).min(limit_pages)).unwrap_or(u32::MAX);
-        }
-        self.ahead_pages = self.ahead_pages.saturating_add(u32::try_from(plan.pages()).unwrap_or(u32::MAX));
-        Some(plan)
-    }
-
-    /// From the reader to the end of what was planned, whoever loaded it. What cannot be is 0.
-    fn lead_pages(&self, span: &Span, limits: &Limits) -> u64 {
-        let (lead_bytes, most_bytes) = match self.kind() {
-            Kind::Forward => (self.frontier_bytes.saturating_sub(self.end_bytes), self.most_bytes(limits)),
-            Kind::Backward => (self.start_bytes.saturating_sub(self.frontier_bytes), self.most_bytes(limits)),
-            Kind::Strided => {
-                let distance_bytes = self.stride_bytes.unsigned_abs();
-                let ranges = self.frontier_bytes.abs_diff(self.start_bytes).checked_div(distance_bytes).unwrap_or(0);
-                (ranges.saturating_sub(1).saturating_mul(span.pages() * PAGE_BYTES), self.most_bytes(limits))
-            }
-            Kind::New | Kind::Free => (0, 0),
-        };
-        if lead_bytes <= most_bytes { lead_bytes / PAGE_BYTES } else { 0 }
-    }
-
-    /// More than this is ahead of nobody.
-    fn most_bytes(&self, limits: &Limits) -> u64 {
-        limits.window_bytes.saturating_mul(MOST_WINDOWS_AHEAD).max(BEHIND_BYTES)
-    }
-
-    /// Small windows cost a call each: while the reader has something ahead of it, it waits for a quarter of a usual one.
-    fn waits(payable_pages: u64, wanted_pages: u64, has_ahead: bool) -> bool {
-        payable_pages == 0 || payable_pages < wanted_pages.min(u64::from(BASE_PAGES / 4)) && has_ahead
-    }
-
-    fn forward(&mut self, span: &Span, payable_pages: u64, wanted_pages: u64, limits: &Limits) -> Option<Plan> {
-        let read_bytes = self.end_bytes.checked_next_multiple_of(PAGE_BYTES)?;
-        let ahead_bytes = self.frontier_bytes.saturating_sub(read_bytes);
-        let sound = ahead_bytes <= self.most_bytes(limits);
-        let from_bytes = if sound { self.frontier_bytes.max(read_bytes) } else { read_bytes };
-        let from_bytes = from_bytes.checked_next_multiple_of(PAGE_BYTES)?;
-        if from_bytes >= limits.file_bytes
-            || Self::waits(payable_pages, wanted_pages, from_bytes - read_bytes > span.bytes())
-        {
-            return None;
-        }
-        let end_bytes = if mutated(Mutant::EndIgnored) { u64::MAX } else { limits.file_bytes };
-        let to_bytes = from_bytes.saturating_add(payable_pages * PAGE_BYTES).min(end_bytes);
-        (self.mark_bytes, self.frontier_bytes) = (from_bytes, to_bytes);
-        Some(Plan::contiguous(from_bytes, to_bytes))
-    }
-
-    fn backward(&mut self, span: &Span, payable_pages: u64, wanted_pages: u64, limits: &Limits) -> Option<Plan> {
-        let read_bytes = self.start_bytes / PAGE_BYTES * PAGE_BYTES;
-        let ahead_bytes = read_bytes.saturating_sub(self.frontier_bytes);
-        let sound = ahead_bytes <= self.most_bytes(limits);
-        let to_bytes = if sound { self.frontier_bytes.min(read_bytes) } else { read_bytes };
-        let to_bytes = to_bytes.min(limits.file_bytes) / PAGE_BYTES * PAGE_BYTES;
-        if to_bytes == 0 || Self::waits(payable_pages, wanted_pages, read_bytes.saturating_sub(to_bytes) > span.bytes())
-        {
-            return None;
-        }
-        let from_bytes = to_bytes.saturating_sub(payable_pages * PAGE_BYTES);
-        (self.mark_bytes, self.frontier_bytes) = (to_bytes, from_bytes);
-        let plan = Plan::contiguous(from_bytes, to_bytes);
-        Some(Plan { stride_bytes: -plan.stride_bytes, ..plan })
-    }
-
-    fn strided(&mut self, span: &Span, payable_pages: u64, wanted_pages: u64, limits: &Limits) -> Option<Plan> {
-        let distance_bytes = self.stride_bytes.unsigned_abs();
-        let ahead_bytes = if self.stride_bytes < 0 {
-            self.start_bytes.checked_sub(self.frontier_bytes)
-        } else {
-            self.frontier_bytes.checked_sub(self.start_bytes)
-        };
-        let most_bytes = distance_bytes.saturating_mul(u64::from(MAX_RANGES) * MOST_WINDOWS_AHEAD);
-        let sound = ahead_bytes
-            .is_some_and(|ahead| ahead > 0 && ahead <= most_bytes && ahead.checked_rem(distance_bytes) == Some(0));
-        let from_bytes =
-            if sound { self.frontier_bytes } else { self.start_bytes.checked_add_signed(self.stride_bytes)? };
-        let length_bytes = span.bytes();
-        let room_bytes = limits.file_bytes.checked_sub(length_bytes)?.checked_sub(from_bytes)?;
-        let in_file = if self.stride_bytes < 0 { from_bytes } else { room_bytes }.checked_div(distance_bytes)? + 1;
-        let plan = Plan { start_bytes: from_bytes, stride_bytes: self.stride_bytes, length_bytes, count: 1, stream: 0 };
-        // Of several, since they may lie differently in their pages.
-        let of_each = Plan { count: 2, ..plan }.pages() / 2;
-        let ahead = from_bytes.abs_diff(self.start_bytes);
-        let affordable = payable_pages / of_each;
-        let wanted = (wanted_pages / of_each).max(1);
-        if affordable == 0 || Self::waits(affordable * of_each, wanted * of_each, ahead > distance_bytes) {
-            return None;
-        }
-        let count = affordable.min(wanted).min(in_file).min(u64::from(MAX_RANGES)) as u32;
-        self.mark_bytes = from_bytes;
-        self.frontier_bytes = from_bytes.saturating_add_signed(self.stride_bytes.saturating_mul(i64::from(count)));
-        Some(Plan { count, ..plan })
-    }
-
-    /// A plan of `pages` was not carried out.
-    pub(super) fn give_back(&mut self, pages: u64) {
-        self.ahead_pages = self.ahead_pages.saturating_sub(u32::try_from(pages).unwrap_or(u32::MAX));
-    }
-
-    /// The last plan was not carried out: it is made again at the next access.
-    pub(super) fn rewind(&mut self) {
-        self.frontier_bytes = self.mark_bytes;
-        self.mark_bytes = if self.kind() == Kind::Backward { self.end_bytes } else { self.start_bytes };
-    }
-
-    /// Smaller windows, down to the first.
-    pub(super) fn halve(&mut self) {
-        self.window_pages = (self.window_pages / 2).max(BASE_PAGES);
     }
 }
 

@@ -129,6 +129,14 @@ pub(crate) fn threads_that_share_a_reader_are_one() {
 }
 
 #[test]
+pub(crate) fn gaps_do_not_stop_a_reader() {
+    let gaps = (0..8000u64).map(|i| read(i * 14_000 + i * 7919 % 2000, 8192));
+    let outcome = run(&LIMITS, gaps);
+    assert!(outcome.covered + 20 >= outcome.reads, "{} of {}", outcome.covered, outcome.reads);
+    assert!(outcome.wasted_pages() <= outcome.read_pages * 2, "{}", outcome.wasted_pages());
+}
+
+#[test]
 pub(crate) fn a_reader_that_skips_stays_the_same() {
     let skipping = (0..1020).filter(|i| i % 10 != 9).map(|i| read(i * 256 * 1024, 16384));
     let outcome = run(&LIMITS, skipping);
