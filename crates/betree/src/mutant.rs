@@ -104,6 +104,8 @@ pub(crate) enum Mutant {
     OpenSnapshotForgotten,
     /// A batch that is refused keeps the places of its values.
     RefusedBatchLeaks,
+    /// Changed nodes take as much memory as there is space on the storage.
+    FreshUnbounded,
 }
 
 #[cfg(test)]
@@ -117,7 +119,7 @@ pub(crate) const fn mutated(_mutant: Mutant) -> bool {
 
 #[cfg(test)]
 impl Mutant {
-    pub const ALL: [Self; 50] = [
+    pub const ALL: [Self; 51] = [
         Self::NoFlushBeforeSuperblock,
         Self::NoFlushAfterSuperblock,
         Self::SpaceReusedEarly,
@@ -168,6 +170,7 @@ impl Mutant {
         Self::DiscardsUsedAgain,
         Self::OpenSnapshotForgotten,
         Self::RefusedBatchLeaks,
+        Self::FreshUnbounded,
     ];
 }
 

@@ -46,7 +46,7 @@ pub struct Options {
     pub buffer_bytes: u64,
     /// Bytes of new messages in memory before they go into the trees. While they do, up to twice as many more.
     pub memtable_bytes: u64,
-    /// Bytes of changed nodes in memory before a checkpoint writes them.
+    /// Bytes of changed nodes in memory before a checkpoint writes them; twice as many at most.
     pub fresh_bytes: u64,
     /// Bytes of clean blocks and nodes in memory.
     pub cache_bytes: usize,

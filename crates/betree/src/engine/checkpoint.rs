@@ -91,11 +91,15 @@ impl Engine {
         if bytes > 0 {
             self.sealed_bytes.fetch_add(bytes, Ordering::AcqRel);
             self.versions.publish(|trees| {
-                for (id, tree) in trees.iter_mut().filter(|(_, tree)| tree.active.msns().is_some()) {
-                    let full = std::mem::take(&mut tree.active);
-                    tree.sealed.insert(0, full);
-                    state.to_drain.push_back(*id);
+                let full = trees.iter().filter(|(_, tree)| tree.active.msns().is_some()).map(|(id, _)| *id);
+                let full: Vec<TreeId> = full.collect();
+                for id in &full {
+                    if let Some(tree) = trees.get_mut(id) {
+                        let table = std::mem::take(&mut tree.active);
+                        tree.sealed.insert(0, table);
+                    }
                 }
+                state.to_drain.extend(full);
             });
         }
         let seal = Seal { last_msn: commit.next_msn - 1, log: log.log.tail };

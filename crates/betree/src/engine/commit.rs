@@ -285,10 +285,10 @@ impl Engine {
                     commit.next_tree = commit.next_tree.max(tree.0 + 1);
                     let mut is_new = false;
                     self.versions.publish(|trees| {
-                        trees.entry(*tree).or_insert_with(|| {
-                            is_new = true;
-                            TreeVersion::empty()
-                        });
+                        is_new = !trees.contains_key(tree);
+                        if is_new {
+                            trees.insert_mut(*tree, TreeVersion::empty());
+                        }
                     });
                     if is_new {
                         self.fresh_bytes.fetch_add(TreeVersion::EMPTY_BYTES, Ordering::AcqRel);

@@ -173,13 +173,20 @@ impl Engine {
     fn move_all(&self, reach: Reach) -> Result<()> {
         let mut state = locked(&self.trees);
         self.checkpoint_with(&mut state, SnapshotChange::None)?;
+        match self.advance(&mut state, &mut UNBOUNDED.clone()) {
+            Ok(_) | Err(Error::Full) => {}
+            Err(error) => return Err(error),
+        }
         let trees: Vec<TreeId> = self.view().version.trees.keys().copied().collect();
         for tree in trees {
             loop {
                 let progress = self.move_down(&mut state, tree, reach)?;
-                // The second frees what the first no longer needed.
                 self.checkpoint_with(&mut state, SnapshotChange::None)?;
-                self.checkpoint_with(&mut state, SnapshotChange::None)?;
+                // A second frees what the first no longer needed.
+                let free = self.free_blocks.load(Ordering::Acquire) * BLOCK_BYTES as u64;
+                if progress != Progress::More || free < 4 * self.fresh_bytes_max(&state) {
+                    self.checkpoint_with(&mut state, SnapshotChange::None)?;
+                }
                 match progress {
                     Progress::Done => break,
                     Progress::More => {}

@@ -18,7 +18,7 @@ pub(crate) use closed::ClosedStore;
 pub(crate) use verify::Findings;
 pub(crate) use version::{TreeVersion, View};
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -71,6 +71,8 @@ pub(crate) struct TreeState {
     sealed_at: Option<Seal>,
     /// Trees whose oldest sealed memtable is to be drained, in this order.
     to_drain: VecDeque<TreeId>,
+    /// Trees whose nodes hold more than the flush policy lets them, for want of memory when they were flushed.
+    overdue: BTreeSet<TreeId>,
     /// A checkpoint is to follow when no sealed memtable is left.
     checkpoint_due: bool,
     /// Memtables that are in the trees, to be given back piece by piece.
@@ -112,6 +114,9 @@ pub(crate) struct Engine {
     pub checkpoints: AtomicU64,
     /// Times that commits took, where there is a clock.
     pub commit_times: Mutex<Histogram>,
+    /// The most bytes of changed nodes so far.
+    #[cfg(test)]
+    most_fresh_bytes: AtomicU64,
     /// Batches that are refused when they are prepared already.
     #[cfg(test)]
     refuse_next: AtomicU64,
@@ -195,6 +200,11 @@ impl Engine {
             taken.extend(state.space.allocate(1).map(|start| crate::extents::Extent { start, blocks: 1 }));
         }
         taken
+    }
+
+    /// The most bytes of changed nodes so far.
+    pub(crate) fn most_fresh_bytes(&self) -> u64 {
+        self.most_fresh_bytes.load(Ordering::Acquire)
     }
 
     /// Refuses so many batches as late as that is possible, as if others had got in between.

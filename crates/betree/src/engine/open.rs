@@ -1,6 +1,6 @@
 //! Making a store, and coming back to one.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -125,6 +125,8 @@ impl Engine {
             checkpoints: AtomicU64::new(0),
             commit_times: Mutex::default(),
             #[cfg(test)]
+            most_fresh_bytes: AtomicU64::new(0),
+            #[cfg(test)]
             refuse_next: AtomicU64::new(0),
             trees: Mutex::new(TreeState {
                 space,
@@ -134,6 +136,7 @@ impl Engine {
                 work: None,
                 sealed_at: None,
                 to_drain: VecDeque::new(),
+                overdue: BTreeSet::new(),
                 checkpoint_due: false,
                 drained: Vec::new(),
             }),

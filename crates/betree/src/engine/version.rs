@@ -1,8 +1,10 @@
 //! What readers see: trees that do not change, and memtables of which they see a prefix.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, Weak};
+
+use rpds::RedBlackTreeMapSync;
 
 use crate::catalog::TreeId;
 use crate::memtable::Memtable;
@@ -44,10 +46,13 @@ impl TreeVersion {
     }
 }
 
+/// Trees by number. A version shares with the one before all but what changed.
+pub(crate) type Trees = RedBlackTreeMapSync<TreeId, TreeVersion>;
+
 /// The trees between two changes.
 pub(crate) struct Version {
     pub number: u64,
-    pub trees: BTreeMap<TreeId, TreeVersion>,
+    pub trees: Trees,
 }
 
 /// A version, up to a sequence number: nothing in it changes.
@@ -70,7 +75,7 @@ pub(crate) struct Versions {
 }
 
 impl Versions {
-    pub fn new(trees: BTreeMap<TreeId, TreeVersion>, msn: u64) -> Self {
+    pub fn new(trees: Trees, msn: u64) -> Self {
         let current = Current { version: Arc::new(Version { number: 1, trees }), older: VecDeque::new() };
         Self { current: RwLock::new(current), visible_msn: AtomicU64::new(msn) }
     }
@@ -84,7 +89,7 @@ impl Versions {
     }
 
     /// A view of other trees that keeps the current blocks alive.
-    pub fn detached(&self, trees: BTreeMap<TreeId, TreeVersion>) -> View {
+    pub fn detached(&self, trees: Trees) -> View {
         let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
         let number = current.version.number;
         let version = Arc::new(Version { number, trees });
@@ -98,7 +103,7 @@ impl Versions {
     }
 
     /// Makes the next version; returns its number.
-    pub fn publish(&self, change: impl FnOnce(&mut BTreeMap<TreeId, TreeVersion>)) -> u64 {
+    pub fn publish(&self, change: impl FnOnce(&mut Trees)) -> u64 {
         let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
         let mut trees = current.version.trees.clone();
         change(&mut trees);

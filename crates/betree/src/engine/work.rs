@@ -71,6 +71,7 @@ pub(super) struct Changed {
     freed: Vec<BlockPointer>,
     fresh_bytes: i64,
     progress: Progress,
+    reach: Option<Reach>,
 }
 
 /// What is done to a tree.
@@ -95,16 +96,19 @@ pub(super) enum Progress {
 impl Engine {
     fn change_work(&self, state: &TreeState, tree: TreeId, version: &TreeVersion, task: Task) -> Work {
         let shape = self.options.shape();
-        // What a checkpoint may write now, less what it will write anyway.
+        // What a checkpoint may write now, less what it will write anyway; and what may be in memory until then.
         let free = state.space.free_blocks() * BLOCK_BYTES as u64;
-        let budget = free as i64 - self.fresh_bytes() as i64 - shape.overhead_bytes() as i64;
+        let space = free as i64 - self.fresh_bytes() as i64 - shape.overhead_bytes() as i64;
+        let memory = 2 * self.fresh_bytes_max(state) as i64 - self.fresh_bytes() as i64;
+        let least = 4 * shape.leaf_storage_bytes() as i64;
+        let budget = if mutated(Mutant::FreshUnbounded) { space } else { space.min(memory.max(least)) };
         let (io, operators, root) = (Arc::clone(&self.io), self.options.operators.clone(), version.root.clone());
         let steps = Steps::new(|quota| async move {
             let with = Composer { io: &io, operators: &operators };
             let mut change = Change::new(with, &quota, shape, budget);
-            let (root, drained) = match task {
-                Task::Drain(table) => (change.drain(&root, &table).await?, Some(table)),
-                Task::Move(reach) => (change.move_down(&root, reach).await?, None),
+            let (root, drained, reach) = match task {
+                Task::Drain(table) => (change.drain(&root, &table).await?, Some(table), None),
+                Task::Move(reach) => (change.move_down(&root, reach).await?, None, Some(reach)),
             };
             let progress = match (change.stopped, change.moved) {
                 (false, _) => Progress::Done,
@@ -112,7 +116,7 @@ impl Engine {
                 (true, false) => Progress::Stuck,
             };
             let (freed, fresh_bytes) = (change.freed, change.fresh_bytes);
-            Ok(Outcome::Changed(Changed { tree, root, drained, freed, fresh_bytes, progress }))
+            Ok(Outcome::Changed(Changed { tree, root, drained, freed, fresh_bytes, progress, reach }))
         });
         Work::memory(steps)
     }
@@ -126,8 +130,15 @@ impl Engine {
         self.run(state, work)
     }
 
+    /// Bytes of changed nodes at which a checkpoint writes them. One change may make twice as many.
+    pub(super) fn fresh_bytes_max(&self, state: &TreeState) -> u64 {
+        // The catalog is written whole: not for less than so many times its length.
+        let catalog_bytes = u64::from(state.superblock.catalog.stored_bytes);
+        self.options.fresh_bytes.max(catalog_bytes * CATALOG_SHARE)
+    }
+
     /// The piece of work that comes next, if any is owed.
-    fn next_work(&self, state: &mut TreeState, checkpoints: bool) -> Option<Work> {
+    fn next_work(&self, state: &mut TreeState, checkpoints: bool) -> Result<Option<Work>> {
         // Of a table that a reader still holds, the reader gives the memory back.
         while let Some(table) = state.drained.pop() {
             if let Some(table) = Arc::into_inner(table) {
@@ -135,26 +146,40 @@ impl Engine {
                     table.clear(&quota).await;
                     Ok(Outcome::Nothing)
                 });
-                return Some(Work::memory(steps));
+                return Ok(Some(Work::memory(steps)));
             }
         }
-        let view = self.view();
-        let early = checkpoints && state.checkpoint_due && mutated(Mutant::CheckpointBeforeDrain);
-        while let Some(tree) = state.to_drain.front().copied().filter(|_| !early) {
-            let version = view.version.trees.get(&tree);
-            if let Some((version, oldest)) = version.and_then(|version| Some((version, version.sealed.last()?))) {
-                return Some(self.change_work(state, tree, version, Task::Drain(Arc::clone(oldest))));
+        loop {
+            let view = self.view();
+            let early = checkpoints && state.checkpoint_due && mutated(Mutant::CheckpointBeforeDrain);
+            while let Some(tree) = state.to_drain.front().copied().filter(|_| !early) {
+                let version = view.version.trees.get(&tree);
+                if let Some((version, oldest)) = version.and_then(|version| Some((version, version.sealed.last()?))) {
+                    return Ok(Some(self.change_work(state, tree, version, Task::Drain(Arc::clone(oldest)))));
+                }
+                state.to_drain.pop_front();
             }
-            state.to_drain.pop_front();
-        }
-        // The catalog is written whole: not for less than so many times its length.
-        let catalog_bytes = u64::from(state.superblock.catalog.stored_bytes);
-        let fresh_bytes = self.options.fresh_bytes.max(catalog_bytes * CATALOG_SHARE);
-        let due = state.checkpoint_due || self.fresh_bytes() > fresh_bytes;
-        let seal = if mutated(Mutant::SealTooLate) { Some(self.seal_now()) } else { state.sealed_at };
-        match seal {
-            Some(seal) if due && checkpoints => Some(self.checkpoint_work(state, seal, SnapshotChange::None)),
-            _ => self.discard_work(state, self.options.discard_bytes?),
+            let fresh_bytes_max = self.fresh_bytes_max(state);
+            let due = state.checkpoint_due || self.fresh_bytes() > fresh_bytes_max;
+            let seal = if mutated(Mutant::SealTooLate) { Some(self.seal_now()) } else { state.sealed_at };
+            if let Some(seal) = seal.filter(|_| due && checkpoints) {
+                return Ok(Some(self.checkpoint_work(state, seal, SnapshotChange::None)));
+            }
+            if let Some(tree) = state.overdue.first().copied().filter(|_| checkpoints) {
+                let Some(version) = view.version.trees.get(&tree) else {
+                    state.overdue.remove(&tree);
+                    continue;
+                };
+                if self.fresh_bytes() <= fresh_bytes_max {
+                    return Ok(Some(self.change_work(state, tree, version, Task::Move(Reach::Overdue))));
+                }
+                // What it is to make has no room beside what is there: a checkpoint first.
+                drop(view);
+                self.seal(state)?;
+                state.checkpoint_due = true;
+                continue;
+            }
+            return Ok(self.options.discard_bytes.and_then(|bytes| self.discard_work(state, bytes)));
         }
     }
 
@@ -193,7 +218,7 @@ impl Engine {
         loop {
             let mut work = match state.work.take() {
                 Some(work) => work,
-                None => match self.next_work(state, checkpoints) {
+                None => match self.next_work(state, checkpoints)? {
                     Some(work) => work,
                     None => {
                         self.owing.store(false, Ordering::Release);
@@ -265,6 +290,11 @@ impl Engine {
                 }
             }
         });
+        match (changed.reach, changed.progress) {
+            (None, Progress::More | Progress::Stuck) => drop(state.overdue.insert(changed.tree)),
+            (Some(Reach::Overdue), Progress::Done | Progress::Stuck) => drop(state.overdue.remove(&changed.tree)),
+            _ => {}
+        }
         if let Some(table) = changed.drained {
             state.to_drain.pop_front();
             self.sealed_bytes.fetch_sub(table.bytes(), Ordering::AcqRel);
@@ -281,6 +311,8 @@ impl Engine {
             state.space.settle(usize::MAX, u64::MAX);
         }
         self.fresh_bytes.fetch_add(changed.fresh_bytes, Ordering::AcqRel);
+        #[cfg(test)]
+        self.most_fresh_bytes.fetch_max(self.fresh_bytes(), Ordering::AcqRel);
         changed.progress
     }
 }

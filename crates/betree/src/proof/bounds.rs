@@ -205,3 +205,46 @@ pub(super) fn refused() -> Result<(), String> {
 fn a_refused_batch_leaves_nothing() {
     refused().unwrap();
 }
+
+/// Whatever is moved, changed nodes take no more memory than they may, but for the tables that were drained.
+pub(super) fn fresh(compact: bool) -> Result<(), String> {
+    let options = Options {
+        leaf_bytes: 8 << 10,
+        basement_bytes: 2 << 10,
+        fanout: 8,
+        buffer_bytes: 32 << 10,
+        memtable_bytes: 32 << 10,
+        fresh_bytes: 128 << 10,
+        cache_bytes: 1 << 20,
+        log_bytes: 1 << 20,
+        compression: crate::Compression::None,
+        ..Options::default()
+    };
+    let bound = 2 * options.fresh_bytes + 3 * options.memtable_bytes + (64 << 10);
+    let database = Database::create(Memory::new(64 << 20), options, 1).map_err(failed)?;
+    let tree = database.tree("t").map_err(failed)?;
+    for number in 0..30_000u32 {
+        let key = number.wrapping_mul(2_654_435_761).to_be_bytes();
+        tree.insert(key, [number as u8; 60], Durability::None).map_err(failed)?;
+    }
+    if compact {
+        database.compact().map_err(failed)?;
+    } else {
+        // Nothing is left that the policy would move.
+        while database.work(1 << 20).map_err(failed)? {}
+    }
+    if tree.iter().count() != 30_000 {
+        return Err("entries are missing".to_owned());
+    }
+    if let Some(what) = unsound(&database) {
+        return Err(what);
+    }
+    let most = database.engine.most_fresh_bytes();
+    if most > bound { Err(format!("{most} bytes of changed nodes, not {bound}")) } else { Ok(()) }
+}
+
+#[test]
+fn changed_nodes_take_bounded_memory() {
+    fresh(false).unwrap();
+    fresh(true).unwrap();
+}

@@ -17,6 +17,7 @@ fn proofs() -> Vec<(&'static str, Proof)> {
         ("live", Box::new(|| (0..2).try_for_each(|seed| live::live(seed, 120)))),
         ("views", Box::new(|| views::in_any_order(2).map(drop))),
         ("refused batches", Box::new(bounds::refused)),
+        ("changed nodes", Box::new(|| bounds::fresh(true))),
         ("full", Box::new(|| full::fill_and_empty(2, 4096, usize::MAX))),
         ("crash", Box::new(|| (0..4).try_for_each(|seed| crash::story(Below::Memory, seed, 50, 1).map(drop)))),
         ("paced", Box::new(|| paced::puts(0, 3000))),

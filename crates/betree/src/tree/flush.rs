@@ -10,17 +10,22 @@ use crate::node::{Child, Internal, Node};
 use crate::range::KeyRange;
 
 impl Change<'_> {
+    /// What the policy has to say of a node.
+    pub(super) fn plan(&self, node: &Internal) -> FlushPlan {
+        let child = |child: &Child| ChildLoad { buffered_bytes: child.buffered_bytes(), runs: child.runs.len() };
+        let load = NodeLoad {
+            buffer_bytes: self.shape.buffer_bytes,
+            leaf_bytes: self.shape.leaf_bytes,
+            above_leaves: node.height == 1,
+            children: node.children.iter().map(child).collect(),
+        };
+        self.shape.policy.plan(&load)
+    }
+
     /// Flushes children until the policy lets the node rest.
     pub(super) async fn settle(&mut self, node: &mut Internal, bounds: &KeyRange) -> Result<()> {
         loop {
-            let child = |child: &Child| ChildLoad { buffered_bytes: child.buffered_bytes(), runs: child.runs.len() };
-            let load = NodeLoad {
-                buffer_bytes: self.shape.buffer_bytes,
-                leaf_bytes: self.shape.leaf_bytes,
-                above_leaves: node.height == 1,
-                children: node.children.iter().map(child).collect(),
-            };
-            match self.shape.policy.plan(&load) {
+            match self.plan(node) {
                 FlushPlan::Rest => return Ok(()),
                 FlushPlan::Flush { .. } if !self.affordable() => return Ok(()),
                 FlushPlan::Flush { child } => {
@@ -34,8 +39,11 @@ impl Change<'_> {
 
     /// Flushes what is due in a node and below.
     pub(super) async fn flush_node(&mut self, node: &mut Internal, bounds: &KeyRange, reach: Reach) -> Result<()> {
+        if reach == Reach::Settle || reach == Reach::Overdue {
+            self.settle(node, bounds).await?;
+        }
         if reach == Reach::Settle {
-            return self.settle(node, bounds).await;
+            return Ok(());
         }
         // From the right, since a child may become several.
         for index in (0..node.children.len()).rev() {

@@ -6,7 +6,7 @@
 use super::Change;
 use crate::error::Result;
 use crate::filter::KeyHash;
-use crate::flush::is_worth_at_rest;
+use crate::flush::{FlushPlan, is_worth_at_rest};
 use crate::mutant::{Mutant, mutated};
 use crate::node::{Child, Edge, Node};
 use crate::run::Run;
@@ -14,8 +14,10 @@ use crate::run::Run;
 /// How far messages move down.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Reach {
-    /// Until the flush policy lets every node rest.
+    /// Until the flush policy lets the nodes rest that messages go through.
     Settle,
+    /// Until it lets every node rest: where something stopped before.
+    Overdue,
     /// Where that gives space back.
     Rest,
     /// Every one to its leaf.
@@ -30,6 +32,9 @@ impl Change<'_> {
         }
         let node = self.io.node(edge)?;
         let Node::Internal(node) = &*node else { return Ok(false) };
+        if reach == Reach::Overdue && self.plan(node) != FlushPlan::Rest {
+            return Ok(true);
+        }
         for child in &node.children {
             if self.is_child_due(child, node.height == 1, reach)? {
                 return Ok(true);
@@ -41,7 +46,7 @@ impl Change<'_> {
     /// Whether what waits for a child, or below it, is to move.
     pub(super) fn is_child_due(&self, child: &Child, above_leaves: bool, reach: Reach) -> Result<bool> {
         let own = match reach {
-            Reach::Settle => false,
+            Reach::Settle | Reach::Overdue => false,
             Reach::Empty => !child.runs.is_empty(),
             Reach::Rest if mutated(Mutant::RestKeepsGarbage) => false,
             Reach::Rest => child.runs.iter().any(|run| run.deletes()) || (above_leaves && self.replaces(child)?),
