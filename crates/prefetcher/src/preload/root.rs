@@ -3,6 +3,8 @@
 
 #[path = "../../../prefetch/src/access.rs"]
 mod access;
+#[path = "../../../prefetch/src/mutant.rs"]
+mod mutant;
 #[path = "../../../prefetch/src/plan.rs"]
 mod plan;
 #[path = "mod.rs"]
