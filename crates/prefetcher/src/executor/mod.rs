@@ -180,6 +180,7 @@ impl Windows {
             counts.resident_bytes.fetch_add(plan.bytes(), Ordering::Relaxed);
             if let Some(mut guard) = common.table.file(index).try_lock() {
                 guard.streams.resident(&request.plan);
+                guard.idle();
             }
             return;
         }
@@ -191,6 +192,9 @@ impl Windows {
                 break;
             }
             bytes += range.bytes();
+        }
+        if let Some(mut guard) = common.table.file(index).try_lock() {
+            guard.useful();
         }
         counts.plans.fetch_add(1, Ordering::Relaxed);
         counts.loaded_bytes.fetch_add(bytes, Ordering::Relaxed);

@@ -4,7 +4,7 @@
 //! its parent's, can only make the parent ask again. An entry may be out of date, where a descriptor was closed or opened behind the
 //! hooks' back; a request carries the file's identity, which the executor compares with what it finds.
 
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Descriptors beyond are not followed.
 const DESCRIPTORS: usize = 1 << 16;
@@ -40,10 +40,13 @@ struct Entry {
     word: AtomicU64,
     /// Where the next `read` begins.
     position: AtomicU64,
+    /// Reads that are not looked at.
+    rest: AtomicU32,
 }
 
 static ENTRIES: [Entry; DESCRIPTORS] =
-    [const { Entry { word: AtomicU64::new(UNKNOWN), position: AtomicU64::new(0) } }; DESCRIPTORS];
+    [const { Entry { word: AtomicU64::new(UNKNOWN), position: AtomicU64::new(0), rest: AtomicU32::new(0) } };
+        DESCRIPTORS];
 
 #[inline]
 fn entry(fd: i32) -> Option<&'static Entry> {
@@ -97,14 +100,28 @@ pub fn ignore(fd: i32) {
 pub fn follow(fd: i32, index: usize, generation: u32, position: u64) {
     if let Some(entry) = entry(fd) {
         entry.position.store(position, Ordering::Relaxed);
+        entry.rest.store(0, Ordering::Relaxed);
         entry.word.store(FOLLOWED | (index as u64) << 2 | u64::from(generation) << 32, Ordering::Relaxed);
     }
 }
 
-/// Whether the descriptor is one of a file of the table.
+/// The next so many reads of the descriptor are not looked at.
+pub fn rest(fd: i32, reads: u32) {
+    if let Some(entry) = entry(fd) {
+        entry.rest.store(reads, Ordering::Relaxed);
+    }
+}
+
+/// Whether a read is one of those.
 #[inline]
-pub fn is_followed(fd: i32) -> bool {
-    entry(fd).is_some_and(|entry| entry.word.load(Ordering::Relaxed) & KIND == FOLLOWED)
+pub fn rests(fd: i32) -> bool {
+    entry(fd).is_some_and(|entry| {
+        let left = entry.rest.load(Ordering::Relaxed);
+        if left > 0 {
+            entry.rest.store(left - 1, Ordering::Relaxed);
+        }
+        left > 0
+    })
 }
 
 /// A `read` of so many bytes: where it began.
@@ -143,6 +160,8 @@ mod tests {
         follow(fd, 1023, u32::MAX, 4096);
         assert_eq!(known(fd), Known::Followed { index: 1023, generation: u32::MAX });
         assert_eq!((advance(fd, 100), advance(fd, 50), moved(fd, 7), advance(fd, 1)), (4096, 4196, 4246, 7));
+        rest(fd, 2);
+        assert_eq!([rests(fd), rests(fd), rests(fd)], [true, true, false]);
         forget_range(59_999, u32::MAX);
         assert_eq!(known(fd), Known::Ignored);
     }

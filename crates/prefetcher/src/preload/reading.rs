@@ -79,6 +79,9 @@ fn stands(table: &'static Table, fd: i32, index: usize, generation: u32, consume
 /// Has the policy look at an access.
 #[inline]
 fn seen(table: &'static Table, fd: i32, index: usize, generation: u32, offset: u64, bytes: u64, check: bool) {
+    if descriptors::rests(fd) {
+        return;
+    }
     let file = table.file(index);
     // Who holds it looks at an access at this moment: this one goes unseen, and nobody waits.
     let Some(mut guard) = file.try_lock() else { return };
@@ -96,7 +99,14 @@ fn seen(table: &'static Table, fd: i32, index: usize, generation: u32, offset: u
         ahead_bytes: header.ahead_bytes.load(Ordering::Relaxed),
     };
     let access = Access { offset_bytes: offset, length_bytes: bytes, lane: lane() };
-    let Some(plan) = guard.streams.observe(access, &limits) else { return };
+    let Some(plan) = guard.streams.observe(access, &limits) else {
+        let random = guard.streams.is_random();
+        let rest = guard.seen(random);
+        if rest > 0 {
+            descriptors::rest(fd, rest);
+        }
+        return;
+    };
     due(table, file, &mut guard, fd, index, plan, check.then(|| offset.wrapping_add(bytes)));
 }
 
@@ -136,6 +146,7 @@ fn due(
         guard.streams.dropped(&plan);
         return;
     }
+    descriptors::rest(fd, guard.rest());
     push(table, file, guard, index, request(plan, fd, Kind::Stream));
 }
 

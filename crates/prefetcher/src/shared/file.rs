@@ -71,10 +71,64 @@ pub struct State {
     pub streams: Streams,
     pending: [Request; PENDING],
     count: u32,
-    reserved: u32,
+    /// How often in a row looking at the file came to nothing.
+    idle: Idle,
 }
 
+/// What looking at a file came to lately. Where it comes to nothing again and again, reads go unseen in between, twice as many
+/// each time: a program whose files are in memory, or that reads at random, pays little for being watched.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct Idle {
+    /// Reads in a row that were no reader's.
+    random: u16,
+    /// The next rest is of two to this many reads.
+    rest: u16,
+}
+
+/// Reads at random in a row after which one is for a rest.
+const RANDOM_READS: u16 = 128;
+
+/// Reads that are looked at between rests of random readers: a new reader is known after fewer.
+const BETWEEN_RESTS: u16 = 16;
+
+/// The longest rest is of two to this many reads: what a reader that begins meanwhile is late by.
+const LONGEST_REST: u16 = 8;
+
 impl State {
+    /// A plan's pages were in memory already.
+    pub fn idle(&mut self) {
+        self.idle.rest = (self.idle.rest + 1).min(LONGEST_REST);
+    }
+
+    /// A plan was worth carrying out.
+    pub fn useful(&mut self) {
+        self.idle = Idle::default();
+    }
+
+    /// How many reads go unseen when a reader asks.
+    pub fn rest(&self) -> u32 {
+        match self.idle.rest.min(LONGEST_REST) {
+            0 => 0,
+            power => 1 << power,
+        }
+    }
+
+    /// A read was looked at that nobody made who is known, or that a reader made: how many go unseen after it.
+    #[inline]
+    pub fn seen(&mut self, random: bool) -> u32 {
+        if !random {
+            self.idle.random = 0;
+            return 0;
+        }
+        self.idle.random = self.idle.random.saturating_add(1);
+        if self.idle.random < RANDOM_READS {
+            return 0;
+        }
+        self.idle.random = RANDOM_READS - BETWEEN_RESTS;
+        1 << LONGEST_REST
+    }
+
     /// Leaves a request. Whether there was room.
     pub fn push(&mut self, request: Request) -> bool {
         let Some(place) = self.pending.get_mut(self.count as usize) else { return false };
@@ -169,6 +223,7 @@ impl File {
         let mut guard = self.try_lock()?;
         guard.streams = Streams::NEW;
         guard.count = 0;
+        guard.idle = Idle::default();
         for (count, left) in self.counts.all().into_iter().zip(left.all()) {
             left.fetch_add(count.swap(0, Ordering::Relaxed), Ordering::Relaxed);
         }
