@@ -6,10 +6,11 @@ use std::sync::Arc;
 use crash::Piece;
 use twox_hash::XxHash3_64;
 
-/// Size of a block of the file system, and of an [`Id`]'s contents.
-pub(crate) const BLOCK_BYTES: usize = 4096;
+/// Blocks of a file system are not larger here.
+pub(crate) const BLOCK_BYTES_MAX: usize = 4096;
 
-pub(crate) type Bytes = Arc<[u8; BLOCK_BYTES]>;
+/// The bytes of a block.
+pub(crate) type Bytes = Arc<[u8]>;
 
 /// Names contents of a block; equal contents have the same.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -44,6 +45,7 @@ pub(crate) struct Sums {
 
 /// The blocks of a device.
 pub(crate) struct Disk {
+    block_bytes: usize,
     contents: Vec<(Bytes, u64)>,
     by_hash: BTreeMap<u64, Id>,
     /// By the address of the bytes: a log keeps what it holds where it is.
@@ -55,10 +57,11 @@ pub(crate) struct Disk {
 }
 
 impl Disk {
-    /// Zeroes, in so many blocks.
-    pub(crate) fn new(blocks: u32) -> Self {
-        let zeroes = (Arc::new([0; BLOCK_BYTES]), 0);
+    /// Zeroes, in so many blocks of this size.
+    pub(crate) fn new(blocks: u32, block_bytes: usize) -> Self {
+        let zeroes = (Arc::from(vec![0; block_bytes]), 0);
         Self {
+            block_bytes,
             contents: vec![zeroes],
             by_hash: BTreeMap::new(),
             by_address: HashMap::new(),
@@ -72,6 +75,11 @@ impl Disk {
     /// How many blocks.
     pub(crate) fn blocks(&self) -> u32 {
         self.now.len() as u32
+    }
+
+    /// Size of a block, and of an [`Id`]'s contents.
+    pub(crate) fn block_bytes(&self) -> usize {
+        self.block_bytes
     }
 
     pub(crate) fn id(&self, block: u32) -> Id {
@@ -131,7 +139,7 @@ impl Disk {
     }
 
     /// The name of these contents.
-    pub(crate) fn intern(&mut self, bytes: &[u8; BLOCK_BYTES]) -> Id {
+    pub(crate) fn intern(&mut self, bytes: &[u8]) -> Id {
         if bytes.iter().all(|byte| *byte == 0) {
             return Id::ZEROES;
         }
@@ -139,7 +147,7 @@ impl Disk {
         let next = Id(self.contents.len() as u32);
         let id = *self.by_hash.entry(hash).or_insert(next);
         if id == next {
-            self.contents.push((Arc::new(*bytes), hash));
+            self.contents.push((Arc::from(bytes), hash));
         }
         id
     }
@@ -147,18 +155,19 @@ impl Disk {
     /// Puts a piece of a write of the log there.
     pub(crate) fn put(&mut self, piece: &Piece<'_>) {
         let (mut at, end) = (piece.offset_bytes, piece.offset_bytes + piece.len_bytes);
-        let end = end.min(self.now.len() as u64 * BLOCK_BYTES as u64);
+        let block_bytes = self.block_bytes;
+        let end = end.min(self.now.len() as u64 * block_bytes as u64);
         while at < end {
-            let block = (at / BLOCK_BYTES as u64) as u32;
-            let within = (at % BLOCK_BYTES as u64) as usize;
-            let len = (BLOCK_BYTES - within).min((end - at) as usize);
+            let block = (at / block_bytes as u64) as u32;
+            let within = (at % block_bytes as u64) as usize;
+            let len = (block_bytes - within).min((end - at) as usize);
             let from = (at - piece.offset_bytes) as usize;
             let bytes = piece.bytes.and_then(|bytes| bytes.get(from..from + len));
             let id = match bytes {
-                None if len == BLOCK_BYTES => Id::ZEROES,
-                Some(bytes) if len == BLOCK_BYTES => self.id_of(bytes),
+                None if len == block_bytes => Id::ZEROES,
+                Some(bytes) if len == block_bytes => self.id_of(bytes),
                 bytes => {
-                    let mut changed = **self.bytes(self.id(block));
+                    let mut changed = self.bytes(self.id(block)).to_vec();
                     if let Some(part) = changed.get_mut(within..within + len) {
                         match bytes {
                             Some(bytes) => part.copy_from_slice(bytes),
@@ -179,7 +188,7 @@ impl Disk {
         if let Some(id) = self.by_address.get(&address) {
             return *id;
         }
-        let id = bytes.try_into().map_or(Id::ZEROES, |bytes| self.intern(bytes));
+        let id = self.intern(bytes);
         self.by_address.insert(address, id);
         id
     }
@@ -205,6 +214,8 @@ impl Disk {
 mod tests {
     use super::*;
 
+    const BLOCK_BYTES: usize = 4096;
+
     fn piece(offset_bytes: u64, bytes: &[u8]) -> Piece<'_> {
         Piece { offset_bytes, len_bytes: bytes.len() as u64, bytes: Some(bytes) }
     }
@@ -212,7 +223,7 @@ mod tests {
     #[test]
     fn what_is_undone_was_never_there() {
         let (base, over, torn) = (vec![1; 3 * BLOCK_BYTES], vec![2; 2 * BLOCK_BYTES], vec![3; 512]);
-        let mut disk = Disk::new(8);
+        let mut disk = Disk::new(8, BLOCK_BYTES);
         disk.classify(Class::Metadata, 0..2);
         disk.classify(Class::Journal, 2..3);
         disk.put(&piece(0, &base));
@@ -227,7 +238,7 @@ mod tests {
         assert!(sums.metadata != disk.sums().metadata && sums.journal != disk.sums().journal);
         disk.undo();
         assert_eq!((sums, ids), (disk.sums(), (0..8).map(|block| disk.id(block)).collect()));
-        let mut other = Disk::new(8);
+        let mut other = Disk::new(8, BLOCK_BYTES);
         other.put(&piece(0, &base));
         other.classify(Class::Metadata, 0..2);
         other.classify(Class::Journal, 2..3);

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
 
-use crate::disk::{BLOCK_BYTES, Disk, Id};
+use crate::disk::{Disk, Id};
 use crate::error::{OfflineError, system};
 
 /// Where images lie in memory, if they can.
@@ -41,10 +41,11 @@ impl Checker {
         let failed = || format!("cannot write {}", path.display());
         let image = File::options().read(true).write(true).create(true).truncate(true).open(&path);
         let image = image.map_err(system(failed()))?;
-        image.set_len(u64::from(disk.blocks()) * BLOCK_BYTES as u64).map_err(system(failed()))?;
+        let block_bytes = disk.block_bytes() as u64;
+        image.set_len(u64::from(disk.blocks()) * block_bytes).map_err(system(failed()))?;
         for block in (0..disk.blocks()).filter(|block| disk.id(*block) != Id::ZEROES) {
             let bytes = disk.bytes(disk.id(block));
-            image.write_all_at(&bytes[..], u64::from(block) * BLOCK_BYTES as u64).map_err(system(failed()))?;
+            image.write_all_at(&bytes[..], u64::from(block) * block_bytes).map_err(system(failed()))?;
         }
         // Without -f: the journal, orphans and counts, and then the rest only where the file system says that it has errors.
         let (status, said) = run(&["-p"], &path)?;

@@ -4,12 +4,13 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::disk::{BLOCK_BYTES, Class, Disk, Id};
+use crate::disk::{Class, Disk, Id};
 use crate::error::Unreadable;
 use crate::layout::{Blocks, Layout};
 
 const MAGIC: u32 = 0xc03b_3998;
 const HEADER_BYTES: usize = 12;
+const SUPER_BYTES: usize = 1024;
 const TAIL_BYTES: usize = 4;
 const TAG_BYTES: usize = 16;
 const UUID_BYTES: usize = 16;
@@ -34,16 +35,22 @@ fn raw_crc(seed: u32, bytes: &[u8]) -> u32 {
 
 /// The super block of a journal that has been replayed, with the features that readers ask for; none of them says anything of a
 /// journal that is empty, and it has none before its first transaction.
-pub(crate) fn emptied(head: &[u8; BLOCK_BYTES]) -> [u8; BLOCK_BYTES] {
+pub(crate) fn emptied(head: &[u8]) -> Vec<u8> {
     const CRC32C: u8 = 4;
-    let mut emptied = *head;
-    emptied[0x1c..0x20].fill(0);
-    let features = be32(head, 0x28) | FEATURES_NEEDED;
-    emptied[0x28..0x2c].copy_from_slice(&features.to_be_bytes());
-    emptied[0x50] = CRC32C;
-    emptied[0xfc..0x100].fill(0);
-    let checksum = raw_crc(!0, emptied.get(..1024).unwrap_or_default());
-    emptied[0xfc..0x100].copy_from_slice(&checksum.to_be_bytes());
+    let mut emptied = head.to_vec();
+    let mut put = |at: usize, bytes: &[u8]| {
+        if let Some(place) = emptied.get_mut(at..at + bytes.len()) {
+            place.copy_from_slice(bytes);
+        }
+    };
+    put(0x1c, &[0; 4]);
+    put(0x28, &(be32(head, 0x28) | FEATURES_NEEDED).to_be_bytes());
+    put(0x50, &[CRC32C]);
+    put(0xfc, &[0; 4]);
+    let checksum = raw_crc(!0, emptied.get(..SUPER_BYTES).unwrap_or_default());
+    if let Some(place) = emptied.get_mut(0xfc..0x100) {
+        place.copy_from_slice(&checksum.to_be_bytes());
+    }
     emptied
 }
 
@@ -63,11 +70,11 @@ struct Tag {
     checksum: u32,
 }
 
-fn tags(block: &[u8; BLOCK_BYTES]) -> impl Iterator<Item = Tag> {
+fn tags(block: &[u8]) -> impl Iterator<Item = Tag> {
     let mut at = HEADER_BYTES;
     let mut is_over = false;
     std::iter::from_fn(move || {
-        if is_over || at + TAG_BYTES > BLOCK_BYTES - TAIL_BYTES {
+        if is_over || at + TAG_BYTES + TAIL_BYTES > block.len() {
             return None;
         }
         let tag = Tag { home: be32(block, at), flags: be32(block, at + 4), checksum: be32(block, at + 12) };
@@ -78,7 +85,7 @@ fn tags(block: &[u8; BLOCK_BYTES]) -> impl Iterator<Item = Tag> {
 }
 
 /// The blocks that a descriptor block names, if this is one.
-pub(crate) fn described(bytes: &[u8; BLOCK_BYTES]) -> Vec<u32> {
+pub(crate) fn described(bytes: &[u8]) -> Vec<u32> {
     if be32(bytes, 0) != MAGIC || be32(bytes, 4) != DESCRIPTOR {
         return Vec::new();
     }
@@ -118,13 +125,13 @@ impl Journal<'_> {
     }
 
     /// Whether the checksum at the end of a descriptor or revoke block is right.
-    fn has_tail(&self, block: &[u8; BLOCK_BYTES]) -> bool {
-        let (body, tail) = block.split_at(BLOCK_BYTES - TAIL_BYTES);
+    fn has_tail(&self, block: &[u8]) -> bool {
+        let (body, tail) = block.split_at(block.len().saturating_sub(TAIL_BYTES));
         raw_crc(raw_crc(self.seed, body), &[0; TAIL_BYTES]) == be32(tail, 0)
     }
 
-    fn is_commit_whole(&self, block: &[u8; BLOCK_BYTES]) -> bool {
-        let (before, rest) = block.split_at(16);
+    fn is_commit_whole(&self, block: &[u8]) -> bool {
+        let (before, rest) = block.split_at(block.len().min(16));
         let crc = raw_crc(raw_crc(raw_crc(self.seed, before), &[0; 4]), rest.get(4..).unwrap_or_default());
         crc == be32(rest, 0)
     }
@@ -192,7 +199,7 @@ impl Recovery {
                         if !journal.has_tail(block) {
                             open.fault = Some(format!("a revoke block of transaction {sequence} has a wrong checksum"));
                         }
-                        let end = (be32(&block[..], 12) as usize).min(BLOCK_BYTES - TAIL_BYTES);
+                        let end = (be32(&block[..], 12) as usize).min(block.len() - TAIL_BYTES);
                         let records = block.get(16..end.max(16)).unwrap_or_default();
                         open.revoked.extend(records.chunks_exact(8).map(|record| be32(record, 4)));
                     }
@@ -222,8 +229,10 @@ impl Recovery {
                 let id = if tag.flags & TAG_ESCAPED == 0 {
                     id
                 } else {
-                    let mut bytes = **disk.bytes(id);
-                    bytes[..4].copy_from_slice(&MAGIC.to_be_bytes());
+                    let mut bytes = disk.bytes(id).to_vec();
+                    if let Some(first) = bytes.first_chunk_mut() {
+                        *first = MAGIC.to_be_bytes();
+                    }
                     disk.intern(&bytes)
                 };
                 replay.blocks.insert(tag.home, id);
@@ -234,7 +243,11 @@ impl Recovery {
 }
 
 impl Blocks for Disk {
-    fn block(&self, number: u32) -> &[u8; BLOCK_BYTES] {
+    fn block_bytes(&self) -> usize {
+        Self::block_bytes(self)
+    }
+
+    fn block(&self, number: u32) -> &[u8] {
         self.bytes(self.id(number))
     }
 }
@@ -261,7 +274,11 @@ impl Recovered<'_> {
 }
 
 impl Blocks for Recovered<'_> {
-    fn block(&self, number: u32) -> &[u8; BLOCK_BYTES] {
+    fn block_bytes(&self) -> usize {
+        self.disk.block_bytes()
+    }
+
+    fn block(&self, number: u32) -> &[u8] {
         self.disk.bytes(self.id(number))
     }
 }

@@ -17,6 +17,7 @@
 mod disk;
 mod error;
 mod fsck;
+mod inode;
 mod journal;
 mod layout;
 mod look;

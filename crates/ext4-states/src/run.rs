@@ -9,10 +9,10 @@ use std::time::Duration;
 use crash::files::{Call, Rules};
 use crash::{Event, LogReader, LoggedWrite, Moments, Rule, Survivors, Timeline};
 
-use crate::disk::{BLOCK_BYTES, Class, Disk};
+use crate::disk::{BLOCK_BYTES_MAX, Class, Disk};
 use crate::error::{OfflineError, Unreadable};
 use crate::journal::{Recovered, Recovery, described};
-use crate::layout::Layout;
+use crate::layout::{self, Layout, SUPER_BYTES};
 use crate::look::{Defect, Look, Shared, Told};
 use crate::parts::{Bad, Counts, Judged, Part, Parts};
 
@@ -170,7 +170,8 @@ impl Walker<'_> {
     fn walk<R: Rule>(&self, rule: &R) -> Result<(), OfflineError> {
         let Some(mut number) = self.next() else { return Ok(()) };
         let log = &self.judgement.log.log;
-        let mut disk = Disk::new(blocks_of(log)?);
+        let (blocks, block_bytes) = size_of(log)?;
+        let mut disk = Disk::new(blocks, block_bytes);
         let mut look: Option<Look<'_>> = None;
         let mut part = Part::default();
         let mut walk = Moments::new(log, rule.clone());
@@ -326,29 +327,29 @@ fn settle(disk: &mut Disk, writes: &[LoggedWrite]) {
     disk.keep();
 }
 
-/// Up to the last block that was written.
-fn blocks_of(log: &crash::Log) -> Result<u32, Unreadable> {
-    let ends = log.entries().iter().filter_map(|entry| match &entry.event {
-        Event::Write { offset_bytes, content: crash::Content::Bytes(bytes), .. } => {
-            Some(offset_bytes + bytes.len() as u64)
-        }
-        _ => None,
-    });
-    let blocks = ends.max().unwrap_or(0).div_ceil(BLOCK_BYTES as u64);
+/// Blocks up to the last that was written or that the super block knows, and the size of one.
+fn size_of(log: &crash::Log) -> Result<(u32, usize), Unreadable> {
+    let mut end_bytes = 0;
     // The super block says how large the file system is, and may say more than was ever written.
-    let said = log.entries().iter().filter_map(|entry| match &entry.event {
-        Event::Write { offset_bytes, content: crash::Content::Bytes(bytes), .. } => {
-            let at = 1024_u64.checked_sub(*offset_bytes)?;
-            let found = bytes.get(at as usize..at as usize + 0x40)?;
-            (crate::layout::u16_at(found, 0x38) == 0xef53).then(|| u64::from(crate::layout::u32_at(found, 4)))
-        }
-        _ => None,
-    });
-    let blocks = blocks.max(said.max().unwrap_or(0));
+    let mut said = None;
+    for entry in log.entries() {
+        let Event::Write { offset_bytes, content: crash::Content::Bytes(bytes), .. } = &entry.event else { continue };
+        end_bytes = end_bytes.max(offset_bytes + bytes.len() as u64);
+        let at = (SUPER_BYTES as u64).checked_sub(*offset_bytes).and_then(|at| usize::try_from(at).ok());
+        let found = at.and_then(|at| bytes.get(at..at + SUPER_BYTES)).and_then(layout::size_of);
+        said = said.max(found);
+    }
+    let (blocks, block_bytes) = said.ok_or_else(|| Unreadable("there is no ext4".to_owned()))?;
+    if block_bytes > BLOCK_BYTES_MAX {
+        return Err(Unreadable(format!(
+            "its blocks have more than {BLOCK_BYTES_MAX} bytes (--mkfs-options '-b 4096')"
+        )));
+    }
+    let blocks = end_bytes.div_ceil(block_bytes as u64).max(u64::from(blocks));
     if blocks > BLOCKS_MAX {
         return Err(Unreadable(format!("it has {blocks} blocks; at most {BLOCKS_MAX} are looked at")));
     }
-    Ok(blocks as u32)
+    Ok((blocks as u32, block_bytes))
 }
 
 /// Metadata is what has a fixed place, folders of mkfs, and whatever was ever to go through the journal.
@@ -358,10 +359,8 @@ fn classify(disk: &mut Disk, layout: &Layout, log: &crash::Log) -> Result<(), Un
     metadata.extend(layout.folders(&Recovered { disk, replay: &replay })?);
     for entry in log.entries() {
         if let Event::Write { content: crash::Content::Bytes(bytes), .. } = &entry.event {
-            for block in bytes.chunks_exact(BLOCK_BYTES) {
-                if let Ok(block) = block.try_into() {
-                    metadata.extend(described(block));
-                }
+            for block in bytes.chunks_exact(disk.block_bytes()) {
+                metadata.extend(described(block));
             }
         }
     }

@@ -1,17 +1,21 @@
-//! The files of a recovered state, read by `ext4-view`: code that is not ours.
+//! The files of a recovered state, read once for each distinct metadata; a state with the same metadata and other data is read by
+//! looking where contents are.
 //!
-//! It reads each distinct metadata once. Blocks of data are stamped with their own numbers meanwhile, so what it says of a file's
-//! contents is where they are; a state with the same metadata and other data is read by looking there.
+//! Two readers must agree: the one here, and `ext4-view`, code that is not ours. Blocks of data are stamped with their own numbers
+//! for it, so what it says of a file's contents is where they are. It knows neither unwritten extents, which it takes for data, nor
+//! contents in inodes, nor inodes of 128 bytes: there only the one here reads, and it is held against e2fsck's replay and against
+//! what the kernel mounts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
 use crash::files::{Contents, Entry, FileId, FilePath, Found, Node};
 use ext4_view::{Ext4, Ext4Error, Ext4Read};
 
-use crate::disk::{BLOCK_BYTES, Bytes, Class, Disk};
+use crate::disk::{BLOCK_BYTES_MAX, Bytes, Class, Disk};
 use crate::error::Unreadable;
+use crate::inode::{Contents as Places, Inode, Mapped, Type};
 use crate::journal::emptied;
 use crate::layout::{Blocks, Layout};
 
@@ -31,6 +35,7 @@ fn stamp(block: u32) -> [u8; STAMP_BYTES] {
 /// A recovered state with stamps in place of data.
 pub(crate) struct Stamped {
     blocks: u32,
+    block_bytes: usize,
     metadata: BTreeMap<u32, Bytes>,
     is_data: Vec<bool>,
 }
@@ -42,14 +47,14 @@ impl Stamped {
         for block in (0..disk.blocks()).filter(|block| disk.class(*block) == Class::Metadata) {
             let bytes = recovered.block(block);
             if bytes.iter().any(|byte| *byte != 0) {
-                metadata.insert(block, Bytes::new(*bytes));
+                metadata.insert(block, Bytes::from(bytes));
             }
         }
         if let Some(journal) = layout.journal.first() {
-            metadata.insert(*journal, Bytes::new(emptied(recovered.block(*journal))));
+            metadata.insert(*journal, Bytes::from(emptied(recovered.block(*journal))));
         }
         let is_data = (0..disk.blocks()).map(|block| disk.class(block) == Class::Data).collect();
-        Self { blocks: disk.blocks(), metadata, is_data }
+        Self { blocks: disk.blocks(), block_bytes: disk.block_bytes(), metadata, is_data }
     }
 
     /// Takes the metadata from an image.
@@ -57,15 +62,16 @@ impl Stamped {
         let mut stamped = Self::new(disk, disk, layout);
         stamped.metadata.clear();
         let journal = layout.journal.first().copied();
-        let mut bytes = [0; BLOCK_BYTES];
+        let block_bytes = disk.block_bytes();
+        let mut bytes = vec![0; block_bytes];
         for block in 0..disk.blocks() {
             if disk.class(block) == Class::Metadata || Some(block) == journal {
-                image.read_exact_at(&mut bytes, u64::from(block) * BLOCK_BYTES as u64)?;
+                image.read_exact_at(&mut bytes, u64::from(block) * block_bytes as u64)?;
                 if Some(block) == journal {
                     bytes = emptied(&bytes);
                 }
                 if bytes.iter().any(|byte| *byte != 0) {
-                    stamped.metadata.insert(block, Bytes::new(bytes));
+                    stamped.metadata.insert(block, Bytes::from(bytes.as_slice()));
                 }
             }
         }
@@ -73,11 +79,16 @@ impl Stamped {
     }
 }
 
-const ZEROES: [u8; BLOCK_BYTES] = [0; BLOCK_BYTES];
+const ZEROES: [u8; BLOCK_BYTES_MAX] = [0; BLOCK_BYTES_MAX];
 
 impl Blocks for Stamped {
-    fn block(&self, number: u32) -> &[u8; BLOCK_BYTES] {
-        self.metadata.get(&number).map_or(&ZEROES, |bytes| bytes)
+    fn block_bytes(&self) -> usize {
+        self.block_bytes
+    }
+
+    fn block(&self, number: u32) -> &[u8] {
+        let zeroes = ZEROES.get(..self.block_bytes).unwrap_or(&ZEROES);
+        self.metadata.get(&number).map_or(zeroes, |bytes| bytes)
     }
 }
 
@@ -86,14 +97,15 @@ struct Reader(std::rc::Rc<Stamped>);
 
 impl Ext4Read for Reader {
     fn read(&mut self, start_byte: u64, to: &mut [u8]) -> Result<(), Failure> {
+        let block_bytes = self.0.block_bytes;
         let end = start_byte.checked_add(to.len() as u64).ok_or("beyond the end")?;
-        if end > u64::from(self.0.blocks) * BLOCK_BYTES as u64 {
+        if end > u64::from(self.0.blocks) * block_bytes as u64 {
             return Err("beyond the end".into());
         }
         let (mut at, mut rest) = (start_byte, to);
         while !rest.is_empty() {
-            let (number, within) = ((at / BLOCK_BYTES as u64) as u32, (at % BLOCK_BYTES as u64) as usize);
-            let (now, later) = rest.split_at_mut(rest.len().min(BLOCK_BYTES - within));
+            let (number, within) = ((at / block_bytes as u64) as u32, (at % block_bytes as u64) as usize);
+            let (now, later) = rest.split_at_mut(rest.len().min(block_bytes - within));
             if self.0.is_data.get(number as usize).copied().unwrap_or(false) {
                 let stamp = stamp(number);
                 for (to, from) in now.iter_mut().zip(stamp.iter().cycle().skip(within % STAMP_BYTES)) {
@@ -130,6 +142,7 @@ enum Kind {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Tree {
     entries: Vec<(Vec<u8>, u32, Kind)>,
+    block_bytes: usize,
     /// Where data of files is.
     pub(crate) data: Vec<u32>,
 }
@@ -138,53 +151,43 @@ impl Tree {
     /// Reads all names and where everything is.
     pub(crate) fn read(stamped: Stamped, layout: &Layout) -> Result<Self, Unreadable> {
         let shared = std::rc::Rc::new(stamped);
-        let said = |error: Ext4Error| Unreadable(format!("ext4-view: {error}"));
-        let view = Ext4::load(Box::new(Reader(shared.clone()))).map_err(said)?;
-        let mut tree = Self::default();
+        let other = if layout.is_read_here_only { None } else { Some(Other::open(shared.clone())?) };
+        let mut tree = Self { block_bytes: shared.block_bytes, ..Self::default() };
         let mut read_bytes = 0;
         let mut open = vec![(Vec::new(), Layout::ROOT)];
         while let Some((folder, number)) = open.pop() {
-            let mut numbers = layout.folder(&*shared, number)?;
-            let in_view = [b"/", folder.as_slice()].concat();
-            for entry in view.read_dir(in_view.as_slice()).map_err(said)? {
-                let entry = entry.map_err(said)?;
-                let name = entry.file_name();
-                let name: &[u8] = name.as_ref();
-                if name == b"." || name == b".." {
-                    continue;
-                }
-                let number = numbers
-                    .remove(name)
-                    .map(|name| name.inode)
-                    .ok_or_else(|| Unreadable("two readers see other names".to_owned()))?;
+            let names = layout.folder(&*shared, number)?;
+            if let Some(other) = &other {
+                other.check_names(&folder, names.keys())?;
+            }
+            for (name, number) in names.into_iter().map(|(name, found)| (name, found.inode)) {
                 let slash: &[u8] = if folder.is_empty() { b"" } else { b"/" };
-                let path = [&folder, slash, name].concat();
-                let from_top = [b"/", path.as_slice()].concat();
-                let kind = entry.file_type().map_err(said)?;
-                let kind = if kind.is_dir() {
-                    open.push((path.clone(), number));
-                    Kind::Folder
-                } else if kind.is_regular_file() {
-                    let size_bytes = entry.metadata().map_err(said)?.len();
-                    read_bytes += size_bytes;
-                    if read_bytes > FILES_BYTES_MAX {
-                        return Err(Unreadable(format!("its files have more than {FILES_BYTES_MAX} bytes")));
+                let path = [&folder, slash, &name].concat();
+                let inode = layout.file(&*shared, number)?;
+                let has_unwritten = matches!(&inode.contents, Places::Blocks(mapped)
+                    if mapped.iter().any(|mapped| mapped.is_unwritten));
+                let kind = match inode.kind {
+                    Type::Folder => {
+                        open.push((path.clone(), number));
+                        Kind::Folder
                     }
-                    let bytes = view.read(from_top.as_slice()).map_err(said)?;
-                    Kind::File { size_bytes, chunks: tree.chunks(&bytes, &shared, layout, number)? }
-                } else if kind.is_symlink() {
-                    let to = view.read_link(from_top.as_slice()).map_err(said)?;
-                    Kind::Symlink(AsRef::<[u8]>::as_ref(&to).to_vec())
-                } else {
-                    Kind::Other
+                    Type::File => {
+                        read_bytes += inode.size_bytes;
+                        if read_bytes > FILES_BYTES_MAX {
+                            return Err(Unreadable(format!("its files have more than {FILES_BYTES_MAX} bytes")));
+                        }
+                        Kind::File { size_bytes: inode.size_bytes, chunks: tree.chunks(inode, &shared) }
+                    }
+                    Type::Symlink => Kind::Symlink(target(inode, &shared)),
+                    Type::Other => Kind::Other,
                 };
+                if let Some(other) = &other {
+                    other.check(&path, &kind, has_unwritten, shared.block_bytes)?;
+                }
                 tree.entries.push((path, number, kind));
                 if tree.entries.len() > NAMES_MAX {
                     return Err(Unreadable(format!("it has more than {NAMES_MAX} names")));
                 }
-            }
-            if !numbers.is_empty() {
-                return Err(Unreadable("two readers see other names".to_owned()));
             }
         }
         tree.entries.sort_by(|(one, ..), (other, ..)| one.cmp(other));
@@ -193,36 +196,26 @@ impl Tree {
         Ok(tree)
     }
 
-    /// Where the blocks of a file are, by the stamps in it.
-    fn chunks(
-        &mut self,
-        bytes: &[u8],
-        stamped: &Stamped,
-        layout: &Layout,
-        number: u32,
-    ) -> Result<Vec<(u64, Chunk)>, Unreadable> {
+    /// Where the blocks of a file are that do not read as zeroes.
+    fn chunks(&mut self, inode: Inode, stamped: &Stamped) -> Vec<(u64, Chunk)> {
+        let mapped = match inode.contents {
+            Places::Blocks(mapped) => mapped,
+            Places::Inline(bytes) => return vec![(0, Chunk::Bytes(bytes.into()))],
+        };
+        let is_read = |mapped: &&Mapped| {
+            !mapped.is_unwritten && u64::from(mapped.within) * (self.block_bytes as u64) < inode.size_bytes
+        };
         let mut chunks = Vec::new();
-        for (at, chunk) in (0..).zip(bytes.chunks(BLOCK_BYTES)) {
-            let block = match chunk.first_chunk() {
-                Some(first) => {
-                    let value = u64::from_le_bytes(*first);
-                    (value & !u64::from(u32::MAX) == STAMP).then_some(value as u32)
-                }
-                // Too short for a stamp: where it begins must do.
-                None if chunk.iter().all(|byte| *byte == 0) => None,
-                None => layout.block_of(stamped, number, at)?,
-            };
-            let is_stamp = |block: u32| chunk.iter().zip(stamp(block).iter().cycle()).all(|(one, other)| one == other);
-            match block.filter(|block| is_stamp(*block)) {
-                Some(block) => {
-                    self.data.push(block);
-                    chunks.push((at, Chunk::At(block)));
-                }
-                None if chunk.iter().all(|byte| *byte == 0) => {}
-                None => chunks.push((at, Chunk::Bytes(chunk.into()))),
+        for mapped in mapped.iter().filter(is_read) {
+            let at = u64::from(mapped.within);
+            if stamped.is_data.get(mapped.block as usize).copied().unwrap_or(false) {
+                self.data.push(mapped.block);
+                chunks.push((at, Chunk::At(mapped.block)));
+            } else {
+                chunks.push((at, Chunk::Bytes(stamped.block(mapped.block).into())));
             }
         }
-        Ok(chunks)
+        chunks
     }
 
     /// The first of what another tree has otherwise.
@@ -255,7 +248,7 @@ impl Tree {
                             Chunk::At(block) => &disk.bytes(disk.id(*block))[..],
                             Chunk::Bytes(bytes) => bytes,
                         };
-                        contents.put(at * BLOCK_BYTES as u64, bytes);
+                        contents.put(at * self.block_bytes as u64, bytes);
                     }
                     Node::File(contents)
                 }
@@ -267,4 +260,87 @@ impl Tree {
         }
         found
     }
+}
+
+/// Where a symbolic link leads.
+fn target(inode: Inode, stamped: &Stamped) -> Vec<u8> {
+    let mut bytes = match inode.contents {
+        Places::Blocks(mapped) => mapped.iter().flat_map(|mapped| stamped.block(mapped.block)).copied().collect(),
+        Places::Inline(bytes) => bytes,
+    };
+    bytes.truncate(usize::try_from(inode.size_bytes).unwrap_or(usize::MAX));
+    bytes
+}
+
+/// The reader that is not ours.
+struct Other(Ext4);
+
+fn said(error: Ext4Error) -> Unreadable {
+    Unreadable(format!("ext4-view: {error}"))
+}
+
+impl Other {
+    fn open(stamped: std::rc::Rc<Stamped>) -> Result<Self, Unreadable> {
+        Ext4::load(Box::new(Reader(stamped))).map(Self).map_err(said)
+    }
+
+    /// It must see these names in the folder, and no others.
+    fn check_names<'a>(&self, folder: &[u8], names: impl Iterator<Item = &'a Vec<u8>>) -> Result<(), Unreadable> {
+        let mut found = BTreeSet::new();
+        for entry in self.0.read_dir([b"/", folder].concat().as_slice()).map_err(said)? {
+            let entry = entry.map_err(said)?;
+            let name = entry.file_name();
+            let name: &[u8] = name.as_ref();
+            if name != b"." && name != b".." {
+                found.insert(name.to_vec());
+            }
+        }
+        if found.iter().eq(names) { Ok(()) } else { Err(Unreadable("two readers see other names".to_owned())) }
+    }
+
+    /// It must see the same file at this path. Contents it reads right only where all extents are written.
+    fn check(&self, path: &[u8], kind: &Kind, has_unwritten: bool, block_bytes: usize) -> Result<(), Unreadable> {
+        let from_top = [b"/", path].concat();
+        let about = self.0.symlink_metadata(from_top.as_slice()).map_err(said)?;
+        let is_same = match kind {
+            Kind::Folder => about.is_dir(),
+            Kind::File { size_bytes, chunks } => {
+                about.file_type().is_regular_file()
+                    && about.len() == *size_bytes
+                    && (has_unwritten
+                        || self.0.read(from_top.as_slice()).map_err(said)? == stamps(*size_bytes, chunks, block_bytes))
+            }
+            Kind::Symlink(to) => {
+                about.is_symlink() && {
+                    let found = self.0.read_link(from_top.as_slice()).map_err(said)?;
+                    AsRef::<[u8]>::as_ref(&found) == to
+                }
+            }
+            Kind::Other => !about.is_dir() && !about.is_symlink() && !about.file_type().is_regular_file(),
+        };
+        let path = || String::from_utf8_lossy(path).into_owned();
+        if is_same { Ok(()) } else { Err(Unreadable(format!("two readers see other contents of {:?}", path()))) }
+    }
+}
+
+/// The contents of a file in which blocks of data are stamped.
+fn stamps(size_bytes: u64, chunks: &[(u64, Chunk)], block_bytes: usize) -> Vec<u8> {
+    let mut bytes = vec![0; size_bytes as usize];
+    for (at, chunk) in chunks {
+        let place = bytes.get_mut(*at as usize * block_bytes..).unwrap_or_default();
+        match chunk {
+            Chunk::At(block) => {
+                let stamp = stamp(*block);
+                for (to, from) in place.iter_mut().take(block_bytes).zip(stamp.iter().cycle()) {
+                    *to = *from;
+                }
+            }
+            Chunk::Bytes(bytes) => {
+                for (to, from) in place.iter_mut().zip(bytes) {
+                    *to = *from;
+                }
+            }
+        }
+    }
+    bytes
 }

@@ -36,11 +36,11 @@ fn a_drive_that_lies_is_found_out() {
 #[test]
 fn what_cannot_be_read_without_the_kernel_is_refused() {
     let Some(trial) = Trial::new("ext4") else { return };
-    let flags =
-        ["--fs", "ext4", "--size", "16MiB", "--mkfs-options", "-b 1024", "--states", "2", "--offline-states", "9"];
+    let words = "-b 4096 -O meta_bg,^resize_inode";
+    let flags = ["--fs", "ext4", "--size", "16MiB", "--mkfs-options", words, "--states", "2", "--offline-states", "9"];
     let output = trial.command(&flags, "echo > f").output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.code() == Some(2) && said.contains("-b 4096"), "{said}");
+    assert!(output.status.code() == Some(2) && said.contains("meta block groups"), "{said}");
     let Some(trial) = Trial::new("xfs") else { return };
     let flags = ["--fs", "xfs", "--size", "320MiB", "--states", "2", "--offline-states", "9"];
     let output = trial.command(&flags, "echo > f").output().unwrap();

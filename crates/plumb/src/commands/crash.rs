@@ -31,7 +31,7 @@ use crate::failure::Failure;
   plumb crash --fs xfs --states 20000 --check-as sqlite:db -- ./load.sh
   plumb crash --fs ext4 --kernel-patch my.patch -- ./load.sh
   plumb crash --ordering streams -- ./load.sh
-  plumb crash --mkfs-options '-b 4096' --offline-states 1000000 -- ./load.sh
+  plumb crash --offline-states 1000000 -- ./load.sh
   plumb crash replay plumb-crash 3f2a91c0d4e5b678 -- bash
 
 COMMAND runs once under a real kernel in virtual time, in the mounted file system, while the
