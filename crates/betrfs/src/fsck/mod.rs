@@ -147,7 +147,8 @@ pub(crate) fn check_store(store: &Store, next: u64) -> Result<Vec<Finding>> {
 ///
 /// Where there is no file system, and what the storage met other than damage.
 pub fn check(storage: impl Storage + 'static, options: &VolumeOptions) -> Result<Vec<Finding>> {
-    let database = Database::open(storage, options.store())?;
+    let of_store = options.store(&storage);
+    let database = Database::open(storage, of_store)?;
     let mut findings: Vec<Finding> = database.verify()?.into_iter().map(Finding::Store).collect();
     let (store, next) = open_store(database)?;
     findings.extend(check_store(&store, next)?);

@@ -10,7 +10,7 @@ use crate::{Volume, VolumeOptions};
 /// Writes that no batch of the store has room for.
 pub(super) fn too_large() -> Result<(), String> {
     let words = |error: Error| error.to_string();
-    let options = VolumeOptions { write_bytes_max: 8 << 20, ..tiny(0) };
+    let options = VolumeOptions { write_bytes_max: 8 << 20, ..tiny(2) };
     let fs = Volume::create(Memory::new(16 << 20), options, 1, at(0)).map_err(words)?;
     let caller = Caller { uid: 1, gid: 1, groups: &[], umask: 0, now: at(1) };
     let name = Name::new(b"file").map_err(words)?;

@@ -19,7 +19,7 @@ use crate::schema::{self, Format, Inode, Place, damaged};
 /// How a file system is made and mounted.
 #[derive(Clone)]
 pub struct VolumeOptions {
-    /// Of the store below. Operators are added.
+    /// Of the store below. Operators are added; what it may have in memory and in its log is bounded by the storage's capacity.
     pub store: betree::Options,
     /// Bytes for inodes in memory.
     pub inode_cache_bytes: usize,
@@ -34,9 +34,15 @@ impl Default for VolumeOptions {
 }
 
 impl VolumeOptions {
-    /// What the store is opened with: its own options, with the operators of the schema.
-    pub(crate) fn store(&self) -> betree::Options {
-        self.store.clone().operator(PATCH, Patches)
+    /// What the store is opened with: its own options, with the operators of the schema, and no more in memory and in the log
+    /// than suits the storage.
+    pub(crate) fn store(&self, storage: &impl Storage) -> betree::Options {
+        let capacity_bytes = storage.capacity_bytes();
+        let mut options = self.store.clone().operator(PATCH, Patches);
+        options.memtable_bytes = options.memtable_bytes.min(capacity_bytes / 64);
+        options.fresh_bytes = options.fresh_bytes.min(capacity_bytes / 32);
+        options.log_bytes = options.log_bytes.min(capacity_bytes / 16);
+        options
     }
 }
 
@@ -48,7 +54,8 @@ impl Volume {
     ///
     /// Where the storage is too small or has a store already ([`Error::Io`](crate::Error::Io)), and what it met.
     pub fn create(storage: impl Storage + 'static, options: VolumeOptions, id: u128, now: Timestamp) -> Result<Self> {
-        let database = Database::create(storage, options.store(), id)?;
+        let of_store = options.store(&storage);
+        let database = Database::create(storage, of_store, id)?;
         let format = Format { version: schema::VERSION, features: 0, seed: id as u64 };
         let store = Store::new(database, format.seed)?;
         let root = Inode {
@@ -75,7 +82,8 @@ impl Volume {
     ///
     /// Where there is none or one of a newer version ([`Error::Corrupt`](crate::Error::Corrupt)), and what the storage met.
     pub fn open(storage: impl Storage + 'static, options: VolumeOptions) -> Result<Self> {
-        let database = Database::open(storage, options.store())?;
+        let of_store = options.store(&storage);
+        let database = Database::open(storage, of_store)?;
         let (store, next) = open_store(database)?;
         let mut volume = Self::new(store, options, next);
         volume.removed_orphans = volume.remove_orphans()?;
