@@ -70,6 +70,12 @@ pub(crate) enum Mutant {
     LinkMovesNothing,
     /// Whoever adds may use the space that removing needs.
     ReserveIgnored,
+    /// A removed tree is taken apart only where it was removed.
+    TreeSpared,
+    /// Whoever asks may remove a tree.
+    TreeForEverybody,
+    /// A mount removes a directory and leaves what is in it.
+    MountPurgesTrees,
 }
 
 #[cfg(test)]
@@ -83,7 +89,7 @@ pub(crate) const fn mutated(_mutant: Mutant) -> bool {
 
 #[cfg(test)]
 impl Mutant {
-    pub const ALL: [Self; 33] = [
+    pub const ALL: [Self; 36] = [
         Self::CountOutsideOfBatch,
         Self::CountForgotten,
         Self::OrphanNotRecorded,
@@ -117,6 +123,9 @@ impl Mutant {
         Self::RmdirByLinks,
         Self::LinkMovesNothing,
         Self::ReserveIgnored,
+        Self::TreeSpared,
+        Self::TreeForEverybody,
+        Self::MountPurgesTrees,
     ];
 }
 

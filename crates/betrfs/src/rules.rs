@@ -158,6 +158,30 @@ pub(crate) fn may_replace(moved: Kind, replaced: Kind, replaced_is_empty: bool) 
     }
 }
 
+/// Whether a caller may take an entry of `owner` out of a directory: for calls that the kernel does not check. With an access
+/// list only the directory's owner may, by the owner's bits.
+pub(crate) fn may_remove(caller: &Caller<'_>, directory: &Attributes, has_list: bool, owner: u32) -> Result<()> {
+    const WRITE_AND_SEARCH: u16 = 0o3;
+    const STICKY: u16 = 0o1000;
+    if caller.uid == 0 {
+        return Ok(());
+    }
+    let bits = directory.permissions.bits();
+    let allowed = match caller.uid == directory.uid {
+        true => bits >> 6,
+        false if has_list => 0,
+        false if caller.is_in(directory.gid) => bits >> 3,
+        false => bits,
+    };
+    if allowed & WRITE_AND_SEARCH != WRITE_AND_SEARCH {
+        return Err(Error::Access);
+    }
+    if bits & STICKY != 0 && caller.uid != directory.uid && caller.uid != owner {
+        return Err(Error::NotPermitted);
+    }
+    Ok(())
+}
+
 /// Refuses the target of a symbolic link that is too short or too long.
 pub(crate) fn target(target: &[u8]) -> Result<()> {
     match target.len() {

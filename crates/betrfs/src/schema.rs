@@ -214,6 +214,13 @@ impl Entry {
         }
     }
 
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::Embedded(inode) => inode.attributes.kind,
+            Self::Link { kind, .. } => *kind,
+        }
+    }
+
     pub fn decode(parent: InodeNumber, name: &[u8], value: &[u8]) -> Result<Self> {
         let mut from = Fields(value);
         let tag = from.u8()?;

@@ -124,6 +124,10 @@ impl Check<'_> {
                 if !way.insert(inode) {
                     break false;
                 }
+                // What is below a removed directory waits to be removed with it.
+                if self.known.get(&inode).is_some_and(|known| known.is_orphan) {
+                    break true;
+                }
                 match self.known.get(&inode).map(|known| known.home) {
                     Some(Home::Entry(parent, _)) => inode = parent,
                     _ => break false,

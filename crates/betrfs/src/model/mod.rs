@@ -217,6 +217,14 @@ impl Operations for Model {
         self.state().rename(caller, (parent, name), (new_parent, new_name), flags)
     }
 
+    fn remove_tree(&self, caller: &Caller<'_>, parent: InodeNumber, name: Name<'_>) -> Result<()> {
+        self.state().remove_tree(caller, parent, name)
+    }
+
+    fn reap(&self, _entries: usize) -> Result<bool> {
+        Ok(false)
+    }
+
     fn tmpfile(&self, caller: &Caller<'_>, parent: InodeNumber, permissions: Permissions) -> Result<Attributes> {
         let mut state = self.state();
         let new = NewNode { kind: Kind::File, permissions, device: 0, size_bytes: 0 };

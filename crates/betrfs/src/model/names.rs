@@ -155,6 +155,40 @@ impl State {
         self.drop_link(caller, inode)
     }
 
+    pub(super) fn remove_tree(&mut self, caller: &Caller<'_>, parent: InodeNumber, name: Name<'_>) -> Result<()> {
+        if name.is_dots() {
+            return Err(Error::Invalid);
+        }
+        let inode = self.find(parent, name)?;
+        self.may_remove_tree(caller, parent, inode)?;
+        self.remove_all(caller, parent, name.bytes())
+    }
+
+    fn may_remove_tree(&self, caller: &Caller<'_>, parent: InodeNumber, inode: InodeNumber) -> Result<()> {
+        let above = self.node(parent)?;
+        let has_list = above.xattrs.contains_key(acl::ACCESS);
+        let node = self.node(inode)?;
+        rules::may_remove(caller, &above.attributes, has_list, node.attributes.uid)?;
+        match &node.body {
+            Body::Directory(directory) => {
+                directory.entries.values().try_for_each(|(below, _)| self.may_remove_tree(caller, inode, *below))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn remove_all(&mut self, caller: &Caller<'_>, parent: InodeNumber, name: &[u8]) -> Result<()> {
+        let name = Name::new(name)?;
+        let inode = self.find(parent, name)?;
+        if let Body::Directory(directory) = &self.node(inode)?.body {
+            for below in directory.entries.keys().cloned().collect::<Vec<_>>() {
+                self.remove_all(caller, inode, &below)?;
+            }
+        }
+        self.take(caller, parent, name)?;
+        self.drop_link(caller, inode)
+    }
+
     /// Whether a directory is another or lies below it.
     fn is_below(&self, mut inode: InodeNumber, above: InodeNumber) -> Result<bool> {
         loop {

@@ -147,6 +147,23 @@ pub trait Operations: Send + Sync {
         flags: RenameFlags,
     ) -> Result<()>;
 
+    /// Removes what is called `name` with all that is below it, in one step: no path leads there afterwards. Open files live on as
+    /// after [`unlink`](Operations::unlink). What was below loses its other names and its space by and by, through
+    /// [`reap`](Operations::reap), after a crash as well. The caller's permissions are checked here, in every directory.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotFound`], [`Error::Access`], [`Error::NotPermitted`] (sticky directories), [`Error::Invalid`] for `.` and `..`;
+    /// then nothing was removed.
+    fn remove_tree(&self, caller: &Caller<'_>, parent: InodeNumber, name: Name<'_>) -> Result<()>;
+
+    /// Takes trees that were removed apart, for up to `entries` entries; whether more is left. A server calls it when it has time.
+    ///
+    /// # Errors
+    ///
+    /// See [`Operations`].
+    fn reap(&self, entries: usize) -> Result<bool>;
+
     /// Makes a regular file without a name (`O_TMPFILE`) in a directory's file system, and opens it.
     ///
     /// # Errors

@@ -16,6 +16,7 @@ pub(super) enum Action {
     Link { inode: usize, parent: usize, name: Vec<u8> },
     Unlink { parent: usize, name: Vec<u8> },
     Rmdir { parent: usize, name: Vec<u8> },
+    RemoveTree { parent: usize, name: Vec<u8>, at_a_time: usize },
     Rename { parent: usize, name: Vec<u8>, new_parent: usize, new_name: Vec<u8>, flags: RenameFlags },
     Tmpfile { parent: usize, mode: u32 },
     Open { inode: usize },
@@ -125,8 +126,9 @@ pub(super) fn action(random: &mut impl Rng, slots: usize, scale: Scale) -> Actio
             Action::Write { inode, offset: offset(random, most), length, seed: random.next_u64(), kill }
         }
         76..81 => Action::Truncate { inode, size: offset(random, most) },
+        81 if pick(3) == 0 => Action::Chown { inode, uid: pick(3) as u32 },
         81 => Action::Chmod { inode, mode },
-        82 => Action::Chown { inode, uid: pick(3) as u32 },
+        82 => Action::RemoveTree { at_a_time: 1 + pick(9), parent, name: name(random) },
         83 => Action::Utimes { inode, seconds: pick(1000) as i64 - 500 },
         84..89 => {
             let modes = [

@@ -71,6 +71,62 @@ pub(super) fn exchange() -> Result<(), String> {
     fs.check().map_err(words)?.first().map_or(Ok(()), |finding| Err(finding.to_string()))
 }
 
+/// A tree goes in one step, by who may; what is open or named elsewhere stays, and a mount in between changes nothing.
+pub(super) fn trees() -> Result<(), String> {
+    let memory = Memory::new(16 << 20);
+    let fs = Volume::create(memory.clone(), tiny(0), 1, at(0)).map_err(words)?;
+    let permissions = Permissions::of_mode(0o755);
+    let name = |name: &'static [u8]| Name::new(name).map_err(words);
+    let mut directory = fs.mkdir(&caller(1), ROOT, name(b"tree")?, permissions).map_err(words)?.inode;
+    let mut file = ROOT;
+    for _ in 0..4 {
+        for number in 0..40 {
+            let name = format!("file {number}");
+            let name = Name::new(name.as_bytes()).map_err(words)?;
+            file = fs.create(&caller(1), directory, name, permissions).map_err(words)?.inode;
+            fs.write(&caller(1), file, 0, &[7; 5000], false).map_err(words)?;
+            fs.release(file).map_err(words)?;
+        }
+        directory = fs.mkdir(&caller(1), directory, name(b"below")?, permissions).map_err(words)?.inode;
+    }
+    fs.link(&caller(1), file, ROOT, name(b"elsewhere")?).map_err(words)?;
+    fs.open(directory).map_err(words)?;
+    let other = Caller { uid: 2, gid: 2, ..caller(2) };
+    // He may take entries out of the root, and not out of the tree.
+    let open = SetAttributes { permissions: Some(Permissions::of_mode(0o777)), ..Default::default() };
+    fs.setattr(&caller(2), ROOT, &open).map_err(words)?;
+    if fs.remove_tree(&other, ROOT, name(b"tree")?) != Err(Error::Access) {
+        return Err("somebody else removed the tree".to_owned());
+    }
+    let root = Caller { uid: 0, gid: 0, ..caller(3) };
+    fs.remove_tree(&root, ROOT, name(b"tree")?).map_err(words)?;
+    if fs.lookup(ROOT, name(b"tree")?) != Err(Error::NotFound) {
+        return Err("the tree is there".to_owned());
+    }
+    let clean = |fs: &Volume, when: &str| match fs.check().map_err(words)?.first() {
+        Some(finding) => Err(format!("{when}: {finding}")),
+        None => Ok(()),
+    };
+    clean(&fs, "removed")?;
+    for _ in 0..5 {
+        fs.reap(9).map_err(words)?;
+    }
+    clean(&fs, "partly taken apart")?;
+    fs.getattr(directory).map_err(|error| format!("an open directory: {error}"))?;
+    fs.syncfs().map_err(words)?;
+    drop(fs);
+    let fs = Volume::open(memory, tiny(0)).map_err(words)?;
+    clean(&fs, "mounted again")?;
+    while fs.reap(9).map_err(words)? {}
+    clean(&fs, "taken apart")?;
+    let left = fs.lookup(ROOT, name(b"elsewhere")?).map_err(words)?;
+    let keys = fs.data_keys().map_err(words)?;
+    match (left.links, left.inode == file, keys) {
+        (1, true, 1) => Ok(()),
+        wrong => Err(format!("links, inode and keys of data that are left: {wrong:?}")),
+    }
+}
+
 /// A store that makes every batch durable by a checkpoint of its own has a cut between any two.
 pub(super) fn renames() -> Result<(), String> {
     let mut options: VolumeOptions = tiny(0);
@@ -106,7 +162,9 @@ pub(super) fn renames() -> Result<(), String> {
 
 #[test]
 fn they_go_well() {
-    for (name, case) in [("holes", holes as fn() -> Result<(), String>), ("exchange", exchange), ("renames", renames)] {
+    for (name, case) in
+        [("holes", holes as fn() -> Result<(), String>), ("exchange", exchange), ("renames", renames), ("trees", trees)]
+    {
         case().unwrap_or_else(|what| panic!("{name}: {what}"));
     }
 }

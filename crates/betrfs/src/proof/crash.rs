@@ -138,6 +138,7 @@ fn look(image: Image, trees: &[Tree], promised: usize, seed: u64, seen: &mut See
     let clean = |findings: Vec<crate::Finding>| findings.first().map_or(Ok(()), |finding| Err(finding.to_string()));
     clean(check(Memory::from_image(image.clone()), &options(seed)).map_err(words("check"))?)?;
     let volume = Volume::open(Memory::from_image(image), options(seed)).map_err(words("open"))?;
+    while volume.reap(7).map_err(words("reap"))? {}
     seen.orphans += u64::from(volume.removed_orphans() > 0);
     clean(volume.check().map_err(words("check again"))?).map_err(|what| format!("mounted: {what}"))?;
     let found = tree(&volume).map_err(words("read"))?;

@@ -15,6 +15,7 @@ fn proofs() -> Vec<(&'static str, Proof)> {
         ("holes", Box::new(cases::holes)),
         ("exchange", Box::new(cases::exchange)),
         ("renames", Box::new(cases::renames)),
+        ("trees", Box::new(cases::trees)),
         ("traces", Box::new(|| (0..8).try_for_each(|seed| traces::trace(seed, 700, traces::SMALL)))),
         ("crash", Box::new(|| (0..3).try_for_each(|seed| crash::story(seed, 60, 1).map(drop)))),
         ("full", Box::new(|| full::fill_and_empty(0, Filler::Files(150), 3 << 20, 1))),

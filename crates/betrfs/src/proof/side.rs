@@ -134,6 +134,11 @@ impl<F: Operations> Side<F> {
                 fs.rmdir(caller, at(parent), Name::new(name)?)?;
                 Answer::Done
             }
+            Action::RemoveTree { parent, name, at_a_time } => {
+                fs.remove_tree(caller, at(parent), Name::new(name)?)?;
+                while fs.reap(*at_a_time)? {}
+                Answer::Done
+            }
             Action::Rename { parent, name, new_parent, new_name, flags } => {
                 let (name, new_name) = (Name::new(name)?, Name::new(new_name)?);
                 fs.rename(caller, at(parent), name, at(new_parent), new_name, *flags)?;

@@ -14,6 +14,7 @@ mod operations;
 mod space;
 mod store;
 mod transaction;
+mod trees;
 mod xattrs;
 
 use std::collections::BTreeMap;

@@ -90,6 +90,14 @@ impl Operations for Volume {
         self.rename_entry(caller, (parent, name), (new_parent, new_name), flags)
     }
 
+    fn remove_tree(&self, caller: &Caller<'_>, parent: InodeNumber, name: Name<'_>) -> Result<()> {
+        self.detach(caller, parent, name)
+    }
+
+    fn reap(&self, entries: usize) -> Result<bool> {
+        self.reap_entries(entries)
+    }
+
     fn tmpfile(&self, caller: &Caller<'_>, parent: InodeNumber, permissions: Permissions) -> Result<Attributes> {
         self.make_unnamed(caller, parent, permissions)
     }
@@ -218,6 +226,9 @@ impl Volume {
         self.change(None, |transaction| {
             // Meanwhile it may have been given a name.
             if self.is_open(number) || transaction.inode(number)?.attributes.links > 0 {
+                return Ok(());
+            }
+            if Self::is_to_reap(transaction.inode(number)?) {
                 return Ok(());
             }
             transaction.purge(number)?;

@@ -1,0 +1,157 @@
+//! Removing whole trees: in one step for everybody who looks, entry by entry behind them.
+//!
+//! The directory loses its name and becomes an orphan, with all that is below it. Whoever has time takes orphans apart: each
+//! step removes some entries of one directory, and directories in it become orphans themselves.
+
+use super::Volume;
+use super::transaction::Transaction;
+use crate::acl;
+use crate::mutant::{Mutant, mutated};
+use crate::operations::{Caller, Cookie, Error, InodeNumber, Kind, Name, Result};
+use crate::rules;
+use crate::schema::{self, Entry, Inode, Place};
+
+/// Entries of a step: so many that a batch stays small.
+const STEP_ENTRIES: usize = 100;
+
+impl Volume {
+    pub(super) fn detach(&self, caller: &Caller<'_>, parent: InodeNumber, name: Name<'_>) -> Result<()> {
+        if name.is_dots() {
+            return Err(Error::Invalid);
+        }
+        self.change(None, |transaction| {
+            transaction.directory(parent)?;
+            let number = transaction.find(parent, name)?.ok_or(Error::NotFound)?;
+            let removed = transaction.inode(number)?.clone();
+            let above = transaction.directory(parent)?.clone();
+            self.may_remove(caller, &above, &removed)?;
+            if removed.attributes.kind == Kind::Directory {
+                self.may_empty(caller, &removed)?;
+                transaction.leave(parent, name);
+                transaction.count(caller, parent, -1, -1)?;
+                transaction.orphan(caller, number)
+            } else {
+                transaction.leave(parent, name);
+                transaction.count(caller, parent, -1, 0)?;
+                transaction.drop_link(caller, number)
+            }
+        })
+    }
+
+    /// Whether a caller may take an entry out of a directory.
+    fn may_remove(&self, caller: &Caller<'_>, directory: &Inode, entry: &Inode) -> Result<()> {
+        // Entries of an access list are not looked at: only who does not need them gets through.
+        let number = directory.attributes.inode;
+        let has_list = directory.has_xattrs && self.store.xattrs.get(schema::xattr_key(number, acl::ACCESS))?.is_some();
+        rules::may_remove(caller, &directory.attributes, has_list, entry.attributes.uid)
+    }
+
+    /// Whether a caller may remove everything below a directory. Who may anyway is not asked.
+    fn may_empty(&self, caller: &Caller<'_>, directory: &Inode) -> Result<()> {
+        if caller.uid == 0 || mutated(Mutant::TreeForEverybody) {
+            return Ok(());
+        }
+        let mut left = vec![directory.clone()];
+        while let Some(directory) = left.pop() {
+            let number = directory.attributes.inode;
+            for found in self.store.entries.range(schema::entries_after(number, Cookie::START)) {
+                let (key, value) = found?;
+                let (_, _, name) = schema::parse_entry_key(&key)?;
+                let inode = match Entry::decode(number, name, &value)? {
+                    Entry::Embedded(inode) => inode,
+                    Entry::Link { inode, .. } => self.inode(inode)?,
+                };
+                self.may_remove(caller, &directory, &inode)?;
+                if inode.attributes.kind == Kind::Directory {
+                    left.push(inode);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes removed trees apart, for some entries; whether more is left.
+    pub(super) fn reap_entries(&self, entries: usize) -> Result<bool> {
+        let mut left = entries.max(1);
+        let mut after = None;
+        loop {
+            let Some((number, inode)) = self.next_removed(after)? else { return Ok(false) };
+            if left == 0 {
+                return Ok(true);
+            }
+            let taken = self.reap_step(number, left.min(STEP_ENTRIES))?;
+            left = left.saturating_sub(taken.max(1));
+            // One that is open stays, empty.
+            after = (inode.entries <= taken as u64).then_some(number);
+        }
+    }
+
+    /// The next removed directory that is not empty, or that nobody has open.
+    fn next_removed(&self, after: Option<InodeNumber>) -> Result<Option<(InodeNumber, Inode)>> {
+        let _gate = self.shared();
+        let start = after.map_or([0; 8], |number| schema::number_key(InodeNumber(number.0 + 1)));
+        for found in self.store.orphans.range(start..) {
+            let (number, _) = schema::key_number(&found?.0)?;
+            let inode = self.inode(number)?;
+            if inode.attributes.kind == Kind::Directory && (inode.entries > 0 || !self.is_open(number)) {
+                return Ok(Some((number, inode)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Removes some entries of a removed directory; how many.
+    fn reap_step(&self, number: InodeNumber, most: usize) -> Result<usize> {
+        self.change(None, |transaction| {
+            let directory = transaction.inode(number)?;
+            // Everything happens when the tree was removed.
+            let now = directory.attributes.changed;
+            let caller = Caller { uid: 0, gid: 0, groups: &[], umask: 0, now };
+            let mut taken = 0;
+            let range = schema::entries_after(number, Cookie::START);
+            for found in self.store.entries.range(range).take(most) {
+                let (key, value) = found?;
+                let (_, _, name) = schema::parse_entry_key(&key)?;
+                let entry = Entry::decode(number, name, &value)?;
+                transaction.batch.remove(&self.store.entries, &key);
+                // Its links are 0 already, whatever is in it.
+                transaction.count(&caller, number, -1, 0)?;
+                if entry.kind() == Kind::Directory && !mutated(Mutant::TreeSpared) {
+                    transaction.orphan(&caller, entry.inode())?;
+                } else {
+                    transaction.drop_link(&caller, entry.inode())?;
+                }
+                taken += 1;
+            }
+            if transaction.inode(number)?.entries == 0 && !self.is_open(number) {
+                transaction.purge(number)?;
+                transaction.batch.remove(&self.store.orphans, schema::number_key(number));
+            }
+            Ok(taken)
+        })
+    }
+
+    /// How many keys of data there are.
+    #[cfg(test)]
+    pub(crate) fn data_keys(&self) -> Result<usize> {
+        Ok(self.store.data.iter().collect::<betree::Result<Vec<_>>>()?.len())
+    }
+
+    /// Whether a removed directory has something in it still.
+    pub(super) fn is_to_reap(inode: &Inode) -> bool {
+        inode.attributes.kind == Kind::Directory && inode.entries > 0 && !mutated(Mutant::MountPurgesTrees)
+    }
+}
+
+impl Transaction<'_> {
+    /// A directory loses its name, with all that is in it.
+    fn orphan(&mut self, caller: &Caller<'_>, number: InodeNumber) -> Result<()> {
+        let orphans = &self.store().orphans;
+        let inode = self.directory(number)?;
+        inode.place = Place::Side;
+        inode.attributes.links = 0;
+        inode.attributes.changed = caller.now;
+        self.batch.insert(orphans, schema::number_key(number), []);
+        Ok(())
+    }
+}
