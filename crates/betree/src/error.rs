@@ -2,6 +2,8 @@
 
 use storage::StorageError;
 
+use crate::mutant::{Mutant, mutated};
+
 /// The result of an operation on a store.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -93,4 +95,11 @@ pub enum Error {
     /// An earlier write failed, so nothing more is written: open the store again.
     #[error("an earlier write failed; open the store again, which recovers what was acknowledged")]
     PreviousIo,
+}
+
+impl Error {
+    /// Whether something could not be read as it was written. It concerns whoever needs that, and nobody else.
+    pub fn is_damage(&self) -> bool {
+        matches!(self, Self::Corrupt { .. } | Self::Storage(_)) && !mutated(Mutant::DamageSpreads)
+    }
 }

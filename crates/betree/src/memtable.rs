@@ -163,7 +163,11 @@ impl Memtable {
         for (key, versions) in &state.keys {
             let mut places = versions.iter().filter_map(|(_, message)| message.place()).peekable();
             if places.peek().is_some() {
-                let kept = state.fold(key, versions, u64::MAX, with)?.and_then(|message| message.place());
+                let kept = match state.fold(key, versions, u64::MAX, with) {
+                    // A value that cannot be read is kept.
+                    Err(error) if error.is_damage() => continue,
+                    folded => folded?.and_then(|message| message.place()),
+                };
                 superseded.extend(places.filter(|place| Some(*place) != kept));
             }
         }

@@ -106,6 +106,8 @@ pub(crate) enum Mutant {
     RefusedBatchLeaks,
     /// Changed nodes take as much memory as there is space on the storage.
     FreshUnbounded,
+    /// What cannot be read stops all work.
+    DamageSpreads,
 }
 
 #[cfg(test)]
@@ -119,7 +121,7 @@ pub(crate) const fn mutated(_mutant: Mutant) -> bool {
 
 #[cfg(test)]
 impl Mutant {
-    pub const ALL: [Self; 51] = [
+    pub const ALL: [Self; 52] = [
         Self::NoFlushBeforeSuperblock,
         Self::NoFlushAfterSuperblock,
         Self::SpaceReusedEarly,
@@ -171,6 +173,7 @@ impl Mutant {
         Self::OpenSnapshotForgotten,
         Self::RefusedBatchLeaks,
         Self::FreshUnbounded,
+        Self::DamageSpreads,
     ];
 }
 

@@ -76,11 +76,10 @@ impl Engine {
                 added.log_blocks = frame_blocks(bytes);
             }
         }
-        // The batch is done; a full storage is the next one's trouble.
-        match self.guard(self.maintain(added)) {
-            Err(Error::Full) => Ok(()),
-            result => result,
-        }
+        // The batch is done. What became of the work of others does not change that: a write that failed stops the store,
+        // and what cannot be read is told to whoever reads it.
+        let _ = self.maintain(added);
+        Ok(())
     }
 
     /// Waits for room in the log and on the storage; refuses what there is none for.
@@ -94,7 +93,7 @@ impl Engine {
             if attempt >= ATTEMPTS {
                 return Err(Error::Full);
             }
-            self.guard(if log { self.make_room() } else { self.checkpoint() })?;
+            if log { self.make_room() } else { self.checkpoint() }?;
             attempt += 1;
         }
     }
@@ -113,7 +112,7 @@ impl Engine {
                 if attempt >= ATTEMPTS {
                     return Err(Error::Full);
                 }
-                self.guard(if log { self.make_room() } else { self.checkpoint() })?;
+                if log { self.make_room() } else { self.checkpoint() }?;
                 attempt += 1;
                 continue;
             }

@@ -147,7 +147,7 @@ impl Engine {
         match self.pay(&mut state, &mut bytes) {
             // Whoever commits makes room.
             Err(Error::Full) => Ok(false),
-            result => self.guard(result),
+            result => result,
         }
     }
 

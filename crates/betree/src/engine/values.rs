@@ -69,7 +69,7 @@ impl Engine {
         let mut places = self.places(&lengths);
         if places.is_none() && size.must_lie_apart {
             // What was lent is in use by batches that no checkpoint has.
-            self.guard(self.checkpoint())?;
+            self.checkpoint()?;
             places = self.places(&lengths);
         }
         let (places, birth) = match places {

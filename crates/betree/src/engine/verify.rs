@@ -273,4 +273,14 @@ impl Engine {
         walk.visit(&state.superblock.catalog, "");
         walk.used.values().map(|pointer| (pointer.start, u64::from(pointer.stored_bytes))).collect()
     }
+
+    /// Starts of the blocks of one tree.
+    pub(crate) fn blocks_of(&self, name: &str) -> Vec<u64> {
+        let state = locked(&self.trees);
+        let mut walk = Walk { io: &self.io, findings: Findings::default(), used: BTreeMap::new() };
+        for root in state.catalog.trees.values().filter(|tree| tree.name == name).filter_map(|tree| tree.root) {
+            let _ = walk.tree(&root, &KeyRange::all(), None, "");
+        }
+        walk.used.keys().copied().collect()
+    }
 }

@@ -30,8 +30,13 @@ fn run(seed: u64, fault: Option<Fault>) -> Result<u64, String> {
                 acknowledged = maps.len() - 1;
             }
             if let Err(error) = committed {
-                // Nothing may be built on what is not known to be there.
                 let after = database.commit(&Batch::new(), Durability::Sync);
+                if after.is_ok() {
+                    // It was refused because something could not be read.
+                    maps.pop();
+                    return Err(error);
+                }
+                // Nothing may be built on what is not known to be there.
                 let again = tree.insert("after", "", Durability::Sync);
                 assert!(
                     matches!((&after, &again), (Err(Error::PreviousIo), Err(Error::PreviousIo))),

@@ -4,6 +4,7 @@
 mod below;
 mod bounds;
 mod closed;
+mod contained;
 mod crash;
 mod damage;
 mod device;

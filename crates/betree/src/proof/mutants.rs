@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::below::Below;
-use super::{bounds, crash, damage, faults, full, live, paced, refused, rest, twice, values, views};
+use super::{bounds, contained, crash, damage, faults, full, live, paced, refused, rest, twice, values, views};
 use crate::mutant::{Mutant, set};
 
 type Proof = Box<dyn Fn() -> Result<(), String>>;
@@ -16,8 +16,6 @@ fn proofs() -> Vec<(&'static str, Proof)> {
         ("twice", Box::new(|| twice::torn_twice().map(drop))),
         ("live", Box::new(|| (0..2).try_for_each(|seed| live::live(seed, 120)))),
         ("views", Box::new(|| views::in_any_order(2).map(drop))),
-        ("refused batches", Box::new(bounds::refused)),
-        ("changed nodes", Box::new(|| bounds::fresh(true))),
         ("full", Box::new(|| full::fill_and_empty(2, 4096, usize::MAX))),
         ("crash", Box::new(|| (0..4).try_for_each(|seed| crash::story(Below::Memory, seed, 50, 1).map(drop)))),
         ("paced", Box::new(|| paced::puts(0, 3000))),
@@ -29,6 +27,9 @@ fn proofs() -> Vec<(&'static str, Proof)> {
         ("covered", Box::new(|| damage::covered(9, 10))),
         ("flips", Box::new(|| damage::flips(1, 300).map(drop))),
         ("superblocks", Box::new(|| damage::superblocks(1))),
+        ("refused batches", Box::new(bounds::refused)),
+        ("changed nodes", Box::new(|| bounds::fresh(true))),
+        ("contained", Box::new(|| contained::blocks(0, 30).map(drop))),
         ("faults", Box::new(|| faults::every_request(1, 13))),
     ]
 }

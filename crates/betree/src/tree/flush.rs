@@ -6,13 +6,17 @@ use super::{Change, Reach, layers_of, span};
 use crate::error::Result;
 use crate::flush::{ChildLoad, FlushPlan, NodeLoad};
 use crate::mutant::{Mutant, mutated};
-use crate::node::{Child, Internal, Node};
+use crate::node::{Child, Edge, Internal, Node};
 use crate::range::KeyRange;
 
 impl Change<'_> {
     /// What the policy has to say of a node.
     pub(super) fn plan(&self, node: &Internal) -> FlushPlan {
-        let child = |child: &Child| ChildLoad { buffered_bytes: child.buffered_bytes(), runs: child.runs.len() };
+        // What cannot go on is left where it is.
+        let child = |child: &Child| match self.is_stuck(child) {
+            true => ChildLoad { buffered_bytes: 0, runs: 0 },
+            false => ChildLoad { buffered_bytes: child.buffered_bytes(), runs: child.runs.len() },
+        };
         let load = NodeLoad {
             buffer_bytes: self.shape.buffer_bytes,
             leaf_bytes: self.shape.leaf_bytes,
@@ -30,8 +34,8 @@ impl Change<'_> {
                 FlushPlan::Flush { .. } if !self.affordable() => return Ok(()),
                 FlushPlan::Flush { child } => {
                     let before = node.buffered_bytes();
-                    self.flush_child(node, child, bounds, Reach::Settle).await?;
-                    assert!(node.buffered_bytes() < before, "a flush moves something");
+                    let flushed = self.flush_child(node, child, bounds, Reach::Settle).await?;
+                    assert!(!flushed || node.buffered_bytes() < before, "a flush moves something");
                 }
             }
         }
@@ -48,6 +52,7 @@ impl Change<'_> {
         // From the right, since a child may become several.
         for index in (0..node.children.len()).rev() {
             if let Some(child) = node.children.get(index)
+                && !self.is_stuck(child)
                 && (reach == Reach::Empty || self.is_child_due(child, node.height == 1, reach)?)
                 && self.affordable()
             {
@@ -58,7 +63,8 @@ impl Change<'_> {
     }
 
     /// Moves everything that waits for child `index` into it, and what is below as far as `reach` says. The child may
-    /// become several, or join a neighbour.
+    /// become several, or join a neighbour. Where damage is in the way everything stays as it is: the messages wait, and
+    /// whoever reads there is told. Whether it was moved.
     ///
     /// It calls itself for the levels below, so the future is boxed.
     pub(super) fn flush_child<'b>(
@@ -67,8 +73,26 @@ impl Change<'_> {
         index: usize,
         bounds: &'b KeyRange,
         reach: Reach,
-    ) -> Pin<Box<dyn Future<Output = Result<()>> + Send + 'b>> {
-        Box::pin(self.flush_child_now(node, index, bounds, reach))
+    ) -> Pin<Box<dyn Future<Output = Result<bool>> + Send + 'b>> {
+        Box::pin(async move {
+            let before = self.mark();
+            match self.flush_child_now(node, index, bounds, reach).await {
+                Ok(()) => Ok(true),
+                Err(error) if error.is_damage() => {
+                    self.undo(before);
+                    if let Some(child) = node.children.get(index) {
+                        self.stuck.push(child.edge.clone());
+                    }
+                    Ok(false)
+                }
+                Err(error) => Err(error),
+            }
+        })
+    }
+
+    /// Whether damage kept something from moving into a child.
+    pub(super) fn is_stuck(&self, child: &Child) -> bool {
+        self.stuck.iter().any(|edge| same(edge, &child.edge))
     }
 
     async fn flush_child_now(
@@ -84,7 +108,6 @@ impl Change<'_> {
         if child.runs.is_empty() && !self.is_due(&child.edge, reach)? {
             return Ok(());
         }
-        self.moved = true;
         self.free_header(&child.edge);
         let runs = child.runs;
         let msns = span(&runs);
@@ -107,7 +130,21 @@ impl Change<'_> {
         for run in &runs {
             self.free_run(run);
         }
+        self.moved = true;
         self.replace_child(node, index, parts);
-        self.join_small(node, index)
+        match self.join_small(node, index) {
+            // Small is no harm.
+            Err(error) if error.is_damage() => Ok(()),
+            result => result,
+        }
+    }
+}
+
+/// Whether two edges lead to one node.
+fn same(one: &Edge, other: &Edge) -> bool {
+    match (one, other) {
+        (Edge::Stored(one), Edge::Stored(other)) => one == other,
+        (Edge::Fresh(one), Edge::Fresh(other)) => std::sync::Arc::ptr_eq(one, other),
+        _ => false,
     }
 }

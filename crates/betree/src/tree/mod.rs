@@ -100,12 +100,41 @@ pub(crate) struct Change<'a> {
     pub stopped: bool,
     /// Whether any child was flushed.
     pub moved: bool,
+    /// Children that damage keeps from being flushed.
+    stuck: Vec<Edge>,
+}
+
+/// What a change has noted so far.
+struct Mark {
+    freed: usize,
+    fresh_bytes: i64,
 }
 
 impl<'a> Change<'a> {
     pub fn new(with: Composer<'a>, quota: &'a Quota, shape: Shape, budget_bytes: i64) -> Self {
         let (io, freed) = (with.io, Vec::new());
-        Self { io, with, quota, shape, freed, fresh_bytes: 0, budget_bytes, stopped: false, moved: false }
+        Self {
+            io,
+            with,
+            quota,
+            shape,
+            freed,
+            fresh_bytes: 0,
+            budget_bytes,
+            stopped: false,
+            moved: false,
+            stuck: Vec::new(),
+        }
+    }
+
+    fn mark(&self) -> Mark {
+        Mark { freed: self.freed.len(), fresh_bytes: self.fresh_bytes }
+    }
+
+    /// Nothing came of what was done since.
+    fn undo(&mut self, mark: Mark) {
+        self.freed.truncate(mark.freed);
+        self.fresh_bytes = mark.fresh_bytes;
     }
 
     /// Whether another leaf may be rewritten.
@@ -115,29 +144,45 @@ impl<'a> Change<'a> {
         affordable
     }
 
-    /// The tree with everything that is in a memtable.
+    /// The tree with everything that is in a memtable. Where damage is in the way at the root, messages wait above it.
     pub async fn drain(&mut self, root: &Edge, table: &Arc<Memtable>) -> Result<Edge> {
         let Some(msns) = table.msns() else { return Ok(root.clone()) };
         let tombstones = table.tombstones(&KeyRange::all(), msns.1);
-        let (io, with) = (self.io, self.with);
+        let with = self.with;
         self.free_values(table.superseded(&with)?);
         let source = move |range: &KeyRange| {
             let cursor = MemoryCursor::new(Arc::clone(table), range.clone(), Direction::Forward, msns.1, &with)?;
             Ok(vec![Layer { tombstones: tombstones.clip(range), cursor: LayerCursor::Memory(cursor) }])
         };
-        let all = KeyRange::all();
-        let node = io.node(root)?;
-        self.free_header(root);
-        let parts = match &*node {
-            Node::Leaf(_) => self.merge_into_leaf(&node, &all, &source, msns.1).await?,
-            Node::Internal(internal) => {
-                let mut internal = internal.clone();
-                self.push(&mut internal, &all, &source, msns).await?;
-                self.settle(&mut internal, &all).await?;
-                self.split_internal(internal)
+        let before = self.mark();
+        let parts = match self.drain_into(root, &source, msns).await {
+            Err(error) if error.is_damage() => {
+                self.undo(before);
+                // Where the root cannot be read its height is unknown, and nobody gets far enough to miss it.
+                let height = self.io.node(root).map_or(0, |node| node.height());
+                let only = Child { edge: root.clone(), runs: Vec::new() };
+                let mut above = Internal { height: height + 1, pivots: Vec::new(), children: vec![only] };
+                self.push(&mut above, &KeyRange::all(), &source, msns).await?;
+                vec![Node::Internal(above)]
             }
+            parts => parts?,
         };
         Ok(self.grow(parts))
+    }
+
+    async fn drain_into(&mut self, root: &Edge, source: &Source<'_>, msns: (u64, u64)) -> Result<Vec<Node>> {
+        let all = KeyRange::all();
+        let node = self.io.node(root)?;
+        self.free_header(root);
+        match &*node {
+            Node::Leaf(_) => self.merge_into_leaf(&node, &all, source, msns.1).await,
+            Node::Internal(internal) => {
+                let mut internal = internal.clone();
+                self.push(&mut internal, &all, source, msns).await?;
+                self.settle(&mut internal, &all).await?;
+                Ok(self.split_internal(internal))
+            }
+        }
     }
 
     /// The tree with what is due moved down, as far as the budget goes.
@@ -188,10 +233,16 @@ impl<'a> Change<'a> {
                 child.runs.insert(0, Arc::new(run));
                 if child.runs.len() > RUNS_MAX && self.fresh_bytes + (child.buffered_bytes() as i64) < self.budget_bytes
                 {
-                    let runs = std::mem::take(&mut child.runs);
-                    let runs = self.compact(runs, &range, &child.edge.clone()).await?;
-                    if let Some(child) = node.children.get_mut(index) {
-                        child.runs = runs;
+                    let (runs, below, before) = (child.runs.clone(), child.edge.clone(), self.mark());
+                    match self.compact(runs, &range, &below).await {
+                        Ok(runs) => {
+                            if let Some(child) = node.children.get_mut(index) {
+                                child.runs = runs;
+                            }
+                        }
+                        // They stay several.
+                        Err(error) if error.is_damage() => self.undo(before),
+                        Err(error) => return Err(error),
                     }
                 }
             }
@@ -224,8 +275,13 @@ impl<'a> Change<'a> {
                 && let Some(below) = below
             {
                 // Too many to wait: they meet their value. With nothing there, they are final as well.
-                let message = lookup::find_below(&self.with, below, &key, upserts)?.over_nothing(&self.with)?;
-                builder.push(&key, &message);
+                let found = lookup::find_below(&self.with, below, &key, upserts.clone());
+                match found.and_then(|message| message.over_nothing(&self.with)) {
+                    Ok(message) => builder.push(&key, &message),
+                    // They wait for a value that cannot be read.
+                    Err(error) if error.is_damage() => builder.push(&key, &upserts),
+                    Err(error) => return Err(error),
+                }
             }
             if worked >= PIECE_BYTES || !more {
                 self.quota.spend(std::mem::take(&mut worked)).await;
@@ -288,7 +344,12 @@ impl<'a> Change<'a> {
     /// The values that lie apart of a block that is dropped: the only reason to read it.
     fn free_values_of(&mut self, block: &RunBlock) -> Result<()> {
         if block.tally.places > 0 {
-            let block = self.io.block(&block.part)?;
+            let block = match self.io.block(&block.part) {
+                Ok(block) => block,
+                // Where its values lie nobody knows any more.
+                Err(error) if error.is_damage() => return Ok(()),
+                Err(error) => return Err(error),
+            };
             self.free_values((0..block.len()).filter_map(|at| block.message(at).place()).collect());
         }
         Ok(())

@@ -30,12 +30,15 @@ impl Change<'_> {
         if reach == Reach::Settle {
             return Ok(false);
         }
-        let node = self.io.node(edge)?;
+        let node = match self.io.node(edge) {
+            Err(error) if error.is_damage() => return Ok(false),
+            node => node?,
+        };
         let Node::Internal(node) = &*node else { return Ok(false) };
         if reach == Reach::Overdue && self.plan(node) != FlushPlan::Rest {
             return Ok(true);
         }
-        for child in &node.children {
+        for child in node.children.iter().filter(|child| !self.is_stuck(child)) {
             if self.is_child_due(child, node.height == 1, reach)? {
                 return Ok(true);
             }
@@ -49,7 +52,11 @@ impl Change<'_> {
             Reach::Settle | Reach::Overdue => false,
             Reach::Empty => !child.runs.is_empty(),
             Reach::Rest if mutated(Mutant::RestKeepsGarbage) => false,
-            Reach::Rest => child.runs.iter().any(|run| run.deletes()) || (above_leaves && self.replaces(child)?),
+            Reach::Rest if child.runs.iter().any(|run| run.deletes()) => true,
+            Reach::Rest => match self.replaces(child) {
+                Err(error) if error.is_damage() => false,
+                replaces => above_leaves && replaces?,
+            },
         };
         Ok(own || (!above_leaves && self.is_due(&child.edge, reach)?))
     }

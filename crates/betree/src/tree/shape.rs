@@ -178,7 +178,15 @@ impl Change<'_> {
             for run in &child.runs {
                 self.drop_run(run)?;
             }
-            let node = self.io.node(&child.edge)?;
+            let node = match self.io.node(&child.edge) {
+                Ok(node) => node,
+                // It goes away, and the damage with it. What was below is lost space.
+                Err(error) if error.is_damage() => {
+                    self.free_header(&child.edge);
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
             self.free_header(&child.edge);
             match &*node {
                 Node::Leaf(leaf) => self.drop_run(leaf)?,

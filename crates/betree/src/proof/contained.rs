@@ -1,0 +1,109 @@
+//! Damage stays where it is: with any block of one tree damaged everything else goes on, for good.
+
+use storage::Memory;
+
+use super::workload::{Map, tiny};
+use crate::{Batch, Database, Durability, Error, Options, Tree};
+
+fn failed(what: &'static str) -> impl Fn(Error) -> String {
+    move |error| format!("{what}: {error}")
+}
+
+fn key(number: u32) -> Vec<u8> {
+    number.to_be_bytes().to_vec()
+}
+
+const KEYS: u32 = 150;
+
+fn write(database: &Database, trees: [&Tree; 2], map: &mut Map, round: u32) -> Result<(), String> {
+    for from in (0..KEYS).step_by(10) {
+        let mut batch = Batch::new();
+        for number in (from..from + 10).filter(|number| (number + round).is_multiple_of(3)) {
+            let value = vec![round as u8; 20 + number as usize % 90];
+            trees.iter().for_each(|tree| batch.insert(tree, key(number), value.clone()));
+            map.insert(key(number), value);
+        }
+        // One that needs what is below.
+        let added = round.to_le_bytes();
+        trees.iter().for_each(|tree| batch.upsert(tree, key(from), 3, crate::Patch::write(0, &added)));
+        let value = map.entry(key(from)).or_default();
+        value.resize(value.len().max(4), 0);
+        value[..4].copy_from_slice(&added);
+        database.commit(&batch, Durability::Sync).map_err(failed("a commit beside damage"))?;
+    }
+    Ok(())
+}
+
+/// Of the damaged tree every key reads right or not at all; how many do not.
+fn lost(tree: &Tree, map: &Map) -> Result<usize, String> {
+    let mut lost = 0;
+    for (key, value) in map {
+        match tree.get(key) {
+            Ok(found) if found.as_ref() == Some(value) => {}
+            Err(Error::Corrupt { .. }) => lost += 1,
+            other => return Err(format!("{key:?} reads as {other:?}")),
+        }
+    }
+    Ok(lost)
+}
+
+/// Damages blocks of one tree in turn, one of `stride`; returns how many there were.
+pub(super) fn blocks(seed: u64, stride: usize) -> Result<usize, String> {
+    let options = Options { cache_bytes: 0, ..tiny(seed).operator(3, crate::Patch) };
+    let memory = Memory::new(8 << 20);
+    let mut map = Map::new();
+    let blocks = {
+        let database = Database::create(memory.clone(), options.clone(), 5).map_err(failed("create"))?;
+        let (tree, other) = (database.tree("t").map_err(failed("t"))?, database.tree("u").map_err(failed("u"))?);
+        for round in 0..4 {
+            write(&database, [&tree, &other], &mut map, round)?;
+        }
+        database.checkpoint().map_err(failed("checkpoint"))?;
+        database.engine.blocks_of("t")
+    };
+    let image = memory.image();
+    for (number, block) in blocks.iter().enumerate().skip(seed as usize).step_by(stride) {
+        let mut damaged = image.clone();
+        damaged.flip(block * 4096 + 9, 3);
+        let memory = Memory::from_image(damaged);
+        let mut then = map.clone();
+        let what = |error: String| format!("block {number} of {}: {error}", blocks.len());
+        for opened in 0..2 {
+            let database = Database::open(memory.clone(), options.clone()).map_err(failed("open")).map_err(what)?;
+            let (tree, other) = (database.tree("t").map_err(failed("t"))?, database.tree("u").map_err(failed("u"))?);
+            for round in 0..2 {
+                write(&database, [&tree, &other], &mut then, 10 * (opened + 1) + round).map_err(what)?;
+            }
+            database.checkpoint().map_err(failed("checkpoint")).map_err(what)?;
+            database.quiesce().map_err(failed("quiesce")).map_err(what)?;
+            database.compact().map_err(failed("compact")).map_err(what)?;
+            if lost(&other, &then).map_err(what)? > 0 {
+                return Err(what("the other tree lost something".to_owned()));
+            }
+            lost(&tree, &then).map_err(what)?;
+            // Deleting everything takes the damage along.
+            if opened == 1 {
+                tree.remove_range::<&[u8]>(.., Durability::Sync).map_err(failed("delete")).map_err(what)?;
+                database.quiesce().map_err(failed("quiesce")).map_err(what)?;
+                if tree.iter().next().is_some() {
+                    return Err(what("something is left".to_owned()));
+                }
+                then.clear();
+                write(&database, [&tree, &other], &mut then, 40).map_err(what)?;
+                if lost(&tree, &then).map_err(what)? > 0 {
+                    return Err(what("the damage is not gone".to_owned()));
+                }
+            }
+        }
+    }
+    Ok(blocks.len())
+}
+
+#[test]
+fn damage_stays_where_it_is() {
+    let stride = if std::env::var_os("PLUMB_LONG").is_some() { 1 } else { 9 };
+    for seed in 0..4 {
+        let blocks = blocks(seed, stride).unwrap_or_else(|what| panic!("seed {seed}: {what}"));
+        assert!(blocks > 20, "{blocks} blocks");
+    }
+}
