@@ -180,7 +180,7 @@ impl Windows {
             counts.resident_bytes.fetch_add(plan.bytes(), Ordering::Relaxed);
             if let Some(mut guard) = common.table.file(index).try_lock() {
                 guard.streams.resident(&request.plan);
-                guard.idle();
+                guard.in_vain(request.lane);
             }
             return;
         }
@@ -194,7 +194,7 @@ impl Windows {
             bytes += range.bytes();
         }
         if let Some(mut guard) = common.table.file(index).try_lock() {
-            guard.useful();
+            guard.useful(request.lane);
         }
         counts.plans.fetch_add(1, Ordering::Relaxed);
         counts.loaded_bytes.fetch_add(bytes, Ordering::Relaxed);

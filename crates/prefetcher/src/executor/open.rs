@@ -107,8 +107,7 @@ mod tests {
         let file = tempfile::tempfile().unwrap();
         let metadata = file.metadata().unwrap();
         let plan = Plan::contiguous(0, 4096);
-        let mut request =
-            Request { plan, process: std::process::id() as i32, fd: file.as_raw_fd(), kind: 0, reserved: 0 };
+        let mut request = Request { plan, process: std::process::id() as i32, fd: file.as_raw_fd(), kind: 0, lane: 0 };
         assert!(open(&request, metadata.dev(), metadata.ino()).is_some());
         assert!(open(&request, metadata.dev(), metadata.ino() + 1).is_none());
         request.fd = 1_000_000;

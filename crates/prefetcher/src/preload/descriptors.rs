@@ -4,7 +4,7 @@
 //! its parent's, can only make the parent ask again. An entry may be out of date, where a descriptor was closed or opened behind the
 //! hooks' back; a request carries the file's identity, which the executor compares with what it finds.
 
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering};
 
 /// Descriptors beyond are not followed.
 const DESCRIPTORS: usize = 1 << 16;
@@ -40,12 +40,12 @@ struct Entry {
     word: AtomicU64,
     /// Where the next `read` begins.
     position: AtomicU64,
-    /// Reads that are not looked at.
-    rest: AtomicU32,
+    /// Reads that are not looked at, and in the upper half whose.
+    rest: AtomicU64,
 }
 
 static ENTRIES: [Entry; DESCRIPTORS] =
-    [const { Entry { word: AtomicU64::new(UNKNOWN), position: AtomicU64::new(0), rest: AtomicU32::new(0) } };
+    [const { Entry { word: AtomicU64::new(UNKNOWN), position: AtomicU64::new(0), rest: AtomicU64::new(0) } };
         DESCRIPTORS];
 
 #[inline]
@@ -105,22 +105,23 @@ pub fn follow(fd: i32, index: usize, generation: u32, position: u64) {
     }
 }
 
-/// The next so many reads of the descriptor are not looked at.
-pub fn rest(fd: i32, reads: u32) {
+/// The next so many reads of the descriptor by this thread are not looked at. One thread rests at a time.
+pub fn rest(fd: i32, lane: u32, reads: u32) {
     if let Some(entry) = entry(fd) {
-        entry.rest.store(reads, Ordering::Relaxed);
+        entry.rest.store(u64::from(lane) << 32 | u64::from(reads), Ordering::Relaxed);
     }
 }
 
-/// Whether a read is one of those.
+/// Whether a read by this thread is one of those.
 #[inline]
-pub fn rests(fd: i32) -> bool {
+pub fn rests(fd: i32, lane: u32) -> bool {
     entry(fd).is_some_and(|entry| {
-        let left = entry.rest.load(Ordering::Relaxed);
-        if left > 0 {
-            entry.rest.store(left - 1, Ordering::Relaxed);
+        let rest = entry.rest.load(Ordering::Relaxed);
+        let left = rest as u32 > 0 && rest >> 32 == u64::from(lane);
+        if left {
+            entry.rest.store(rest - 1, Ordering::Relaxed);
         }
-        left > 0
+        left
     })
 }
 
@@ -160,8 +161,8 @@ mod tests {
         follow(fd, 1023, u32::MAX, 4096);
         assert_eq!(known(fd), Known::Followed { index: 1023, generation: u32::MAX });
         assert_eq!((advance(fd, 100), advance(fd, 50), moved(fd, 7), advance(fd, 1)), (4096, 4196, 4246, 7));
-        rest(fd, 2);
-        assert_eq!([rests(fd), rests(fd), rests(fd)], [true, true, false]);
+        rest(fd, 7, 2);
+        assert_eq!([rests(fd, 7), rests(fd, 8), rests(fd, 7), rests(fd, 7)], [true, false, true, false]);
         forget_range(59_999, u32::MAX);
         assert_eq!(known(fd), Known::Ignored);
     }

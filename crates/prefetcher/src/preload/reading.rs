@@ -79,7 +79,8 @@ fn stands(table: &'static Table, fd: i32, index: usize, generation: u32, consume
 /// Has the policy look at an access.
 #[inline]
 fn seen(table: &'static Table, fd: i32, index: usize, generation: u32, offset: u64, bytes: u64, check: bool) {
-    if descriptors::rests(fd) {
+    let lane = lane();
+    if descriptors::rests(fd, lane) {
         return;
     }
     let file = table.file(index);
@@ -98,17 +99,20 @@ fn seen(table: &'static Table, fd: i32, index: usize, generation: u32, offset: u
         window_bytes: header.window_bytes.load(Ordering::Relaxed),
         ahead_bytes: header.ahead_bytes.load(Ordering::Relaxed),
     };
-    let access = Access { offset_bytes: offset, length_bytes: bytes, lane: lane() };
+    let access = Access { offset_bytes: offset, length_bytes: bytes, lane };
     let Some(plan) = guard.streams.observe(access, &limits) else {
         let random = guard.streams.is_random();
-        let rest = guard.seen(random);
+        let rest = guard.seen(lane, random);
         if rest > 0 {
-            descriptors::rest(fd, rest);
+            descriptors::rest(fd, lane, rest);
         }
         return;
     };
     due(table, file, &mut guard, fd, index, plan, check.then(|| offset.wrapping_add(bytes)));
 }
+
+/// Reads that go unseen while the executor is behind.
+const BEHIND_REST: u32 = 8;
 
 /// Leaves a request for a plan. `expected` is where a descriptor without an offset of its own is believed to stand.
 #[cold]
@@ -135,6 +139,7 @@ fn due(
     if guard.is_full() {
         guard.streams.dropped(&plan);
         Counts::bump(&file.counts.dropped, 1);
+        descriptors::rest(fd, lane(), BEHIND_REST);
         return;
     }
     // A descriptor that others share moves without us.
@@ -146,12 +151,13 @@ fn due(
         guard.streams.dropped(&plan);
         return;
     }
-    descriptors::rest(fd, guard.rest());
+    let lane = lane();
+    descriptors::rest(fd, lane, guard.rest(lane));
     push(table, file, guard, index, request(plan, fd, Kind::Stream));
 }
 
 fn request(plan: Plan, fd: i32, kind: Kind) -> Request {
-    Request { plan, process: sys::process(), fd, kind: kind as u32, reserved: 0 }
+    Request { plan, process: sys::process(), fd, kind: kind as u32, lane: lane() }
 }
 
 fn push(table: &Table, file: &File, guard: &mut crate::shared::Guard<'_>, index: usize, request: Request) {

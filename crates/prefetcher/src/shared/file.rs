@@ -33,8 +33,8 @@ pub struct Request {
     pub fd: i32,
     /// A [`Kind`] as a number, which the program may have written anything over.
     pub kind: u32,
-    /// Nothing.
-    pub reserved: u32,
+    /// Which of its threads.
+    pub lane: u32,
 }
 
 /// What was seen of files.
@@ -71,9 +71,12 @@ pub struct State {
     pub streams: Streams,
     pending: [Request; PENDING],
     count: u32,
-    /// How often in a row looking at the file came to nothing.
-    idle: Idle,
+    /// What it came to that threads were looked at.
+    idle: [Idle; LANES],
 }
+
+/// Threads that are told apart; more share an entry. Of several that read the same, the first is served and the others find it done.
+const LANES: usize = 8;
 
 /// What looking at a file came to lately. Where it comes to nothing again and again, reads go unseen in between, twice as many
 /// each time: a program whose files are in memory, or that reads at random, pays little for being watched.
@@ -96,36 +99,42 @@ const BETWEEN_RESTS: u16 = 16;
 const LONGEST_REST: u16 = 8;
 
 impl State {
+    fn idle(&mut self, lane: u32) -> &mut Idle {
+        &mut self.idle[lane as usize % LANES]
+    }
+
     /// A plan's pages were in memory already.
-    pub fn idle(&mut self) {
-        self.idle.rest = (self.idle.rest + 1).min(LONGEST_REST);
+    pub fn in_vain(&mut self, lane: u32) {
+        let idle = self.idle(lane);
+        idle.rest = (idle.rest + 1).min(LONGEST_REST);
     }
 
     /// A plan was worth carrying out.
-    pub fn useful(&mut self) {
-        self.idle = Idle::default();
+    pub fn useful(&mut self, lane: u32) {
+        *self.idle(lane) = Idle::default();
     }
 
-    /// How many reads go unseen when a reader asks.
-    pub fn rest(&self) -> u32 {
-        match self.idle.rest.min(LONGEST_REST) {
+    /// How many reads of a thread go unseen when it asks.
+    pub fn rest(&mut self, lane: u32) -> u32 {
+        match self.idle(lane).rest.min(LONGEST_REST) {
             0 => 0,
             power => 1 << power,
         }
     }
 
-    /// A read was looked at that nobody made who is known, or that a reader made: how many go unseen after it.
+    /// A read was looked at that nobody made who is known, or that a reader made: how many of this thread go unseen after it.
     #[inline]
-    pub fn seen(&mut self, random: bool) -> u32 {
+    pub fn seen(&mut self, lane: u32, random: bool) -> u32 {
+        let idle = self.idle(lane);
         if !random {
-            self.idle.random = 0;
+            idle.random = 0;
             return 0;
         }
-        self.idle.random = self.idle.random.saturating_add(1);
-        if self.idle.random < RANDOM_READS {
+        idle.random = idle.random.saturating_add(1);
+        if idle.random < RANDOM_READS {
             return 0;
         }
-        self.idle.random = RANDOM_READS - BETWEEN_RESTS;
+        idle.random = RANDOM_READS - BETWEEN_RESTS;
         1 << LONGEST_REST
     }
 
@@ -223,7 +232,7 @@ impl File {
         let mut guard = self.try_lock()?;
         guard.streams = Streams::NEW;
         guard.count = 0;
-        guard.idle = Idle::default();
+        guard.idle = [Idle::default(); LANES];
         for (count, left) in self.counts.all().into_iter().zip(left.all()) {
             left.fetch_add(count.swap(0, Ordering::Relaxed), Ordering::Relaxed);
         }

@@ -197,7 +197,7 @@ mod tests {
         let (index, _) = table.place(1, 42, 4096).unwrap();
         let mut guard = table.file(index).try_lock().unwrap();
         let request =
-            Request { plan: Plan::contiguous(0, 4096), process: 1, fd: 2, kind: Kind::Stream as u32, reserved: 0 };
+            Request { plan: Plan::contiguous(0, 4096), process: 1, fd: 2, kind: Kind::Stream as u32, lane: 0 };
         assert_eq!((0..PENDING + 3).filter(|_| guard.push(request)).count(), PENDING);
         assert_eq!(guard.take().count(), PENDING);
         assert_eq!(guard.take().count(), 0);
