@@ -114,6 +114,12 @@ fn check(name: &str, expected: &[&str]) {
     }
     check_moments(&followed.calls);
     assert_eq!(followed.unfollowed, Vec::<String>::new());
+    // Who made each call is known.
+    for call in &followed.calls {
+        let runs =
+            followed.programs.iter().rfind(|runs| runs.thread == call.thread && runs.from_order <= call.entered.order);
+        assert!(runs.is_some_and(|runs| !runs.program.is_empty() && runs.process > 0), "{call:?}");
+    }
     let mut text = Vec::new();
     followed.write(&mut text).unwrap();
     assert_eq!(Followed::read(text.as_slice()).unwrap(), followed);

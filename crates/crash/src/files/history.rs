@@ -25,6 +25,11 @@ impl PromiseList {
         }
     }
 
+    /// Whether one that was given by the first `calls` calls covers what was over at `left`.
+    pub(super) fn covers(&self, left: u64, calls: usize) -> bool {
+        self.0.iter().any(|promise| promise.call < calls && left < promise.covers)
+    }
+
     /// The one that covers the most at a position of the log.
     pub(super) fn at(&self, until: u64) -> Option<Promise> {
         let after = self.0.partition_point(|promise| promise.position <= until);

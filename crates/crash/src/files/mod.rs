@@ -25,6 +25,7 @@ mod judge;
 mod promises;
 mod rules;
 mod tree;
+mod unsynced;
 mod violation;
 
 pub use calls::{Action, Allocation, Call, Data, Durability, FileId, FilePath, Moment};
@@ -32,4 +33,5 @@ pub use found::{Contents, Entry, FILE_BLOCK_BYTES, Found, Node};
 pub use judge::{Expectation, judge};
 pub use promises::Promises;
 pub use rules::Rules;
+pub use unsynced::{Change, Unsynced};
 pub use violation::{Fault, Instead, PromisedBy, Violation};

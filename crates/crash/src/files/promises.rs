@@ -20,7 +20,7 @@ pub(super) const ROOT: Number = 0;
 pub struct Promises {
     pub(super) rules: Rules,
     pub(super) inodes: Vec<Inode>,
-    by_id: BTreeMap<FileId, Number>,
+    pub(super) by_id: BTreeMap<FileId, Number>,
     /// By `sync`: of everything.
     pub(super) all: PromiseList,
     /// The names of the calls that promise something, by their numbers, for messages.

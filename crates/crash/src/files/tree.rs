@@ -89,6 +89,8 @@ pub(super) struct Inode {
     pub(super) unknown: Vec<(Range<u64>, u64)>,
     /// Promises of all of its bytes and its size.
     pub(super) data: PromiseList,
+    /// Calls that would have promised the same, had it had a name.
+    pub(super) unnamed: PromiseList,
     /// Of a folder.
     pub(super) entries: BTreeMap<Vec<u8>, History<Binding>>,
     /// Names in it that changed since they were last promised all together.
@@ -109,6 +111,7 @@ impl Inode {
             sectors: BTreeMap::new(),
             unknown: Vec::new(),
             data: PromiseList::default(),
+            unnamed: PromiseList::default(),
             entries: BTreeMap::new(),
             changed: BTreeSet::new(),
             names: BTreeSet::new(),

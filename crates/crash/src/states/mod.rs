@@ -8,7 +8,7 @@ mod survivors;
 
 use std::collections::BTreeMap;
 
-use rand::SeedableRng;
+use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::log::Log;
@@ -36,7 +36,7 @@ pub enum Amount {
         parts_max: u32,
     },
     /// A sample that covers every moment: at each, nothing and everything of the undecided writes, then all but one write, one
-    /// write alone, the oldest ones, any writes, and any parts.
+    /// write alone, the oldest ones, any writes, and any parts. Where even the first two are more, some of them by lot.
     Sampled {
         /// How many distinct ones, if there are so many.
         states: usize,
@@ -152,8 +152,22 @@ impl Plan {
             moment += 1;
         }
         plan.states = drafts.into_iter().flatten().collect();
+        if let Amount::Sampled { states, .. } = amount {
+            thin(&mut plan.states, states, &mut random);
+        }
         plan
     }
+}
+
+/// Leaves so many of them, each with the same chance, in their order (selection sampling: Knuth, TAOCP 3.4.2, algorithm S).
+fn thin(states: &mut Vec<State>, wanted: usize, random: &mut Xoshiro256PlusPlus) {
+    let (mut left, mut missing) = (states.len(), wanted);
+    states.retain(|_| {
+        let is_taken = missing > 0 && random.random_range(0..left) < missing;
+        left -= 1;
+        missing -= usize::from(is_taken);
+        is_taken
+    });
 }
 
 /// What is undecided at a moment.

@@ -1,8 +1,8 @@
 //! Single promises, and what is said where they are broken.
 
 use crash::files::{
-    Action, Allocation, Call, Contents, Data, Durability, Entry, Fault, FileId, FilePath, Found, Instead, Moment, Node,
-    Promises, Rules, judge,
+    Action, Allocation, Call, Change, Contents, Data, Durability, Entry, Fault, FileId, FilePath, Found, Instead,
+    Moment, Node, Promises, Rules, judge,
 };
 
 const ROOT: u64 = 1;
@@ -361,4 +361,50 @@ fn a_violation_can_be_taken_apart() {
     assert_eq!(violations.len(), 1);
     assert_eq!(violations[0].fault, Fault::WrongBytes { offset_bytes: 0, len_bytes: 512, instead: Instead::Zeroes });
     assert_eq!(violations[0].promised_by.as_ref().map(|by| (by.call, by.position)), Some((2, 25)));
+}
+
+/// What is not synchronised after all calls, as `what path`.
+fn unsynced(calls: &Calls, file_system: &str) -> Vec<String> {
+    let promises = Promises::new(Rules::of(file_system), &tree(&[("old", 9, b"x")]), &calls.0);
+    let say = |unsynced: crash::files::Unsynced| {
+        let what = match unsynced.change {
+            Change::Bytes { from_bytes, to_bytes } => format!("bytes {from_bytes} to {to_bytes} of"),
+            Change::Size => "size of".to_owned(),
+            Change::Name { is_there: true } => "name".to_owned(),
+            Change::Name { is_there: false } => "gone".to_owned(),
+        };
+        let unnamed = if unsynced.was_synced_without_a_name { " (synced without a name)" } else { "" };
+        format!("{what} {}{unnamed}, call {}", unsynced.path, unsynced.entered / 2)
+    };
+    promises.unsynced(u64::MAX, usize::MAX).into_iter().map(say).collect()
+}
+
+#[test]
+fn what_was_changed_and_not_synchronised_is_named() {
+    let calls = Calls::default().create("a", 2).write(2, 100, b"hello");
+    assert_eq!(unsynced(&calls, "ext4"), ["name a, call 0", "bytes 0 to 512 of a, call 1"]);
+    let calls = calls.fsync(2);
+    assert_eq!(unsynced(&calls, "ext4"), NOTHING);
+    assert_eq!(unsynced(&calls, "vfat"), ["name a, call 0"], "a name is its folder's there");
+    let calls = calls.write(2, 512, &[1; 512]).write(2, 0, b"x").truncate(2, 5000);
+    assert_eq!(unsynced(&calls, "ext4"), ["bytes 0 to 1024 of a, call 4"]);
+    let calls = calls.fdatasync(2).truncate(2, 6000);
+    assert_eq!(unsynced(&calls, "ext4"), ["size of a, call 7"]);
+    assert_eq!(unsynced(&calls.sync(), "ext4"), NOTHING);
+
+    // A journal that is made, synchronised and removed: the removal is what is not durable. One that nobody synchronised never was.
+    let gone = |calls: Calls| calls.add("unlink", Action::Unlink { path: path("journal") });
+    let made = || Calls::default().create("journal", 3).write(3, 0, b"hello");
+    assert_eq!(unsynced(&gone(made().fsync(3)), "ext4"), ["gone journal, call 3"]);
+    assert_eq!(unsynced(&gone(made().fsync(3)).fsync(ROOT), "ext4"), NOTHING);
+    assert_eq!(unsynced(&gone(made()), "ext4"), NOTHING);
+    let renamed = Calls::default().create("new", 4).fsync(4).rename("new", "old");
+    assert_eq!(unsynced(&renamed, "ext4"), ["gone new, call 2", "name old, call 2"]);
+
+    // Btrfs leaves out files without names.
+    let unnamed =
+        Calls::default().add("openat", Action::Create { path: None, file: id(5) }).write(5, 0, b"hello").fsync(5);
+    let linked = unnamed.add("linkat", Action::Link { file: id(5), path: path("b") }).fsync(ROOT);
+    assert_eq!(unsynced(&linked, "btrfs"), ["bytes 0 to 512 of b (synced without a name), call 1"]);
+    assert_eq!(unsynced(&linked, "ext4"), NOTHING);
 }

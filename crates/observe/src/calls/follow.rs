@@ -16,7 +16,7 @@ use super::process::Process;
 use super::ptrace::{self, Go, Stop, Tid};
 use super::spawn;
 use super::syscalls::by_number;
-use super::{ACKNOWLEDGE, CALLS_MAX, FollowError, Followed, Options};
+use super::{ACKNOWLEDGE, CALLS_MAX, FollowError, Followed, Options, Program};
 
 /// [`super::follow`].
 pub(super) fn follow(
@@ -43,6 +43,7 @@ pub(super) fn follow(
             calls: Vec::new(),
             acknowledgements: Vec::new(),
             unfollowed: Vec::new(),
+            programs: Vec::new(),
             status: ExitStatus::default(),
         },
         program: None,
@@ -85,6 +86,8 @@ struct Thread {
     number: u32,
     /// The call that it is in.
     call: Option<Begun>,
+    /// Which program it runs has been listed.
+    is_named: bool,
 }
 
 /// A call that is not over.
@@ -160,6 +163,7 @@ impl<P: FnMut() -> u64> Tracer<P> {
                     self.threads.insert(tid, thread);
                     self.waiting.retain(|waiting| *waiting != former && *waiting != tid);
                 }
+                self.thread(tid).is_named = false;
                 go(tid, Go::On, 0)?;
                 self.admit()
             }
@@ -180,7 +184,7 @@ impl<P: FnMut() -> u64> Tracer<P> {
     fn thread(&mut self, tid: Tid) -> &mut Thread {
         self.threads.entry(tid).or_insert_with(|| {
             self.numbers += 1;
-            Thread { number: self.numbers - 1, call: None }
+            Thread { number: self.numbers - 1, call: None, is_named: false }
         })
     }
 
@@ -209,8 +213,18 @@ impl<P: FnMut() -> u64> Tracer<P> {
             return Ok(());
         }
         let entered = self.moment();
+        self.name(tid, entered);
         self.thread(tid).call = Some(Begun { name: syscall.name, entered, plan });
         go(tid, Go::ToCallEnd, 0)
+    }
+
+    /// Lists which program a thread runs, where that is not known.
+    fn name(&mut self, tid: Tid, entered: Moment) {
+        let thread = self.thread(tid);
+        if !std::mem::replace(&mut thread.is_named, true) {
+            let (thread, program) = (thread.number, Process(tid).program());
+            self.followed.programs.push(Program { thread, process: tid, from_order: entered.order, program });
+        }
     }
 
     fn is_taken(&self, wanted: Exclusive) -> bool {

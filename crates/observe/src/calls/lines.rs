@@ -8,7 +8,7 @@ use crash::files::Call;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::{Acknowledgement, Followed};
+use super::{Acknowledgement, Followed, Program};
 
 /// Of the form below.
 const VERSION: u32 = 1;
@@ -23,6 +23,7 @@ enum Line {
     Call(Call),
     Acknowledgement(Acknowledgement),
     Unfollowed(String),
+    Program(Program),
     /// The last one, so that a file that was cut off is noticed; as `waitpid` has it.
     Ended {
         status: i32,
@@ -72,6 +73,9 @@ impl Followed {
         for way in &self.unfollowed {
             put(&Line::Unfollowed(way.clone()))?;
         }
+        for program in &self.programs {
+            put(&Line::Program(program.clone()))?;
+        }
         put(&Line::Ended { status: self.status.into_raw() })
     }
 
@@ -85,6 +89,7 @@ impl Followed {
             calls: Vec::new(),
             acknowledgements: Vec::new(),
             unfollowed: Vec::new(),
+            programs: Vec::new(),
             status: ExitStatus::default(),
         };
         for (number, line) in from.lines().enumerate() {
@@ -97,6 +102,7 @@ impl Followed {
                 Line::Call(call) => followed.calls.push(call),
                 Line::Acknowledgement(acknowledgement) => followed.acknowledgements.push(acknowledgement),
                 Line::Unfollowed(way) => followed.unfollowed.push(way),
+                Line::Program(program) => followed.programs.push(program),
                 Line::Ended { status } => {
                     followed.status = ExitStatus::from_raw(status);
                     return Ok(followed);
@@ -133,6 +139,7 @@ mod tests {
             ],
             acknowledgements: vec![Acknowledgement { line: "said".to_owned(), at: Moment { order: 9, position: 12 } }],
             unfollowed: vec!["a way".to_owned()],
+            programs: vec![Program { thread: 1, process: 77, from_order: 4, program: "sh".to_owned() }],
             status: ExitStatus::from_raw(256),
         }
     }

@@ -35,6 +35,7 @@ use std::path::PathBuf;
 use std::process::{Command, ExitStatus};
 
 use crash::files::Call;
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 pub use acknowledge::{ACKNOWLEDGE, Acknowledgement};
@@ -63,8 +64,23 @@ pub struct Followed {
     pub acknowledgements: Vec<Acknowledgement>,
     /// Ways of changing files that it used and that were not followed, each once.
     pub unfollowed: Vec<String>,
+    /// Which program each thread ran, from when on.
+    pub programs: Vec<Program>,
     /// How it ended.
     pub status: ExitStatus,
+}
+
+/// What a thread ran.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Program {
+    /// As [`Call`] counts them.
+    pub thread: u32,
+    /// The number that the system gave it.
+    pub process: i32,
+    /// From this [`Moment`](crash::files::Moment) on.
+    pub from_order: u64,
+    /// Its name, as the kernel keeps it: the first 15 bytes.
+    pub program: String,
 }
 
 /// Why a command could not be followed.

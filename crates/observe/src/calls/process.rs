@@ -55,6 +55,12 @@ impl Process {
         PathBuf::from(format!("/proc/{}/{what}", self.0))
     }
 
+    /// The name of the program that it runs.
+    pub(super) fn program(self) -> String {
+        let name = fs::read(self.at("comm")).unwrap_or_default();
+        String::from_utf8_lossy(&name).trim_end().to_owned()
+    }
+
     /// A file of its own by which its descriptor can be opened.
     pub(super) fn descriptor_path(self, descriptor: i32) -> PathBuf {
         self.at(&format!("fd/{descriptor}"))

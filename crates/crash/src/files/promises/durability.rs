@@ -36,6 +36,8 @@ impl Promises {
             }
         } else if self.rules.syncs_unnamed_files || !inode.names.is_empty() {
             inode.data.push(promise);
+        } else {
+            inode.unnamed.push(promise);
         }
         // What fdatasync means for names has no source.
         if self.rules.fsync_keeps_names && !data_only {
