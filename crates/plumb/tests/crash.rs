@@ -39,7 +39,7 @@ fn what_was_acknowledged_too_early_is_found_and_the_missing_fsync_named() {
     assert_eq!(status, 1);
     assert!(bad(&report).iter().all(|bad| bad["verdict"]["fault"]["by"] == "check"), "{report:#}");
     let said = explanations(&report);
-    assert!(said.iter().any(|text| text.contains("an fsync is missing before it")), "{said:?}");
+    assert!(said.iter().any(|text| text.contains("an fsync is missing before the promise")), "{said:?}");
     // Who looks into a bad state finds what the check found.
     let state = bad(&report)[0]["verdict"]["state"].as_str().unwrap();
     let seen = trial.replay(state, LOG_CHECK);

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::survival::Survival;
 use crate::outcome::Ended;
 use crate::plan::Text;
+use crash::files::Unsynced;
 use crash::{Amount, LogReader};
 use file_systems::FileSystem;
 
@@ -18,6 +19,10 @@ pub(crate) enum Task {
     Record(Record),
     /// Looks at states.
     Judge(Box<Judge>),
+    /// Tries the caller's scripts where no power was lost.
+    Rehearse(Box<Judge>, Rehearsal),
+    /// Mounts a state and runs a command in it.
+    Stand(Box<Judge>, Stand),
 }
 
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -25,6 +30,8 @@ pub(crate) struct Record {
     /// For `sh -e`, before the states that are looked at.
     pub(crate) setup: Option<String>,
     pub(crate) command: Vec<Text>,
+    /// Where the caller stands.
+    pub(crate) callers_folder: Text,
     /// The server writes it.
     pub(crate) log: PathBuf,
     /// Where the command's calls go.
@@ -87,17 +94,27 @@ pub(crate) struct Judge {
     /// Every n-th state from this one.
     pub(crate) first: usize,
     pub(crate) step: usize,
+    /// Is written anew before each look at a state, so that the outside sees that it goes on.
+    pub(crate) beat: PathBuf,
     /// Where [`Verdict`]s go, one JSON object a line.
     pub(crate) verdicts: PathBuf,
-    /// In place of judging: the state of this hash is mounted and the command run in it.
-    pub(crate) stand: Option<Stand>,
     /// States that were judged before, in order.
     pub(crate) known: Vec<String>,
 }
 
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub(crate) struct Rehearsal {
+    /// Must be there when the command has ended, from the mounted file system on.
+    pub(crate) paths: Vec<String>,
+    /// Is made where the scripts are content.
+    pub(crate) done: PathBuf,
+}
+
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(crate) struct Stand {
     pub(crate) hash: String,
+    /// In its place the smallest one that was found from it.
+    pub(crate) smallest: Option<Smallest>,
     pub(crate) command: Vec<Text>,
 }
 
@@ -165,15 +182,76 @@ pub enum Judged {
     Fsck,
 }
 
-/// A state with the fault and as few lost writes as were found.
+/// A state with the fault and as few lost writes as were found: everything in it is of this one state.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Smallest {
+    /// What its judge says of it.
+    pub what: String,
+    /// Which moment of the log it is of, counted from 0.
+    pub moment: usize,
+    /// After how many entries of the log the power goes.
+    pub entries: usize,
+    /// The last entry before which it may have gone.
+    pub until: usize,
+    /// How many parts of undecided writes there are.
+    pub parts: usize,
+    /// Which of them are lost.
+    pub lost_parts: Vec<usize>,
+    /// Which promise its judge needs to find fault.
+    pub needs: Needs,
+    /// The call whose promise files break, by its place in the list of calls.
+    pub promised_by: Option<usize>,
     /// What is lost in it.
     pub lost: Vec<Lost>,
     /// Whether none of these can be given back.
     pub minimal: bool,
     /// States that were looked at for it.
     pub judged: usize,
+}
+
+/// Which promise a judge needs to find fault with a state.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Needs {
+    /// It was not asked.
+    NotTried,
+    /// None: it fails where nothing was promised.
+    Nothing,
+    /// With this one it fails, and not with those before it.
+    Promise {
+        /// Its place among the acknowledgements.
+        acknowledgement: usize,
+        /// What the command had changed and not synchronised when it promised; nothing where that is not known.
+        unsynced: Option<Vec<Unsynced>>,
+    },
+}
+
+/// What stands behind the name of a state for the smallest one that was found from it.
+pub const SMALLEST: &str = "-smallest";
+
+/// What a judge says, but for numbers: of states with one cause it is often the same.
+pub(crate) fn signature(what: &str) -> String {
+    let mut short = String::new();
+    for letter in what.chars() {
+        let letter = if letter.is_ascii_digit() { '#' } else { letter };
+        if letter != '#' || !short.ends_with('#') {
+            short.push(letter);
+        }
+    }
+    short
+}
+
+/// Bytes of a file.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct LostFile {
+    /// By one of its names.
+    pub path: String,
+    /// Its number.
+    pub inode: u64,
+    /// From here.
+    pub from_bytes: u64,
+    /// To here.
+    pub to_bytes: u64,
 }
 
 /// A write that is lost, whole or in part.
@@ -187,6 +265,8 @@ pub struct Lost {
     pub len_bytes: u64,
     /// What lies there when nothing is lost, where that is known.
     pub place: Option<String>,
+    /// The file whose bytes they are, where that is known.
+    pub file: Option<LostFile>,
     /// How many of its parts are lost.
     pub lost_parts: usize,
     /// How many it has.

@@ -5,7 +5,9 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
-use super::task::{Answer, Verdict};
+use super::settings::FOLDER_PREFIX;
+use super::task::{Answer, SMALLEST, Verdict};
+use super::trial::JUDGING;
 use crate::error::LinuxError;
 
 /// Everything that was found so far.
@@ -56,6 +58,29 @@ impl Summary {
         }
         Ok(summary)
     }
+}
+
+/// Of a trial's folders with verdicts the one that has this state's, or else the one that was made last; nothing where there is none.
+pub(super) fn folder_with(trial: &Path, state: &str) -> Result<Option<PathBuf>, LinuxError> {
+    let failed = || format!("cannot read {}", trial.display());
+    let state = state.strip_suffix(SMALLEST).unwrap_or(state);
+    let mut newest: Option<(std::time::SystemTime, PathBuf)> = None;
+    for entry in fs::read_dir(trial).map_err(LinuxError::system(failed()))? {
+        let path = entry.map_err(LinuxError::system(failed()))?.path();
+        let is_one = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(FOLDER_PREFIX));
+        if !is_one || !path.is_dir() {
+            continue;
+        }
+        if Summary::read(&path)?.verdicts.contains_key(state) {
+            return Ok(Some(path));
+        }
+        let made = fs::metadata(path.join(JUDGING)).and_then(|about| about.modified());
+        let made = made.unwrap_or(std::time::SystemTime::UNIX_EPOCH);
+        if newest.as_ref().is_none_or(|(other, _)| *other < made) {
+            newest = Some((made, path));
+        }
+    }
+    Ok(newest.map(|(_, path)| path))
 }
 
 /// The files with verdicts.

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -14,12 +15,12 @@ use linux::{FileSystem, FrontEnd, Kernel, Linux, LinuxError};
 use ssd::Contents;
 use ssd::config::OrderKind;
 use ssd::profile::{BuildOptions, DeviceConfig};
-use units::ByteSize;
+use units::{ByteSize, printable_lines};
 
 use super::linux::{absolute, failure, plumb, stop};
 use super::linux_kernel::{self, KernelFlags};
 use super::linux_order::OrderFlags;
-use super::{Done, EXIT_INTERRUPTED, crash_offline, crash_report};
+use super::{Done, EXIT_FAILED, EXIT_INTERRUPTED, crash_offline, crash_report};
 use crate::failure::Failure;
 
 /// What is run, and how states are judged.
@@ -41,10 +42,11 @@ system's own checker has a look. A line that COMMAND writes to $PLUMB_ACKNOWLEDG
 checks get those made before the cut in $PLUMB_ACKNOWLEDGED.
 
 Nothing of the host is written but the folder of --out. The same arguments again go on where it
-was stopped.
+was stopped. Where the program, or a file that it or --setup names, has changed, it is recorded anew;
+another --check, --recover or --states, or an edited script, judges the same recording again.
 
-Exit status: 0 every state is good; 1 a state is bad; 2 bad usage, or COMMAND failed;
-130 interrupted.")]
+Exit status: 0 every state is good; 1 a state is bad; 2 bad usage, COMMAND failed, or a check that
+fails where no power was lost; 3 a guest failed, or not every state could be judged; 130 interrupted.")]
 pub struct CrashArguments {
     #[command(subcommand)]
     action: Option<Action>,
@@ -132,21 +134,28 @@ struct RunFlags {
     #[arg(long)]
     no_fsck: bool,
     /// Where the log, the verdicts and this trial's settings go
-    #[arg(long, value_name = "DIR", default_value = "plumb-crash")]
-    out: PathBuf,
+    /// [default: plumb-crash, or, where that holds another trial, plumb-crash-2, ...]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Remove what an earlier trial left in the folder of --out, and begin anew
+    #[arg(long)]
+    fresh: bool,
     /// Guests side by side [default: one for each processor]
     #[arg(long, value_name = "N")]
     guests: Option<usize>,
     /// Look at the I-th of N parts of the states only
     #[arg(long, value_name = "I/N", default_value = "1/1", hide_default_value = true)]
     shard: Shard,
+    /// Seconds on the clock of this machine that COMMAND with its set-up may take, and each look at a state
+    #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..))]
+    time_limit: u64,
     /// Memory of each guest; what was written lies there twice
     #[arg(long, value_name = "SIZE", default_value = "4GiB")]
     memory: ByteSize,
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
-    /// Bad states to print, at most
+    /// Causes of bad states to print, at most, with the smallest state of each
     #[arg(long, value_name = "N", default_value_t = 3)]
     show: usize,
     /// The command and its arguments
@@ -160,8 +169,22 @@ pub struct TaskArguments {
     file: PathBuf,
 }
 
+/// Neither good nor bad: the machine or a guest failed, or not every state could be judged.
+const EXIT_NOT_JUDGED: u8 = 3;
+
 /// Runs a trial, or stands in one of its states.
 pub fn crash(arguments: CrashArguments) -> Done {
+    // A machine that fails says nothing of a state.
+    tried(arguments).or_else(|failure| match failure {
+        Failure::Machine(message) => {
+            eprintln!("Error: {}", printable_lines(&message));
+            Ok(ExitCode::from(EXIT_NOT_JUDGED))
+        }
+        other => Err(other),
+    })
+}
+
+fn tried(arguments: CrashArguments) -> Done {
     match (arguments.action, arguments.run) {
         (Some(Action::Replay(flags)), _) => replay(&flags),
         (None, Some(flags)) => run(&flags, &arguments.kernel, &arguments.order),
@@ -171,14 +194,28 @@ pub fn crash(arguments: CrashArguments) -> Done {
 
 /// Does a task inside a guest.
 pub fn task(arguments: &TaskArguments) -> Done {
-    linux::guest::crash::main(&arguments.file).map(ExitCode::from).map_err(failure)
+    // Plain words: the outside shows them as it shows its own.
+    Ok(linux::guest::crash::main(&arguments.file).map_or_else(
+        |error| {
+            eprintln!("{error}");
+            let is_invalid = matches!(error, LinuxError::Invalid { .. });
+            ExitCode::from(if is_invalid { linux::guest::crash::STATUS_INVALID } else { EXIT_NOT_JUDGED })
+        },
+        ExitCode::from,
+    ))
 }
 
 fn run(flags: &RunFlags, kernel: &KernelFlags, order: &OrderFlags) -> Done {
-    let trial = trial(flags, order)?;
+    let mut trial = trial(flags, order)?;
     let kernel = linux_kernel::find(&kernel.recipe_or(order.kernel())?)?;
+    let named = named(flags, &mut trial, &kernel)?;
     let stop = stop()?;
     let stopped = || stop.load(Ordering::Relaxed);
+    let changed = trial.open(&kernel, flags.fresh).map_err(failure)?;
+    if let Some(first) = changed.first() {
+        let more = if changed.len() > 1 { format!(" and {} more files", changed.len() - 1) } else { String::new() };
+        eprintln!("plumb: {first}{more} changed since the command was recorded: it is run again");
+    }
     let recording = match trial.record(&kernel, &stopped) {
         Err(LinuxError::Stopped) => return Ok(ExitCode::from(EXIT_INTERRUPTED)),
         done => done.map_err(failure)?,
@@ -195,6 +232,10 @@ fn run(flags: &RunFlags, kernel: &KernelFlags, order: &OrderFlags) -> Done {
             recording.ended.shell_status(),
             trial.folder.display()
         )));
+    }
+    match trial.rehearse(&kernel, &stopped) {
+        Err(LinuxError::Stopped) => return Ok(ExitCode::from(EXIT_INTERRUPTED)),
+        done => done.map_err(failure)?,
     }
     let offline = match offline(flags, &trial, &stopped)? {
         Some(None) => return Ok(stopped_here()),
@@ -219,7 +260,7 @@ fn run(flags: &RunFlags, kernel: &KernelFlags, order: &OrderFlags) -> Done {
         recording: &recording,
         kernel: kernel.release(),
         trial: &trial,
-        named: &flags.out,
+        named: &named,
     };
     if flags.json {
         let mut json = report.json();
@@ -233,8 +274,38 @@ fn run(flags: &RunFlags, kernel: &KernelFlags, order: &OrderFlags) -> Done {
             print!("\n{}", offline.text(summary.verdicts.len(), flags.show));
         }
     }
-    let is_good = summary.bad().is_empty() && offline.is_none_or(|offline| offline.is_good());
-    Ok(ExitCode::from(u8::from(!is_good)))
+    let is_bad = !summary.bad().is_empty() || offline.as_ref().is_some_and(|offline| offline.is_bad());
+    // Of files that are not followed nobody knows whether they are as promised.
+    let is_followed = recording.unfollowed.is_empty() || !trial.files;
+    let is_judged = is_followed && offline.is_none_or(|offline| offline.is_whole());
+    Ok(match (is_bad, is_judged) {
+        (true, _) => ExitCode::from(EXIT_FAILED),
+        (false, true) => ExitCode::SUCCESS,
+        (false, false) => ExitCode::from(EXIT_NOT_JUDGED),
+    })
+}
+
+/// Where a trial goes of which nothing else is said.
+const OUT: &str = "plumb-crash";
+/// Folders that are tried.
+const FOLDERS_MAX: usize = 1000;
+
+/// The folder's name as a person has it; where none was given, the first that holds no other trial.
+fn named(flags: &RunFlags, trial: &mut Trial, kernel: &Kernel) -> Result<PathBuf, Failure> {
+    if let Some(out) = &flags.out {
+        return Ok(out.clone());
+    }
+    for number in 1..=FOLDERS_MAX {
+        let name = PathBuf::from(if number == 1 { OUT.to_owned() } else { format!("{OUT}-{number}") });
+        trial.folder = absolute(&name)?;
+        if flags.fresh || trial.is_at_home(kernel) {
+            if number > 1 {
+                eprintln!("plumb: {OUT} holds another trial; this one goes to {}", name.display());
+            }
+            return Ok(name);
+        }
+    }
+    Err(Failure::input(format!("{OUT} to {OUT}-{FOLDERS_MAX} hold other trials: give a folder with --out")))
 }
 
 /// What is judged without a kernel, if anything is to be: nothing found where somebody asked to stop.
@@ -261,7 +332,7 @@ fn stopped_here() -> ExitCode {
 
 fn replay(flags: &ReplayFlags) -> Done {
     let plumb = plumb()?;
-    let (trial, kernel) = Trial::of_folder(&absolute(&flags.folder)?, &plumb).map_err(failure)?;
+    let (trial, kernel) = Trial::of_folder(&absolute(&flags.folder)?, &flags.state, &plumb).map_err(failure)?;
     let kernel = Kernel::of_name(&kernel).map_err(|error| match error {
         LinuxError::NoKernel => Failure::input(format!(
             "the trial ran under the kernel {kernel}, which is not in the cache: `plumb linux build` with the same --kernel-patch \
@@ -310,12 +381,14 @@ fn trial(flags: &RunFlags, order: &OrderFlags) -> Result<Trial, Failure> {
         setup: flags.setup.clone(),
         recover: flags.recover.clone(),
         check: check(flags)?,
+        checked_paths: flags.check_as.iter().map(|check| check.path().to_owned()).collect(),
         files: !flags.no_files,
         fsck: !flags.no_fsck,
         survival: survival(flags, order.setting())?,
         atomic_bytes: atomic_bytes(flags.atomic)?,
         amount,
-        folder: absolute(&flags.out)?,
+        folder: absolute(flags.out.as_deref().unwrap_or(Path::new(OUT)))?,
+        time_limit: Duration::from_secs(flags.time_limit),
         guests: flags.guests.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from)),
         shard: flags.shard.place(),
     })

@@ -69,9 +69,14 @@ fn by<R: Rule + Sync>(
 }
 
 impl Offline {
-    /// Whether every state was read and is good.
-    pub fn is_good(&self) -> bool {
-        self.counts.bad == 0 && self.counts.unread == 0
+    /// Whether a state is bad.
+    pub fn is_bad(&self) -> bool {
+        self.counts.bad > 0
+    }
+
+    /// Whether every state could be read.
+    pub fn is_whole(&self) -> bool {
+        self.counts.unread == 0
     }
 
     /// A table, and the first bad states.
@@ -95,6 +100,7 @@ impl Offline {
         let mut shown: Vec<&Bad> = self.shown.iter().collect();
         shown.sort_by_key(|bad| (bad.smallest.is_none(), bad.entries));
         for bad in shown.iter().take(show) {
+            text.push('\n');
             let (state, cut) = (format!("{:016x}", bad.state), (bad.entries, bad.lost, bad.parts));
             bad_state(&mut text, &state, cut, said_by(bad.by), &bad.what);
             if let Some(lost) = &bad.smallest {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::{Display, Write};
 use std::path::Path;
 
-use linux::crash::{Evidence, Judged, Recording, Summary, Trial};
+use linux::crash::{Evidence, Group, Judged, Recording, SMALLEST, Summary, Trial, grouped};
 use units::{Printable, printable};
 
 /// Everything there is to say.
@@ -27,9 +27,16 @@ impl Report<'_> {
         counts
     }
 
-    /// A few lines, and the first bad states, those that were made small first.
+    /// A few lines, and the causes of bad states.
     pub fn text(&self, show: usize) -> String {
         let mut text = String::new();
+        if !self.recording.unfollowed.is_empty() {
+            let ways = self.recording.unfollowed.join(", ");
+            let _ = writeln!(
+                text,
+                "files were not held against promises from the first {ways} on: what that changes is not followed"
+            );
+        }
         let bad = self.summary.bad();
         let sampled = match self.summary.sampled_moments {
             0 => String::new(),
@@ -51,38 +58,58 @@ impl Report<'_> {
             self.trial.survival,
             self.recording.acknowledgements
         );
-        if !self.recording.unfollowed.is_empty() {
-            let ways = self.recording.unfollowed.join(", ");
-            let _ = writeln!(
-                text,
-                "  from its first {ways} on, files are not held against promises: such changes are not followed"
-            );
-        }
         for (judged, count) in self.by_judge() {
             let _ = writeln!(text, "  {count} found bad by {}", said_by(judged));
         }
-        let mut shown = bad;
-        shown.sort_by_key(|verdict| verdict.fault.as_ref().is_none_or(|fault| fault.smallest.is_none()));
-        for verdict in shown.iter().take(show) {
-            let Some(fault) = &verdict.fault else { continue };
-            let cut = (verdict.entries, verdict.lost, verdict.parts);
-            bad_state(&mut text, &verdict.state, cut, said_by(fault.by), &fault.what);
-            for line in self.evidence.explain(verdict) {
-                let _ = writeln!(text, "  {}", printable(&line));
-            }
-            let _ =
-                writeln!(text, "  look: plumb crash replay {} {} -- bash", Printable::path(self.named), verdict.state);
+        let groups = grouped(self.evidence, &bad);
+        if groups.len() > 1 {
+            let _ = writeln!(text, "  {} causes, the most frequent first", groups.len());
+        }
+        for (number, group) in groups.iter().take(show).enumerate() {
+            self.group(&mut text, number + 1, group);
         }
         text
     }
 
+    /// A cause, how many states it has, and the smallest of them: its words, what is lost in it, and how to stand in it.
+    fn group(&self, text: &mut String, number: usize, group: &Group<'_>) {
+        let verdict = group.example;
+        let Some(fault) = &verdict.fault else { return };
+        let states = if group.states == 1 { "1 state".to_owned() } else { format!("{} states", group.states) };
+        let cause = match &group.explained {
+            Some(explained) => explained.cause.words.as_str(),
+            None => "none of them was made small, so no cause is known",
+        };
+        let _ = writeln!(text, "\n{number}. {states}: {}", printable(cause));
+        let (state, cut, what) = match &fault.smallest {
+            Some(smallest) => (
+                format!("{}{SMALLEST}", verdict.state),
+                (smallest.entries, smallest.lost_parts.len(), smallest.parts),
+                &smallest.what,
+            ),
+            None => (verdict.state.clone(), (verdict.entries, verdict.lost, verdict.parts), &fault.what),
+        };
+        bad_state(text, &state, cut, said_by(fault.by), what);
+        for line in group.explained.iter().flat_map(|explained| &explained.lost) {
+            let _ = writeln!(text, "  {}", printable(line));
+        }
+        let _ = writeln!(text, "  look: plumb crash replay {} {state} -- bash", Printable::path(self.named));
+    }
+
     /// One object.
     pub fn json(&self) -> serde_json::Value {
-        let bad: Vec<serde_json::Value> = self
-            .summary
-            .bad()
+        let bad = self.summary.bad();
+        let causes: Vec<serde_json::Value> = grouped(self.evidence, &bad).iter().map(cause).collect();
+        let bad: Vec<serde_json::Value> = bad
             .into_iter()
-            .map(|verdict| serde_json::json!({ "verdict": verdict, "explanation": self.evidence.explain(verdict) }))
+            .map(|verdict| {
+                let explained = self.evidence.explain(verdict);
+                let lines: Vec<String> = explained
+                    .into_iter()
+                    .flat_map(|explained| [vec![explained.cause.words], explained.lost].concat())
+                    .collect();
+                serde_json::json!({ "verdict": verdict, "explanation": lines })
+            })
             .collect();
         serde_json::json!({
             "states": self.summary.verdicts.len(),
@@ -96,9 +123,24 @@ impl Report<'_> {
             "device": self.trial.linux.device,
             "survives": self.trial.survival.to_string(),
             "kernel": self.kernel,
+            "causes": causes,
             "bad": bad,
         })
     }
+}
+
+/// A cause as one object.
+fn cause(group: &Group<'_>) -> serde_json::Value {
+    let cause = group.explained.as_ref().map(|explained| &explained.cause);
+    serde_json::json!({
+        "by": group.by,
+        "states": group.states,
+        "kind": cause.map(|cause| cause.kind),
+        "known": cause.and_then(|cause| cause.known),
+        "words": cause.map(|cause| &cause.words),
+        "example": group.example.state,
+        "lost": group.explained.as_ref().map(|explained| &explained.lost),
+    })
 }
 
 /// A state, the cut that leaves it (entries before it, undecided units lost, and all of these), and who says what of it.
@@ -111,7 +153,7 @@ pub fn bad_state(
 ) {
     let _ = writeln!(
         text,
-        "\n{state}: power lost after {entries} entries of the log, {lost} of {parts} undecided units lost; {by} says:"
+        "{state}: power lost after {entries} entries of the log, {lost} of {parts} undecided units lost; {by} says:"
     );
     for line in what.lines() {
         let _ = writeln!(text, "  | {}", printable(line));

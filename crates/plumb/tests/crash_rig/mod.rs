@@ -22,7 +22,7 @@ impl Trial {
 
     pub fn command(&self, flags: &[&str], script: &str) -> Command {
         let mut command = Command::new(PLUMB);
-        command.arg("crash").args(flags).arg("--out").arg(self.folder.path().join("out"));
+        command.args(["crash", "--time-limit", "3600"]).args(flags).arg("--out").arg(self.folder.path().join("out"));
         command.args(["--", "sh", "-ec", script]).env("PATH", "/usr/bin:/bin").stdin(Stdio::null());
         command
     }

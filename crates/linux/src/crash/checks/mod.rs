@@ -56,6 +56,11 @@ impl ProgramCheck {
         format!("(\nchecked='{path}'\n{HELD}{}\n)", self.kind.script)
     }
 
+    /// What is looked at, from the mounted file system on.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
     /// What this machine lacks for it, with the Debian package to install.
     pub fn missing(&self) -> Option<String> {
         let (program, package) = self.kind.needs;

@@ -12,6 +12,7 @@ use crate::crash::{Acknowledgement, Judge, Judged};
 use crate::guest::error::{GuestError, attempt};
 use crate::guest::file_system::MOUNT;
 use crate::guest::mounts;
+use crash::files::Unsynced;
 use file_systems::Tools;
 
 /// The promises of which a check is told.
@@ -27,8 +28,22 @@ pub(super) struct Examiner<'a> {
     promises: Option<FilePromises>,
 }
 
-/// Who found what.
-pub(super) type Found = Option<(Judged, String)>;
+/// A fault, and who found it.
+pub(super) struct Finding {
+    pub(super) by: Judged,
+    pub(super) what: String,
+    /// The call that gave the promise that is broken.
+    pub(super) promised_by: Option<usize>,
+}
+
+impl Finding {
+    fn new(by: Judged, what: String) -> Self {
+        Self { by, what, promised_by: None }
+    }
+}
+
+/// What was found.
+pub(super) type Found = Option<Finding>;
 
 impl<'a> Examiner<'a> {
     pub(super) fn new(task: &'a Judge) -> Result<Self, GuestError> {
@@ -49,6 +64,11 @@ impl<'a> Examiner<'a> {
         Ok(())
     }
 
+    /// What the command had changed and not synchronised when it acknowledged for this time, if that is known.
+    pub(super) fn unsynced(&self, acknowledgement: usize, position_bytes: u64) -> Option<Vec<Unsynced>> {
+        self.promises.as_ref()?.unsynced(acknowledgement, position_bytes)
+    }
+
     /// The fault of the state on `node`, where `promised` was acknowledged before the cut, which was at this position at the latest.
     pub(super) fn examine(
         &mut self,
@@ -61,13 +81,15 @@ impl<'a> Examiner<'a> {
             return self.checks(node, Path::new("/"));
         }
         if let Err(why) = self.mount(node)? {
-            return Ok(Some((Judged::Mount, self.with_kernel_log(why))));
+            return Ok(Some(Finding::new(Judged::Mount, self.with_kernel_log(why))));
         }
         let folder = self.folder.clone();
         // First of all, since commands may change files.
         let violations = self.promises.as_ref().and_then(|promises| promises.violations(&folder, position_bytes));
         let found = match violations {
-            Some(what) => Ok(Some((Judged::Files, what))),
+            Some(broken) => {
+                Ok(Some(Finding { promised_by: broken.promised_by, ..Finding::new(Judged::Files, broken.what) }))
+            }
             None => self.checks(node, &folder),
         };
         let unmounted = mounts::unmount(&folder);
@@ -76,9 +98,9 @@ impl<'a> Examiner<'a> {
             return Ok(Some(fault));
         }
         if let Err(error) = unmounted {
-            return Ok(Some((Judged::Unmount, error.to_string())));
+            return Ok(Some(Finding::new(Judged::Unmount, error.to_string())));
         }
-        Ok(self.fsck(node)?.map(|why| (Judged::Fsck, self.with_kernel_log(why))))
+        Ok(self.fsck(node)?.map(|why| Finding::new(Judged::Fsck, self.with_kernel_log(why))))
     }
 
     /// Mounts a state; why it cannot be.
@@ -116,12 +138,38 @@ impl<'a> Examiner<'a> {
         mounts::unmount(&self.folder)
     }
 
+    /// What the caller's scripts say of a state that no power cut left, where `promised` was acknowledged. All of `paths` must be
+    /// there, from the mounted file system on.
+    pub(super) fn rehearse(
+        &mut self,
+        node: &Path,
+        promised: &[Acknowledgement],
+        paths: &[String],
+    ) -> Result<Found, GuestError> {
+        self.tell(promised)?;
+        if self.task.file_system.mount_type().is_none() {
+            return self.checks(node, Path::new("/"));
+        }
+        if let Err(why) = self.mount(node)? {
+            return Ok(Some(Finding::new(Judged::Mount, self.with_kernel_log(why))));
+        }
+        let folder = self.folder.clone();
+        let absent = paths.iter().find(|path| !folder.join(path).exists());
+        let found = match absent {
+            Some(path) => Ok(Some(Finding::new(Judged::Check, format!("there is no {path}")))),
+            None => self.checks(node, &folder),
+        };
+        self.unmount()?;
+        found
+    }
+
     fn checks(&self, node: &Path, folder: &Path) -> Result<Found, GuestError> {
-        let scripts = [(Judged::Recover, &self.task.recover), (Judged::Check, &self.task.check)];
-        for (judged, script) in scripts {
+        let scripts =
+            [(Judged::Recover, "--recover", &self.task.recover), (Judged::Check, "--check", &self.task.check)];
+        for (judged, name, script) in scripts {
             let Some(script) = script else { continue };
-            if let Err(why) = shell::script(script, folder, &variables(node, folder))? {
-                return Ok(Some((judged, why)));
+            if let Err(why) = shell::script(name, script, folder, &variables(node, folder))? {
+                return Ok(Some(Finding::new(judged, why)));
             }
         }
         Ok(None)

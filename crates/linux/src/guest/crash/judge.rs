@@ -6,16 +6,20 @@ use std::io::{BufReader, Write};
 
 use crash::{LogReader, LoggedWrite, Moments, PartOrder, Plan, Rule, State, Survivors};
 
-use super::examine::{Examiner, Found};
+use super::examine::{Examiner, Finding, Found};
 use super::places::Places;
 use super::state_device::StateDevices;
-use crate::crash::{Acknowledgement, Answer, Fault, Judge, Judged, Lost, Recorded, Smallest, Survival, Verdict};
+use crate::crash::{
+    Acknowledgement, Answer, Fault, Judge, Judged, Lost, Needs, Recorded, Smallest, Survival, Verdict, signature,
+};
 use crate::guest::error::{GuestError, attempt};
 
 /// States that are looked at to make one bad state small.
 const SHRINK_STATES_MAX: usize = 60;
-/// Bad states of a kind that are made small; there may be thousands.
+/// Bad states of which a judge says the same that are made small; there may be thousands.
 const SHRUNK_MAX: usize = 2;
+/// And of all.
+const SHRUNK_ALL_MAX: usize = 24;
 /// Verdicts between two times that they are put on the host's disk, where its progress can be seen.
 const SYNC_EVERY: usize = 16;
 
@@ -98,13 +102,15 @@ fn walk<R: Rule>(task: &Judge, recording: &Recording, rule: R) -> Result<(), Gue
         .peekable();
     let mut devices = StateDevices::new(log.capacity_bytes(), log.unit_bytes())?;
     let mut examiner = Examiner::new(task)?;
-    let mut shrunk: BTreeMap<Judged, usize> = BTreeMap::new();
+    let mut shrunk: BTreeMap<(Judged, String), usize> = BTreeMap::new();
+    let mut shrunk_all = 0;
     // Bad states that are made small at the last moment at which they are possible: what came after theirs is lost in them, too.
     let mut waiting: Vec<(&State, Fault)> = Vec::new();
     let mut undecided: Vec<LoggedWrite> = Vec::new();
     let mut order: Option<PartOrder> = None;
     let mut moments = Moments::new(log, rule);
     let mut moment = 0;
+    let mut entries = 0;
     let mut has_begun = false;
     loop {
         let is_moment = moments.advance();
@@ -114,7 +120,9 @@ fn walk<R: Rule>(task: &Judge, recording: &Recording, rule: R) -> Result<(), Gue
                 let survivors = state.survivors.extended(&undecided, task.atomic_bytes);
                 let (examiner, order) = (&mut examiner, order.as_ref());
                 let mut look = Look { task, recording, devices: &devices, examiner, undecided: &undecided, order };
-                fault.smallest = Some(look.smallest(&survivors, state.until, fault.by)?);
+                // That of the last turn.
+                let at = At { moment: moment - 1, entries, until: state.until };
+                fault.smallest = Some(look.smallest(&survivors, at, &fault)?);
                 answers.add(&verdict(state, Some(fault)))?;
             }
         }
@@ -135,11 +143,12 @@ fn walk<R: Rule>(task: &Judge, recording: &Recording, rule: R) -> Result<(), Gue
             let mut look = Look { task, recording, devices: &devices, examiner, undecided, order: None };
             match look.at(&state.survivors, state.until)? {
                 None => answers.add(&verdict(state, None))?,
-                Some((by, what)) => {
-                    let fault = Fault { by, what, smallest: None };
-                    let count = shrunk.entry(by).or_default();
+                Some(Finding { by, what, .. }) => {
+                    let count = shrunk.entry((by, signature(&what))).or_default();
                     *count += 1;
-                    if *count <= SHRUNK_MAX {
+                    let fault = Fault { by, what, smallest: None };
+                    if *count <= SHRUNK_MAX && shrunk_all < SHRUNK_ALL_MAX {
+                        shrunk_all += 1;
                         waiting.push((state, fault));
                     } else {
                         answers.add(&verdict(state, Some(fault)))?;
@@ -150,6 +159,7 @@ fn walk<R: Rule>(task: &Judge, recording: &Recording, rule: R) -> Result<(), Gue
         if !waiting.is_empty() {
             undecided = now.into_iter().cloned().collect();
             order = moments.part_order(task.atomic_bytes);
+            entries = moments.entries();
         }
         moment += 1;
     }
@@ -173,6 +183,14 @@ pub(super) fn name_of(hash: u64) -> String {
     format!("{hash:016x}")
 }
 
+/// Where in the log a state is.
+#[derive(Clone, Copy)]
+struct At {
+    moment: usize,
+    entries: usize,
+    until: usize,
+}
+
 /// Looking at one moment.
 struct Look<'a, 'e, 't> {
     task: &'a Judge,
@@ -186,9 +204,16 @@ struct Look<'a, 'e, 't> {
 
 impl Look<'_, '_, '_> {
     fn at(&mut self, survivors: &Survivors, until: usize) -> Result<Found, GuestError> {
+        self.with_promises(survivors, until, usize::MAX)
+    }
+
+    /// As if the command had promised no more than this number.
+    fn with_promises(&mut self, survivors: &Survivors, until: usize, most: usize) -> Result<Found, GuestError> {
         let atomic_bytes = self.task.atomic_bytes;
         let device = self.devices.make(&survivors.pieces(self.undecided, atomic_bytes))?;
+        beat(self.task)?;
         let promises = self.recording.promised_until(until);
+        let promises = promises.get(..most).unwrap_or(promises);
         let found = self.examiner.examine(device.node(), promises, self.recording.position_bytes(until));
         self.devices.remove(device)?;
         found
@@ -203,17 +228,49 @@ impl Look<'_, '_, '_> {
         places
     }
 
+    /// The first promise with which the same judge finds fault: it finds it with all of them.
+    fn needs(&mut self, survivors: &Survivors, until: usize, by: Judged) -> Result<Needs, GuestError> {
+        if !matches!(by, Judged::Check | Judged::Recover) {
+            return Ok(Needs::NotTried);
+        }
+        let fails = |look: &mut Self, most: usize| {
+            Ok::<_, GuestError>(look.with_promises(survivors, until, most)?.is_some_and(|found| found.by == by))
+        };
+        if fails(self, 0)? {
+            return Ok(Needs::Nothing);
+        }
+        // Less than `high` are not enough, `high` are.
+        let (mut low, mut high) = (0, self.recording.promised_until(until).len());
+        while high > low + 1 {
+            let middle = low + (high - low) / 2;
+            if fails(self, middle)? { high = middle } else { low = middle }
+        }
+        let Some(acknowledgement) = high.checked_sub(1) else { return Ok(Needs::Nothing) };
+        let made = self.recording.recorded.acknowledgements.get(acknowledgement);
+        let unsynced = made.and_then(|made| self.examiner.unsynced(acknowledgement, made.position_bytes));
+        Ok(Needs::Promise { acknowledgement, unsynced })
+    }
+
     /// Gives lost writes back as long as the same judge finds a fault.
-    fn smallest(&mut self, bad: &Survivors, until: usize, by: Judged) -> Result<Smallest, GuestError> {
+    fn smallest(&mut self, bad: &Survivors, at: At, fault: &Fault) -> Result<Smallest, GuestError> {
+        let At { moment, entries, until } = at;
+        let by = fault.by;
         let atomic_bytes = self.task.atomic_bytes;
         let groups = crash::parts_by_write(self.undecided, atomic_bytes);
         let mut failed = None;
+        let mut last: Option<Finding> = None;
         let shrunk = crash::shrink(bad, &groups, SHRINK_STATES_MAX, |survivors| {
             if failed.is_some() || self.order.is_some_and(|order| !order.allows(survivors)) {
                 return false;
             }
             match self.at(survivors, until) {
-                Ok(found) => found.is_some_and(|(who, _)| who == by),
+                Ok(found) => match found.filter(|found| found.by == by) {
+                    Some(found) => {
+                        last = Some(found);
+                        true
+                    }
+                    None => false,
+                },
                 Err(error) => {
                     failed = Some(error);
                     false
@@ -223,7 +280,15 @@ impl Look<'_, '_, '_> {
         if let Some(error) = failed {
             return Err(error);
         }
-        let places = self.places(shrunk.survivors.parts())?;
+        if last.is_none() {
+            // Nothing could be given back, or it is another moment's than that at which it was found.
+            last = self.at(&shrunk.survivors, until)?.filter(|found| found.by == by);
+        }
+        let (what, promised_by) = last.map_or((fault.what.clone(), None), |found| (found.what, found.promised_by));
+        let needs = self.needs(&shrunk.survivors, until, by)?;
+        let parts = shrunk.survivors.parts();
+        let lost_parts = (0..parts).filter(|part| !shrunk.survivors.has(*part)).collect();
+        let places = self.places(parts)?;
         let lost = self.undecided.iter().zip(&groups).filter_map(|(write, group)| {
             let lost_parts = group.clone().filter(|part| !shrunk.survivors.has(*part)).count();
             (lost_parts > 0).then(|| Lost {
@@ -231,12 +296,24 @@ impl Look<'_, '_, '_> {
                 offset_bytes: write.offset_bytes,
                 len_bytes: write.content.len_bytes(),
                 place: places.as_ref().and_then(|places| places.name(&write.range())),
+                file: places.as_ref().and_then(|places| places.file(&write.range())),
                 lost_parts,
                 parts: group.len(),
             })
         });
-        Ok(Smallest { lost: lost.collect(), minimal: shrunk.minimal, judged: shrunk.judged })
+        let lost = lost.collect();
+        let (minimal, judged) = (shrunk.minimal, shrunk.judged);
+        Ok(Smallest { what, moment, entries, until, parts, lost_parts, needs, promised_by, lost, minimal, judged })
     }
+}
+
+/// Tells the outside that it goes on. The time is the host's: the file is written there.
+fn beat(task: &Judge) -> Result<(), GuestError> {
+    let written = File::create(&task.beat).and_then(|mut file| {
+        file.write_all(b"1")?;
+        file.sync_data()
+    });
+    attempt(written, || format!("cannot write {}", task.beat.display()))
 }
 
 /// The guest's answers, one a line.

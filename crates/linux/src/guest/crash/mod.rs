@@ -8,6 +8,7 @@ mod kernel_log;
 mod places;
 mod promises;
 mod record;
+mod rehearse;
 mod shell;
 mod stand;
 mod state_device;
@@ -20,15 +21,21 @@ use super::error::{GuestError, attempt};
 use crate::LinuxError;
 use crate::crash::Task;
 
+/// The exit status of a task that cannot be done because of what was asked for.
+pub const STATUS_INVALID: u8 = 2;
+
 /// The name of the subcommand that calls [`main`].
 pub const SUBCOMMAND: &str = "linux-task";
 
 /// Does what the file says; the exit status of the process.
 ///
 /// # Errors
-/// Outside of a guest, and where the guest cannot do it.
+/// Where what was asked for is at fault, and, as [`LinuxError::Guest`], outside of a guest and where the guest cannot do it.
 pub fn main(file: &Path) -> Result<u8, LinuxError> {
-    task(file).map_err(|error| LinuxError::Invalid { message: error.to_string() })
+    task(file).map_err(|error| match error.is_the_callers {
+        true => LinuxError::Invalid { message: error.to_string() },
+        false => LinuxError::Guest { message: error.to_string(), log: String::new() },
+    })
 }
 
 fn task(file: &Path) -> Result<u8, GuestError> {
@@ -40,9 +47,8 @@ fn task(file: &Path) -> Result<u8, GuestError> {
         .map_err(|error| GuestError::new(format!("{}: {error}", file.display())))?;
     match task {
         Task::Record(record) => record::record(&record),
-        Task::Judge(task) => match &task.stand {
-            Some(stand) => stand::stand(&task, stand),
-            None => judge::judge(&task).map(|()| 0),
-        },
+        Task::Judge(task) => judge::judge(&task).map(|()| 0),
+        Task::Rehearse(task, rehearsal) => rehearse::rehearse(&task, &rehearsal).map(|()| 0),
+        Task::Stand(task, stand) => stand::stand(&task, &stand),
     }
 }

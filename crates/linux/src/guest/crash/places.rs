@@ -2,9 +2,10 @@
 
 use std::fs::{self, File};
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use crate::crash::LostFile;
 use crate::guest::fiemap;
 use file_systems::FileSystem;
 
@@ -18,8 +19,8 @@ struct Place {
 }
 
 enum What {
-    /// A file below the mount, from this offset on.
-    File(PathBuf, u64),
+    /// A file below the mount, from this offset on, and its number.
+    File(PathBuf, u64, u64),
     /// Something of the file system's.
     Own(&'static str),
 }
@@ -44,7 +45,7 @@ impl Places {
         let place = self.0.iter().find(|place| place.range.start < range.end && range.start < place.range.end)?;
         Some(match &place.what {
             What::Own(name) => (*name).to_owned(),
-            What::File(path, offset_bytes) => {
+            What::File(path, offset_bytes, _) => {
                 let from = range.start.max(place.range.start);
                 let at = offset_bytes + (from - place.range.start);
                 let len = range.end.min(place.range.end) - from;
@@ -55,6 +56,20 @@ impl Places {
                     at + len
                 )
             }
+        })
+    }
+}
+
+impl Places {
+    /// The file whose bytes are in this range.
+    pub(super) fn file(&self, range: &Range<u64>) -> Option<LostFile> {
+        let is_there = |place: &&Place| place.range.start < range.end && range.start < place.range.end;
+        self.0.iter().filter(is_there).find_map(|place| {
+            let What::File(path, offset_bytes, inode) = &place.what else { return None };
+            let from = range.start.max(place.range.start);
+            let from_bytes = offset_bytes + (from - place.range.start);
+            let to_bytes = from_bytes + (range.end.min(place.range.end) - from);
+            Some(LostFile { path: path.display().to_string(), inode: *inode, from_bytes, to_bytes })
         })
     }
 }
@@ -76,7 +91,7 @@ fn walk(folder: &Path, root: &Path, left: &mut usize, places: &mut Vec<Place>) {
         if let Ok(extents) = File::open(&path).and_then(|file| fiemap::extents(&file)) {
             places.extend(extents.into_iter().map(|extent| Place {
                 range: extent.place_bytes,
-                what: What::File(named.clone(), extent.offset_bytes),
+                what: What::File(named.clone(), extent.offset_bytes, about.ino()),
             }));
         }
         if about.is_dir() {

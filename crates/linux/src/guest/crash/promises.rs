@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
 
-use crash::files::{Entry, FileId, Found, Promises, Rules, judge};
+use crash::files::{Entry, FileId, Found, Promises, Rules, Unsynced, judge};
 use observe::calls::Followed;
 use observe::tree::read_tree;
 
@@ -17,7 +17,18 @@ const FILES_BYTES_MAX: u64 = 1 << 30;
 const SAID_MAX: usize = 5;
 
 /// What was promised of the files.
-pub(super) struct FilePromises(Promises);
+pub(super) struct FilePromises {
+    promises: Promises,
+    /// Of each acknowledgement its order among the ends of calls, and how many calls were over.
+    acknowledged: Vec<(u64, usize)>,
+}
+
+/// What breaks promises.
+pub(super) struct Broken {
+    pub(super) what: String,
+    /// The call that gave the first of them.
+    pub(super) promised_by: Option<usize>,
+}
 
 impl FilePromises {
     /// By the calls of the command, over the files that were there at first and are mounted at `folder` now.
@@ -27,25 +38,34 @@ impl FilePromises {
             .map_err(|error| GuestError::new(format!("{}: {error}", task.calls.display())))?;
         let found = read(folder).map_err(GuestError::new)?;
         let rules = Rules::of(task.file_system.mount_type().unwrap_or_default());
-        Ok(Self(Promises::new(rules, &as_on(device, &found), &followed.calls)))
+        let over = |order: u64| followed.calls.partition_point(|call| call.left.order < order);
+        let acknowledged = followed.acknowledgements.iter().map(|made| (made.at.order, over(made.at.order))).collect();
+        Ok(Self { promises: Promises::new(rules, &as_on(device, &found), &followed.calls), acknowledged })
+    }
+
+    /// What the command had changed and not synchronised when it acknowledged for this time; nothing where files are not known then.
+    pub(super) fn unsynced(&self, acknowledgement: usize, position_bytes: u64) -> Option<Vec<Unsynced>> {
+        let (order, calls) = *self.acknowledged.get(acknowledgement)?;
+        self.promises.knows(position_bytes).then(|| self.promises.unsynced(order, calls))
     }
 
     /// What of the files mounted at `folder` is not as it was promised at a position of the log.
-    pub(super) fn violations(&self, folder: &Path, position_bytes: u64) -> Option<String> {
-        if !self.0.knows(position_bytes) {
+    pub(super) fn violations(&self, folder: &Path, position_bytes: u64) -> Option<Broken> {
+        if !self.promises.knows(position_bytes) {
             return None;
         }
         let found = match read(folder) {
             Ok(found) => found,
             // What the kernel does not give back is lost.
-            Err(why) => return Some(why),
+            Err(why) => return Some(Broken { what: why, promised_by: None }),
         };
-        let violations = judge(&self.0.promised(position_bytes), &found);
+        let violations = judge(&self.promises.promised(position_bytes), &found);
         let mut lines: Vec<String> = violations.iter().take(SAID_MAX).map(ToString::to_string).collect();
         if violations.len() > SAID_MAX {
             lines.push(format!("and {} more", violations.len() - SAID_MAX));
         }
-        (!lines.is_empty()).then(|| lines.join("\n"))
+        let promised_by = violations.iter().find_map(|violation| Some(violation.promised_by.as_ref()?.call));
+        (!lines.is_empty()).then(|| Broken { what: lines.join("\n"), promised_by })
     }
 }
 

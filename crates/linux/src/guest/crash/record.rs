@@ -8,10 +8,10 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 
-use observe::calls::{Followed, Options};
+use observe::calls::{FollowError, Followed, Options};
 
 use super::shell;
-use crate::crash::{Acknowledgement, Record, Recorded};
+use crate::crash::{Acknowledgement, Record, Recorded, argument};
 use crate::guest::error::{GuestError, attempt};
 use crate::outcome::Ended;
 
@@ -25,7 +25,8 @@ pub(super) fn record(task: &Record) -> Result<u8, GuestError> {
     let mount = std::env::var_os("PLUMB_MOUNT").map(PathBuf::from);
     let folder = mount.clone().unwrap_or_else(|| PathBuf::from("/"));
     if let Some(setup) = &task.setup {
-        shell::script(setup, &folder, &[])?.map_err(|why| GuestError::new(format!("--setup failed: {why}")))?;
+        shell::script("--setup", setup, &folder, &[])?
+            .map_err(|why| GuestError::of_the_caller(format!("--setup failed: {why}")))?;
     }
     settle(mount.as_deref())?;
     let began_bytes = position_bytes(&task.log)?;
@@ -53,7 +54,8 @@ fn follow(task: &Record, folder: &Path, mount: Option<&Path>) -> Result<Followed
     let words: Vec<OsString> = task.command.iter().map(OsString::from).collect();
     let (program, arguments) = words.split_first().ok_or_else(|| GuestError::new("there is no command"))?;
     let mut command = Command::new(program);
-    command.args(arguments).current_dir(folder);
+    let callers = PathBuf::from(&task.callers_folder);
+    command.args(arguments.iter().map(|word| argument(&callers, folder, word))).current_dir(folder);
     let options = Options {
         // Without a file system there are no files to follow but the device itself.
         folder: mount.map_or_else(|| PathBuf::from("/dev/shm"), Path::to_owned),
@@ -63,7 +65,10 @@ fn follow(task: &Record, folder: &Path, mount: Option<&Path>) -> Result<Followed
     };
     let log = task.log.clone();
     let position = move || fs::metadata(&log).map_or(0, |about| about.len());
-    observe::calls::follow(command, &options, position).map_err(|error| GuestError::new(error.to_string()))
+    observe::calls::follow(command, &options, position).map_err(|error| match error {
+        FollowError::Start { .. } => GuestError::of_the_caller(format!("the command does not run: {error}")),
+        other => GuestError::new(other.to_string()),
+    })
 }
 
 /// Makes the pipe for acknowledgements and has it emptied: the lines are seen when they are written. No plain file, into which

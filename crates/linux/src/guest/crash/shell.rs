@@ -37,13 +37,25 @@ pub(super) fn run(
     Ok((status, String::from_utf8_lossy(&bytes).trim().to_owned()))
 }
 
-/// Runs a script as `sh -e` does; why it failed, if it did.
+/// Statuses by which a shell says that a program cannot be run, or is not there.
+const NOT_RUN: [i32; 2] = [126, 127];
+
+/// Runs a script, which was asked for as `name`, as `sh -e` does; why it failed, if it did.
+///
+/// # Errors
+/// Where a program that it runs is not there: that says nothing about what it looks at.
 pub(super) fn script(
+    name: &str,
     text: &str,
     folder: &Path,
     variables: &[(&str, &OsStr)],
 ) -> Result<Result<(), String>, GuestError> {
     let (status, said) = run("sh", &["-ec".as_ref(), text.as_ref()], folder, variables)?;
+    if let Some(code) = status.code().filter(|code| NOT_RUN.contains(code)) {
+        return Err(GuestError::of_the_caller(format!(
+            "{name} ended with status {code}: something that it runs is not found or cannot be run: {said}"
+        )));
+    }
     Ok(if status.success() {
         Ok(())
     } else if said.is_empty() {

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::process::Command;
 
-use crash::{Moments, Rule};
+use crash::{Moments, Rule, State, Survivors};
 
 use super::examine::{Examiner, variables};
 use super::judge::{Recording, name_of, with_rule};
@@ -20,11 +20,28 @@ pub(super) fn stand(task: &Judge, stand: &Stand) -> Result<u8, GuestError> {
     with_rule!(task.survival, recording, |rule| with(task, stand, &recording, rule))
 }
 
+/// A state to stand in.
+struct Chosen {
+    moment: usize,
+    until: usize,
+    survivors: Survivors,
+}
+
 fn with<R: Rule>(task: &Judge, stand: &Stand, recording: &Recording, rule: R) -> Result<u8, GuestError> {
     let log = &recording.log.log;
-    let plan = recording.plan(&rule, task);
-    let state = plan.states.iter().find(|state| name_of(state.hash) == stand.hash);
-    let state = state.ok_or_else(|| GuestError::new(format!("there is no state {} in this run", stand.hash)))?;
+    let state = match &stand.smallest {
+        Some(smallest) => {
+            let survivors = Survivors::choose(smallest.parts, |part| !smallest.lost_parts.contains(&part));
+            Chosen { moment: smallest.moment, until: smallest.until, survivors }
+        }
+        None => {
+            let plan = recording.plan(&rule, task);
+            let state = plan.states.into_iter().find(|state| name_of(state.hash) == stand.hash);
+            let absent = || GuestError::of_the_caller(format!("there is no state {} in this run", stand.hash));
+            let State { moment, until, survivors, .. } = state.ok_or_else(absent)?;
+            Chosen { moment, until, survivors }
+        }
+    };
     let mut devices = StateDevices::new(log.capacity_bytes(), log.unit_bytes())?;
     let mut moments = Moments::new(log, rule);
     for _ in 0..=state.moment {
