@@ -4,7 +4,7 @@
 //! this run or for another of the same preparation. What is measured warm is prepared by its own guest.
 
 use file_systems::FileSystem;
-use linux::{Ended, Kernel, LinuxError};
+use linux::{Charges, Ended, Kernel, LinuxError};
 
 use super::script::{self, Groups};
 use super::{ProgramInput, image};
@@ -37,7 +37,12 @@ pub(super) fn run(
         }
         None => text += &(script::prepare() + script::settle(&input.program)),
     }
-    text += &script::measure(&input.program, Groups::Guest);
+    // In a clock that only waiting moves, what never waits would hold up everything without end.
+    let besides_pay = stand.charge.is_none() && !input.program.beside.is_empty();
+    if besides_pay {
+        guest.kernel_parameters.extend(Charges::floor().parameters());
+    }
+    text += &script::measure(&input.program, Groups::Guest, besides_pay);
     let outcome = match guest.script(&text).run_until(kernel, halted) {
         Err(LinuxError::Stopped) => return Ok(None),
         outcome => outcome.map_err(LinuxHostError::from)?,
@@ -59,6 +64,13 @@ pub(super) fn run(
         outcome.kernel,
         linux_host::processor_note(stand, free)
     ));
+    if besides_pay {
+        let Charges { system_call_ns, copy_ns_per_kib, .. } = Charges::floor();
+        result.notes.push(format!(
+            "What runs beside pays {system_call_ns} ns for a system call and {copy_ns_per_kib} ns for each KiB that it copies, since a loop \
+             that costs nothing would never let the clock go on"
+        ));
+    }
     Ok(Some(RunResult {
         device_model: linux_host::model_name(stand),
         elapsed_ns: outcome.virtual_time().0,

@@ -52,7 +52,7 @@ pub(super) fn run(
         disk.cool()?;
     }
     let groups = group.as_ref().map_or(Groups::Guest, |group| Groups::Live(group.root(), group.name()));
-    let text = script::start(stack) + &script::measure(&input.program, groups);
+    let text = script::start(stack) + &script::measure(&input.program, groups, false);
     if shell(&disk, &text)?.is_none() {
         return Ok(None);
     }

@@ -93,6 +93,9 @@ impl ProgramInput {
         for part in parts {
             reading.hasher.update(&(part.len() as u64).to_le_bytes()).update(part.as_bytes());
         }
+        if matches!(host, Host::Linux { .. }) && !program.beside.is_empty() {
+            reading.hasher.update(b"what runs beside pays");
+        }
         let variables = spec.workload.variables.iter().map(|(key, value)| (key.clone(), value_text(value))).collect();
         Ok(Self { program, extractors, variables, host })
     }

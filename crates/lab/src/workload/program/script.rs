@@ -55,13 +55,17 @@ pub(super) fn settle(program: &Program) -> &'static str {
 }
 
 /// The measured command with its limits and what runs beside it. It fails only where the command could not be begun.
-pub(super) fn measure(program: &Program, groups: Groups<'_>) -> String {
+///
+/// What runs beside pays for its system calls where `besides_pay`.
+pub(super) fn measure(program: &Program, groups: Groups<'_>, besides_pay: bool) -> String {
+    let pay = if besides_pay { format!("echo 1 > {}; ", linux::OWN_SWITCH) } else { String::new() };
     let mut script = String::new();
     if is_limited(program) {
         script += &limits(program, groups);
     }
     for number in 0..program.beside.len() {
-        script += &format!("(exec sh -e \"$SCRATCH/{}\" > /dev/null 2> \"$SCRATCH/beside.err\") & ", beside(number));
+        let beside = beside(number);
+        script += &format!("({pay}exec sh -e \"$SCRATCH/{beside}\" > /dev/null 2> \"$SCRATCH/beside.err\") & ");
         script += "besides=\"$besides $!\"\n";
     }
     script += &format!(
