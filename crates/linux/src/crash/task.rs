@@ -131,7 +131,7 @@ pub(crate) enum Answer {
         moments: usize,
         sampled_moments: usize,
     },
-    Verdict(Verdict),
+    Verdict(Box<Verdict>),
     /// All of this guest's were looked at.
     Done,
 }

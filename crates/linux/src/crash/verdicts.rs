@@ -50,7 +50,7 @@ impl Summary {
                         summary.sampled_moments = sampled_moments;
                     }
                     Answer::Verdict(verdict) => {
-                        summary.verdicts.insert(verdict.state.clone(), verdict);
+                        summary.verdicts.insert(verdict.state.clone(), *verdict);
                     }
                     Answer::Done => {}
                 }

@@ -168,14 +168,14 @@ fn walk<R: Rule>(task: &Judge, recording: &Recording, rule: R) -> Result<(), Gue
 }
 
 fn verdict(state: &State, fault: Option<Fault>) -> Answer {
-    Answer::Verdict(Verdict {
+    Answer::Verdict(Box::new(Verdict {
         state: name_of(state.hash),
         entries: state.entries,
         until: state.until,
         parts: state.survivors.parts(),
         lost: state.survivors.lost(),
         fault,
-    })
+    }))
 }
 
 /// A state's name.
