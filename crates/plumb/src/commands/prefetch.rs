@@ -1,5 +1,9 @@
 //! `plumb prefetch`: a command whose reads are foreseen.
 
+mod advise;
+mod machine;
+mod simulate;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -25,6 +29,10 @@ pub struct PrefetchArguments {
 enum Action {
     /// Run a command, and load what it is about to read
     Run(RunArguments),
+    /// Say what prefetching would have gained for a trace; loads nothing
+    Advise(advise::AdviseArguments),
+    /// The same for accesses as programs make them
+    Simulate(simulate::SimulateArguments),
 }
 
 #[derive(Args)]
@@ -79,6 +87,8 @@ struct RunArguments {
 pub fn prefetch(arguments: PrefetchArguments) -> Done {
     match arguments.action {
         Action::Run(arguments) => run(&arguments),
+        Action::Advise(arguments) => advise::advise(&arguments),
+        Action::Simulate(arguments) => simulate::simulate(&arguments),
     }
 }
 
