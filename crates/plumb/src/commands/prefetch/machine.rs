@@ -35,7 +35,7 @@ impl MachineArguments {
     /// The machine.
     pub fn machine(&self) -> Machine {
         Machine {
-            latency_ns: self.latency.as_u64(),
+            latency_ns: self.latency.0,
             bandwidth_bytes_per_second: self.bandwidth.0,
             queue_depth: self.queue_depth,
             prefetch_depth: self.queue_depth.div_ceil(2),
@@ -91,7 +91,7 @@ impl Comparison {
             let of_prefetched = |share: f64| if prefetched { percent(share) } else { "-".into() };
             vec![
                 name.to_owned(),
-                Nanos::new(outcome.time_ns).to_string(),
+                Nanos(outcome.time_ns).to_string(),
                 format!("{:.3}", outcome.time_ns as f64 / plain.time_ns.max(1) as f64),
                 outcome.share_of_gain(&plain, &self.oracle).map_or("-".into(), percent),
                 percent(outcome.hits as f64 / outcome.reads.max(1) as f64),

@@ -134,7 +134,8 @@ impl Run<'_> {
     /// Queues what the next steps will read; whether there was something.
     fn foresee(&mut self, batch: usize) -> bool {
         let mut room = self.executor.ledger.free_bytes() / PAGE_BYTES;
-        let mut pages: BTreeMap<(usize, u64), ()> = BTreeMap::new();
+        // Absent pages, and the step that needs each first.
+        let mut pages: BTreeMap<(usize, u64), usize> = BTreeMap::new();
         let mut steps = 0;
         while steps < batch
             && room > 0
@@ -153,20 +154,25 @@ impl Run<'_> {
             steps += 1;
             let end_bytes = offset_bytes.saturating_add(length_bytes).min(self.trace.files[step.file]);
             for page in offset_bytes / PAGE_BYTES..end_bytes.div_ceil(PAGE_BYTES) {
-                if self.cache.is_absent(step.file, page) && pages.insert((step.file, page), ()).is_none() {
+                if self.cache.is_absent(step.file, page) && !pages.contains_key(&(step.file, page)) {
+                    pages.insert((step.file, page), steps);
                     room = room.saturating_sub(1);
                 }
             }
         }
         let most = self.machine.readahead_pages();
-        let mut runs: Vec<(usize, u64, u64)> = Vec::new();
-        for (file, page) in pages.into_keys() {
+        let mut runs: Vec<(usize, u64, u64, usize)> = Vec::new();
+        for ((file, page), needed) in pages {
             match runs.last_mut() {
-                Some((of, first, count)) if *of == file && *first + *count == page && *count < most => *count += 1,
-                _ => runs.push((file, page, 1)),
+                Some((of, first, count, first_needed)) if *of == file && *first + *count == page && *count < most => {
+                    *count += 1;
+                    *first_needed = needed.min(*first_needed);
+                }
+                _ => runs.push((file, page, 1, needed)),
             }
         }
-        for (file, first, count) in &runs {
+        runs.sort_by_key(|(.., needed)| *needed);
+        for (file, first, count, _) in &runs {
             self.note(*file, of_pages(*first, *count));
             self.executor.windows.push_back((*file, of_pages(*first, *count)));
         }
