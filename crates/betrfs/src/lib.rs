@@ -18,7 +18,7 @@ mod schema;
 mod served;
 mod volume;
 
-pub use fsck::{Finding, check};
+pub use fsck::{Finding, Repair, check, repair};
 pub use model::Model;
 pub use operations::{
     Allocate, Attributes, Caller, Cookie, DirectoryEntry, Error, InodeNumber, Kind, Name, Operations, Permissions,

@@ -45,6 +45,8 @@ pub enum Finding {
         parent: InodeNumber,
         /// The name.
         name: Vec<u8>,
+        /// The key under which it lies.
+        key: Vec<u8>,
     },
     /// Entries of what is no directory, or not there.
     #[error("{entries} entries of inode {}, which is no directory", .parent.0)]
@@ -79,6 +81,8 @@ pub enum Finding {
         entry: Kind,
         /// What it is.
         is: Kind,
+        /// The key of the entry.
+        key: Vec<u8>,
     },
     /// The count of links is not that of names, or of directories in a directory and 2.
     #[error("inode {}: it counts {counted} links and has {has}", .inode.0)]

@@ -5,6 +5,7 @@
 mod contents;
 mod finding;
 mod names;
+mod repair;
 
 use std::collections::BTreeMap;
 
@@ -16,6 +17,9 @@ use crate::schema::{self, Inode, Located};
 use crate::volume::{Store, Volume, VolumeOptions, open_store};
 
 pub use finding::Finding;
+#[cfg(test)]
+pub(crate) use repair::repair_store;
+pub use repair::{Repair, repair};
 
 /// Where an inode says that it lies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

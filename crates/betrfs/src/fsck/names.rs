@@ -28,7 +28,7 @@ impl Check<'_> {
             self.find(Finding::BadName { parent, name: name.to_vec() });
         }
         if schema::cookie(self.store.seed, name) != cookie {
-            self.find(Finding::Misplaced { parent, name: name.to_vec() });
+            self.find(Finding::Misplaced { parent, name: name.to_vec(), key: key.to_vec() });
         }
         let entry = Entry::decode(parent, name, value)?;
         let number = entry.inode();
@@ -46,10 +46,13 @@ impl Check<'_> {
                 says.kind
             }
             Entry::Link { kind, .. } => {
+                if *kind == Kind::Directory {
+                    return Err(schema::damaged("a directory by number: it has one name, and lies there"));
+                }
                 match (known.home, known.says) {
                     (Home::Side, Some(says)) if says.kind == *kind => {}
                     (Home::Side, Some(says)) => {
-                        self.find(Finding::OtherKind { inode: number, entry: *kind, is: says.kind })
+                        self.find(Finding::OtherKind { inode: number, entry: *kind, is: says.kind, key: key.to_vec() })
                     }
                     _ => self.find(Finding::Dangling { parent, name: name.to_vec(), inode: number }),
                 }

@@ -41,7 +41,8 @@ pub(super) fn tree(fs: &impl Operations) -> Result<Tree> {
             }
             Kind::Symlink => bytes = fs.readlink(inode)?,
             Kind::File => {
-                bytes.resize(attributes.size_bytes as usize + 1, 1);
+                // Of a file that damage made huge only the beginning.
+                bytes.resize(attributes.size_bytes.min(1 << 24) as usize + 1, 1);
                 let length = fs.read(&reader(), inode, 0, &mut bytes)?;
                 bytes.truncate(length);
             }

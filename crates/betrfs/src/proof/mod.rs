@@ -5,6 +5,7 @@ mod action;
 mod cases;
 mod compare;
 mod crash;
+mod damage;
 mod faults;
 mod full;
 mod mutants;

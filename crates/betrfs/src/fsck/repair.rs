@@ -1,0 +1,261 @@
+//! Repairing what a check found, as far as it is sound: nothing is kept that contradicts the rules, and what has lost its name
+//! gets one in `lost+found`.
+//!
+//! One round mends what it can of each finding by itself; counts that change with it are mended in the next.
+
+use betree::{Batch, Database, Durability, Tree};
+use storage::Storage;
+
+use super::{Finding, check_store};
+use crate::operations::{Error, InodeNumber, Kind, Permissions, Result, Timestamp};
+use crate::patch::{self, PATCH};
+use crate::rules::{BLOCK_BYTES, root_attributes};
+use crate::schema::{self, Entry, GRANULE_BYTES, Inode, Place};
+use crate::volume::{Store, VolumeOptions, open_store};
+
+/// Rounds after which what is left counts as beyond repair.
+const ROUNDS: usize = 24;
+const LOST_AND_FOUND: &[u8] = b"lost+found";
+/// What a symbolic link leads to whose target is lost.
+const LOST_TARGET: &[u8] = b"lost target";
+
+/// What a repair found and left.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Repair {
+    /// What was wrong at first.
+    pub found: Vec<Finding>,
+    /// What could not be mended.
+    pub left: Vec<Finding>,
+}
+
+/// One round.
+struct Round<'a> {
+    store: &'a Store,
+    batch: Batch,
+    next: u64,
+    now: Timestamp,
+    lost_and_found: Option<InodeNumber>,
+}
+
+impl Round<'_> {
+    fn tree(&self, name: &str) -> Option<&Tree> {
+        let Store { system, entries, inodes, orphans, xattrs, data, .. } = self.store;
+        let trees = [
+            (schema::SYSTEM, system),
+            (schema::ENTRIES, entries),
+            (schema::INODES, inodes),
+            (schema::ORPHANS, orphans),
+            (schema::XATTRS, xattrs),
+            (schema::DATA, data),
+        ];
+        trees.into_iter().find(|(one, _)| *one == name).map(|(_, tree)| tree)
+    }
+
+    /// Writes an inode to its place.
+    fn put(&mut self, inode: &Inode) {
+        let (key, store) = (schema::number_key(inode.attributes.inode), self.store);
+        match &inode.place {
+            Place::Side => self.batch.insert(&store.inodes, key, schema::here(inode)),
+            Place::Entry { parent, name } => {
+                self.batch.insert(&store.inodes, key, schema::in_entry(*parent, name));
+                let entry = schema::entry_key(*parent, store.seed, name);
+                self.batch.insert(&store.entries, entry, schema::embedded(inode));
+            }
+        }
+    }
+
+    fn change(&mut self, number: InodeNumber, change: impl FnOnce(&mut Inode)) -> Result<()> {
+        let mut inode = self.store.inode(number)?;
+        change(&mut inode);
+        self.put(&inode);
+        Ok(())
+    }
+
+    /// An inode of which only the number is known.
+    fn blank(&self, number: InodeNumber, kind: Kind) -> Inode {
+        let mut attributes = root_attributes(self.now);
+        (attributes.inode, attributes.kind) = (number, kind);
+        attributes.permissions = Permissions::of_mode(0o600);
+        if kind != Kind::Directory {
+            attributes.links = 1;
+        }
+        Inode { attributes, entries: 0, is_patched: true, is_sparse: true, has_xattrs: true, place: Place::Side }
+    }
+
+    /// The directory for what has no name, made where there is none.
+    fn lost_and_found(&mut self) -> Result<InodeNumber> {
+        if let Some(number) = self.lost_and_found {
+            return Ok(number);
+        }
+        let found =
+            self.store.entry(InodeNumber::ROOT, LOST_AND_FOUND)?.filter(|entry| entry.kind() == Kind::Directory);
+        let number = match found {
+            Some(entry) => entry.inode(),
+            None => {
+                let number = InodeNumber(self.next);
+                self.next += 1;
+                let mut directory = self.blank(number, Kind::Directory);
+                directory.attributes.permissions = Permissions::of_mode(0o700);
+                directory.place = Place::Entry { parent: InodeNumber::ROOT, name: LOST_AND_FOUND.into() };
+                self.put(&directory);
+                number
+            }
+        };
+        self.lost_and_found = Some(number);
+        Ok(number)
+    }
+
+    /// Gives an inode a name in `lost+found`, and no other.
+    fn attach(&mut self, mut inode: Inode) -> Result<()> {
+        let parent = self.lost_and_found()?;
+        let name = format!("#{}", inode.attributes.inode.0);
+        if let Place::Entry { parent, name } = &inode.place {
+            self.batch.remove(&self.store.entries, schema::entry_key(*parent, self.store.seed, name));
+        }
+        inode.attributes.links = if inode.attributes.kind == Kind::Directory { 2 } else { 1 };
+        inode.place = Place::Entry { parent, name: name.into_bytes().into() };
+        self.put(&inode);
+        Ok(())
+    }
+
+    /// An inode whose entry is lost: what it held is kept, as a directory or a file.
+    fn recover(&mut self, number: InodeNumber) -> Result<()> {
+        if self.store.entries.range(schema::all_of(number)).next().is_some() {
+            return self.attach(self.blank(number, Kind::Directory));
+        }
+        let Some(last) = self.store.data.range(schema::all_of(number)).next_back() else {
+            self.batch.remove(&self.store.inodes, schema::number_key(number));
+            return Ok(());
+        };
+        let (key, value) = last?;
+        let (_, granule, part) = schema::parse_data_key(&key)?;
+        let length = if part == 0 { value.len() as u64 } else { u64::from(part) * BLOCK_BYTES };
+        let mut file = self.blank(number, Kind::File);
+        file.attributes.size_bytes = granule.saturating_mul(GRANULE_BYTES).saturating_add(length);
+        self.attach(file)
+    }
+
+    /// An entry and `inodes` say different things of an inode.
+    fn dangling(&mut self, parent: InodeNumber, name: &[u8], number: InodeNumber) -> Result<()> {
+        let is_unplaced = self.store.inodes.get(schema::number_key(number))?.is_none();
+        match self.store.entry(parent, name)? {
+            Some(Entry::Embedded(inode)) if is_unplaced => self.put(&inode),
+            _ => self.batch.remove(&self.store.entries, schema::entry_key(parent, self.store.seed, name)),
+        }
+        Ok(())
+    }
+
+    fn unexpected(&mut self, number: InodeNumber, what: &str) -> Result<()> {
+        let store = self.store;
+        let mut inode = store.inode(number)?;
+        let size = inode.attributes.size_bytes;
+        match what {
+            "a patch" => inode.is_patched = true,
+            "an extended attribute" => inode.has_xattrs = true,
+            "data behind its end" => {
+                let start = schema::data_key(number, size.div_ceil(GRANULE_BYTES), 0).to_vec();
+                self.batch.remove_range(&store.data, start..schema::all_of(number).end.to_vec());
+            }
+            "bytes behind its end" => {
+                inode.is_patched = true;
+                for block in size / BLOCK_BYTES..size.next_multiple_of(GRANULE_BYTES) / BLOCK_BYTES {
+                    let begin = size.max(block * BLOCK_BYTES) - block * BLOCK_BYTES;
+                    let blocks = GRANULE_BYTES / BLOCK_BYTES;
+                    let key = schema::data_key(number, block / blocks, 1 + (block % blocks) as u8);
+                    let zeroes = patch::zeroes(begin as usize, (BLOCK_BYTES - begin) as usize);
+                    self.batch.upsert(&store.data, key, PATCH, zeroes);
+                }
+            }
+            _ => self.batch.remove_range(&store.data, schema::all_of(number)),
+        }
+        self.put(&inode);
+        Ok(())
+    }
+
+    fn mend(&mut self, finding: &Finding) -> Result<()> {
+        let store = self.store;
+        match finding {
+            Finding::Store(_) => {}
+            Finding::Malformed { tree, key, .. } => {
+                if let Some(tree) = self.tree(tree).cloned() {
+                    self.batch.remove(&tree, key);
+                }
+            }
+            Finding::NoRoot => {
+                let mut root = self.blank(InodeNumber::ROOT, Kind::Directory);
+                root.attributes.permissions = Permissions::of_mode(0o755);
+                self.put(&root);
+            }
+            Finding::NumberNeverGiven { inode, .. } => self.next = self.next.max(inode.0.saturating_add(1)),
+            Finding::BadName { parent, name } => {
+                self.batch.remove(&store.entries, schema::entry_key(*parent, store.seed, name));
+            }
+            Finding::Misplaced { key, .. } => self.batch.remove(&store.entries, key),
+            Finding::OtherKind { inode, is, key, .. } => {
+                self.batch.insert(&store.entries, key, schema::link(*inode, *is));
+            }
+            Finding::NoDirectory { parent, .. } => self.batch.remove_range(&store.entries, schema::all_of(*parent)),
+            Finding::Dangling { parent, name, inode } => self.dangling(*parent, name, *inode)?,
+            Finding::Lost { inode } => self.recover(*inode)?,
+            Finding::Links { inode, has: 0, .. } => {
+                let inode = store.inode(*inode)?;
+                self.attach(inode)?;
+            }
+            Finding::Links { inode, has, .. } => self.change(*inode, |inode| inode.attributes.links = *has)?,
+            Finding::Entries { inode, has, .. } => self.change(*inode, |inode| inode.entries = *has)?,
+            Finding::Unreachable { inode } => {
+                let inode = store.inode(*inode)?;
+                self.attach(inode)?;
+            }
+            Finding::NoOrphan { inode } => self.batch.insert(&store.orphans, schema::number_key(*inode), []),
+            Finding::NotOrphaned { inode } => self.batch.remove(&store.orphans, schema::number_key(*inode)),
+            Finding::WithoutInode { inode, tree } => {
+                if let Some(tree) = self.tree(tree).cloned() {
+                    self.batch.remove_range(&tree, schema::all_of(*inode));
+                }
+            }
+            Finding::Unexpected { inode, what } => self.unexpected(*inode, what)?,
+            Finding::NoTarget { inode } => {
+                self.change(*inode, |inode| inode.attributes.size_bytes = LOST_TARGET.len() as u64)?;
+                self.batch.insert(&store.data, schema::data_key(*inode, 0, 0), LOST_TARGET);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Mends a store's file system, round after round.
+pub(crate) fn repair_store(store: &Store, mut next: u64, now: Timestamp) -> Result<Repair> {
+    let found = check_store(store, next)?;
+    let mut left = found.clone();
+    for _ in 0..ROUNDS {
+        if left.is_empty() {
+            break;
+        }
+        let mut round = Round { store, batch: Batch::new(), next, now, lost_and_found: None };
+        for finding in &left {
+            match round.mend(finding) {
+                // It hangs on something else, which is mended first.
+                Ok(()) | Err(Error::Stale | Error::Corrupt(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        next = round.next;
+        round.batch.insert(&store.system, schema::NEXT_KEY, next.to_le_bytes());
+        store.database.commit(&round.batch, Durability::Sync)?;
+        left = check_store(store, next)?;
+    }
+    Ok(Repair { found, left })
+}
+
+/// Mends a file system that is not mounted. Damage of the store itself is not mended here.
+///
+/// # Errors
+///
+/// Where there is no file system, and what the storage met.
+pub fn repair(storage: impl Storage + 'static, options: &VolumeOptions, now: Timestamp) -> Result<Repair> {
+    let of_store = options.store(&storage);
+    let database = Database::open(storage, of_store)?;
+    let (store, next) = open_store(database)?;
+    repair_store(&store, next, now)
+}
