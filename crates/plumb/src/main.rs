@@ -78,7 +78,7 @@ enum Command {
     /// A task inside a guest of `plumb crash`
     #[command(hide = true)]
     LinuxTask(commands::crash::TaskArguments),
-    /// Look after the connection of `plumb serve --loop`
+    /// Look after the connection of `plumb serve --loop` or `plumb fs mount`
     #[command(hide = true)]
     FuseWatchdog(commands::fuse_watchdog::FuseWatchdogArguments),
     /// A cell of the fragmentation study, in a folder of its own file system

@@ -210,6 +210,39 @@ fn permissions_hold() {
     rig.unmount();
 }
 
+/// Who is not root mounts by fusermount3, for himself alone.
+#[test]
+fn users_mount_by_themselves() {
+    if skipped(&["fusermount3", "setpriv", "unshare"]) {
+        return;
+    }
+    let scratch = tempfile::tempdir().unwrap();
+    // Where /dev/fuse is root's alone, this namespace has one for everybody, as udev makes it.
+    let as_root = r#"
+        mount --bind devfuse /dev/fuse
+        exec setpriv --reuid=65534 --regid=65534 --clear-groups bash -eu user.sh
+    "#;
+    let as_user = r#"
+        ./plumb fs mkfs disk.plumb --size 64MiB
+        mkdir place
+        ./plumb fs mount disk.plumb place --background -o noatime
+        grep -q ' place.* fuse.plumb rw,nosuid,nodev,noatime' <(sed "s|$PWD/||" /proc/mounts)
+        for number in $(seq 50); do seq "$number" > "place/$number" & done; wait
+        cat place/50 | wc -l | grep -qx 50
+        fusermount3 -u place
+        ./plumb fs fsck disk.plumb
+        ./plumb fs dump disk.plumb | wc -l | grep -qx 50
+    "#;
+    fs::write(scratch.path().join("user.sh"), as_user).unwrap();
+    done(Command::new("mknod").args(["-m", "666", "devfuse", "c", "10", "229"]).current_dir(scratch.path()));
+    done(Command::new("chown").arg("65534").arg(scratch.path()));
+    // The way to the one that was built may be closed to others.
+    fs::copy(env!("CARGO_BIN_EXE_plumb"), scratch.path().join("plumb")).unwrap();
+    let mut command = Command::new("unshare");
+    command.args(["-m", "--propagation", "private", "bash", "-euc", as_root]).current_dir(scratch.path());
+    done(&mut command);
+}
+
 /// git, a compiler and a database as they are.
 #[test]
 fn programs_work() {

@@ -57,8 +57,8 @@ fn fsx_finds_nothing() {
     let settings = rig.outside("fsx.toml");
     fs::write(
         &settings,
-        "flen = 1048576\n[opsize]\nmax = 131072\n[weights]\nclose_open = 1.0\ninvalidate = 1.0\nmapread = 10.0\n\
-         mapwrite = 10.0\nread = 10.0\nwrite = 10.0\ntruncate = 3.0\nfsync = 1.0\nfdatasync = 1.0\n\
+        "flen = 1048576\nnomsyncafterwrite = true\n[opsize]\nmax = 131072\n[weights]\nclose_open = 1.0\ninvalidate = 1.0\nmapread = 10.0\n\
+         mapwrite = 10.0\nread = 10.0\nwrite = 10.0\ntruncate = 3.0\nfsync = 0.1\nfdatasync = 0.1\n\
          posix_fallocate = 1.0\npunch_hole = 3.0\nsendfile = 1.0\nposix_fadvise = 1.0\ncopy_file_range = 3.0\n",
     )
     .unwrap();

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 use rustix::mount::{
-    FsMountFlags, FsOpenFlags, MountAttrFlags, MoveMountFlags, UnmountFlags, fsconfig_create, fsconfig_set_flag,
-    fsconfig_set_string, fsmount, fsopen, move_mount, unmount,
+    FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, MoveMountFlags, UnmountFlags, fsconfig_create,
+    fsconfig_set_flag, fsconfig_set_string, fsmount, fsopen, mount_remount, move_mount, unmount,
 };
 
 use super::error::MountError;
@@ -19,6 +19,16 @@ use crate::channel::Channel;
 
 /// The type that `mount` shows is `fuse.` and this.
 const SUBTYPE: &str = "plumb";
+
+/// Attributes of a mount in the words of mount(2).
+const FLAGS: [(MountAttrFlags, MountFlags); 6] = [
+    (MountAttrFlags::MOUNT_ATTR_NOSUID, MountFlags::NOSUID),
+    (MountAttrFlags::MOUNT_ATTR_NODEV, MountFlags::NODEV),
+    (MountAttrFlags::MOUNT_ATTR_NOEXEC, MountFlags::NOEXEC),
+    (MountAttrFlags::MOUNT_ATTR_NODIRATIME, MountFlags::NODIRATIME),
+    (MountAttrFlags::MOUNT_ATTR_NOATIME, MountFlags::NOATIME),
+    (MountAttrFlags::MOUNT_ATTR_STRICTATIME, MountFlags::STRICTATIME),
+];
 
 /// A mount in a folder.
 #[derive(Debug)]
@@ -47,6 +57,21 @@ impl FolderMount {
         }
         let device = fusermount::mount(&place, &options.words(SUBTYPE))?;
         Ok((Self { folder: place, by_fusermount: true }, device))
+    }
+
+    /// Gives what is mounted in `folder` other options: whether it is read-only, and what concerns times, devices and programs.
+    ///
+    /// # Errors
+    ///
+    /// Who is not root may not, and nothing may be mounted there.
+    pub fn change(folder: &Path, options: &MountOptions) -> Result<(), MountError> {
+        let mut flags = MountFlags::empty();
+        flags.set(MountFlags::RDONLY, options.read_only);
+        for (attribute, flag) in FLAGS {
+            flags.set(flag, options.attributes.contains(attribute));
+        }
+        mount_remount(folder, flags, "")
+            .map_err(|error| MountError::Refused { folder: folder.to_owned(), source: error.into() })
     }
 
     /// The folder, from the root.

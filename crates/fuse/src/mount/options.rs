@@ -27,6 +27,8 @@ pub enum OptionError {
 pub struct MountOptions {
     /// Nothing can be changed.
     pub read_only: bool,
+    /// What is mounted in the folder already is to get these options.
+    pub remount: bool,
     /// Not only who mounted it may use it.
     pub allow_other: bool,
     /// What `mount` and `df` show as its source.
@@ -49,7 +51,7 @@ const ATTRIBUTES: [(&str, &str, MountAttrFlags); 6] = [
 /// Flags of the whole file system, set and taken back.
 const FLAGS: [(&str, &str); 3] = [("sync", "async"), ("dirsync", ""), ("lazytime", "nolazytime")];
 /// What mount(8) and systemd write into fstab for themselves.
-const FOR_OTHERS: [&str; 12] = [
+const FOR_OTHERS: [&str; 17] = [
     "defaults",
     "auto",
     "noauto",
@@ -62,6 +64,12 @@ const FOR_OTHERS: [&str; 12] = [
     "_netdev",
     "loop",
     "default_permissions",
+    // What the kernel says of a mount, and mount(8) repeats when it is to be changed.
+    "user_id",
+    "group_id",
+    "max_read",
+    "blksize",
+    "subtype",
 ];
 
 impl MountOptions {
@@ -69,6 +77,7 @@ impl MountOptions {
     pub fn new(source: &str) -> Self {
         Self {
             read_only: false,
+            remount: false,
             allow_other: false,
             source: source.to_owned(),
             attributes: MountAttrFlags::empty(),
@@ -101,6 +110,7 @@ impl MountOptions {
         } else {
             match word.split_once('=').map_or((word, None), |(name, value)| (name, Some(value))) {
                 ("ro", None) => self.read_only = true,
+                ("remount", None) => self.remount = true,
                 ("rw", None) => self.read_only = false,
                 ("relatime" | "norelatime", None) => self.attributes.remove(MountAttrFlags::MOUNT_ATTR__ATIME),
                 ("strictatime", None) => {
@@ -144,6 +154,9 @@ mod tests {
 
     #[test]
     fn the_last_word_counts() {
+        assert!(
+            options("rw,relatime,user_id=0,max_read=1048576,remount,ro").is_ok_and(|all| all.remount && all.read_only)
+        );
         let both = options("ro,rw,noatime,,nosuid,suid,sync,async,x-systemd.automount,defaults").unwrap();
         assert_eq!(
             both,

@@ -1,4 +1,4 @@
-//! The watchdog of `plumb serve --loop`, a process of its own; not for people.
+//! The watchdog of `plumb serve --loop` and `plumb fs mount`, a process of its own; not for people.
 
 use std::process::ExitCode;
 
@@ -17,6 +17,9 @@ pub struct FuseWatchdogArguments {
 
 /// Watches until the server says goodbye or dies.
 pub fn fuse_watchdog(arguments: &FuseWatchdogArguments) -> Done {
-    serve::fuse_loop::watchdog_main(&arguments.watched).map_err(|error| Failure::Machine(error.to_string()))?;
-    Ok(ExitCode::SUCCESS)
+    match serve::fuse_loop::watchdog_main(&arguments.watched) {
+        // The connection has ended before anybody could look after it.
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(ExitCode::SUCCESS),
+        ended => ended.map(|()| ExitCode::SUCCESS).map_err(|error| Failure::Machine(error.to_string())),
+    }
 }

@@ -12,7 +12,7 @@ use units::ByteSize;
 use crate::failure::Failure;
 
 /// How long to wait for who has it open: a server that was just unmounted is writing what is left.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(5);
 const TRY_AGAIN: Duration = Duration::from_millis(50);
 
 /// Which file system.

@@ -46,14 +46,18 @@ pub struct MountArguments {
 
 /// Mounts and serves.
 pub fn mount(arguments: &MountArguments) -> Done {
-    if arguments.background {
-        return in_background(arguments);
-    }
     let image = &arguments.image.image;
     let source = std::fs::canonicalize(image).unwrap_or_else(|_| image.clone());
     let mut options = MountOptions::new(&source.display().to_string());
     for words in &arguments.options {
         options.add(words).map_err(Failure::input)?;
+    }
+    if options.remount {
+        FolderMount::change(&arguments.folder, &options).map_err(Failure::input)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if arguments.background {
+        return in_background(arguments);
     }
     let volume: Box<dyn Operations> = if image == Path::new(MEMORY) {
         Box::new(Model::new(serving::now()))
