@@ -6,6 +6,7 @@ mod look;
 mod mkfs;
 mod mount;
 pub mod mount_helper;
+mod rm;
 mod serving;
 
 use clap::{Args, Subcommand};
@@ -22,6 +23,7 @@ use super::Done;
   plumb fs df disk.plumb
   plumb fs stat disk.plumb /folder/file --json
   plumb fs dump disk.plumb
+  plumb fs rm disk.plumb /folder               # in one step, however much is in it
 
 Exit status: 0 done; 1 refused, damaged or in use; 2 bad usage or input.")]
 pub struct FsArguments {
@@ -41,6 +43,8 @@ enum FsCommand {
     Df(look::DfArguments),
     /// Say what is known of a file
     Stat(look::StatArguments),
+    /// Remove a file or a whole tree, in one step
+    Rm(rm::RmArguments),
     /// List everything that is in it
     Dump(look::DumpArguments),
 }
@@ -53,6 +57,7 @@ pub fn fs(arguments: &FsArguments) -> Done {
         FsCommand::Fsck(arguments) => fsck::fsck(arguments),
         FsCommand::Df(arguments) => look::df(arguments),
         FsCommand::Stat(arguments) => look::stat(arguments),
+        FsCommand::Rm(arguments) => rm::rm(arguments),
         FsCommand::Dump(arguments) => look::dump(arguments),
     }
 }

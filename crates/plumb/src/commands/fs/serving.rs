@@ -14,6 +14,8 @@ use crate::failure::Failure;
 
 /// How often what nobody has synced becomes durable.
 const SYNC_EVERY: Duration = Duration::from_secs(5);
+/// Entries of removed trees between which others have their turn.
+const REAPED_AT_A_TIME: usize = 1_000;
 /// How often the watchdog hears that requests are answered.
 const BEAT_EVERY: Duration = Duration::from_secs(1);
 /// How long requests may wait without one being answered: storage that takes longer has failed.
@@ -97,9 +99,20 @@ fn stop_at_signals(signals: &mut Signals, serving: &Serving<'_>) {
     }
 }
 
-/// Makes durable what nobody has synced, as other file systems do.
+/// Makes durable what nobody has synced, as other file systems do. Before that, trees whose removal an end of the server
+/// had interrupted are taken apart.
 fn sync_now_and_then(activity: &Activity, operations: &dyn Operations, ended: &AtomicBool) {
     let mut seen = 0;
+    while !ended.load(Ordering::Relaxed) {
+        match operations.reap(REAPED_AT_A_TIME) {
+            Ok(true) => {}
+            Ok(false) => break,
+            Err(error) => {
+                eprintln!("what was removed keeps its room: {error}");
+                break;
+            }
+        }
+    }
     while !ended.load(Ordering::Relaxed) {
         thread::park_timeout(SYNC_EVERY);
         let answered = activity.answered();
