@@ -1,0 +1,125 @@
+//! What calls cost the storage: counted in bytes, so the same on every machine.
+#![allow(clippy::unwrap_used)]
+
+use betrfs::{Caller, Cookie, InodeNumber, Name, Operations, Permissions, Timestamp, Volume, VolumeOptions};
+use storage::Memory;
+
+const MIB: u64 = 1 << 20;
+
+fn caller() -> Caller<'static> {
+    let now = Timestamp { seconds: 1, nanoseconds: 0 };
+    Caller { uid: 0, gid: 0, groups: &[], umask: 0, now }
+}
+
+fn options() -> VolumeOptions {
+    let mut options = VolumeOptions::default();
+    // Bytes are counted as they are written.
+    options.store.compression = betree::Compression::None;
+    options
+}
+
+fn create(memory: &Memory) -> Volume {
+    Volume::create(memory.clone(), options(), 1, Timestamp::default()).unwrap()
+}
+
+/// Mounted again, with nothing in memory.
+fn cold(memory: &Memory, volume: Volume) -> Volume {
+    volume.database().quiesce().unwrap();
+    drop(volume);
+    Volume::open(memory.clone(), options()).unwrap()
+}
+
+fn file(fs: &Volume, name: &str) -> InodeNumber {
+    let name = Name::new(name.as_bytes()).unwrap();
+    let made = fs.create(&caller(), InodeNumber::ROOT, name, Permissions::of_mode(0o644)).unwrap();
+    fs.release(made.inode).unwrap();
+    made.inode
+}
+
+/// Bytes that nobody can foresee, the same each time.
+fn scattered(number: u64) -> u64 {
+    number.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29).wrapping_mul(0xbf58_476d_1ce4_e5b9)
+}
+
+#[test]
+fn small_writes_into_a_cold_file_read_nothing() {
+    let memory = Memory::new(256 * MIB);
+    let fs = create(&memory);
+    let inode = file(&fs, "file");
+    for megabyte in 0..40 {
+        fs.write(&caller(), inode, megabyte * MIB, &vec![1; MIB as usize], false).unwrap();
+    }
+    let fs = cold(&memory, fs);
+    // The inode is found once.
+    fs.getattr(inode).unwrap();
+    let write = |length: usize| {
+        let before = fs.database().stats();
+        for number in 0..3000 {
+            fs.write(&caller(), inode, scattered(number) % (40 * MIB - 4096), &vec![2; length], false).unwrap();
+        }
+        fs.fsync(inode).unwrap();
+        let after = fs.database().stats();
+        let (read, written) = (after.read_bytes - before.read_bytes, after.written_bytes() - before.written_bytes());
+        println!("3000 writes of {length} bytes: {read} bytes read, {written} written");
+        read
+    };
+    assert_eq!(write(4), 0, "nothing is read before it is written");
+    // So much that the store moves messages, which reads headers of nodes.
+    let read = write(4096);
+    assert!(read < 3000 * 4096 / 50, "{read}: nothing is read for each write");
+    for number in 0..3000 {
+        let mut bytes = [0; 4];
+        fs.read(&caller(), inode, scattered(number) % (40 * MIB - 4096), &mut bytes).unwrap();
+        assert_eq!(bytes, [2; 4]);
+    }
+    assert_eq!(fs.check().unwrap(), []);
+}
+
+#[test]
+fn long_writes_are_written_once() {
+    let memory = Memory::new(256 * MIB);
+    let fs = create(&memory);
+    let inode = file(&fs, "file");
+    let before = fs.database().stats().written_bytes();
+    for megabyte in 0..64u64 {
+        let bytes: Vec<u8> = (0..MIB / 8).flat_map(|word| scattered(megabyte << 32 | word).to_le_bytes()).collect();
+        fs.write(&caller(), inode, megabyte * MIB, &bytes, false).unwrap();
+    }
+    fs.fsync(inode).unwrap();
+    fs.database().quiesce().unwrap();
+    let written = fs.database().stats().written_bytes() - before;
+    println!("{:.3} bytes written for each of the file's, nothing owed", written as f64 / (64 * MIB) as f64);
+    assert!(written < 64 * MIB * 105 / 100, "{written} bytes for {}", 64 * MIB);
+}
+
+#[test]
+fn names_that_are_not_there_are_not_looked_for_on_the_storage() {
+    let memory = Memory::new(256 * MIB);
+    let fs = create(&memory);
+    for number in 0..5000 {
+        file(&fs, &format!("file {number}"));
+    }
+    let fs = cold(&memory, fs);
+    let exists = |name: &str| fs.lookup(InodeNumber::ROOT, Name::new(name.as_bytes()).unwrap()).is_ok();
+    // What leads there is read once.
+    assert!(exists("file 7") && !exists("nothing"));
+    let before = fs.database().stats();
+    for number in 0..2000 {
+        assert!(!exists(&format!("none {number}")));
+    }
+    let read = fs.database().stats().read_bytes - before.read_bytes;
+    println!("{read} bytes read for 2000 names that are not there");
+    // One in a hundred gets through a filter, to blocks that stay in memory.
+    assert!(read < 2 * MIB, "{read}");
+    let before = fs.database().stats().read_bytes;
+    let mut entries = 0;
+    let mut count = |_: betrfs::DirectoryEntry<'_>| {
+        entries += 1;
+        true
+    };
+    fs.readdir(InodeNumber::ROOT, Cookie::START, &mut count).unwrap();
+    assert_eq!(entries, 5002);
+    let read = fs.database().stats().read_bytes - before;
+    println!("{read} bytes read for 5000 entries with their attributes");
+    assert!(read < 5000 * 300, "{read}: entries and attributes lie together");
+}
