@@ -2,9 +2,11 @@
 
 use std::borrow::Cow;
 use std::ops::RangeBounds;
+use std::sync::{Arc, Weak};
 
 use crate::api::Tree;
 use crate::catalog::{TreeId, decode_name};
+use crate::engine::{Engine, SharedEngine};
 use crate::message::{Message, Upsert};
 use crate::range::{Key, KeyRange, successor};
 use crate::wire::{Malformed, Reader, put_bytes, put_varint};
@@ -34,6 +36,10 @@ pub(crate) struct Condition {
 pub struct Batch {
     pub(crate) changes: Vec<Change>,
     pub(crate) conditions: Vec<Condition>,
+    /// The store of its trees.
+    store: Option<Weak<Engine>>,
+    /// It has trees of several stores.
+    mixed: bool,
 }
 
 impl Batch {
@@ -52,7 +58,24 @@ impl Batch {
         self.changes.is_empty()
     }
 
+    /// A batch that a log has.
+    pub(crate) fn of(changes: Vec<Change>) -> Self {
+        Self { changes, ..Self::default() }
+    }
+
+    fn note_store(&mut self, tree: &Tree) {
+        let of = Arc::downgrade(tree.engine());
+        self.mixed |= self.store.as_ref().is_some_and(|store| !store.ptr_eq(&of));
+        self.store = Some(of);
+    }
+
+    /// Whether all its trees are of this store.
+    pub(crate) fn is_of(&self, engine: &SharedEngine) -> bool {
+        !self.mixed && self.store.as_ref().is_none_or(|store| store.ptr_eq(&Arc::downgrade(engine)))
+    }
+
     fn point(&mut self, tree: &Tree, key: &[u8], message: Message<'static>) {
+        self.note_store(tree);
         self.changes.push(Change::Point { tree: tree.id(), key: key.into(), message });
     }
 
@@ -79,12 +102,14 @@ impl Batch {
             // One key.
             self.point(tree, &range.start, Message::Delete);
         } else if !range.is_empty() {
+            self.note_store(tree);
             self.changes.push(Change::DeleteRange { tree: tree.id(), range });
         }
     }
 
     /// The batch happens only if the key has this value (`None`: no value) when it is committed.
     pub fn require(&mut self, tree: &Tree, key: impl AsRef<[u8]>, value: Option<&[u8]>) {
+        self.note_store(tree);
         let (key, value) = (key.as_ref().into(), value.map(<[u8]>::to_vec));
         self.conditions.push(Condition { tree: tree.id(), key, value });
     }

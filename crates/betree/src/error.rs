@@ -92,6 +92,15 @@ pub enum Error {
         /// The name asked for.
         name: String,
     },
+    /// A tree, a batch or a view of one store was given to another.
+    #[error("a tree, a batch or a view of another store")]
+    OtherStore,
+    /// The tree was removed, after this handle of it was made.
+    #[error("the tree was removed")]
+    TreeRemoved,
+    /// The store was opened to be read.
+    #[error("the store was opened read-only")]
+    ReadOnly,
     /// An earlier write failed, so nothing more is written: open the store again.
     #[error("an earlier write failed; open the store again, which recovers what was acknowledged")]
     PreviousIo,

@@ -5,11 +5,16 @@ use std::io;
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustix::fs::{FallocateFlags, FlockOperation, OFlags};
 
 use crate::uring::UringQueue;
 use crate::{BLOCK_BYTES, Completion, Queue, Request, Storage, StorageError, Tag};
+
+/// How long opening waits for a lock that somebody else has: a killed owner's was seen for 33 ms.
+const LOCK_ATTEMPTS: usize = 20;
+const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
 /// How requests get to the kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -72,7 +77,16 @@ impl File {
             how.open(path)
         };
         let file = opened.map_err(|error| refused("cannot be opened", error))?;
-        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        // The lock of an owner that was killed is there until the kernel is done with it.
+        let mut locked = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive);
+        for _ in 0..LOCK_ATTEMPTS {
+            if locked != Err(rustix::io::Errno::WOULDBLOCK) {
+                break;
+            }
+            std::thread::sleep(LOCK_PAUSE);
+            locked = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive);
+        }
+        match locked {
             Ok(()) => {}
             Err(rustix::io::Errno::WOULDBLOCK) => return Err(StorageError::Locked { path: path.to_owned() }),
             Err(error) => return Err(refused("cannot be locked", error.into())),

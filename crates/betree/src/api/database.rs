@@ -38,6 +38,16 @@ impl Database {
         Ok(Self { engine: Arc::new(Engine::open(Box::new(storage), options)?) })
     }
 
+    /// Opens a store to read it, and writes nothing: what its log has is replayed in memory. Whatever would write fails with
+    /// [`Error::ReadOnly`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Database::open`].
+    pub fn open_read_only(storage: impl Storage + 'static, options: Options) -> Result<Self> {
+        Ok(Self { engine: Arc::new(Engine::open_read_only(Box::new(storage), options)?) })
+    }
+
     /// The tree with this name; makes it, durably, where there is none.
     ///
     /// # Errors
@@ -49,6 +59,37 @@ impl Database {
             None => self.engine.create_tree(name)?,
         };
         Ok(Tree::new(Arc::clone(&self.engine), id))
+    }
+
+    /// The tree with this name, if there is one: none is made.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoSuchName`].
+    pub fn open_tree(&self, name: &str) -> Result<Tree> {
+        match self.engine.tree_id(name) {
+            Some(id) => Ok(Tree::new(Arc::clone(&self.engine), id)),
+            None => Err(Error::NoSuchName { what: "tree", name: name.to_owned() }),
+        }
+    }
+
+    /// Removes a tree with all its entries, durably: by a checkpoint, which reads the headers of its nodes to free their
+    /// blocks. Views and snapshots keep it; whoever writes to a handle of it is told.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoSuchName`], [`Error::Full`], and what the storage met: then it is there as before.
+    pub fn remove_tree(&self, name: &str) -> Result<()> {
+        self.engine.remove_tree(name)
+    }
+
+    /// Gives a tree another name, durably: by a checkpoint. Handles of it stay what they are.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoSuchName`], [`Error::NameTaken`], [`Error::Full`], and what the storage met: then it has its old name.
+    pub fn rename_tree(&self, from: &str, to: &str) -> Result<()> {
+        self.engine.rename_tree(from, to)
     }
 
     /// Names of the trees, in order.
@@ -189,6 +230,9 @@ impl Error {
                 | Self::TooLarge { .. }
                 | Self::NameTaken { .. }
                 | Self::NoSuchName { .. }
+                | Self::OtherStore
+                | Self::TreeRemoved
+                | Self::ReadOnly
                 | Self::UnknownOperator { .. }
                 | Self::InvalidOperand { .. }
         )

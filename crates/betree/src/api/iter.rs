@@ -18,6 +18,8 @@ pub struct Iter {
     rest: KeyRange,
     front: Option<Window>,
     back: Option<Window>,
+    /// Instead of anything else.
+    refused: Option<Error>,
 }
 
 /// The part of the range that one leaf answers for.
@@ -29,7 +31,13 @@ struct Window {
 
 impl Iter {
     pub(crate) fn new(engine: SharedEngine, view: View, tree: TreeId, range: KeyRange) -> Self {
-        Self { engine, view, tree, rest: range, front: None, back: None }
+        Self { engine, view, tree, rest: range, front: None, back: None, refused: None }
+    }
+
+    /// One that gives nothing but an error.
+    pub(crate) fn refused(mut self, error: Error) -> Self {
+        self.refused = Some(error);
+        self
     }
 
     /// Nothing is left.
@@ -124,6 +132,10 @@ impl Iter {
     }
 
     fn take(&mut self, direction: Direction) -> Option<Result<Entry>> {
+        if let Some(error) = self.refused.take() {
+            self.end();
+            return Some(Err(error));
+        }
         match self.advance(direction) {
             Ok(Some(entry)) => Some(Ok(entry)),
             Ok(None) => {

@@ -1,10 +1,11 @@
 //! All trees of a store at one moment.
 
 use std::ops::RangeBounds;
+use std::sync::Arc;
 
 use crate::api::{Iter, Tree, Value};
 use crate::engine::{SharedEngine, View};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::range::KeyRange;
 
 /// All trees at one moment. A clone is another handle of the same moment.
@@ -19,23 +20,36 @@ impl Snapshot {
         Self { engine, view }
     }
 
+    /// Whether a tree is of the same store.
+    fn has(&self, tree: &Tree) -> bool {
+        Arc::ptr_eq(&self.engine, tree.engine())
+    }
+
+    fn iter(&self, tree: &Tree, range: KeyRange) -> Iter {
+        let iter = Iter::new(self.engine.clone(), self.view.clone(), tree.id(), range);
+        if self.has(tree) { iter } else { iter.refused(Error::OtherStore) }
+    }
+
     /// The value of a key.
     ///
     /// # Errors
     ///
     /// Damage, and what the storage met.
     pub fn get(&self, tree: &Tree, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
+        if !self.has(tree) {
+            return Err(Error::OtherStore);
+        }
         self.engine.get(&self.view, tree.id(), key.as_ref())
     }
 
     /// The entries of a range, in both directions.
     pub fn range<K: AsRef<[u8]>>(&self, tree: &Tree, range: impl RangeBounds<K>) -> Iter {
-        Iter::new(self.engine.clone(), self.view.clone(), tree.id(), KeyRange::of(&range))
+        self.iter(tree, KeyRange::of(&range))
     }
 
     /// The entries whose keys begin with `prefix`.
     pub fn prefix(&self, tree: &Tree, prefix: impl AsRef<[u8]>) -> Iter {
-        Iter::new(self.engine.clone(), self.view.clone(), tree.id(), KeyRange::prefix(prefix.as_ref()))
+        self.iter(tree, KeyRange::prefix(prefix.as_ref()))
     }
 }
 

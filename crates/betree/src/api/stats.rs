@@ -7,8 +7,8 @@ use stats::Histogram;
 use units::Nanos;
 
 use crate::batch::Batch;
-use crate::engine::Engine;
-use crate::error::Result;
+use crate::engine::{Engine, SharedEngine};
+use crate::error::{Error, Result};
 use crate::io::Purpose;
 use crate::options::Durability;
 
@@ -135,7 +135,10 @@ impl Stats {
 }
 
 /// Carries out a batch and notes how long it took.
-pub(super) fn timed_commit(engine: &Engine, batch: &Batch, durability: Durability) -> Result<()> {
+pub(super) fn timed_commit(engine: &SharedEngine, batch: &Batch, durability: Durability) -> Result<()> {
+    if !batch.is_of(engine) {
+        return Err(Error::OtherStore);
+    }
     let Some(clock) = &engine.options.clock else { return engine.commit(batch, durability) };
     let began = clock();
     let result = engine.commit(batch, durability);

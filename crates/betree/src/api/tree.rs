@@ -27,6 +27,10 @@ impl Tree {
         self.id
     }
 
+    pub(crate) fn engine(&self) -> &SharedEngine {
+        &self.engine
+    }
+
     fn now(&self) -> Snapshot {
         Snapshot::new(Arc::clone(&self.engine), self.engine.view())
     }

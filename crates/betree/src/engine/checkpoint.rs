@@ -24,11 +24,13 @@ use crate::space::Space;
 use crate::step::Steps;
 use crate::superblock::{LogHead, Superblock};
 
-/// A change of the saved snapshots that a checkpoint makes.
-pub(super) enum SnapshotChange {
+/// A change of the catalog that a checkpoint makes.
+pub(super) enum CatalogChange {
     None,
     Save(String),
     Remove(String),
+    RemoveTree { tree: TreeId, freed: Vec<BlockPointer> },
+    RenameTree { tree: TreeId, name: String },
 }
 
 /// Where the sealed memtables end: the last message in them, and where the log goes on.
@@ -50,7 +52,7 @@ impl Engine {
     /// Makes everything committed so far durable in the trees, and the log empty.
     pub fn checkpoint(&self) -> Result<()> {
         let mut state = locked(&self.trees);
-        self.checkpoint_with(&mut state, SnapshotChange::None)
+        self.checkpoint_with(&mut state, CatalogChange::None)
     }
 
     /// Saves a snapshot of all trees under a name.
@@ -59,7 +61,7 @@ impl Engine {
         if state.catalog.snapshots.contains_key(name) {
             return Err(Error::NameTaken { what: "snapshot", name: name.to_owned() });
         }
-        self.checkpoint_with(&mut state, SnapshotChange::Save(name.to_owned()))
+        self.checkpoint_with(&mut state, CatalogChange::Save(name.to_owned()))
     }
 
     /// Removes a saved snapshot.
@@ -68,7 +70,7 @@ impl Engine {
         if !state.catalog.snapshots.contains_key(name) {
             return Err(Error::NoSuchName { what: "snapshot", name: name.to_owned() });
         }
-        self.checkpoint_with(&mut state, SnapshotChange::Remove(name.to_owned()))
+        self.checkpoint_with(&mut state, CatalogChange::Remove(name.to_owned()))
     }
 
     /// Seals every memtable that has something.
@@ -114,18 +116,18 @@ impl Engine {
     }
 
     /// One checkpoint, from beginning to end. When the storage is full the old one stays and nothing is lost.
-    pub(super) fn checkpoint_with(&self, state: &mut TreeState, snapshot: SnapshotChange) -> Result<()> {
+    pub(super) fn checkpoint_with(&self, state: &mut TreeState, change: CatalogChange) -> Result<()> {
         self.check()?;
         self.drain(state)?;
         let seal = self.seal(state)?;
         self.drain(state)?;
         self.take_back(state);
-        let work = self.checkpoint_work(state, seal, snapshot);
+        let work = self.checkpoint_work(state, seal, change);
         self.run(state, work).map(drop)
     }
 
     /// Writes what is fresh. No tree may change before it is done.
-    pub(super) fn checkpoint_work(&self, state: &mut TreeState, seal: Seal, snapshot: SnapshotChange) -> Work {
+    pub(super) fn checkpoint_work(&self, state: &mut TreeState, seal: Seal, change: CatalogChange) -> Work {
         self.lend(state);
         let view = self.view();
         let number = view.version.number;
@@ -148,13 +150,21 @@ impl Engine {
         let steps = Steps::new(|quota| async move {
             let mut writer = Writer::new(&io, &quota, &mut space, generation, compression);
             let mut records = BTreeMap::new();
-            for (id, name, root) in trees {
+            let removed = match &change {
+                CatalogChange::RemoveTree { tree, .. } => Some(*tree),
+                _ => None,
+            };
+            for (id, name, root) in trees.into_iter().filter(|(id, ..)| Some(*id) != removed) {
                 let root = Some(writer.edge(&root).await?);
+                let name = match &change {
+                    CatalogChange::RenameTree { tree, name } if *tree == id => name.clone(),
+                    _ => name,
+                };
                 records.insert(id, TreeRecord { name, root });
             }
             writer.finish()?;
             catalog.trees = records;
-            change_snapshots(snapshot, &mut catalog, &mut space, generation, number);
+            change_catalog(change, &mut catalog, &mut space, generation, number);
             quota.pause().await;
             // The old catalog is unreachable from here on; no reader and no snapshot refers to a catalog.
             space.retire(&old.catalog, number, generation, None);
@@ -226,14 +236,18 @@ impl Engine {
 }
 
 /// `catalog` has the trees of this checkpoint already.
-fn change_snapshots(change: SnapshotChange, catalog: &mut Catalog, space: &mut Space, generation: u64, version: u64) {
+fn change_catalog(change: CatalogChange, catalog: &mut Catalog, space: &mut Space, generation: u64, version: u64) {
     match change {
-        SnapshotChange::None => {}
-        SnapshotChange::Save(name) => {
+        CatalogChange::None | CatalogChange::RenameTree { .. } => {}
+        CatalogChange::Save(name) => {
             let record = SnapshotRecord { generation, trees: catalog.trees.clone() };
             catalog.snapshots.insert(name, record);
         }
-        SnapshotChange::Remove(name) => {
+        CatalogChange::RemoveTree { freed, .. } => {
+            let newest = catalog.newest_snapshot();
+            freed.iter().for_each(|pointer| space.retire(pointer, version + 1, generation, newest));
+        }
+        CatalogChange::Remove(name) => {
             catalog.snapshots.remove(&name);
             let left: Vec<u64> = catalog.snapshots.values().map(|snapshot| snapshot.generation).collect();
             // Views of it that are open have this version's number, and see it: the next one is the first that does not.

@@ -119,6 +119,15 @@ impl Engine {
             if !self.conditions_hold(batch)? || self.is_refused_late() {
                 return Err(Error::Conflict);
             }
+            let view = self.view();
+            let gone = |tree: &TreeId| !view.version.trees.contains_key(tree);
+            if batch.changes.iter().any(|change| match change {
+                Change::CreateTree { .. } => false,
+                Change::Point { tree, .. } | Change::DeleteRange { tree, .. } => gone(tree),
+            }) {
+                return Err(Error::TreeRemoved);
+            }
+            drop(view);
             let changes = self.bound_values(&prepared.changes)?;
             let bytes = log_bytes(&changes, usize::MAX);
             // Upserts that were carried out may take more than they did.
@@ -327,7 +336,7 @@ impl Engine {
             if old || changes.is_empty() {
                 continue;
             }
-            let batch = Batch { changes, conditions: Vec::new() };
+            let batch = Batch::of(changes);
             self.validate(&batch)?;
             let last_msn = self.apply_to_memory(&mut commit, &batch.changes, first_msn);
             self.take_places_again(space, &batch.changes, last_msn)?;

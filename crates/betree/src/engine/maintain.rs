@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use storage::BLOCK_BYTES;
 
-use super::checkpoint::SnapshotChange;
+use super::checkpoint::CatalogChange;
 use super::work::Progress;
 use super::{Engine, TreeState, locked};
 use crate::batch::{Batch, Change};
@@ -172,7 +172,7 @@ impl Engine {
     /// On a full store it goes leaf after leaf, with checkpoints in between.
     fn move_all(&self, reach: Reach) -> Result<()> {
         let mut state = locked(&self.trees);
-        self.checkpoint_with(&mut state, SnapshotChange::None)?;
+        self.checkpoint_with(&mut state, CatalogChange::None)?;
         match self.advance(&mut state, &mut UNBOUNDED.clone()) {
             Ok(_) | Err(Error::Full) => {}
             Err(error) => return Err(error),
@@ -181,11 +181,11 @@ impl Engine {
         for tree in trees {
             loop {
                 let progress = self.move_down(&mut state, tree, reach)?;
-                self.checkpoint_with(&mut state, SnapshotChange::None)?;
+                self.checkpoint_with(&mut state, CatalogChange::None)?;
                 // A second frees what the first no longer needed.
                 let free = self.free_blocks.load(Ordering::Acquire) * BLOCK_BYTES as u64;
                 if progress != Progress::More || free < 4 * self.fresh_bytes_max(&state) {
-                    self.checkpoint_with(&mut state, SnapshotChange::None)?;
+                    self.checkpoint_with(&mut state, CatalogChange::None)?;
                 }
                 match progress {
                     Progress::Done => break,

@@ -9,6 +9,7 @@ mod commit;
 mod growth;
 mod maintain;
 mod open;
+mod trees;
 mod values;
 mod verify;
 mod version;
@@ -89,6 +90,7 @@ pub(crate) struct Engine {
     /// Blocks that are lent for large values.
     pool: Mutex<Pool>,
     versions: Versions,
+    read_only: bool,
     /// A write failed: what is on the storage is no longer known.
     failed: AtomicBool,
     log_blocks: u64,
@@ -138,6 +140,9 @@ impl Engine {
     }
 
     fn check(&self) -> Result<()> {
+        if self.read_only {
+            return Err(Error::ReadOnly);
+        }
         if self.failed.load(Ordering::Acquire) { Err(Error::PreviousIo) } else { Ok(()) }
     }
 

@@ -82,10 +82,20 @@ impl Engine {
 
     /// Opens a store and recovers what was acknowledged.
     pub fn open(storage: Box<dyn Storage>, options: Options) -> Result<Self> {
+        Self::open_for(storage, options, false)
+    }
+
+    /// The same without a write.
+    pub fn open_read_only(storage: Box<dyn Storage>, options: Options) -> Result<Self> {
+        Self::open_for(storage, options, true)
+    }
+
+    fn open_for(storage: Box<dyn Storage>, options: Options, read_only: bool) -> Result<Self> {
         let io = BlockIo::new(storage, options.cache_bytes);
         let (superblock, _) = Superblock::read(&io)?;
         let (catalog, space) = read_catalog(&io, &superblock)?;
-        let engine = Self::of(io, options, superblock, catalog, space);
+        let mut engine = Self::of(io, options, superblock, catalog, space);
+        engine.read_only = read_only;
         engine.recover()?;
         Ok(engine)
     }
@@ -97,7 +107,13 @@ impl Engine {
         let last_msn = superblock.last_msn;
         let commit = Commit {
             next_msn: last_msn + 1,
-            next_tree: names.values().map(|id| id.0.saturating_add(1)).max().unwrap_or(0),
+            // A number that a snapshot has is of another tree.
+            next_tree: names
+                .values()
+                .chain(catalog.snapshots.values().flat_map(|snapshot| snapshot.trees.keys()))
+                .map(|id| id.0.saturating_add(1))
+                .max()
+                .unwrap_or(0),
             names,
             buffer: Vec::new(),
             buffered_msn: last_msn,
@@ -110,6 +126,7 @@ impl Engine {
             commit: Mutex::new(commit),
             pool: Mutex::default(),
             versions: Versions::new(trees, last_msn),
+            read_only: false,
             failed: AtomicBool::new(false),
             log_blocks: superblock.log_blocks,
             log_used_blocks: AtomicU64::new(0),
@@ -165,6 +182,9 @@ impl Engine {
             commit.buffered_msn = commit.next_msn - 1;
             commit.buffered_msn
         };
+        if self.read_only {
+            return Ok(());
+        }
         // What was replayed is on the storage but perhaps only in its cache.
         self.io.flush()?;
         state.log.flushed();

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 
 use storage::BLOCK_BYTES;
 
-use super::checkpoint::{SnapshotChange, Written};
+use super::checkpoint::{CatalogChange, Written};
 use super::{Engine, TreeState, TreeVersion};
 use crate::catalog::TreeId;
 use crate::error::{Error, Result};
@@ -163,7 +163,7 @@ impl Engine {
             let due = state.checkpoint_due || self.fresh_bytes() > fresh_bytes_max;
             let seal = if mutated(Mutant::SealTooLate) { Some(self.seal_now()) } else { state.sealed_at };
             if let Some(seal) = seal.filter(|_| due && checkpoints) {
-                return Ok(Some(self.checkpoint_work(state, seal, SnapshotChange::None)));
+                return Ok(Some(self.checkpoint_work(state, seal, CatalogChange::None)));
             }
             if let Some(tree) = state.overdue.first().copied().filter(|_| checkpoints) {
                 let Some(version) = view.version.trees.get(&tree) else {

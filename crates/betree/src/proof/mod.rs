@@ -15,6 +15,7 @@ mod mutants;
 mod paced;
 mod refused;
 mod rest;
+mod trees;
 mod twice;
 mod values;
 mod views;

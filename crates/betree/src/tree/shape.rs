@@ -172,7 +172,7 @@ impl Change<'_> {
     }
 
     /// Gives up the blocks of a tree and of what waits for it: only headers are read, and blocks whose values lie apart.
-    pub(super) async fn drop_tree(&mut self, child: &Child) -> Result<()> {
+    pub async fn drop_tree(&mut self, child: &Child) -> Result<()> {
         let mut left = vec![child.clone()];
         while let Some(child) = left.pop() {
             for run in &child.runs {

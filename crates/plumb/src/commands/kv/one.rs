@@ -107,7 +107,7 @@ pub struct GetArguments {
 /// Prints a value as it is; on a terminal with a line end.
 pub fn get(arguments: &GetArguments) -> Done {
     let key = bytes("the key", &arguments.key)?;
-    let database = arguments.store.open()?;
+    let database = arguments.store.open_to_read()?;
     let tree = arguments.store.tree_to_read(&database)?;
     let value = tree.get(&key).map_err(|error| arguments.store.fault(&error))?;
     if arguments.json {

@@ -43,7 +43,12 @@ pub fn scan(arguments: &ScanArguments) -> Done {
     let range = arguments.range.bounds()?;
     let options = betree::Options { accept_log_damage: arguments.accept_log_damage, ..arguments.store.options() };
     let file = store::file(&arguments.store.store, None)?;
-    let database = betree::Database::open(file, options).map_err(|error| arguments.store.fault(&error))?;
+    // Accepting damage is a change; reading is none.
+    let opened = match arguments.accept_log_damage {
+        true => betree::Database::open(file, options),
+        false => betree::Database::open_read_only(file, options),
+    };
+    let database = opened.map_err(|error| arguments.store.fault(&error))?;
     let tree = arguments.store.tree_to_read(&database)?;
     let entries = tree.range::<Vec<u8>>(range);
     let entries: Box<dyn Iterator<Item = betree::Result<Entry>>> =

@@ -83,12 +83,12 @@ pub struct StatsArguments {
 
 /// Opens a store and says what it holds.
 pub fn stats(arguments: &StatsArguments) -> Done {
-    let database = arguments.store.open()?;
+    let database = arguments.store.open_to_read()?;
     let fault = |error| arguments.store.fault(&error);
     let stats = database.stats();
     let mut trees = Vec::new();
     for name in database.tree_names() {
-        let tree = database.tree(&name).map_err(fault)?;
+        let tree = database.open_tree(&name).map_err(fault)?;
         let mut entries = None;
         if arguments.count {
             let bar = ProgressBar::no_length().with_message(name.clone());

@@ -4,7 +4,7 @@ use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 use std::path::{Path, PathBuf};
 
-use betree::{Add, Append, Database, Error, Options, Tree};
+use betree::{Add, Append, Database, Error, Options, Patch, Tree};
 use clap::Args;
 use storage::{File, FileOptions, StorageError};
 use units::ByteSize;
@@ -28,12 +28,20 @@ pub struct StoreFlags {
 impl StoreFlags {
     pub fn options(&self) -> Options {
         // The engine's own operators, under the numbers that its documentation gives them.
-        Options { cache_bytes: self.cache.0 as usize, ..Options::default() }.operator(1, Add).operator(2, Append)
+        Options { cache_bytes: self.cache.0 as usize, ..Options::default() }
+            .operator(1, Add)
+            .operator(2, Append)
+            .operator(3, Patch)
     }
 
     /// Opens the store, which recovers it.
     pub fn open(&self) -> Result<Database, Failure> {
         Database::open(file(&self.store, None)?, self.options()).map_err(|error| fault(&self.store, &error))
+    }
+
+    /// Opens the store to read it: nothing is written, not even what recovery would.
+    pub fn open_to_read(&self) -> Result<Database, Failure> {
+        Database::open_read_only(file(&self.store, None)?, self.options()).map_err(|error| fault(&self.store, &error))
     }
 
     /// The tree, made where there is none.
@@ -45,7 +53,7 @@ impl StoreFlags {
     pub fn tree_to_read(&self, database: &Database) -> Result<Tree, Failure> {
         let names = database.tree_names();
         if names.contains(&self.tree) {
-            return self.tree_to_write(database);
+            return database.open_tree(&self.tree).map_err(|error| fault(&self.store, &error));
         }
         let there = match names.len() {
             0 => "it has none yet; `plumb kv put` and `plumb kv load` make one".to_owned(),

@@ -1,0 +1,94 @@
+//! Removing and renaming trees: with a checkpoint, so that a power cut leaves the one or the other.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::checkpoint::CatalogChange;
+use super::{Engine, TreeState, TreeVersion, locked};
+use crate::catalog::TreeId;
+use crate::error::{Error, Result};
+use crate::node::{Child, Edge};
+use crate::options::{KEY_BYTES_MAX, check_length};
+use crate::pointer::BlockPointer;
+use crate::step::{Quota, Steps, UNBOUNDED};
+use crate::tree::Change;
+
+impl Engine {
+    fn tree_named(&self, name: &str) -> Result<TreeId> {
+        self.tree_id(name).ok_or_else(|| Error::NoSuchName { what: "tree", name: name.to_owned() })
+    }
+
+    /// Removes a tree.
+    pub fn remove_tree(&self, name: &str) -> Result<()> {
+        let mut state = locked(&self.trees);
+        self.check()?;
+        let tree = self.tree_named(name)?;
+        self.drain(&mut state)?;
+        let seal = self.seal(&mut state)?;
+        self.drain(&mut state)?;
+        self.take_back(&mut state);
+        let freed = self.blocks_to_free(tree)?;
+        let work = self.checkpoint_work(&mut state, seal, CatalogChange::RemoveTree { tree, freed });
+        self.run(&mut state, work)?;
+        self.forget(&mut state, name, tree);
+        Ok(())
+    }
+
+    /// Every block of a tree.
+    fn blocks_to_free(&self, tree: TreeId) -> Result<Vec<BlockPointer>> {
+        let view = self.view();
+        let Some(version) = view.version.trees.get(&tree) else { return Ok(Vec::new()) };
+        let (io, operators, shape) = (Arc::clone(&self.io), self.options.operators.clone(), self.options.shape());
+        let child = Child { edge: version.root.clone(), runs: Vec::new() };
+        let mut steps = Steps::new(|quota: Arc<Quota>| async move {
+            let with = crate::message::Composer { io: &io, operators: &operators };
+            let mut change = Change::new(with, &quota, shape, 0);
+            change.drop_tree(&child).await?;
+            Ok(change.freed)
+        });
+        loop {
+            if let Some(freed) = steps.step(&mut UNBOUNDED.clone()) {
+                return freed;
+            }
+        }
+    }
+
+    /// The checkpoint without a tree is durable.
+    fn forget(&self, state: &mut TreeState, name: &str, tree: TreeId) {
+        let mut commit = locked(&self.commit);
+        commit.names.remove(name);
+        let view = self.view();
+        if let Some(gone) = view.version.trees.get(&tree) {
+            self.active_bytes.fetch_sub(gone.active.bytes(), Ordering::AcqRel);
+            if matches!(gone.root, Edge::Fresh(_)) {
+                self.fresh_bytes.fetch_sub(TreeVersion::EMPTY_BYTES, Ordering::AcqRel);
+            }
+        }
+        state.overdue.remove(&tree);
+        self.versions.publish(|trees| {
+            trees.remove_mut(&tree);
+        });
+    }
+
+    /// Renames a tree.
+    pub fn rename_tree(&self, from: &str, to: &str) -> Result<()> {
+        check_length("a name", to.len(), KEY_BYTES_MAX)?;
+        let mut state = locked(&self.trees);
+        self.check()?;
+        let tree = {
+            let mut commit = locked(&self.commit);
+            if commit.names.contains_key(to) {
+                return Err(Error::NameTaken { what: "tree", name: to.to_owned() });
+            }
+            let Some(tree) = commit.names.get(from).copied() else {
+                return Err(Error::NoSuchName { what: "tree", name: from.to_owned() });
+            };
+            // Both names are taken until one of them is durable.
+            commit.names.insert(to.to_owned(), tree);
+            tree
+        };
+        let result = self.checkpoint_with(&mut state, CatalogChange::RenameTree { tree, name: to.to_owned() });
+        locked(&self.commit).names.remove(if result.is_ok() { from } else { to });
+        result
+    }
+}
