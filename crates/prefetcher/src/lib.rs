@@ -20,6 +20,8 @@ mod table;
 
 pub use error::PrefetcherError;
 
-mod policy {
-    pub use prefetch::{Access, Limits, PAGE_BYTES, Plan, Streams};
+/// What of `prefetch` the hooks use, under the name that it has inside of the library, too.
+mod policies {
+    pub use prefetch::policy::Host;
+    pub use prefetch::{Access, Bulk, Limits, PAGE_BYTES, Plan, Streams};
 }

@@ -21,17 +21,20 @@ pub enum Mode {
     #[default]
     #[serde(rename = "predict+opt")]
     PredictOpt,
+    /// As before, and a file is loaded whole once reading it at random has cost as much as one pass over it
+    Budget,
     /// Each file is loaded whole when it is opened
     #[serde(rename = "fetchall+opt")]
     FetchallOpt,
 }
 
 /// The names that people use.
-const NAMES: [(Mode, &str); 5] = [
+const NAMES: [(Mode, &str); 6] = [
     (Mode::AppOnly, "app-only"),
     (Mode::OsOnly, "os-only"),
     (Mode::Predict, "predict"),
     (Mode::PredictOpt, "predict+opt"),
+    (Mode::Budget, "budget"),
     (Mode::FetchallOpt, "fetchall+opt"),
 ];
 
@@ -48,12 +51,17 @@ impl Mode {
 
     /// Whether streams are followed.
     pub fn follows(self) -> bool {
-        matches!(self, Self::Predict | Self::PredictOpt)
+        matches!(self, Self::Predict | Self::PredictOpt | Self::Budget)
     }
 
     /// Whether files are loaded when they are opened.
     pub fn loads_whole(self) -> bool {
         self == Self::FetchallOpt
+    }
+
+    /// Whether files are loaded when reading them at random has cost as much.
+    pub fn passes(self) -> bool {
+        self == Self::Budget
     }
 
     /// Whether the program's advice is kept from the kernel.
@@ -63,12 +71,12 @@ impl Mode {
 
     /// Whether more is loaded than one request of the kernel takes.
     pub fn lifts_limits(self) -> bool {
-        matches!(self, Self::PredictOpt | Self::FetchallOpt)
+        matches!(self, Self::PredictOpt | Self::Budget | Self::FetchallOpt)
     }
 
     /// Whether mappings are loaded.
     pub fn loads_maps(self) -> bool {
-        matches!(self, Self::PredictOpt | Self::FetchallOpt)
+        matches!(self, Self::PredictOpt | Self::Budget | Self::FetchallOpt)
     }
 }
 

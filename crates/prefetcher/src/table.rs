@@ -10,6 +10,10 @@ use crate::PrefetcherError;
 use crate::settings::Settings;
 use crate::shared::{MAGIC, TABLE_BYTES, Table};
 
+/// Bytes a second and nanoseconds of an SSD on SATA, until the first pass has measured: a faster device is taken for slower by both, and
+/// their product is what counts.
+const BEFORE_MEASURED: (u64, u64) = (500_000_000, 100_000);
+
 /// The table, mapped for as long as the launcher runs.
 pub struct Shared {
     table: &'static Table,
@@ -43,11 +47,15 @@ impl Shared {
         header.key.store(key, Ordering::Relaxed);
         header.follow.store(settings.mode.follows().into(), Ordering::Relaxed);
         header.whole_at_open.store(settings.mode.loads_whole().into(), Ordering::Relaxed);
+        header.passes.store(settings.mode.passes().into(), Ordering::Relaxed);
         header.drop_advice.store(settings.mode.drops_advice().into(), Ordering::Relaxed);
         header.min_file_bytes.store(settings.min_file.0, Ordering::Relaxed);
         header
             .min_map_bytes
             .store(if settings.mode.loads_maps() { settings.min_map.0 } else { u64::MAX }, Ordering::Relaxed);
+        let (bandwidth, latency) = BEFORE_MEASURED;
+        header.bandwidth_bytes_per_second.store(bandwidth, Ordering::Relaxed);
+        header.latency_ns.store(latency, Ordering::Relaxed);
         header.magic.store(MAGIC, Ordering::Release);
         Ok(Self { table, memory, key })
     }

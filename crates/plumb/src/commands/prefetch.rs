@@ -48,7 +48,7 @@ they run as they would anyway, and it is said.
 
 Exit status: the command's; 128 + N for one that signal N killed; 2 when it cannot be started.")]
 struct RunArguments {
-    /// What is done: app-only, os-only, predict, predict+opt, fetchall+opt [default: predict+opt]
+    /// What is done: app-only, os-only, predict, predict+opt, budget, fetchall+opt [default: predict+opt]
     #[arg(long, value_name = "MODE")]
     mode: Option<Mode>,
     /// Most memory for what was loaded and is not read yet [default: half of what is available]

@@ -2,15 +2,17 @@
 
 use std::fs;
 use std::num::NonZeroU64;
+use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use prefetch::Range;
 use rustix::fs::{Advice, fadvise};
 
 use super::open::{self, Opened};
 use super::{Common, next, residency};
-use crate::policy::PAGE_BYTES;
+use crate::policies::{Bulk, PAGE_BYTES};
 use crate::shared::{Kind, Request};
 
 /// Loaded of a mapping before the program has touched anything.
@@ -18,6 +20,12 @@ const FIRST_BYTES: u64 = 64 << 20;
 
 /// Bytes that are loaded for each that the program has mapped in by touching them since.
 const AHEAD_OF_TOUCHED: u64 = 8;
+
+/// A pass over this much says how fast the device is.
+const MEASURED_BYTES: u64 = 16 << 20;
+
+/// Small reads that are measured.
+const SAMPLES: u64 = 9;
 
 /// How long a program that touches nothing is waited for.
 const PATIENCE: Duration = Duration::from_millis(20);
@@ -31,6 +39,8 @@ pub struct Job {
     pub opened: Opened,
     /// The range, and who asked.
     pub request: Request,
+    /// Its place in the table.
+    pub index: usize,
     /// Bytes that one call loads at most.
     pub clamp_bytes: u64,
 }
@@ -57,11 +67,21 @@ fn load(common: &Common, job: &Job) {
     // All of it or nothing: of what does not fit, the first part would be gone before the last is read.
     if wanted - resident > common.memory.free_bytes() {
         counts.refused.fetch_add(1, Ordering::Relaxed);
+        if job.request.kind == Kind::Pass as u32
+            && let Some(mut guard) = common.table.file(job.index).try_lock()
+        {
+            guard.bulk = Bulk::NEW;
+        }
         return;
     }
     counts.bulk.fetch_add(1, Ordering::Relaxed);
     let is_mapping = job.request.kind == Kind::Map as u32;
     let touched_before = touched(job.request.process).unwrap_or(0);
+    if job.request.kind == Kind::Pass as u32 {
+        measure_latency(common, file, range);
+    }
+    let begun = Instant::now();
+    let mut before = None;
     let mut loaded = 0;
     for chunk in plan.chunks(job.clamp_bytes) {
         // A mapping may be of a file of which little is looked at.
@@ -70,6 +90,10 @@ fn load(common: &Common, job: &Job) {
         }
         if common.stop.load(Ordering::SeqCst) || common.memory.free_bytes() < chunk.bytes() {
             return;
+        }
+        // Never more than two chunks on their way: readers wait behind them.
+        if let Some(last) = before.replace(chunk) {
+            read_page(file, last.end_bytes.saturating_sub(PAGE_BYTES));
         }
         if residency::is_resident(file, chunk) != Some(true) {
             let length = NonZeroU64::new(chunk.bytes());
@@ -80,6 +104,37 @@ fn load(common: &Common, job: &Job) {
         }
         loaded += chunk.bytes();
     }
+    // Less says more of the processor than of the device.
+    let elapsed_ns = begun.elapsed().as_nanos() as u64;
+    if !is_mapping && resident == 0 && loaded >= MEASURED_BYTES && elapsed_ns > 0 {
+        let bandwidth = u128::from(loaded) * 1_000_000_000 / u128::from(elapsed_ns);
+        common.table.header.bandwidth_bytes_per_second.store(bandwidth as u64, Ordering::Relaxed);
+    }
+}
+
+/// Measures what a small read that is not in memory takes: the middle one of several.
+fn measure_latency(common: &Common, file: &OwnedFd, range: Range) {
+    let step = range.bytes() / (SAMPLES + 1) / PAGE_BYTES * PAGE_BYTES;
+    let mut taken: Vec<u64> = (1..=SAMPLES)
+        .map(|sample| range.start_bytes + sample * step)
+        .filter(|at| residency::resident_pages(file, Range { start_bytes: *at, end_bytes: at + PAGE_BYTES }) == Some(0))
+        .map(|at| {
+            let begun = Instant::now();
+            read_page(file, at);
+            begun.elapsed().as_nanos() as u64
+        })
+        .collect();
+    taken.sort_unstable();
+    if let Some(middle) = taken.get(taken.len() / 2) {
+        common.table.header.latency_ns.store(*middle, Ordering::Relaxed);
+    }
+}
+
+/// Reads a page, wherever it is by then.
+fn read_page(file: &OwnedFd, at: u64) {
+    let mut page = [0_u8; PAGE_BYTES as usize];
+    // What is in it matters to nobody.
+    let _ = rustix::io::pread(file, &mut page, at);
 }
 
 /// Waits until the program has touched so much that more than was loaded is worth loading; not if that takes long.

@@ -165,7 +165,7 @@ impl Windows {
         }
         let Verdict::Wanted { clamp_bytes } = verdict else { return };
         if request.kind != Kind::Stream as u32 {
-            let job = bulk::Job { opened, request: *request, clamp_bytes };
+            let job = bulk::Job { opened, request: *request, index, clamp_bytes };
             if self.to_bulk.try_send(job).is_err() {
                 counts.refused.fetch_add(1, Ordering::Relaxed);
             }

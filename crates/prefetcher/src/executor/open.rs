@@ -11,7 +11,7 @@ use std::path::Path;
 
 use rustix::fs::{FileType, Mode, OFlags};
 
-use crate::policy::{PAGE_BYTES, Plan};
+use crate::policies::{PAGE_BYTES, Plan};
 use crate::shared::{Kind, Request};
 
 /// An open file.

@@ -3,8 +3,8 @@
 use core::sync::atomic::Ordering;
 
 use super::{attach, descriptors, descriptors::Known, sys};
-use crate::policy::{Access, Limits, PAGE_BYTES, Plan};
-use crate::shared::{Counts, File, Kind, Request, Table};
+use crate::policies::{Access, Host, Limits, PAGE_BYTES, Plan};
+use crate::shared::{Counts, File, Guard, Kind, Request, Table};
 
 const O_ACCMODE: i32 = 3;
 const O_WRONLY: i32 = 1;
@@ -102,6 +102,10 @@ fn seen(table: &'static Table, fd: i32, index: usize, generation: u32, offset: u
     let access = Access { offset_bytes: offset, length_bytes: bytes, lane };
     let Some(plan) = guard.streams.observe(access, &limits) else {
         let random = guard.streams.is_random();
+        if random && header.passes.load(Ordering::Relaxed) != 0 {
+            pass(table, file, &mut guard, fd, index, &access);
+            return;
+        }
         let rest = guard.seen(lane, random);
         if rest > 0 {
             descriptors::rest(fd, lane, rest);
@@ -117,15 +121,7 @@ const BEHIND_REST: u32 = 8;
 /// Leaves a request for a plan. `expected` is where a descriptor without an offset of its own is believed to stand.
 #[cold]
 #[inline(never)]
-fn due(
-    table: &Table,
-    file: &File,
-    guard: &mut crate::shared::Guard<'_>,
-    fd: i32,
-    index: usize,
-    plan: Plan,
-    expected: Option<u64>,
-) {
+fn due(table: &Table, file: &File, guard: &mut Guard<'_>, fd: i32, index: usize, plan: Plan, expected: Option<u64>) {
     file.used_at.store(table.header.clock.load(Ordering::Relaxed), Ordering::Relaxed);
     let closed = !attach::may_call()
         || table.header.over.load(Ordering::Relaxed) != 0
@@ -156,11 +152,29 @@ fn due(
     push(table, file, guard, index, request(plan, fd, Kind::Stream));
 }
 
+/// Counts what a read at random costs, and asks for all of the file when that is as much as a pass over it. Until then no read may go unseen.
+#[inline(never)]
+fn pass(table: &Table, file: &File, guard: &mut Guard<'_>, fd: i32, index: usize, access: &Access) {
+    let header = &table.header;
+    let host = Host {
+        bandwidth_bytes_per_second: header.bandwidth_bytes_per_second.load(Ordering::Relaxed),
+        latency_ns: header.latency_ns.load(Ordering::Relaxed),
+        readahead_bytes: 0,
+        memory_bytes: 0,
+        free_bytes: 0,
+    };
+    let file_bytes = file.file_bytes.load(Ordering::Relaxed);
+    if guard.bulk.pays(access, file_bytes, &host) && attach::may_call() && !guard.is_full() {
+        guard.bulk.begin();
+        push(table, file, guard, index, request(Plan::contiguous(0, file_bytes), fd, Kind::Pass));
+    }
+}
+
 fn request(plan: Plan, fd: i32, kind: Kind) -> Request {
     Request { plan, process: sys::process(), fd, kind: kind as u32, lane: lane() }
 }
 
-fn push(table: &Table, file: &File, guard: &mut crate::shared::Guard<'_>, index: usize, request: Request) {
+fn push(table: &Table, file: &File, guard: &mut Guard<'_>, index: usize, request: Request) {
     if !guard.push(request) {
         return;
     }

@@ -3,10 +3,14 @@
 
 #[path = "../../../prefetch/src/access.rs"]
 mod access;
+#[path = "../../../prefetch/src/bulk.rs"]
+mod bulk;
 #[path = "../../../prefetch/src/mutant.rs"]
 mod mutant;
 #[path = "../../../prefetch/src/plan.rs"]
 mod plan;
+#[path = "../../../prefetch/src/policy/mod.rs"]
+mod policy;
 #[path = "mod.rs"]
 mod preload;
 #[path = "../shared/mod.rs"]
@@ -16,9 +20,11 @@ mod streams;
 
 pub use streams::BASE_WINDOW_BYTES;
 
-mod policy {
+mod policies {
     pub use crate::access::{Access, Limits, PAGE_BYTES};
+    pub use crate::bulk::Bulk;
     pub use crate::plan::Plan;
+    pub use crate::policy::Host;
     pub use crate::streams::Streams;
 }
 

@@ -4,7 +4,7 @@ use core::cell::UnsafeCell;
 use core::ops::{Deref, DerefMut};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use crate::policy::{Plan, Streams};
+use crate::policies::{Bulk, Plan, Streams};
 
 /// Requests of one file that may wait.
 pub const PENDING: usize = 16;
@@ -19,6 +19,8 @@ pub enum Kind {
     Whole = 1,
     /// A range of it was mapped.
     Map = 2,
+    /// Reading it at random has cost as much as one pass over it.
+    Pass = 3,
 }
 
 /// What a program asks of the executor.
@@ -69,6 +71,8 @@ impl Counts {
 pub struct State {
     /// The readers.
     pub streams: Streams,
+    /// What reading it at random has cost.
+    pub bulk: Bulk,
     pending: [Request; PENDING],
     count: u32,
     /// What it came to that threads were looked at.
@@ -231,6 +235,7 @@ impl File {
     pub(super) fn begin(&self, dev: u64, ino: u64, file_bytes: u64, now: u32, left: &Counts) -> Option<u32> {
         let mut guard = self.try_lock()?;
         guard.streams = Streams::NEW;
+        guard.bulk = Bulk::NEW;
         guard.count = 0;
         guard.idle = [Idle::default(); LANES];
         for (count, left) in self.counts.all().into_iter().zip(left.all()) {

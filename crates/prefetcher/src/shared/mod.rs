@@ -47,8 +47,8 @@ pub struct Header {
     pub follow: AtomicU32,
     /// Counts a tenth of a second each: the age of files in the table.
     pub clock: AtomicU32,
-    /// Nothing.
-    pub reserved: AtomicU32,
+    /// Files that are read at random for long are loaded whole.
+    pub passes: AtomicU32,
     /// Smaller files are left alone.
     pub min_file_bytes: AtomicU64,
     /// Smaller mappings are left alone.
@@ -57,6 +57,10 @@ pub struct Header {
     pub window_bytes: AtomicU64,
     /// Most bytes of a file that are loaded and not read yet.
     pub ahead_bytes: AtomicU64,
+    /// Bytes a second of large requests, as measured last.
+    pub bandwidth_bytes_per_second: AtomicU64,
+    /// What a small read that is not in memory takes, as measured last.
+    pub latency_ns: AtomicU64,
     /// Programs that the library is active in, counted when each starts.
     pub programs: AtomicU64,
     /// Accesses and requests of files that had to leave the table.
@@ -145,7 +149,7 @@ fn hash(dev: u64, ino: u64) -> usize {
 mod tests {
     use super::file::PENDING;
     use super::*;
-    use crate::policy::Plan;
+    use crate::policies::Plan;
 
     pub(super) fn table() -> Box<Table> {
         // SAFETY: all zero is an empty table.
