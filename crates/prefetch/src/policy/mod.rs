@@ -1,5 +1,5 @@
 //! What to load when a file is opened, mapped or read: sibling files behind one interface, named as the configurations of
-//! CrossPrefetch (Jain et al., ASPLOS 2024). A policy has no state of its own; each file has a [`FileState`].
+//! CrossPrefetch (ASPLOS 2024). A policy has no state of its own; each file has a [`FileState`].
 
 mod app_only;
 mod budget;

@@ -32,9 +32,10 @@ pub fn timeline(trace: &Trace, machine: &Machine, policy: &dyn Policy) -> (Outco
 #[derive(Clone, Copy)]
 pub(super) enum Driver<'a> {
     Policy(&'a dyn Policy),
-    /// So many steps together.
+    /// So many steps together; so many pages that nobody needs are loaded between two that are needed.
     Oracle {
         batch: usize,
+        gap_pages: u64,
     },
 }
 

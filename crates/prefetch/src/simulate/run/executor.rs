@@ -118,8 +118,8 @@ impl Run<'_> {
                 // What was read in the meantime is not loaded any more, and is nobody's.
                 self.submit(file, range.start_bytes / PAGE_BYTES, pages, Origin::Prefetch);
             }
-            let Driver::Oracle { batch } = self.driver else { return };
-            if self.is_busy() || !self.foresee(batch) {
+            let Driver::Oracle { batch, gap_pages } = self.driver else { return };
+            if self.is_busy() || !self.foresee(batch, gap_pages) {
                 return;
             }
         }
@@ -132,7 +132,7 @@ impl Run<'_> {
     }
 
     /// Queues what the next steps will read; whether there was something.
-    fn foresee(&mut self, batch: usize) -> bool {
+    fn foresee(&mut self, batch: usize, gap_pages: u64) -> bool {
         let mut room = self.executor.ledger.free_bytes() / PAGE_BYTES;
         // Absent pages, and the step that needs each first.
         let mut pages: BTreeMap<(usize, u64), usize> = BTreeMap::new();
@@ -164,8 +164,10 @@ impl Run<'_> {
         let mut runs: Vec<(usize, u64, u64, usize)> = Vec::new();
         for ((file, page), needed) in pages {
             match runs.last_mut() {
-                Some((of, first, count, first_needed)) if *of == file && *first + *count == page && *count < most => {
-                    *count += 1;
+                Some((of, first, count, first_needed))
+                    if *of == file && page - (*first + *count) <= gap_pages && page - *first < most =>
+                {
+                    *count = page - *first + 1;
                     *first_needed = needed.min(*first_needed);
                 }
                 _ => runs.push((file, page, 1, needed)),
