@@ -140,13 +140,21 @@ impl SubmissionCpus {
     pub(crate) fn parameters(self, seed: u64) -> Vec<String> {
         let mut parameters = vec![format!("blk_mq_vcpu.nr={}", self.count)];
         if let Some(every) = self.migrate_every {
-            // The kernel's is 32 bits wide.
-            let seed = (seed ^ (seed >> 32)) & u64::from(u32::MAX);
             parameters.push(format!("blk_mq_vcpu.migrate_every={every}"));
-            parameters.push(format!("blk_mq_vcpu.seed={seed}"));
+            parameters.push(format!("blk_mq_vcpu.seed={}", kernel_seed(seed)));
         }
         parameters
     }
+}
+
+/// Of the kernel's width.
+fn kernel_seed(seed: u64) -> u64 {
+    (seed ^ (seed >> 32)) & u64::from(u32::MAX)
+}
+
+/// The kernel's parameters by which one of so many scheduling points sleeps.
+pub(crate) fn delay_parameters(every: NonZeroU32, seed: u64) -> Vec<String> {
+    vec![format!("sched_delays.every={every}"), format!("sched_delays.seed={}", kernel_seed(seed))]
 }
 
 #[cfg(test)]
@@ -180,5 +188,7 @@ mod tests {
         assert_eq!(SubmissionCpus::of(None, NonZeroU32::new(3)), Some(moving));
         let expected = ["blk_mq_vcpu.nr=4", "blk_mq_vcpu.migrate_every=3", "blk_mq_vcpu.seed=7"];
         assert_eq!(moving.parameters(7), expected);
+        let every = NonZeroU32::new(9).unwrap();
+        assert_eq!(delay_parameters(every, 1 << 32), ["sched_delays.every=9", "sched_delays.seed=1"]);
     }
 }

@@ -1,6 +1,7 @@
 //! One run: what to run on which device, and how it is asked for.
 
 use std::ffi::OsString;
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use crate::charge::Charges;
 use crate::choice::FrontEnd;
 use crate::error::LinuxError;
 use crate::kernel::Kernel;
-use crate::ordering::{Streams, SubmissionCpus};
+use crate::ordering::{self, Streams, SubmissionCpus};
 use crate::outcome::Outcome;
 use file_systems::FileSystem;
 
@@ -71,6 +72,9 @@ pub struct Linux {
     pub ordering: Option<Streams>,
     /// How many processors seem to submit, which that kernel knows too. With an order there are several.
     pub submission_cpus: Option<SubmissionCpus>,
+    /// Of so many places where the kernel may put a task to sleep, it does for a tick at one, chosen by the seed; that
+    /// kernel again.
+    pub delay_every: Option<NonZeroU32>,
     /// More words of the kernel's command line.
     pub kernel_parameters: Vec<String>,
     /// What the processor's work for the command costs; nothing where there is none.
@@ -165,6 +169,7 @@ impl Linux {
             memory_bytes: DEFAULT_MEMORY_BYTES,
             ordering: None,
             submission_cpus: None,
+            delay_every: None,
             kernel_parameters: Vec::new(),
             charge: None,
             trace: false,
@@ -189,7 +194,8 @@ impl Linux {
     /// What the kernel is told beside what every run tells it.
     pub(crate) fn parameters(&self) -> Vec<String> {
         let cpus = self.cpus().map(|cpus| cpus.parameters(self.seed)).unwrap_or_default();
-        cpus.into_iter().chain(self.kernel_parameters.iter().cloned()).collect()
+        let delays = self.delay_every.map(|every| ordering::delay_parameters(every, self.seed)).unwrap_or_default();
+        cpus.into_iter().chain(delays).chain(self.kernel_parameters.iter().cloned()).collect()
     }
 
     /// From how many processors tasks seem to submit, if the kernel is told.

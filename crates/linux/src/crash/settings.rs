@@ -1,6 +1,7 @@
 //! What makes a recording, and what makes verdicts, the same as those that are there.
 
 use std::ffi::{OsStr, OsString};
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -34,6 +35,8 @@ pub(super) struct Recorded {
     ordering: Option<Streams>,
     #[serde(default)]
     submission_cpus: Option<SubmissionCpus>,
+    #[serde(default)]
+    delay_every: Option<NonZeroU32>,
     seed: u64,
     memory_bytes: u64,
     command: Vec<Text>,
@@ -75,6 +78,7 @@ impl Recorded {
             front_end: linux.front_end,
             ordering: linux.ordering,
             submission_cpus: linux.submission_cpus,
+            delay_every: linux.delay_every,
             seed: linux.seed,
             memory_bytes: linux.memory_bytes,
             command: linux.command.iter().map(|word| Text::from(&**word)).collect(),
@@ -101,6 +105,7 @@ impl Recorded {
         linux.front_end = self.front_end;
         linux.ordering = self.ordering;
         linux.submission_cpus = self.submission_cpus;
+        linux.delay_every = self.delay_every;
         linux.seed = self.seed;
         linux.memory_bytes = self.memory_bytes;
         linux.command = self.command.iter().map(OsString::from).collect();

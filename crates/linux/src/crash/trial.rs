@@ -284,7 +284,7 @@ impl Trial {
             run.front_end = FrontEnd::NullBlk;
             run.file_system = FileSystem::None;
             run.image = None;
-            (run.ordering, run.submission_cpus) = (None, None);
+            (run.ordering, run.submission_cpus, run.delay_every) = (None, None, None);
         }
         Ok(run)
     }

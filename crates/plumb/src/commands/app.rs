@@ -8,6 +8,7 @@ use apps::ace::{self, Outcome, Selection, Workload};
 use apps::engine::{self, AppError, Prepared, Report};
 use apps::processor;
 use apps::programs::{self, Chosen};
+use apps::races::{self, Race};
 use clap::{ArgMatches, Args, Command, FromArgMatches, Subcommand};
 use serde_json::{Value, json};
 
@@ -24,7 +25,8 @@ use crate::terminal::print_table;
   plumb app ace --list | less
   plumb crash --fs btrfs --states 20000 -- plumb app ace          # each operation, cut at each moment
   plumb crash --fs f2fs --states 200 -- plumb app ace --only 131  # one of them
-  plumb crash --fs xfs --states 20000 -- plumb app ace --operations 2 --sample 300 --seed 7")]
+  plumb crash --fs xfs --states 20000 -- plumb app ace --operations 2 --sample 300 --seed 7
+  plumb crash --ordering streams --delay-every 9 -- plumb app races --tasks 3 --seed 7")]
 pub struct AppArguments {
     #[command(subcommand)]
     app: App,
@@ -33,6 +35,7 @@ pub struct AppArguments {
 enum App {
     Ace(AceFlags),
     Processor(ProcessorFlags),
+    Races(RacesFlags),
     Measured(Box<Measured>),
 }
 
@@ -63,6 +66,25 @@ struct AceFlags {
     #[arg(long)]
     list: bool,
     /// The folder in which each gets one of its own
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    folder: PathBuf,
+}
+
+#[derive(Args)]
+struct RacesFlags {
+    /// Tasks at once
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=64))]
+    tasks: u32,
+    /// Steps of each
+    #[arg(long, value_name = "N", default_value_t = 30)]
+    steps: u32,
+    /// Seed of the steps
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Only make the files: for what is there before
+    #[arg(long)]
+    prepare: bool,
+    /// The folder in which the files are
     #[arg(long, value_name = "DIR", default_value = ".")]
     folder: PathBuf,
 }
@@ -122,9 +144,12 @@ impl Subcommand for App {
         );
         let processor = Command::new("processor")
             .about("Times what the processor's work around files costs: calls, copies, faults, switches");
+        let races = Command::new("races")
+            .about("Several tasks on few files by a seed: where writeback, syncs and commits of a file system meet");
         let command = command
             .subcommand(AceFlags::augment_args(ace))
             .subcommand(ProcessorFlags::augment_args(processor))
+            .subcommand(RacesFlags::augment_args(races))
             .subcommand_required(true);
         programs::PROGRAMS.iter().fold(command.arg_required_else_help(true), |command, entry| {
             command.subcommand(RunFlags::augment_args(entry.command()))
@@ -136,7 +161,7 @@ impl Subcommand for App {
     }
 
     fn has_subcommand(name: &str) -> bool {
-        ["ace", "processor"].contains(&name) || programs::find(name).is_some()
+        ["ace", "processor", "races"].contains(&name) || programs::find(name).is_some()
     }
 }
 
@@ -147,6 +172,7 @@ impl FromArgMatches for App {
         match name {
             "ace" => return Ok(Self::Ace(AceFlags::from_arg_matches(matches)?)),
             "processor" => return Ok(Self::Processor(ProcessorFlags::from_arg_matches(matches)?)),
+            "races" => return Ok(Self::Races(RacesFlags::from_arg_matches(matches)?)),
             _ => {}
         }
         let chosen = programs::find(name).ok_or_else(missing)?.read(matches)?;
@@ -164,6 +190,7 @@ pub fn app(arguments: &AppArguments) -> Done {
     match &arguments.app {
         App::Ace(flags) => run_ace(flags),
         App::Processor(flags) => run_processor(flags),
+        App::Races(flags) => run_races(flags),
         App::Measured(measured) => run_measured(&measured.chosen, &measured.flags).map_err(failure),
     }
 }
@@ -262,6 +289,13 @@ fn run_ace(flags: &AceFlags) -> Done {
         "{} workloads, of which {not_supported} have an operation that this file system does not support",
         workloads.len()
     );
+    Ok(ExitCode::SUCCESS)
+}
+
+fn run_races(flags: &RacesFlags) -> Done {
+    let steps = if flags.prepare { 0 } else { flags.steps };
+    races::run(Race { tasks: flags.tasks, steps, seed: flags.seed }, &flags.folder)
+        .map_err(|error| Failure::Machine(error.to_string()))?;
     Ok(ExitCode::SUCCESS)
 }
 

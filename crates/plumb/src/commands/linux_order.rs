@@ -23,6 +23,10 @@ pub struct OrderFlags {
     /// Move a task to another of them after so many bios; where to depends on --seed [default: never]
     #[arg(long, value_name = "BIOS")]
     migrate_every: Option<NonZeroU32>,
+    /// Of so many places where the kernel may put a task to sleep, it does for a tick at one, chosen by --seed, so that
+    /// races between tasks show; by the kernel `order` [default: never]
+    #[arg(long, value_name = "POINTS")]
+    delay_every: Option<NonZeroU32>,
 }
 
 impl OrderFlags {
@@ -30,6 +34,7 @@ impl OrderFlags {
     pub fn put(&self, run: &mut Linux) {
         run.ordering = self.ordering;
         run.submission_cpus = self.submission_cpus();
+        run.delay_every = self.delay_every;
     }
 
     /// What they say of processors that submit, if anything.
@@ -39,7 +44,7 @@ impl OrderFlags {
 
     /// The kernel that they need, where none is named.
     pub fn kernel(&self) -> Option<&'static str> {
-        let needs = self.ordering.is_some() || self.submission_cpus().is_some();
+        let needs = self.ordering.is_some() || self.submission_cpus().is_some() || self.delay_every.is_some();
         needs.then_some(linux::ordering::KERNEL)
     }
 
