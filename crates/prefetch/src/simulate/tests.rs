@@ -1,5 +1,7 @@
 #![allow(clippy::unwrap_used)]
 
+use proptest::prelude::*;
+
 use super::*;
 use crate::policy;
 
@@ -146,4 +148,47 @@ fn a_step_on_a_file_that_is_not_there_is_left_out() {
     let outcome = with("budget", &trace, &MACHINE);
     assert_eq!((outcome.reads, outcome.device_bytes), (3, 3 * 4096));
     assert_eq!(oracle(&trace, &MACHINE).reads, 3);
+}
+
+fn any_step() -> impl Strategy<Value = Step> {
+    let offset = prop_oneof![(0..4_000_000u64).boxed(), any::<u64>().boxed()];
+    let length = prop_oneof![(0..300_000u64).boxed(), any::<u64>().boxed()];
+    (0..4usize, 0..3u32, 0..50_000u64, 0..6u8, offset, length).prop_map(
+        |(file, lane, think_ns, kind, offset_bytes, length_bytes)| {
+            let action = match kind {
+                0 => Action::Open,
+                1 => Action::Map,
+                2 => Action::Advise { offset_bytes, length_bytes },
+                3 => Action::Touch { offset_bytes, length_bytes },
+                _ => Action::Read { offset_bytes, length_bytes },
+            };
+            Step { file, lane, think_ns, action }
+        },
+    )
+}
+
+proptest! {
+    #[test]
+    fn any_trace_ends_and_its_sums_agree(
+        files in prop::collection::vec(0..4_000_000u64, 1..4),
+        steps in prop::collection::vec(any_step(), 1..40),
+        memory_bytes in 0..8_000_000u64,
+        queue_depth in 0..4usize,
+    ) {
+        let trace = Trace { files, steps };
+        let machine =
+            Machine { memory_bytes, budget_bytes: memory_bytes / 2, queue_depth, prefetch_depth: queue_depth, ..MACHINE };
+        let taken = |step: &&Step| {
+            step.file < trace.files.len() && matches!(step.action, Action::Read { .. } | Action::Touch { .. })
+        };
+        let reads = trace.steps.iter().filter(taken).count() as u64;
+        let outcomes = policy::POLICIES.iter().map(|(_, policy)| simulate(&trace, &machine, *policy));
+        for outcome in outcomes.chain([oracle(&trace, &machine)]) {
+            prop_assert_eq!(outcome.reads, reads);
+            prop_assert!(outcome.hits <= outcome.reads);
+            prop_assert!(outcome.late_pages <= outcome.used_pages && outcome.used_pages <= outcome.prefetched_pages);
+            prop_assert!(outcome.used_pages + outcome.evicted_pages <= outcome.prefetched_pages);
+            prop_assert!(outcome.prefetched_pages * crate::PAGE_BYTES <= outcome.device_bytes);
+        }
+    }
 }
