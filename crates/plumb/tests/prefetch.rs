@@ -86,6 +86,49 @@ fn hostile_programs_come_to_the_same() {
     }
 }
 
+/// Reads backward. musl's compiler has no headers of the kernel, which the probe wants.
+const BACKWARD: &str = r#"
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+int main(int count, char **words) {
+    static unsigned char buffer[16384];
+    int fd = open(words[count - 1], O_RDONLY);
+    unsigned long sum = 0;
+    for (long at = lseek(fd, 0, SEEK_END) - 16384; at >= 0; at -= 16384)
+        sum = sum * 3 + (unsigned long)pread(fd, buffer, 16384, at) + buffer[9];
+    printf("%lx\n", sum);
+    return 0;
+}
+"#;
+
+#[test]
+fn programs_with_musl_are_followed() {
+    let Some(probe) = Probe::compile_with("musl-gcc", BACKWARD) else { return };
+    let scratch = Scratch::new();
+    let data = cold_file(&scratch, "data", 16 * MIB);
+    let plain = probe.plain(&[data.to_str().unwrap()]);
+    let (ran, report) = run(&scratch, &[], &probe.command(&[data.to_str().unwrap()]));
+    assert_eq!((ran.stdout, ran.stderr.as_str()), (plain, ""), "{report}");
+    assert!(report["programs"] == 1 && report["requests"].as_u64().unwrap() > 0, "{report}");
+}
+
+#[test]
+fn ten_thousand_threads_read_the_same_file() {
+    if std::env::var_os("PLUMB_LONG").is_none() {
+        println!("skipped: ten thousand threads take a while (PLUMB_LONG=1)");
+        return;
+    }
+    let Some(probe) = Probe::compile() else { return };
+    let scratch = Scratch::new();
+    let data = cold_file(&scratch, "data", 32 * MIB);
+    let words = ["threads", data.to_str().unwrap(), "10000"];
+    let plain = probe.plain(&words);
+    cold_file(&scratch, "data", 32 * MIB);
+    let (ran, report) = run(&scratch, &[], &probe.command(&words));
+    assert_eq!((ran.stdout, ran.stderr.as_str()), (plain, ""), "{report}");
+}
+
 #[test]
 fn a_program_goes_on_when_the_launcher_is_killed() {
     let Some(probe) = Probe::compile() else { return };

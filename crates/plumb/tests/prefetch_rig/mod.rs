@@ -30,14 +30,19 @@ pub struct Probe {
 impl Probe {
     /// None, said, where there is no C compiler.
     pub fn compile() -> Option<Self> {
-        if !has("gcc") {
-            println!("skipped: gcc is not here");
+        Self::compile_with("gcc", include_str!("probe.c"))
+    }
+
+    /// Another one, built by this compiler.
+    pub fn compile_with(compiler: &str, text: &str) -> Option<Self> {
+        if !has(compiler) {
+            println!("skipped: {compiler} is not here");
             return None;
         }
         let folder = tempfile::tempdir().unwrap();
         let source = folder.path().join("probe.c");
-        fs::write(&source, include_str!("probe.c")).unwrap();
-        let mut gcc = Command::new("gcc");
+        fs::write(&source, text).unwrap();
+        let mut gcc = Command::new(compiler);
         gcc.args(["-O1", "-pthread", "-Wall", "-Werror", "-o"]).arg(folder.path().join("probe")).arg(&source);
         let output = gcc.output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

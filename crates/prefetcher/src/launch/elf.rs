@@ -19,9 +19,6 @@ pub enum Obstacle {
     /// The dynamic linker does not listen to its environment.
     #[error("it is run with privileges of its own (setuid, setgid or capabilities), where LD_PRELOAD is ignored")]
     Privileged,
-    /// Its C library is another one.
-    #[error("its C library is musl; the preload library is built for glibc")]
-    Musl,
     /// Of another architecture.
     #[error("it is for another architecture or word size than plumb is")]
     Foreign,
@@ -109,16 +106,11 @@ fn look(path: &Path) -> std::io::Result<Looked> {
     if metadata.mode() & 0o4000 != 0 && is_others || metadata.mode() & 0o2000 != 0 || has_capabilities {
         return Ok(Looked::Obstacle(Obstacle::Privileged));
     }
-    let interpreter = elf.segments(PT_INTERP)?;
-    Ok(match interpreter.first() {
+    let is_dynamic = !elf.segments(PT_INTERP)?.is_empty();
+    Ok(match is_dynamic {
         _ if elf.is_go()? => Looked::Obstacle(Obstacle::Go),
-        None => Looked::Obstacle(Obstacle::Static),
-        Some((offset, bytes)) => {
-            let mut name = vec![0; (*bytes).min(256) as usize];
-            let count = file.read_at(&mut name, *offset)?;
-            let is_musl = name[..count].windows(7).any(|window| window == b"ld-musl");
-            if is_musl { Looked::Obstacle(Obstacle::Musl) } else { Looked::Dynamic }
-        }
+        false => Looked::Obstacle(Obstacle::Static),
+        true => Looked::Dynamic,
     })
 }
 

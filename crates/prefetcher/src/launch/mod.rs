@@ -50,7 +50,7 @@ pub fn run(
     child.args(arguments).env(ENVIRONMENT, shared.environment());
     // A linker that cannot load it would say so, or worse; in what such a program starts it can act all the same, where that is
     // for this machine.
-    if !matches!(obstacle, Some(Obstacle::Foreign | Obstacle::Musl)) {
+    if obstacle != Some(Obstacle::Foreign) {
         child.env("LD_PRELOAD", preload(std::env::var_os("LD_PRELOAD").as_deref(), library::place()?.as_os_str()));
     }
     let started = child.spawn().map_err(PrefetcherError::file("cannot start", &path));
