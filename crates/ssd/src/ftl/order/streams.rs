@@ -9,6 +9,9 @@ use crash::order::{Place, Places};
 
 use super::{MappingOrder, Plan};
 
+#[cfg(test)]
+mod verify;
+
 /// Maps versions as `docs/ordering.md` says.
 #[derive(Default)]
 pub(crate) struct Streams {
@@ -32,6 +35,10 @@ pub(crate) enum Defect {
     NoSecondStream,
     /// Any version takes a write in.
     CoalescesAlways,
+    /// What has waited for one of its streams is not looked at for the other.
+    WokenIsReady,
+    /// A stream that is closed orders nothing any more.
+    ClosingForgets,
 }
 
 /// A stream that is open, or of which something is left.
@@ -119,6 +126,11 @@ impl Streams {
 
     /// Looks again at a version that has waited.
     fn wake(&mut self, handle: Handle) {
+        #[cfg(test)]
+        if self.defect == Some(Defect::WokenIsReady) {
+            self.ready.push_back(handle);
+            return;
+        }
         if self.find(handle).is_some() && !self.wait(handle) {
             self.ready.push_back(handle);
         }
@@ -232,6 +244,12 @@ impl MappingOrder for Streams {
     }
 
     fn closed(&mut self, stream: u64) {
+        #[cfg(test)]
+        if self.defect == Some(Defect::ClosingForgets)
+            && let Some(found) = self.streams.get_mut(&stream)
+        {
+            found.epochs.iter_mut().for_each(|epoch| epoch.pending = 0);
+        }
         if let Some(found) = self.streams.get_mut(&stream) {
             found.is_closed = true;
             self.go_on(stream);
