@@ -24,7 +24,8 @@ fn main() {
             "hot" => 4096,
             _ => {
                 state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                state >> 28
+                let random = state >> 28;
+                if pattern == "random-small" { random % 2048 * 4096 } else { random }
             }
         };
         let access = Access { offset_bytes, length_bytes: 4096, lane: 7 };

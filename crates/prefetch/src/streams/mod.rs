@@ -123,7 +123,7 @@ impl Streams {
         self.search(access, span, limits)
     }
 
-    /// Whether the last access followed nobody.
+    /// Whether the last access followed no confirmed reader.
     pub fn is_random(&self) -> bool {
         self.unmatched > 0
     }
@@ -172,12 +172,15 @@ impl Streams {
         self.after[within(self.last as usize)] = slot as u8;
         self.last = slot as u32;
         self.of_lane[lane as usize % LANES] = slot as u8;
-        self.unmatched = 0;
         let stream = &mut self.slots[slot];
         stream.lane = lane;
         stream.seen_at = self.clock;
         let doubts = self.doubts.min(MOST_DOUBTS) as u8;
         let step = stream.advance(&span, doubts);
+        // Where there are many unconfirmed readers, a random access follows one of them now and then.
+        if !stream.is_new() {
+            self.unmatched = 0;
+        }
         if step.proved {
             self.doubts = u32::from(doubts) / 2;
         }

@@ -167,6 +167,11 @@ impl Stream {
         }
     }
 
+    #[inline]
+    pub(super) fn is_new(&self) -> bool {
+        self.kind() == Kind::New
+    }
+
     pub(super) fn is_free(&self) -> bool {
         self.kind() == Kind::Free
     }
