@@ -18,11 +18,17 @@ struct Alone<'a> {
     rate: f64,
 }
 
+/// What the rows of a table tell.
+struct Own<'a> {
+    folder: Option<&'a Path>,
+    limits: Vec<(Stream, f64)>,
+}
+
 /// The peaks that tables tell, in operations a second.
 pub(super) struct References<'a> {
     alone: Vec<Alone<'a>>,
     /// Of each table.
-    tables: Vec<(Option<&'a Path>, Vec<(Stream, f64)>)>,
+    tables: Vec<Own<'a>>,
 }
 
 fn folder(table: &Table) -> Option<&Path> {
@@ -42,13 +48,14 @@ impl<'a> References<'a> {
                 }
             }
         }
-        Self { alone, tables: tables.iter().map(|table| (folder(table), limits_reached(table))).collect() }
+        let own = |table| Own { folder: folder(table), limits: limits_reached(table) };
+        Self { alone, tables: tables.iter().map(own).collect() }
     }
 
     /// The peak of the interferer of a row of the table with this index, if a table tells it.
     pub(super) fn peak(&self, table: usize, case: &Case) -> Option<f64> {
         let Case::Contest(contest @ Contest { interferer: Some(stream), .. }) = case else { return None };
-        let (folder, limits) = self.tables.get(table)?;
+        let Own { folder, limits } = self.tables.get(table)?;
         let published = || {
             // The campaign's own, which lies beside it; of several the last.
             let of_operation = |alone: &&Alone<'_>| is_published(stream) && alone.operation == stream.operation;
