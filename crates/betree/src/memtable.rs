@@ -141,7 +141,8 @@ impl Memtable {
     /// What a view at `msn` has for a key, and whether a range delete hides everything older.
     pub fn find(&self, key: &[u8], msn: u64, with: &Composer<'_>) -> Result<(Option<Message<'static>>, bool)> {
         let state = self.read();
-        let covered = state.ranges.newest(key, msn).is_some();
+        let up_to = if mutated(Mutant::LastRangeInvisible) { msn.saturating_sub(1) } else { msn };
+        let covered = state.ranges.newest(key, up_to).is_some();
         match state.keys.get(key) {
             Some(versions) => Ok((state.fold(key, versions, msn, with)?, covered)),
             None => Ok((None, covered)),

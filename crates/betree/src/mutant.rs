@@ -108,6 +108,10 @@ pub(crate) enum Mutant {
     FreshUnbounded,
     /// What cannot be read stops all work.
     DamageSpreads,
+    /// A lookup does not see a range delete that ends a batch.
+    LastRangeInvisible,
+    /// A checksum covers the first 4 KiB of a block only.
+    ChecksumOfFirstBlock,
 }
 
 #[cfg(test)]
@@ -121,7 +125,7 @@ pub(crate) const fn mutated(_mutant: Mutant) -> bool {
 
 #[cfg(test)]
 impl Mutant {
-    pub const ALL: [Self; 52] = [
+    pub const ALL: [Self; 54] = [
         Self::NoFlushBeforeSuperblock,
         Self::NoFlushAfterSuperblock,
         Self::SpaceReusedEarly,
@@ -174,6 +178,8 @@ impl Mutant {
         Self::RefusedBatchLeaks,
         Self::FreshUnbounded,
         Self::DamageSpreads,
+        Self::LastRangeInvisible,
+        Self::ChecksumOfFirstBlock,
     ];
 }
 

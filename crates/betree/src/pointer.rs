@@ -3,11 +3,13 @@
 use storage::BLOCK_BYTES;
 use twox_hash::XxHash3_128;
 
+use crate::mutant::{Mutant, mutated};
 use crate::wire::{Malformed, Reader};
 
 /// The 128-bit checksum of stored bytes (XXH3).
 pub(crate) fn checksum(bytes: &[u8]) -> u128 {
-    XxHash3_128::oneshot(bytes)
+    let covered = if mutated(Mutant::ChecksumOfFirstBlock) { BLOCK_BYTES } else { usize::MAX };
+    XxHash3_128::oneshot(bytes.get(..covered).unwrap_or(bytes))
 }
 
 /// How a block's bytes are stored.

@@ -17,6 +17,12 @@ fn at_rest(seed: u64, options: &Options, logged: u64) -> Result<(Image, Map), St
         let batch = batch(&tree, number, &mut random, &mut map);
         database.commit(&batch, Durability::Sync).map_err(failed)?;
     }
+    // As much as fills a long block.
+    for number in 0..options.basement_bytes / 1024 {
+        let (key, value) = (format!("long/{number}").into_bytes(), vec![number as u8; 900]);
+        tree.insert(&key, value.clone(), Durability::None).map_err(failed)?;
+        map.insert(key, value);
+    }
     database.checkpoint().map_err(failed)?;
     for number in 60..60 + logged {
         let batch = batch(&tree, number, &mut random, &mut map);
@@ -201,13 +207,33 @@ fn flipped_bits_are_noticed() {
 
 /// Turns over a bit at `steps` places of every block that the newest checkpoint refers to, first and last among them.
 pub(super) fn covered(seed: u64, steps: u64) -> Result<(), String> {
-    let (image, _) = at_rest(seed, &tiny(seed), 0)?;
-    let failed = |error: crate::Error| error.to_string();
-    let sound = Database::open(Memory::from_image(image.clone()), tiny(seed)).map_err(failed)?;
-    let places = sound.engine.reachable_blocks();
-    if places.len() <= 5 {
-        return Err(format!("{} blocks", places.len()));
+    let blocks = covered_with(&tiny(seed), seed, steps)?.len();
+    if blocks <= 5 {
+        return Err(format!("{blocks} blocks"));
     }
+    Ok(())
+}
+
+/// The same where blocks are longer than those of the storage.
+pub(super) fn long_blocks(seed: u64, steps: u64) -> Result<(), String> {
+    let options = Options {
+        leaf_bytes: 64 << 10,
+        basement_bytes: 16 << 10,
+        large_value_bytes: usize::MAX,
+        compression: crate::Compression::None,
+        ..tiny(seed)
+    };
+    let lengths = covered_with(&options, seed, steps)?;
+    if lengths.iter().any(|bytes| *bytes > 4096) { Ok(()) } else { Err(format!("blocks of {lengths:?} bytes")) }
+}
+
+/// Returns how long the blocks are.
+fn covered_with(options: &Options, seed: u64, steps: u64) -> Result<Vec<u64>, String> {
+    let (image, _) = at_rest(seed, options, 0)?;
+    let failed = |error: crate::Error| error.to_string();
+    let sound = Database::open(Memory::from_image(image.clone()), options.clone()).map_err(failed)?;
+    let places = sound.engine.reachable_blocks();
+    let lengths = places.iter().map(|(_, bytes)| *bytes).collect();
     for (start, stored_bytes) in places {
         let step = (stored_bytes / steps).max(1);
         for at in (0..stored_bytes).step_by(step as usize).chain([stored_bytes - 1]) {
@@ -216,17 +242,18 @@ pub(super) fn covered(seed: u64, steps: u64) -> Result<(), String> {
             if crate::verify(Memory::from_image(damaged.clone())).map_err(failed)?.is_empty() {
                 return Err(format!("byte {at} of block {start}, closed"));
             }
-            if let Ok(database) = Database::open(Memory::from_image(damaged), tiny(seed))
+            if let Ok(database) = Database::open(Memory::from_image(damaged), options.clone())
                 && database.verify().map_err(failed)?.is_empty()
             {
                 return Err(format!("byte {at} of block {start}"));
             }
         }
     }
-    Ok(())
+    Ok(lengths)
 }
 
 #[test]
 fn every_reachable_block_is_covered_by_a_checksum() {
     covered(9, 40).unwrap_or_else(|what| panic!("{what}"));
+    long_blocks(9, 20).unwrap_or_else(|what| panic!("{what}"));
 }

@@ -50,6 +50,12 @@ pub(super) fn live(seed: u64, batches: u64) -> Result<(), String> {
         if content(&tree).map_err(failed)? != map {
             return Err(format!("batch {next}: the content differs"));
         }
+        // Lookups go another way than scans.
+        for key in super::workload::keys() {
+            if tree.get(&key).map_err(failed)? != map.get(&key).cloned() {
+                return Err(format!("batch {next}: key {key:?} reads wrong"));
+            }
+        }
         for (snapshot, then) in &kept {
             same(snapshot, &tree, then)?;
         }

@@ -38,8 +38,18 @@ pub(super) fn tiny(seed: u64) -> Options {
     .operator(2, Append)
 }
 
+/// Every key that a batch may change, but for those of its number and sum.
+pub(super) fn keys() -> impl Iterator<Item = Vec<u8>> {
+    (0..KEYS).map(numbered)
+}
+
+const KEYS: u16 = 90;
+
 fn key(random: &mut impl Rng) -> Vec<u8> {
-    let number: u16 = random.random_range(0..90);
+    numbered(random.random_range(0..KEYS))
+}
+
+fn numbered(number: u16) -> Vec<u8> {
     let mut key = number.to_be_bytes().to_vec();
     key.resize(2 + usize::from(number % 4), b'k');
     key
