@@ -69,8 +69,12 @@ const HEADER: [&str; 10] = [
 impl Comparison {
     /// Simulates all of them.
     pub fn of(trace: &Trace, machine: &Machine) -> Self {
-        let outcomes = POLICIES.iter().map(|(name, policy)| (*name, simulate(trace, machine, *policy))).collect();
-        Self { outcomes, oracle: oracle(trace, machine) }
+        let outcomes: Vec<_> =
+            POLICIES.iter().map(|(name, policy)| (*name, simulate(trace, machine, *policy))).collect();
+        // Foresight can do what any policy does: where none of its own ways is as fast, that is the bound.
+        let ways = outcomes.iter().map(|(_, outcome)| *outcome).chain([oracle(trace, machine)]);
+        let oracle = ways.min_by_key(|outcome| outcome.time_ns).unwrap_or_default();
+        Self { outcomes, oracle }
     }
 
     fn plain(&self) -> Outcome {
