@@ -92,8 +92,8 @@ fn layers(marks: &[Mark], file: &Pictured, end_ns: u64) -> [Cells; 5] {
     let column = |at_ns: u64| scaled(at_ns, end_ns, COLUMNS);
     let row = |bytes: u64| scaled(bytes, file.bytes, ROWS);
     let mut fill = |layer: usize, from_ns: u64, to_ns: u64, start: u64, end: u64| {
-        for row in row(start)..=row(end.saturating_sub(1).max(start)) {
-            layers[layer][row][column(from_ns)..=column(to_ns.max(from_ns))].fill(true);
+        for cells in &mut layers[layer][row(start)..=row(end.saturating_sub(1).max(start))] {
+            cells[column(from_ns)..=column(to_ns.max(from_ns))].fill(true);
         }
     };
     // Bytes of each row that are there, and since when.
@@ -105,21 +105,22 @@ fn layers(marks: &[Mark], file: &Pictured, end_ns: u64) -> [Cells; 5] {
             }
             Mark::Load { file: of, from_ns, to_ns, start_bytes, end_bytes, origin } if of == file.file => {
                 fill(if origin == Origin::Prefetch { 1 } else { 2 }, from_ns, to_ns, start_bytes, end_bytes);
-                for row in row(start_bytes)..=row(end_bytes.saturating_sub(1)) {
-                    if there[row].0 == 0 {
-                        there[row].1 = to_ns;
+                let rows = row(start_bytes)..=row(end_bytes.saturating_sub(1));
+                for (row, (bytes, since_ns)) in rows.clone().zip(&mut there[rows]) {
+                    if *bytes == 0 {
+                        *since_ns = to_ns;
                     }
-                    there[row].0 += overlap(row, start_bytes, end_bytes, file.bytes);
+                    *bytes += overlap(row, start_bytes, end_bytes, file.bytes);
                 }
             }
             Mark::Leave { file: of, at_ns, start_bytes, end_bytes } if of == file.file => {
-                for row in row(start_bytes)..=row(end_bytes.saturating_sub(1)) {
-                    there[row].0 -= overlap(row, start_bytes, end_bytes, file.bytes);
-                    if there[row].0 <= 0 {
-                        let since_ns = there[row].1;
-                        there[row].0 = 0;
-                        let bytes = (row as u64 * file.bytes).div_ceil(ROWS);
-                        fill(0, since_ns, at_ns, bytes, bytes + 1);
+                let rows = row(start_bytes)..=row(end_bytes.saturating_sub(1));
+                for (row, (bytes, since_ns)) in rows.clone().zip(&mut there[rows]) {
+                    *bytes -= overlap(row, start_bytes, end_bytes, file.bytes);
+                    if *bytes <= 0 {
+                        *bytes = 0;
+                        let start = (row as u64 * file.bytes).div_ceil(ROWS);
+                        fill(0, *since_ns, at_ns, start, start + 1);
                     }
                 }
             }
