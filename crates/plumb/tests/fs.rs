@@ -228,7 +228,9 @@ fn users_mount_by_themselves() {
         ./plumb fs mkfs disk.plumb --size 64MiB
         mkdir place
         ./plumb fs mount disk.plumb place --background -o noatime
-        grep -q ' place.* fuse.plumb rw,nosuid,nodev,noatime' <(sed "s|$PWD/||" /proc/mounts)
+        # Whatever fails, the server ends.
+        trap 'fusermount3 -uz place 2> /dev/null || true' EXIT
+        grep -q ' place.* fuse.plumb rw,nosuid,nodev,noatime' <(sed "s|$PWD/||g" /proc/mounts)
         for number in $(seq 50); do seq "$number" > "place/$number" & done; wait
         cat place/50 | wc -l | grep -qx 50
         fusermount3 -u place
