@@ -33,17 +33,19 @@ done";
 
 #[test]
 fn what_is_preallocated_punched_or_in_inodes_is_read_as_the_kernel_reads_it() {
+    let is_long = std::env::var_os("PLUMB_LONG").is_some();
+    let states = if is_long { "20000" } else { "1500" };
     for (name, words) in KINDS {
         let Some(trial) = Trial::new("ext4") else { return };
         let filler = if name == "4 KiB" { "9000000" } else { "100000" };
         let before = BEFORE.replace("FILLER", filler);
         let flags = ["--size", "16MiB", "--mkfs-options", words, "--setup", &before];
-        let flags = [&flags[..], &["--states", "40", "--offline-states", "6000"]].concat();
+        let flags = [&flags[..], &["--states", "20", "--offline-states", states]].concat();
         let (status, report) = trial.run(&flags, SCRIPT);
         let counts = &report["offline"]["counts"];
         println!("{name}: {counts}; mounted {}", report["states"]);
         assert_eq!((counts["bad"].as_u64(), counts["unread"].as_u64()), (Some(0), Some(0)), "{name}: {report:#}");
-        assert!(counts["distinct"].as_u64() > Some(300), "{name}: {counts}");
+        assert!(counts["distinct"].as_u64() > Some(100), "{name}: {counts}");
         assert_eq!((status, bad(&report).len()), (0, 0), "{name}: {report:#}");
     }
 }
