@@ -57,17 +57,18 @@ fn strides_and_backward_readers_are_loaded_ahead() {
     for pattern in ["stride", "reverse", "readback"] {
         let data = cold_file(&scratch, "data", 32 * MIB);
         let plain = probe.plain(&[pattern, data.to_str().unwrap()]);
-        cold_file(&scratch, "data", 32 * MIB);
-        let (ran, report) = run(&scratch, &[], &probe.command(&[pattern, data.to_str().unwrap()]));
-        assert_eq!(ran.stdout, plain, "{pattern}");
-        let loaded = report["loaded_bytes"].as_u64().unwrap();
-        let read = report["accessed_bytes"].as_u64().unwrap();
-        let resident = report["windows_resident"].as_u64().unwrap();
-        println!("{pattern}: read {read}, loaded {loaded}, resident windows {resident}");
-        assert!(report["accesses"].as_u64().unwrap() > 50, "{report}");
-        // Where the file system keeps everything in memory there is nothing to load.
-        assert!(loaded > 0 || resident > 0, "{pattern}: {report}");
-        assert!(loaded <= 32 * MIB, "{pattern}: {report}");
+        // On a busy machine, the program may end before anything is loaded for it.
+        let served = (0..10).any(|_| {
+            cold_file(&scratch, "data", 32 * MIB);
+            let (ran, report) = run(&scratch, &[], &probe.command(&[pattern, data.to_str().unwrap()]));
+            assert_eq!((ran.stdout, ran.stderr.as_str()), (plain.clone(), ""), "{pattern}");
+            let of = |name: &str| report[name].as_u64().unwrap();
+            assert!(of("accesses") > 50 && of("requests") > 3, "{pattern}: {report}");
+            assert!(of("loaded_bytes") <= 32 * MIB, "{pattern}: {report}");
+            // Where the file system keeps everything in memory there is nothing to load.
+            of("windows_loaded") + of("windows_resident") > 0
+        });
+        assert!(served, "{pattern}");
     }
 }
 
@@ -243,15 +244,16 @@ fn programs_in_which_it_cannot_act_are_named_and_run() {
 }
 
 #[test]
-fn a_mapping_is_loaded_from_its_beginning_on() {
+fn a_mapping_is_loaded_before_it_is_touched() {
     let Some(probe) = Probe::compile() else { return };
     let scratch = Scratch::new();
     let data = cold_file(&scratch, "data", 48 * MIB);
     let plain = probe.plain(&["map", data.to_str().unwrap()]);
     let data = cold_file(&scratch, "data", 48 * MIB);
-    let (ran, report) = run(&scratch, &[], &probe.command(&["map", data.to_str().unwrap()]));
+    let (ran, report) = run(&scratch, &[], &probe.command(&["map", data.to_str().unwrap(), "wait"]));
     assert_eq!(ran.stdout, plain);
     let (bulk, resident) = (report["bulk_loads"].as_u64().unwrap(), report["resident_bytes"].as_u64().unwrap());
+    // Where the file system keeps everything in memory, there is nothing to load.
     assert!(bulk == 1 || resident >= 40 * MIB, "{report}");
 }
 
@@ -270,10 +272,11 @@ fn modes_and_patterns_decide_what_is_loaded() {
     assert_eq!(loaded(&["--exclude", "data"], "stride").1, 0);
     assert_eq!(loaded(&["--include", "*.sst"], "stride").1, 0);
     assert_eq!(loaded(&["--min-file", "1GiB"], "stride"), (0, 0));
-    assert!(loaded(&["--include", "data"], "stride").1 > 0);
-    let (requests, bytes) = loaded(&["--mode", "fetchall+opt"], "stride");
-    assert!(requests == 1 && bytes > 0, "{requests} {bytes}");
+    // On a busy machine, the program may end before anything is loaded for it.
+    let loads = |options: &[&str]| (0..10).map(|_| loaded(options, "stride")).find(|(_, bytes)| *bytes > 0);
+    assert!(loads(&["--include", "data"]).is_some());
+    assert_eq!(loads(&["--mode", "fetchall+opt"]).unwrap().0, 1);
     scratch.write("profile.toml", "mode = \"app-only\"\n");
     assert_eq!(loaded(&["--profile", "profile.toml"], "stride"), (0, 0));
-    assert!(loaded(&["--profile", "profile.toml", "--mode", "predict"], "stride").1 > 0);
+    assert!(loads(&["--profile", "profile.toml", "--mode", "predict"]).is_some());
 }

@@ -265,6 +265,12 @@ int main(int count, char **words) {
         unsigned char *all = mmap(NULL, (size_t)size, PROT_READ, MAP_PRIVATE, fd, 0);
         if (all == MAP_FAILED) return 1;
         need(close(fd), "close");
+        /* With a third word: until somebody else has loaded the last page, for half a minute at most. */
+        unsigned char there = 0;
+        for (int turn = 0; count > 3 && !(there & 1) && turn < 3000; turn++) {
+            need(mincore(all + (size - 1) / 4096 * 4096, 1, &there), "mincore");
+            usleep(10000);
+        }
         for (long at = 0; at < size; at += 4096) sum = sum * 31 + all[at];
     } else if (!strcmp(pattern, "slow")) { /* says when it begins and ends, in a file */
         int out = need(open(words[3], O_CREAT | O_WRONLY | O_APPEND, 0600), "open");
