@@ -46,6 +46,7 @@ pub fn run(
     }
     let shared = Shared::make(settings)?;
     let executor = Executor::start(&shared, settings)?;
+    let held = signals::hold().map_err(PrefetcherError::kernel("hold signals"))?;
     let mut child = Command::new(program);
     child.args(arguments).env(ENVIRONMENT, shared.environment());
     // A linker that cannot load it would say so, or worse; in what such a program starts it can act all the same, where that is
@@ -54,7 +55,8 @@ pub fn run(
         child.env("LD_PRELOAD", preload(std::env::var_os("LD_PRELOAD").as_deref(), library::place()?.as_os_str()));
     }
     let started = child.spawn().map_err(PrefetcherError::file("cannot start", &path));
-    let ended = started.and_then(|child| signals::wait(child).map_err(PrefetcherError::file("cannot wait for", &path)));
+    let ended =
+        started.and_then(|child| signals::wait(child, held).map_err(PrefetcherError::file("cannot wait for", &path)));
     drop(shared);
     let report = executor.finish();
     Ok(Outcome { status: shell_status(ended?), obstacle, report })

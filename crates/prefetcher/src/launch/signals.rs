@@ -16,11 +16,15 @@ const HELD: [i32; 6] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2];
 /// Those that the terminal sends to the command, too.
 const TERMINALS: [i32; 2] = [SIGINT, SIGQUIT];
 
-/// Until the command has ended. Dispositions are changed after it was started: it has those that the launcher was given.
-pub fn wait(mut child: Child) -> io::Result<ExitStatus> {
+/// Holds the signals from now on: before the command is started, so that none ends the launcher alone. The command has none of it, since
+/// `exec` takes handlers away; what was ignored, as by `nohup`, stays so for both.
+pub fn hold() -> io::Result<Signals> {
     let ignored = ignored();
-    let held = HELD.iter().filter(|signal| ignored & 1 << (**signal - 1) == 0);
-    let mut signals = Signals::new(held)?;
+    Signals::new(HELD.iter().filter(|signal| ignored & 1 << (**signal - 1) == 0))
+}
+
+/// Until the command has ended.
+pub fn wait(mut child: Child, mut signals: Signals) -> io::Result<ExitStatus> {
     let handle = signals.handle();
     let command = Pid::from_child(&child);
     let waiter = std::thread::spawn(move || {
