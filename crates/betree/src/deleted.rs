@@ -1,9 +1,9 @@
 //! Range deletes in memory: which is the newest that a view sees at a key?
 //!
-//! Deletes come in the order of their sequence numbers. The newest few lie side by side; as many as fill a *page* become
-//! one; and two neighbours of the same size become one that has twice as many. A page knows the newest delete of each key, cut into pieces that do not
-//! overlap, and keeps the two that it came of, for views that see one half of it. So a million deletes, however they
-//! overlap, take memory and a lookup takes time in proportion to their number's logarithm.
+//! Deletes come in the order of their sequence numbers. The newest few lie side by side; as many as fill a *page* become one;
+//! and two neighbours of the same size become one that has twice as many. A page knows the newest delete of each key, cut
+//! into pieces that do not overlap, and keeps the two that it came of, for views that see one half of it. So a million
+//! deletes, however they overlap, take memory and a lookup takes time in proportion to their number's logarithm.
 
 use std::cmp::Ordering;
 use std::sync::Arc;

@@ -9,7 +9,7 @@
 //! | `<!-- run: status N -->` | its last command ends with this status |
 //! | `<!-- run: long -->` | takes minutes: in the long suite only |
 //! | `<!-- run: never, WHY -->` | is not run: it needs what a test cannot have |
-//! | `<!-- run: needs PROGRAM ... -->` | what must be installed; also `root`, `kernel` (in virtual time), `order` (that with streams) |
+//! | `<!-- run: needs PROGRAM ... -->` | what must be installed; `root`, `fuse`, `kernel` (in virtual time), `order` (that with streams) |
 //! | `<!-- run: in repository -->` | the folder has the repository's `experiments` and `devices` |
 //!
 //! Words after `run:` are separated by semicolons. A page's comment `<!-- given: ... -->` is a script for `sh -e` that makes what
@@ -81,6 +81,7 @@ impl How {
                 "root" => {
                     std::fs::metadata("/proc/self").is_ok_and(|about| std::os::unix::fs::MetadataExt::uid(&about) == 0)
                 }
+                "fuse" => Path::new("/dev/fuse").exists(),
                 "kernel" => linux_rig::kernel().is_some(),
                 "order" => linux_rig::kernel_with_streams().is_some(),
                 program => {

@@ -83,7 +83,7 @@ fn programs_run_beside_it_and_the_same_spec_gives_the_same_bytes() {
         return;
     }
     let program = "prepare = 'echo $WORD > word'\n\
-        measure = \"for i in 1 2 3 4 5 6 7 8; do head -c 8192 /dev/zero > f$i; sync f$i; done; echo '{\\\"word\\\": \\\"'$(cat word)'\\\"}'\"\n\
+        measure = \"for i in $(seq 40); do head -c 8192 /dev/zero > f$i; sync f$i; done; echo '{\\\"word\\\": \\\"'$(cat word)'\\\"}'\"\n\
         metrics.word = { json = '/word' }\n[workload.variables]\nWORD = 7";
     let sweep = "[sweep]\n'workload.program.beside' = [{}, { writer = 'while :; do head -c 1048576 /dev/zero > big; sync big; done' }]";
     let text = format!("metrics = ['program.word', 'program.elapsed_s']\n{}", spec(program, sweep));

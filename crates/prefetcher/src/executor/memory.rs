@@ -1,5 +1,6 @@
-//! How much memory may be used, looked at ten times a second: what the machine has available, what the control groups of the launcher leave (its
-//! command is in the same one, and so are the pages that are loaded), and whether tasks wait for memory already.
+//! How much memory may be used, looked at ten times a second: what the machine has available, what the control groups of the
+//! launcher leave (its command is in the same one, and so are the pages that are loaded), and whether tasks wait for memory
+//! already.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,8 +1,8 @@
 //! The file that a request is for.
 //!
-//! A description of the executor's own, and not a copy of the program's descriptor: locks of flock(2) belong to the description, and would outlast the
-//! program's close by the time that a copy is held. It is closed again when the request is done, so that nothing keeps a file system busy or a
-//! deleted file's blocks.
+//! A description of the executor's own, and not a copy of the program's descriptor: locks of flock(2) belong to the
+//! description, and would outlast the program's close by the time that a copy is held. It is closed again when the request is
+//! done, so that nothing keeps a file system busy or a deleted file's blocks.
 
 use std::ffi::OsStr;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -22,8 +22,8 @@ pub struct Opened {
     pub bytes: u64,
 }
 
-/// Opens the file behind a program's descriptor, if it still is the file that the request is for. That of a mapping is found by its name where
-/// the descriptor is closed by now: most programs close it at once.
+/// Opens the file behind a program's descriptor, if it still is the file that the request is for. That of a mapping is found
+/// by its name where the descriptor is closed by now: most programs close it at once.
 pub fn open(request: &Request, dev: u64, ino: u64) -> Option<Opened> {
     let by_number = same(Path::new(&format!("/proc/{}/fd/{}", request.process, request.fd)), dev, ino);
     if by_number.is_some() || request.kind != Kind::Map as u32 {

@@ -1,7 +1,8 @@
 //! Waiting for the command, with the signals that were meant for it.
 //!
 //! The command is in the launcher's process group: what the terminal sends reaches both, and stopping and going on are the
-//! terminal's business with both. The launcher outlives an interrupt for as long as the command does, and hands on what was sent to it alone.
+//! terminal's business with both. The launcher outlives an interrupt for as long as the command does, and hands on what was
+//! sent to it alone.
 
 use std::io;
 use std::process::{Child, ExitStatus};

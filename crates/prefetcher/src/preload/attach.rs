@@ -1,7 +1,7 @@
 //! How a program finds the table: once, before `main`, by the path in its environment.
 //!
-//! No descriptor is inherited: what a program's descriptors are is its own business, and `closefrom` would take ours away. Where the path leads
-//! nowhere (another user, no /proc, the launcher is gone) the hooks only pass calls through.
+//! No descriptor is inherited: what a program's descriptors are is its own business, and `closefrom` would take ours away.
+//! Where the path leads nowhere (another user, no /proc, the launcher is gone) the hooks only pass calls through.
 
 use core::ffi::{CStr, c_char};
 use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
@@ -94,8 +94,8 @@ fn parse(value: &[u8]) -> Option<([u8; MAX_PATH], u64)> {
     Some((path, number))
 }
 
-/// Whether this program has inherited a system call filter: `Seccomp` of proc_pid_status(5). The calls that this takes are those by which the
-/// dynamic linker has just read the program's libraries.
+/// Whether this program has inherited a system call filter: `Seccomp` of proc_pid_status(5). The calls that this takes are
+/// those by which the dynamic linker has just read the program's libraries.
 fn is_filtered() -> bool {
     let Some(fd) = sys::open(c"/proc/self/status", false) else { return true };
     let mut text = [0; 4096];

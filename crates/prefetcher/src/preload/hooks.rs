@@ -1,8 +1,9 @@
 //! The functions that stand before those of the C library.
 //!
-//! Each passes the call on with the arguments it was given, and looks at what came of it. Only system calls made directly are made after that, so
-//! that `errno` is the C library's. Functions with optional arguments (`open`, `fcntl`, `syscall`) are declared with all of them: in the
-//! calling conventions of x86-64 and aarch64 they are where they would be, and what nobody passed nobody looks at.
+//! Each passes the call on with the arguments it was given, and looks at what came of it. Only system calls made directly are
+//! made after that, so that `errno` is the C library's. Functions with optional arguments (`open`, `fcntl`, `syscall`) are
+//! declared with all of them: in the calling conventions of x86-64 and aarch64 they are where they would be, and what nobody
+//! passed nobody looks at.
 
 use core::ffi::{c_char, c_int, c_long, c_uint, c_void};
 use core::sync::atomic::Ordering;

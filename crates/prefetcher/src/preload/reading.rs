@@ -152,7 +152,8 @@ fn due(table: &Table, file: &File, guard: &mut Guard<'_>, fd: i32, index: usize,
     push(table, file, guard, index, request(plan, fd, Kind::Stream));
 }
 
-/// Counts what a read at random costs, and asks for all of the file when that is as much as a pass over it. Until then no read may go unseen.
+/// Counts what a read at random costs, and asks for all of the file when that is as much as a pass over it. Until then no
+/// read may go unseen.
 #[inline(never)]
 fn pass(table: &Table, file: &File, guard: &mut Guard<'_>, fd: i32, index: usize, access: &Access) {
     let header = &table.header;

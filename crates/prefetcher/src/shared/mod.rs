@@ -1,8 +1,9 @@
 //! What the launcher and the programs under it share: one table in memory, of a fixed size, that no one can wait for.
 //!
-//! The library in a program looks a file up, takes its lock if it is free, has the policy observe the access, and leaves a request where
-//! the policy answers with a plan. The executor in the launcher takes requests and carries them out. Either may be killed at any
-//! instruction: a lock that is held for long is taken back by the executor ([`File::release_stuck`]), and whoever finds one held goes on without.
+//! The library in a program looks a file up, takes its lock if it is free, has the policy observe the access, and leaves a
+//! request where the policy answers with a plan. The executor in the launcher takes requests and carries them out. Either may
+//! be killed at any instruction: a lock that is held for long is taken back by the executor ([`File::release_stuck`]), and
+//! whoever finds one held goes on without.
 //!
 //! Everything here is numbers for which any bits are valid: the program owns its memory, and the launcher believes none of it.
 
