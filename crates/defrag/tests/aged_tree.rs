@@ -22,6 +22,8 @@ const FILES: u64 = 60;
 const APPENDED: u64 = 16 * KIB;
 /// What readahead sends for a file that is read from end to end.
 const READ: u64 = 128 * KIB;
+/// Of each tool, on fresh copies.
+const ROUNDS: usize = 5;
 
 fn paths(disk: &Disk) -> Vec<PathBuf> {
     (0..FILES).map(|number| disk.path(&format!("file-{number}"))).collect()
@@ -105,17 +107,26 @@ fn btrfs_writes_a_tree_once() {
     disk.unmount();
     let master = disk.image().with_extension("master");
     fs::rename(disk.image(), &master).unwrap();
-    let conventional = written(&mut disk, &master, |paths| {
-        drop(ran(Command::new("btrfs").args(["filesystem", "defragment", "-f"]).args(paths)));
+    let conventional = least(|| {
+        written(&mut disk, &master, |paths| {
+            drop(ran(Command::new("btrfs").args(["filesystem", "defragment", "-f"]).args(paths)));
+        })
     });
     let mut data = 0;
-    let traced = written(&mut disk, &master, |paths| {
-        let plan = planned(paths);
-        let report = carry_out(&plan.files, &RunOptions::default(), None, &Cancel::default(), &mut |_| ()).unwrap();
-        assert!(report.is_complete(), "{report}");
-        data = report.written_bytes();
+    let traced = least(|| {
+        written(&mut disk, &master, |paths| {
+            let plan = planned(paths);
+            let report = carry_out(&plan.files, &RunOptions::default(), None, &Cancel::default(), &mut |_| ()).unwrap();
+            assert!(report.is_complete(), "{report}");
+            data = report.written_bytes();
+        })
     });
-    // The same data, and the same leaves in one commit; how often the kernel writes a leaf before that differs from run to run.
     println!("data {data}: traced {traced}, conventional {conventional}: {:.3}", traced as f64 / conventional as f64);
     assert!(traced <= conventional + conventional / 50, "{traced} bytes, {conventional} by the conventional tool");
+}
+
+/// The least that several rounds write. The data is the same in each, and so are the leaves of a commit; how often the kernel
+/// writes a leaf before its last time there differs, by as much as 5 %, and only adds.
+fn least(round: impl FnMut() -> u64) -> u64 {
+    std::iter::repeat_with(round).take(ROUNDS).min().expect("there are rounds")
 }
