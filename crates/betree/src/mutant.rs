@@ -112,6 +112,8 @@ pub(crate) enum Mutant {
     LastRangeInvisible,
     /// A checksum covers the first 4 KiB of a block only.
     ChecksumOfFirstBlock,
+    /// Nodes that deletes have emptied stay.
+    EmptiedNodesStay,
 }
 
 #[cfg(test)]
@@ -125,7 +127,7 @@ pub(crate) const fn mutated(_mutant: Mutant) -> bool {
 
 #[cfg(test)]
 impl Mutant {
-    pub const ALL: [Self; 54] = [
+    pub const ALL: [Self; 55] = [
         Self::NoFlushBeforeSuperblock,
         Self::NoFlushAfterSuperblock,
         Self::SpaceReusedEarly,
@@ -180,6 +182,7 @@ impl Mutant {
         Self::DamageSpreads,
         Self::LastRangeInvisible,
         Self::ChecksumOfFirstBlock,
+        Self::EmptiedNodesStay,
     ];
 }
 

@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::below::Below;
-use super::{bounds, contained, crash, damage, faults, full, live, paced, refused, rest, twice, values, views};
+use super::{bounds, contained, crash, damage, faults, full, live, paced, refill, refused, rest, twice, values, views};
 use crate::mutant::{Mutant, set};
 
 type Proof = Box<dyn Fn() -> Result<(), String>>;
@@ -21,6 +21,7 @@ fn proofs() -> Vec<(&'static str, Proof)> {
         ("paced", Box::new(|| paced::puts(0, 3000))),
         ("refused", Box::new(|| refused::checkpoints(0))),
         ("values", Box::new(values::lives)),
+        ("refill", Box::new(|| refill::rounds(refill::Emptied::ByKey, 12))),
         ("rest", Box::new(|| rest::space(1))),
         ("accepted damage", Box::new(|| damage::accepted(0))),
         ("damaged log", Box::new(|| damage::log(0, 400))),

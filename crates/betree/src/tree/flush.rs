@@ -59,7 +59,7 @@ impl Change<'_> {
                 self.flush_child(node, index, bounds, reach).await?;
             }
         }
-        Ok(())
+        if reach == Reach::Empty { self.tidy(node).await } else { Ok(()) }
     }
 
     /// Moves everything that waits for child `index` into it, and what is below as far as `reach` says. The child may
@@ -132,11 +132,7 @@ impl Change<'_> {
         }
         self.moved = true;
         self.replace_child(node, index, parts);
-        match self.join_small(node, index) {
-            // Small is no harm.
-            Err(error) if error.is_damage() => Ok(()),
-            result => result,
-        }
+        self.tidy_beside(node, index)
     }
 }
 

@@ -9,6 +9,7 @@ mod leaf;
 mod lookup;
 mod rest;
 mod shape;
+mod tidy;
 
 pub(crate) use lookup::{find, window};
 pub(crate) use rest::Reach;
@@ -187,11 +188,13 @@ impl<'a> Change<'a> {
 
     /// The tree with what is due moved down, as far as the budget goes.
     pub async fn move_down(&mut self, root: &Edge, reach: Reach) -> Result<Edge> {
-        if !self.is_due(root, reach)? {
-            return Ok(root.clone());
-        }
         let node = self.io.node(root)?;
         let Node::Internal(internal) = &*node else { return Ok(root.clone()) };
+        // A root above one node alone goes.
+        let needless = matches!(&internal.children[..], [only] if only.runs.is_empty());
+        if !needless && !self.is_due(root, reach)? {
+            return Ok(root.clone());
+        }
         self.free_header(root);
         let mut internal = internal.clone();
         self.flush_node(&mut internal, &KeyRange::all(), reach).await?;

@@ -38,6 +38,9 @@ impl Change<'_> {
         if reach == Reach::Overdue && self.plan(node) != FlushPlan::Rest {
             return Ok(true);
         }
+        if reach == Reach::Empty && self.is_untidy(node)? {
+            return Ok(true);
+        }
         for child in node.children.iter().filter(|child| !self.is_stuck(child)) {
             if self.is_child_due(child, node.height == 1, reach)? {
                 return Ok(true);

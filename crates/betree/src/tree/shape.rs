@@ -18,7 +18,7 @@ fn first_key(node: &Node) -> Key {
 }
 
 /// A child without anything waiting for it.
-fn fresh(node: Node) -> Child {
+pub(super) fn fresh(node: Node) -> Child {
     Child { edge: Edge::Fresh(Arc::new(node)), runs: Vec::new() }
 }
 
@@ -109,47 +109,6 @@ impl Change<'_> {
             root = below;
         }
         root
-    }
-
-    /// Joins child `index` with a neighbour, where both together are small.
-    pub(super) fn join_small(&mut self, node: &mut Internal, index: usize) -> Result<()> {
-        let Some(child) = node.children.get(index) else { return Ok(()) };
-        let (Edge::Fresh(own), true) = (&child.edge, child.runs.is_empty()) else { return Ok(()) };
-        let small = match &**own {
-            Node::Leaf(leaf) => leaf.bytes() < self.shape.leaf_bytes / 4,
-            Node::Internal(inner) => inner.children.len() < self.shape.fanout / 4,
-        };
-        if !small || node.children.len() < 2 {
-            return Ok(());
-        }
-        let own = Arc::clone(own);
-        // Only a neighbour for which nothing waits: so all that comes later is newer than all in the joined node.
-        let candidates = [Some(index + 1), index.checked_sub(1)].into_iter().flatten();
-        let idle = |at: &usize| node.children.get(*at).is_some_and(|child| child.runs.is_empty());
-        let Some(neighbour) = candidates.into_iter().find(idle) else { return Ok(()) };
-        let left = index.min(neighbour);
-        let Some(beside) = node.children.get(neighbour).cloned() else { return Ok(()) };
-        let other = self.io.node(&beside.edge)?;
-        let pivot = node.pivots[left].clone();
-        let (first, second) = if neighbour < index { (other, own) } else { (own, other) };
-        let joined = match (&*first, &*second) {
-            (Node::Leaf(a), Node::Leaf(b)) if a.bytes() + b.bytes() <= self.shape.leaf_bytes * 3 / 4 => {
-                let blocks = a.blocks.iter().chain(&b.blocks).cloned().collect();
-                Node::Leaf(Run { blocks, last_msn: a.last_msn.max(b.last_msn), ..Run::default() })
-            }
-            (Node::Internal(a), Node::Internal(b)) if a.children.len() + b.children.len() <= self.shape.fanout => {
-                let pivots = a.pivots.iter().chain([&pivot]).chain(&b.pivots).cloned().collect();
-                let children = a.children.iter().chain(&b.children).cloned().collect();
-                Node::Internal(Internal { height: a.height, pivots, children })
-            }
-            _ => return Ok(()),
-        };
-        self.free_header(&child.edge);
-        self.free_header(&beside.edge);
-        self.fresh_bytes += joined.header_bytes() as i64;
-        node.children.splice(left..=left + 1, [fresh(joined)]);
-        node.pivots.remove(left);
-        Ok(())
     }
 
     /// Empties child `index`: its whole tree and what waits for it, with no basement read.
