@@ -9,14 +9,17 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+pub mod agent;
 mod error;
 pub mod executor;
 pub mod launch;
 #[doc(hidden)]
 pub mod preload;
+pub mod residency;
 pub mod settings;
 mod shared;
 mod table;
+mod watch;
 
 pub use error::PrefetcherError;
 

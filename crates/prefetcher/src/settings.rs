@@ -1,11 +1,13 @@
 //! What is prefetched and how much: modes, budget, paths, from the command line and from a profile.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use units::ByteSize;
 
 use crate::PrefetcherError;
+use crate::agent::SOCKET;
+use crate::residency::Source;
 
 /// What is done, by the names of CrossPrefetch's configurations (ASPLOS '24).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -95,6 +97,10 @@ impl std::str::FromStr for Mode {
 pub struct Settings {
     /// What is done.
     pub mode: Mode,
+    /// What says which pages are in memory.
+    pub residency: Source,
+    /// Where an agent listens, if there is one.
+    pub agent: PathBuf,
     /// Most memory for what was loaded and is not read yet. None: half of what is available.
     pub budget: Option<ByteSize>,
     /// Smaller files are left alone.
@@ -111,6 +117,8 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             mode: Mode::default(),
+            residency: Source::default(),
+            agent: SOCKET.into(),
             budget: None,
             // A few windows: less is read before a stream is known.
             min_file: ByteSize(1 << 20),

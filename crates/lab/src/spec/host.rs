@@ -63,6 +63,9 @@ pub struct LinuxHost {
     /// A table of `plumb calibrate cpu`, by which the kernel's work for the workload takes time; it is free when empty.
     #[serde(skip_serializing_if = "is_empty")]
     pub charge: PathBuf,
+    /// A recipe of kernels (`plumb linux status`) on whose kernel it runs: the one with what the other keys need when empty.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub kernel: String,
     /// Order of writes that ext4 asks for and the device keeps: `streams[:task|cgroup|one][,counted|pinned]`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ordering: Option<Streams>,
@@ -101,8 +104,16 @@ impl LinuxHost {
 
     /// The kernel of the cache that knows what is asked for.
     pub(crate) fn kernel(&self) -> Result<Kernel, LinuxError> {
-        let Some(key) = self.order_key() else { return Kernel::cached() };
-        let name = linux::ordering::KERNEL;
+        let (key, name) = match (self.order_key(), &*self.kernel) {
+            (None, "") => return Kernel::cached(),
+            (Some(key), "" | linux::ordering::KERNEL) => (key, linux::ordering::KERNEL),
+            (Some(key), name) => {
+                return Err(LinuxError::Invalid {
+                    message: format!("stack.linux.kernel = {name:?} does not know {key}"),
+                });
+            }
+            (None, name) => ("stack.linux.kernel", name),
+        };
         Kernel::cached_of(&Recipe::named(name)?).map_err(|error| match error {
             LinuxError::NoKernel => LinuxError::Invalid {
                 message: format!(
@@ -126,6 +137,7 @@ impl Default for LinuxHost {
             mount_options: String::new(),
             memory: ByteSize(linux::DEFAULT_MEMORY_BYTES),
             charge: PathBuf::new(),
+            kernel: String::new(),
             ordering: None,
             submission_cpus: None,
             migrate_every: None,

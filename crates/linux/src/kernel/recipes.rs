@@ -42,7 +42,7 @@ const BASE: BuiltIn = recipe!("time-travel":
 );
 
 /// What `--kernel` can name, beside the base.
-const ON_TOP: &[BuiltIn] = &[ORDER];
+const ON_TOP: &[BuiltIn] = &[ORDER, CACHEMAP];
 
 /// Writes that the device keeps in order, and tasks that submit as if from several processors.
 const ORDER: BuiltIn = recipe!("order":
@@ -58,6 +58,14 @@ const ORDER: BuiltIn = recipe!("order":
     "0010-ext4-mount-option-order.patch",
     "0011-Documentation-order-preserving-writes.patch",
     "0012-sched-sleeps-at-scheduling-points-for-tests.patch",
+);
+
+/// Which pages of a file are in the page cache, from the cache itself and from the published record of readahead.
+const CACHEMAP: BuiltIn = recipe!("cachemap":
+    "0001-mm-cachemap-which-pages-of-a-file-are-cached.patch",
+    "0002-mm-readahead-CACHEMAP_PREFETCH.patch",
+    "0003-Documentation-cachemap.patch",
+    "0004-mm-CACHEMAP_SHADOW-for-comparison.patch",
 );
 
 /// The recipe that is taken where none is named.

@@ -37,6 +37,8 @@ pub enum Helper {
     GetCurrentPidTgid = 14,
     /// `R1` level: the group of the current task at that depth, or 0.
     GetCurrentAncestorCgroupId = 123,
+    /// `R1` ring, `R2` record, `R3` its bytes, `R4` flags: 0, or an error where there is no room.
+    RingOutput = 130,
 }
 
 /// `BPF_NOEXIST`: an update only adds.
@@ -109,6 +111,16 @@ impl Program {
         self.put(0x67, to, 0, 0, bits)
     }
 
+    /// `to <<= by`, the lowest six bits of it.
+    pub fn shift_left_by(&mut self, to: Register, by: Register) -> &mut Self {
+        self.put(0x6f, to, by as u8, 0, 0)
+    }
+
+    /// `to ^= bits`, of which the upper half is all ones if the highest bit is one.
+    pub fn exclusive_or(&mut self, to: Register, bits: i32) -> &mut Self {
+        self.put(0xa7, to, 0, 0, bits)
+    }
+
     /// `to &= bits`, of which the upper half is all ones if the highest bit is one.
     pub fn and(&mut self, to: Register, bits: i32) -> &mut Self {
         self.put(0x57, to, 0, 0, bits)
@@ -127,6 +139,11 @@ impl Program {
         self.put(code, to, record as u8, offset, 0)
     }
 
+    /// `to` = the eight bytes at `at` + `offset`.
+    pub fn fetch(&mut self, to: Register, at: Register, offset: i16) -> &mut Self {
+        self.put(0x79, to, at as u8, offset, 0)
+    }
+
     /// Eight bytes of `from` to `at` + `offset`.
     pub fn store(&mut self, at: Register, offset: i16, from: Register) -> &mut Self {
         self.put(0x7b, at, from as u8, offset, 0)
@@ -140,6 +157,16 @@ impl Program {
     /// Adds `from` to the eight bytes at `at` + `offset`, at once for all processors.
     pub fn atomic_add(&mut self, at: Register, offset: i16, from: Register) -> &mut Self {
         self.put(0xdb, at, from as u8, offset, 0)
+    }
+
+    /// Sets in the eight bytes at `at` + `offset` the bits that `from` has, at once for all processors.
+    pub fn atomic_or(&mut self, at: Register, offset: i16, from: Register) -> &mut Self {
+        self.put(0xdb, at, from as u8, offset, 0x40)
+    }
+
+    /// Clears in the eight bytes at `at` + `offset` the bits that `from` has not, at once for all processors.
+    pub fn atomic_and(&mut self, at: Register, offset: i16, from: Register) -> &mut Self {
+        self.put(0xdb, at, from as u8, offset, 0x50)
     }
 
     /// Calls a function.
@@ -177,6 +204,11 @@ impl Program {
     /// Goes to `label` if `left == value`.
     pub fn jump_if_equal(&mut self, left: Register, value: i32, label: Label) -> &mut Self {
         self.jump_by(0x15, left, 0, value, label)
+    }
+
+    /// Goes to `label` if `left >= value`, both without sign.
+    pub fn jump_if_at_least(&mut self, left: Register, value: i32, label: Label) -> &mut Self {
+        self.jump_by(0x35, left, 0, value, label)
     }
 
     /// Goes to `label` if the registers are the same.
@@ -226,15 +258,25 @@ mod tests {
             .jump_unless_equal(Register::R7, -1, end)
             .set_wide(Register::R1, 0x1122_3344_5566_7788)
             .atomic_add(Register::R0, 8, Register::R1)
+            .atomic_or(Register::R0, 8, Register::R1)
+            .atomic_and(Register::R0, 0, Register::R1)
+            .shift_left_by(Register::R1, Register::R2)
+            .exclusive_or(Register::R1, -1)
+            .jump_if_at_least(Register::R8, 6, end)
             .place(end)
             .exit();
-        let expected: [u64; 8] = [
+        let expected: [u64; 13] = [
             0x0000_0000_0000_16bf,
             0x0000_0000_0010_6761,
-            0xffff_ffff_0003_0755,
+            0xffff_ffff_0008_0755,
             0x5566_7788_0000_0118,
             0x1122_3344_0000_0000,
             0x0000_0000_0008_10db,
+            0x0000_0040_0008_10db,
+            0x0000_0050_0000_10db,
+            0x0000_0000_0000_216f,
+            0xffff_ffff_0000_01a7,
+            0x0000_0006_0000_0835,
             0x0000_0000_0000_00b7,
             0x0000_0000_0000_0095,
         ];

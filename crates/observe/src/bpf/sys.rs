@@ -10,10 +10,18 @@ use super::maps::MapKind;
 const MAP_CREATE: libc::c_int = 0;
 const MAP_LOOKUP_ELEM: libc::c_int = 1;
 const MAP_UPDATE_ELEM: libc::c_int = 2;
+const MAP_DELETE_ELEM: libc::c_int = 3;
 const PROG_LOAD: libc::c_int = 5;
+const MAP_FREEZE: libc::c_int = 22;
 const MAP_LOOKUP_AND_DELETE_BATCH: libc::c_int = 25;
+/// `BPF_MAP_TYPE_HASH_OF_MAPS`.
+const HASH_OF_MAPS: u32 = 13;
+/// `BPF_MAP_TYPE_RINGBUF`.
+const RING: u32 = 27;
 /// `BPF_F_NO_PREALLOC`: memory for the entries that there are, not for all that may be.
 const NO_PREALLOC: u32 = 1;
+/// `BPF_F_MMAPABLE` and `BPF_F_INNER_MAP`: an array that processes can map, and that may stand in a map of arrays of any lengths.
+const SHARED_ARRAY: u32 = 1 << 10 | 1 << 12;
 const PROG_TYPE_TRACEPOINT: u32 = 5;
 /// `PERF_TYPE_TRACEPOINT` and ioctls of `linux/perf_event.h`.
 const PERF_TYPE_TRACEPOINT: u32 = 2;
@@ -29,6 +37,7 @@ struct MapCreate {
     value_size: u32,
     max_entries: u32,
     map_flags: u32,
+    inner_map_fd: u32,
 }
 
 #[repr(C)]
@@ -117,8 +126,53 @@ impl RawMap {
             value_size: u32::try_from(value_bytes).map_err(io::Error::other)?,
             max_entries,
             map_flags: if matches!(kind, MapKind::Hash) { NO_PREALLOC } else { 0 },
+            inner_map_fd: 0,
         };
         Ok(Self { file: owned(bpf(MAP_CREATE, &mut attributes)?)?, key_bytes, value_bytes })
+    }
+
+    /// An array that processes can map.
+    pub fn shared_array(value_bytes: usize, max_entries: u32) -> io::Result<Self> {
+        let mut attributes = MapCreate {
+            map_type: MapKind::Array as u32,
+            key_size: size_of::<u32>() as u32,
+            value_size: u32::try_from(value_bytes).map_err(io::Error::other)?,
+            max_entries,
+            map_flags: SHARED_ARRAY,
+            inner_map_fd: 0,
+        };
+        Ok(Self { file: owned(bpf(MAP_CREATE, &mut attributes)?)?, key_bytes: size_of::<u32>(), value_bytes })
+    }
+
+    /// A hash map of arrays like this one.
+    pub fn of_arrays(key_bytes: usize, max_entries: u32, like: &Self) -> io::Result<Self> {
+        let mut attributes = MapCreate {
+            map_type: HASH_OF_MAPS,
+            key_size: u32::try_from(key_bytes).map_err(io::Error::other)?,
+            value_size: size_of::<u32>() as u32,
+            max_entries,
+            // All its memory at once: that of one which grows is not there in time on every kernel.
+            map_flags: 0,
+            inner_map_fd: like.file.as_raw_fd().unsigned_abs(),
+        };
+        Ok(Self { file: owned(bpf(MAP_CREATE, &mut attributes)?)?, key_bytes, value_bytes: size_of::<u32>() })
+    }
+
+    /// A ring of so many bytes, a power of two of whole pages.
+    pub fn ring(bytes: u32) -> io::Result<Self> {
+        let mut attributes = MapCreate { map_type: RING, max_entries: bytes, ..MapCreate::default() };
+        Ok(Self { file: owned(bpf(MAP_CREATE, &mut attributes)?)?, key_bytes: 0, value_bytes: 0 })
+    }
+
+    /// From now on processes cannot change it, nor map it to be written; programs in the kernel can.
+    pub fn freeze(&self) -> io::Result<()> {
+        let mut attributes = Element { map_fd: self.file.as_raw_fd().unsigned_abs(), ..Element::default() };
+        bpf(MAP_FREEZE, &mut attributes).map(drop)
+    }
+
+    /// Takes an entry away.
+    pub fn remove(&self, key: &[u8]) -> io::Result<()> {
+        bpf(MAP_DELETE_ELEM, &mut self.element(key, 0)).map(drop)
     }
 
     fn element(&self, key: &[u8], value: u64) -> Element {
@@ -159,6 +213,12 @@ impl RawMap {
         };
         *place = Some(next);
         Ok((batch.count as usize, is_last))
+    }
+}
+
+impl RawMap {
+    pub fn into_descriptor(self) -> OwnedFd {
+        self.file.into()
     }
 }
 

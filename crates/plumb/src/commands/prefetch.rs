@@ -1,6 +1,7 @@
 //! `plumb prefetch`: a command whose reads are foreseen.
 
 mod advise;
+mod agent;
 mod machine;
 mod simulate;
 
@@ -12,6 +13,7 @@ use clap::{Args, Subcommand};
 use prefetcher::PrefetcherError;
 use prefetcher::executor::Report;
 use prefetcher::launch;
+use prefetcher::residency::Source;
 use prefetcher::settings::{Mode, Settings};
 use units::ByteSize;
 
@@ -29,6 +31,8 @@ pub struct PrefetchArguments {
 enum Action {
     /// Run a command, and load what it is about to read
     Run(RunArguments),
+    /// Tell processes what of their files is in memory; takes CAP_BPF and CAP_PERFMON
+    Agent(agent::AgentArguments),
     /// Say what prefetching would have gained for a trace; loads nothing
     Advise(advise::AdviseArguments),
     /// The same for accesses as programs make them
@@ -51,6 +55,12 @@ struct RunArguments {
     /// What is done: app-only, os-only, predict, predict+opt, budget, fetchall+opt [default: predict+opt]
     #[arg(long, value_name = "MODE")]
     mode: Option<Mode>,
+    /// What says which pages are in memory: none, cachestat, bpf, call, bitmap [default: auto, the best that is there]
+    #[arg(long, value_name = "SOURCE")]
+    residency: Option<Source>,
+    /// Where an agent listens, if there is one [default: /run/plumb-prefetch/agent.sock]
+    #[arg(long, value_name = "SOCKET")]
+    agent: Option<PathBuf>,
     /// Most memory for what was loaded and is not read yet [default: half of what is available]
     #[arg(long, value_name = "SIZE")]
     budget: Option<ByteSize>,
@@ -66,7 +76,7 @@ struct RunArguments {
     /// Smaller mappings are left alone [default: 4MiB]
     #[arg(long, value_name = "SIZE")]
     min_map: Option<ByteSize>,
-    /// A TOML file with these settings: mode, budget, include, exclude, min_file, min_map
+    /// A TOML file with these settings: mode, residency, agent, budget, include, exclude, min_file, min_map
     #[arg(long, value_name = "FILE")]
     profile: Option<PathBuf>,
     /// Say at the end what was seen and loaded, on standard error
@@ -87,6 +97,7 @@ struct RunArguments {
 pub fn prefetch(arguments: PrefetchArguments) -> Done {
     match arguments.action {
         Action::Run(arguments) => run(&arguments),
+        Action::Agent(arguments) => agent::agent(&arguments),
         Action::Advise(arguments) => advise::advise(&arguments),
         Action::Simulate(arguments) => simulate::simulate(&arguments),
     }
@@ -100,6 +111,11 @@ fn run(arguments: &RunArguments) -> Done {
         }
     })
     .map_err(failure)?;
+    if arguments.stats
+        && let Some(reads) = outcome.watched
+    {
+        eprintln!("plumb: {reads} of its reads were seen in the kernel instead");
+    }
     if arguments.stats {
         eprint!("{}", told(&outcome.report));
     }
@@ -118,6 +134,10 @@ fn settings(arguments: &RunArguments) -> Result<Settings, Failure> {
     if let Some(mode) = arguments.mode {
         settings.mode = mode;
     }
+    if let Some(agent) = &arguments.agent {
+        settings.agent.clone_from(agent);
+    }
+    settings.residency = arguments.residency.unwrap_or(settings.residency);
     settings.budget = arguments.budget.or(settings.budget);
     settings.min_file = arguments.min_file.unwrap_or(settings.min_file);
     settings.min_map = arguments.min_map.unwrap_or(settings.min_map);

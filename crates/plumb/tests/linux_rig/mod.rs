@@ -20,12 +20,17 @@ pub fn kernel() -> Option<Kernel> {
     }
 }
 
-/// The kernel that knows streams. Building it takes minutes and is `plumb linux build`'s affair.
+/// The kernel that knows streams.
 pub fn kernel_with_streams() -> Option<Kernel> {
-    match Kernel::cached_of(&Recipe::named(linux::ordering::KERNEL).unwrap()) {
+    kernel_named(linux::ordering::KERNEL)
+}
+
+/// A recipe's kernel. Building it takes minutes and is `plumb linux build`'s affair.
+pub fn kernel_named(name: &str) -> Option<Kernel> {
+    match Kernel::cached_of(&Recipe::named(name).unwrap()) {
         Ok(kernel) => Some(kernel),
         Err(LinuxError::NoKernel) => {
-            println!("skipped: no kernel with streams is built (plumb linux build --kernel order)");
+            println!("skipped: no kernel {name} is built (plumb linux build --kernel {name})");
             None
         }
         Err(error) => panic!("{error}"),

@@ -1,17 +1,15 @@
 //! Whole files and mappings, loaded chunk after chunk beside the program.
 
 use std::fs;
-use std::num::NonZeroU64;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 use prefetch::Range;
-use rustix::fs::{Advice, fadvise};
 
 use super::open::{self, Opened};
-use super::{Common, next, residency};
+use super::{Common, next};
 use crate::policies::{Bulk, PAGE_BYTES};
 use crate::shared::{Kind, Request};
 
@@ -59,7 +57,8 @@ fn load(common: &Common, job: &Job) {
     let file = &job.opened.file;
     let Some(range) = plan.ranges().next() else { return };
     let wanted = range.bytes();
-    let resident = residency::resident_pages(file, range).unwrap_or(0).saturating_mul(PAGE_BYTES).min(wanted);
+    let known = common.residency.resident_pages(file.as_fd(), range);
+    let resident = known.unwrap_or(0).saturating_mul(PAGE_BYTES).min(wanted);
     if resident * 10 >= wanted * 9 {
         counts.resident_bytes.fetch_add(resident, Ordering::Relaxed);
         return;
@@ -95,12 +94,9 @@ fn load(common: &Common, job: &Job) {
         if let Some(last) = before.replace(chunk) {
             read_page(file, last.end_bytes.saturating_sub(PAGE_BYTES));
         }
-        if residency::is_resident(file, chunk) != Some(true) {
-            let length = NonZeroU64::new(chunk.bytes());
-            if length.is_none() || fadvise(file, chunk.start_bytes, length, Advice::WillNeed).is_err() {
-                return;
-            }
-            counts.loaded_bytes.fetch_add(chunk.bytes(), Ordering::Relaxed);
+        if common.residency.is_resident(file.as_fd(), chunk) != Some(true) {
+            let Ok(asked) = common.residency.load(file.as_fd(), chunk) else { return };
+            counts.loaded_bytes.fetch_add(asked, Ordering::Relaxed);
         }
         loaded += chunk.bytes();
     }
@@ -117,7 +113,10 @@ fn measure_latency(common: &Common, file: &OwnedFd, range: Range) {
     let step = range.bytes() / (SAMPLES + 1) / PAGE_BYTES * PAGE_BYTES;
     let mut taken: Vec<u64> = (1..=SAMPLES)
         .map(|sample| range.start_bytes + sample * step)
-        .filter(|at| residency::resident_pages(file, Range { start_bytes: *at, end_bytes: at + PAGE_BYTES }) == Some(0))
+        .filter(|at| {
+            let page = Range { start_bytes: *at, end_bytes: at + PAGE_BYTES };
+            common.residency.resident_pages(file.as_fd(), page) == Some(0)
+        })
         .map(|at| {
             let begun = Instant::now();
             read_page(file, at);

@@ -28,9 +28,10 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// With as much as was asked for, if anything was.
-    pub fn new(asked_bytes: Option<u64>) -> Self {
-        let groups = fs::read_to_string("/proc/self/cgroup").map_or_else(|_| Vec::new(), |text| groups(&text));
+    /// With as much as was asked for, if anything was. The limits of `others`, folders of control groups, count beside those of the own.
+    pub fn new(asked_bytes: Option<u64>, others: Vec<PathBuf>) -> Self {
+        let mut groups = fs::read_to_string("/proc/self/cgroup").map_or_else(|_| Vec::new(), |text| groups(&text));
+        groups.extend(others);
         Self { asked_bytes, groups, free_bytes: AtomicU64::new(0) }
     }
 

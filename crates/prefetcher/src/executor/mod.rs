@@ -9,18 +9,20 @@ mod device;
 mod files;
 mod memory;
 mod open;
-mod residency;
 
+use std::os::fd::AsFd;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use rustix::fs::{Advice, fadvise};
+use prefetch::Range;
 use rustix::thread::futex;
 
 use crate::PrefetcherError;
+use crate::residency::Residency;
 use crate::settings::Settings;
 use crate::shared::{FILES, Kind, Request, Table};
 use crate::table::Shared;
@@ -55,21 +57,30 @@ struct Common {
     settings: Settings,
     counts: Arc<Counts>,
     memory: Memory,
+    residency: Box<dyn Residency>,
     stop: Arc<AtomicBool>,
 }
 
 impl Executor {
-    /// Starts its threads.
+    /// Starts its threads. The memory of `others`, folders of control groups, is looked after like that of the launcher's own.
     ///
     /// # Errors
-    /// If there cannot be threads, or a pattern of the settings is none.
-    pub fn start(shared: &Shared, settings: &Settings) -> Result<Self, PrefetcherError> {
+    /// If there cannot be threads, a pattern of the settings is none, or what is to say what is in memory is not there.
+    pub fn start(shared: &Shared, settings: &Settings, others: Vec<PathBuf>) -> Result<Self, PrefetcherError> {
         let table = shared.table();
         let (counts, stop) = (Arc::new(Counts::default()), Arc::new(AtomicBool::new(false)));
-        let memory = Memory::new(settings.budget.map(|budget| budget.0));
+        let memory = Memory::new(settings.budget.map(|budget| budget.0), others);
         memory.look(table);
-        let common =
-            Arc::new(Common { table, settings: settings.clone(), counts: counts.clone(), memory, stop: stop.clone() });
+        let residency = settings.residency.open(&settings.agent)?;
+        let (settings_of_all, counts_of_all, stop_of_all) = (settings.clone(), counts.clone(), stop.clone());
+        let common = Arc::new(Common {
+            table,
+            settings: settings_of_all,
+            counts: counts_of_all,
+            memory,
+            residency,
+            stop: stop_of_all,
+        });
         let files = Files::new(settings)?;
         let (to_bulk, from_windows) = sync_channel(BULK_QUEUE);
         let spawn = |name: &str, work: Box<dyn FnOnce() + Send>| {
@@ -174,7 +185,7 @@ impl Windows {
         let plan = open::within(request.plan, opened.bytes);
         // Evenly over the plan: where it is resident at all of these, the program or the kernel is ahead.
         let step = (plan.count as usize).div_ceil(ASKED_RANGES).max(1);
-        let is_there = |range| residency::is_resident(&opened.file, range) == Some(true);
+        let is_there = |range| common.residency.is_resident(opened.file.as_fd(), range) == Some(true);
         if plan.count > 0 && plan.ranges().step_by(step).all(is_there) {
             counts.resident_plans.fetch_add(1, Ordering::Relaxed);
             counts.resident_bytes.fetch_add(plan.bytes(), Ordering::Relaxed);
@@ -184,14 +195,18 @@ impl Windows {
             }
             return;
         }
-        let chunk_bytes = if common.settings.mode.lifts_limits() { clamp_bytes } else { u64::MAX };
+        let most_bytes = common.residency.most_bytes(clamp_bytes);
         let mut bytes = 0;
-        for range in plan.chunks(chunk_bytes) {
-            let length = std::num::NonZeroU64::new(range.bytes());
-            if length.is_none() || fadvise(&opened.file, range.start_bytes, length, Advice::WillNeed).is_err() {
-                break;
-            }
-            bytes += range.bytes();
+        let mut load =
+            |range: Range| common.residency.load(opened.file.as_fd(), range).map(|asked| bytes += asked).is_ok();
+        if !common.settings.mode.lifts_limits() {
+            let one_call = |range: Range| range.end_bytes.min(range.start_bytes.saturating_add(clamp_bytes));
+            plan.ranges().all(|range| load(Range { end_bytes: one_call(range), ..range }));
+        } else if plan.is_backward() {
+            // Its end is wanted first.
+            plan.chunks(clamp_bytes).all(load);
+        } else {
+            plan.chunks(most_bytes).all(load);
         }
         if let Some(mut guard) = common.table.file(index).try_lock() {
             guard.useful(request.lane);

@@ -16,6 +16,7 @@ use crate::executor::{Executor, Report};
 use crate::settings::Settings;
 use crate::shared::ENVIRONMENT;
 use crate::table::Shared;
+use crate::watch::{Watch, Watched};
 
 /// What a run came to.
 pub struct Outcome {
@@ -23,6 +24,8 @@ pub struct Outcome {
     pub status: u8,
     /// Why the library could not act in the command itself; in programs that it starts, it may have.
     pub obstacle: Option<Obstacle>,
+    /// Reads that the kernel told of it instead, where it may be asked.
+    pub watched: Option<u64>,
     /// What was seen and done.
     pub report: Report,
 }
@@ -45,7 +48,9 @@ pub fn run(
         told(obstacle);
     }
     let shared = Shared::make(settings)?;
-    let executor = Executor::start(&shared, settings)?;
+    let executor = Executor::start(&shared, settings, Vec::new())?;
+    // Where the library cannot act, the kernel is asked; who may not ask goes without.
+    let watch = obstacle.as_ref().and_then(|_| Watch::begin(shared.table(), &Watched::Children).ok());
     let held = signals::hold().map_err(PrefetcherError::kernel("hold signals"))?;
     let mut child = Command::new(program);
     child.args(arguments).env(ENVIRONMENT, shared.environment());
@@ -57,9 +62,11 @@ pub fn run(
     let started = child.spawn().map_err(PrefetcherError::file("cannot start", &path));
     let ended =
         started.and_then(|child| signals::wait(child, held).map_err(PrefetcherError::file("cannot wait for", &path)));
+    let watched = watch.as_ref().map(Watch::seen);
+    drop(watch);
     drop(shared);
     let report = executor.finish();
-    Ok(Outcome { status: shell_status(ended?), obstacle, report })
+    Ok(Outcome { status: shell_status(ended?), obstacle, watched, report })
 }
 
 /// The value of `LD_PRELOAD` with the library behind what is there: a sanitizer insists on being the first.
