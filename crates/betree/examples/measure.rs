@@ -88,6 +88,7 @@ fn plan() -> Result<Plan, String> {
                 options.compression = match value {
                     "none" => Compression::None,
                     "lz4" => Compression::Lz4,
+                    #[cfg(feature = "zstandard")]
                     "zstd" => Compression::Zstd,
                     _ => return Err(format!("{value}: no compression")),
                 };

@@ -25,6 +25,7 @@ pub enum Compression {
     #[default]
     Lz4,
     /// Zstandard at level 1: smaller.
+    #[cfg(feature = "zstandard")]
     Zstd,
 }
 
@@ -90,6 +91,7 @@ pub(crate) fn compress(raw: &[u8], compression: Compression) -> (Codec, Vec<u8>)
     let (codec, packed) = match compression {
         Compression::None => return (Codec::Plain, raw.to_vec()),
         Compression::Lz4 => (Codec::Lz4, lz4_flex::block::compress(raw)),
+        #[cfg(feature = "zstandard")]
         Compression::Zstd => match zstd::bulk::compress(raw, 1) {
             Ok(packed) => (Codec::Zstd, packed),
             Err(_) => return (Codec::Plain, raw.to_vec()),
@@ -112,7 +114,10 @@ fn decompress(stored: &[u8], pointer: &BlockPointer) -> Result<Box<[u8]>, Malfor
     let raw = match pointer.codec {
         Codec::Plain => stored.to_vec(),
         Codec::Lz4 => lz4_flex::block::decompress(stored, len).map_err(|_| Malformed("LZ4 data is damaged"))?,
+        #[cfg(feature = "zstandard")]
         Codec::Zstd => zstd::bulk::decompress(stored, len).map_err(|_| Malformed("Zstandard data is damaged"))?,
+        #[cfg(not(feature = "zstandard"))]
+        Codec::Zstd => return Err(Malformed("Zstandard data, which a build with `--features zstandard` reads")),
     };
     if raw.len() == len { Ok(raw.into()) } else { Err(Malformed("a block has another length")) }
 }

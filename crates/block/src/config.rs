@@ -4,8 +4,8 @@ use std::num::{NonZeroU16, NonZeroU32};
 
 use serde::{Deserialize, Serialize};
 
-use crate::gate::{Ordering, StreamsConfig};
-use crate::scheduler::{MqDeadlineConfig, SchedulerKind, ZincConfig};
+use crate::ordering::{Ordering, StreamsConfig};
+use crate::scheduler::settings::{MqDeadlineConfig, SchedulerKind, ZincConfig};
 
 /// Settings of one block device's queue, named after `/sys/block/*/queue`.
 ///

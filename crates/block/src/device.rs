@@ -14,9 +14,8 @@ use units::Nanos;
 
 use crate::bio::{Bio, BioResult, Owner};
 use crate::config::QueueConfig;
-use crate::gate::{OrderStatistics, OrderingInForce};
 use crate::limits::Limits;
-use crate::plug::Plug;
+use crate::ordering::{OrderStatistics, OrderingInForce};
 use crate::pool::place;
 use crate::queue::Queue;
 use crate::statistics::Statistics;
@@ -51,11 +50,6 @@ impl BlockDevice {
             queue.submit(now, cpu, bio, None)
         };
         BioFuture::new(self, slot)
-    }
-
-    /// Starts to hold back a CPU's bios.
-    pub fn plug(&self, cpu: u16) -> Plug {
-        Plug::new(self.clone(), cpu)
     }
 
     /// What one request may hold, the size and the zones of the first namespace.

@@ -4,8 +4,8 @@ use nvme::{Command, Lba, LbaRange, WriteOrder, ZoneReceiveAction, ZoneReportFilt
 use ssd::Payload;
 
 use crate::bio::{BioFlags, BioOp, Sector, ZoneOp};
-use crate::gate::Asks;
 use crate::limits::Limits;
+use crate::order::Asks;
 use crate::pool::Pool;
 use crate::request::{Kind, Request, Rq};
 use crate::slab::NIL;

@@ -14,43 +14,16 @@
 //! - C3: C2 lapses once the oldest pending request has waited
 //!   [`PENDING_TIMEOUT`]. No timer fires for it: it is looked at when a step ends.
 
+pub(crate) mod steps;
+
 use nvme::Status;
 use units::Nanos;
 
-use crate::bio::BioFlags;
-use crate::limits::Limits;
 use crate::request::Rq;
+pub(crate) use steps::Steps;
 
 /// How long a flush may be put off by C2 (`FLUSH_PENDING_TIMEOUT`).
 pub(crate) const PENDING_TIMEOUT: Nanos = Nanos::from_secs(5);
-
-bitflags::bitflags! {
-    /// Steps of a flush sequence (REQ_FSEQ_*).
-    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-    pub(crate) struct Steps: u8 {
-        const PREFLUSH = 1 << 0;
-        const DATA = 1 << 1;
-        const POSTFLUSH = 1 << 2;
-    }
-}
-
-impl Steps {
-    /// The steps a write needs on a device (blk_flush_policy).
-    pub(crate) fn needed(limits: &Limits, flags: BioFlags, bytes: u64) -> Self {
-        let mut steps = Self::empty();
-        steps.set(Self::DATA, bytes > 0);
-        if limits.write_cache {
-            steps.set(Self::PREFLUSH, flags.contains(BioFlags::PREFLUSH));
-            steps.set(Self::POSTFLUSH, flags.contains(BioFlags::FUA) && !limits.fua);
-        }
-        steps
-    }
-
-    /// The first step that is not done.
-    fn next(self) -> Option<Self> {
-        [Self::PREFLUSH, Self::DATA, Self::POSTFLUSH].into_iter().find(|step| !self.contains(*step))
-    }
-}
 
 /// What the machine asks the queue to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -16,6 +16,9 @@
 //!    goes to the scheduler (`scheduler`: `none`, `mq_deadline`, `zinc`) or straight on.
 //! 3. `dispatch` gives it to the device as a command (`driver`), and ends its
 //!    bios when the command does.
+//!
+//! No file is imported by what it imports: `bio`, `order` and `ordering`, `config`, `limits`, `request`, `pool`, then gates,
+//! schedulers, `flush` and `hctx`, then `queue`, with `check`, `dispatch`, `passing` and `plug` as parts of it, then `device`.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
@@ -29,7 +32,13 @@ mod flush;
 mod gate;
 mod hctx;
 mod limits;
+#[cfg(test)]
+mod mutant;
+mod order;
+mod ordering;
+mod passing;
 mod plug;
+mod plug_list;
 mod pool;
 mod queue;
 mod report;
@@ -41,8 +50,8 @@ mod statistics;
 pub use bio::{Bio, BioFlags, BioOp, BioResult, Closes, OrderRequest, Owner, Sector, ZoneOp};
 pub use config::{NoMerges, QueueConfig};
 pub use device::{BioFuture, BlockDevice};
-pub use gate::{EpochKind, OrderStatistics, Ordering, OrderingInForce, StreamPolicyKind, StreamsConfig};
 pub use limits::{Limits, ZoneLimits};
+pub use ordering::{EpochKind, OrderStatistics, Ordering, OrderingInForce, StreamPolicyKind, StreamsConfig};
 pub use plug::Plug;
 pub use report::Zone;
 pub use scheduler::{MqDeadlineConfig, SchedulerKind, ZincClassConfig, ZincConfig};

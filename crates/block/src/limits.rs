@@ -4,7 +4,7 @@ use ssd::{Identity, ZonedIdentity};
 
 use crate::bio::{BioOp, Sector};
 use crate::config::QueueConfig;
-use crate::gate::Ordering;
+use crate::ordering::Ordering;
 
 /// Sectors of the largest request unless set (block/blk-settings.c,
 /// `BLK_DEF_MAX_SECTORS_CAP`): 1280 KiB.

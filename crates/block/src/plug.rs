@@ -6,6 +6,7 @@ use units::Nanos;
 use crate::bio::{Bio, BioFlags};
 use crate::config::NoMerges;
 use crate::device::{BioFuture, BlockDevice};
+use crate::plug_list::PlugList;
 use crate::queue::Queue;
 use crate::request::{RequestList, Rq};
 use crate::scheduler::{Position, SchedulerKind};
@@ -14,14 +15,6 @@ use crate::scheduler::{Position, SchedulerKind};
 const MAX_REQUESTS: u32 = 32;
 /// A request this large is not held back for more (`BLK_PLUG_FLUSH_SIZE`).
 const FLUSH_BYTES: u64 = 128 << 10;
-
-/// The requests held back.
-#[derive(Default)]
-pub(crate) struct PlugList {
-    pub(crate) requests: RequestList,
-    /// The queue's power cuts when the plug was made.
-    pub(crate) generation: u32,
-}
 
 /// Holds a CPU's bios back so that neighbours merge and commands go out as one
 /// batch (`struct blk_plug`).
@@ -38,12 +31,15 @@ pub struct Plug {
     list: PlugList,
 }
 
-impl Plug {
-    pub(crate) fn new(device: BlockDevice, cpu: u16) -> Self {
-        let generation = device.queue.borrow().generation;
-        Self { device, cpu, list: PlugList { requests: RequestList::default(), generation } }
+impl BlockDevice {
+    /// Starts to hold back a CPU's bios.
+    pub fn plug(&self, cpu: u16) -> Plug {
+        let generation = self.queue.borrow().generation;
+        Plug { device: self.clone(), cpu, list: PlugList { requests: RequestList::default(), generation } }
     }
+}
 
+impl Plug {
     /// Queues a bio behind the plug.
     pub fn submit(&mut self, bio: Bio) -> BioFuture {
         let now = self.device.handle.now();
@@ -70,15 +66,6 @@ impl Drop for Plug {
         self.list.forget_older_than(queue.generation);
         queue.flush_plug(now, &mut self.list);
         queue.open_gates(now);
-    }
-}
-
-impl PlugList {
-    /// A power cut has failed the requests that were held back before it.
-    fn forget_older_than(&mut self, generation: u32) {
-        if self.generation != generation {
-            *self = Self { requests: RequestList::default(), generation };
-        }
     }
 }
 

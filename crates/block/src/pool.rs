@@ -10,8 +10,8 @@ use units::Nanos;
 
 use crate::bio::{Bio, BioFlags, BioOp, Sector};
 use crate::config::NoMerges;
-use crate::gate::{Asks, Ordered};
 use crate::limits::Limits;
+use crate::order::{Asks, Ordered};
 use crate::request::{Kind, Request, Rq};
 use crate::slab::{NIL, Slab};
 

@@ -10,12 +10,13 @@ use units::Nanos;
 use crate::bio::{Bio, BioFlags, BioOp, BioResult, Sector};
 use crate::config::QueueConfig;
 use crate::flush::{Action, FlushQueue, Steps};
-#[cfg(test)]
-use crate::gate::mutant::{self, Mutant};
-use crate::gate::{Gates, OrderingInForce};
+use crate::gate::Gates;
 use crate::hctx::{HardwareQueue, TagWaiters, Tags, map_queues};
 use crate::limits::Limits;
-use crate::plug::PlugList;
+#[cfg(test)]
+use crate::mutant::{self, Mutant};
+use crate::ordering::OrderingInForce;
+use crate::plug_list::PlugList;
 use crate::pool::{Attempt, BioSlot, Pool, place};
 use crate::request::{Kind, NO_TAG, Request, RequestList, Rq};
 use crate::scheduler::{Scheduler, SchedulerKind};

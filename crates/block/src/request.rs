@@ -4,7 +4,7 @@ use nvme::NamespaceId;
 use units::Nanos;
 
 use crate::bio::{BioFlags, BioOp, Sector, ZoneOp};
-use crate::flush::Steps;
+use crate::flush::steps::Steps;
 use crate::slab::{NIL, Slab};
 
 /// "Holds no driver tag" (BLK_MQ_NO_TAG).

@@ -7,7 +7,7 @@
 //! 1. A [`Rule`] says what is *durable* at each moment and what is *undecided*: with [`VolatileCache`] everything that a completed
 //!    flush or FUA write covers is durable, and any part of the rest may be there or not.
 //! 2. [`Moments`] walks from one moment to the next at which a cut could leave something new.
-//! 3. A [`Plan`] names distinct states: a moment, and the units of undecided writes that survived. All of them up to a bound, or a
+//! 3. A [`StatePlan`] names distinct states: a moment, and the units of undecided writes that survived. All of them up to a bound, or a
 //!    seeded sample that covers every moment. Two states with the same bytes are one state.
 //! 4. [`shrink()`] finds the fewest lost writes with which a state is still bad.
 //!
@@ -27,7 +27,7 @@
 //! AWUPF); any of its parts may then be there.
 //!
 //! ```
-//! use crash::{Amount, Event, Log, Plan, VolatileCache};
+//! use crash::{Amount, Event, Log, StatePlan, VolatileCache};
 //! use units::Nanos;
 //!
 //! let mut log = Log::new(1 << 20, 512)?;
@@ -35,7 +35,7 @@
 //! log.push(Nanos(0), Event::write(write, 4096, &[7; 1024]))?;
 //! log.push(Nanos(5), Event::Completed(write))?;
 //! // Neither sector, either sector, or both.
-//! let plan = Plan::new(&log, &VolatileCache::default(), 0, 512, Amount::Exhaustive { parts_max: 16 });
+//! let plan = StatePlan::new(&log, &VolatileCache::default(), 0, 512, Amount::Exhaustive { parts_max: 16 });
 //! assert_eq!(plan.states.len(), 4);
 //! # Ok::<(), crash::LogError>(())
 //! ```
@@ -59,5 +59,7 @@ pub use log::{Content, Entry, Event, FlushId, Log, LogError, LogReader, LogWrite
 pub use moments::Moments;
 pub use rules::{LyingCache, Ordered, ProtectedCache, Rule, Streams, VolatileCache};
 pub use shrink::{Shrunk, shrink};
-pub use states::{Amount, Choice, EXHAUSTIVE_PARTS_MAX, PartOrder, Plan, State, Survivors, Timeline, parts_by_write};
+pub use states::{
+    Amount, Choice, EXHAUSTIVE_PARTS_MAX, PartOrder, State, StatePlan, Survivors, Timeline, parts_by_write,
+};
 pub use write::{LoggedWrite, Piece};

@@ -2,7 +2,7 @@
 
 use crate::log::Log;
 use crate::rules::Rule;
-use crate::states::PartOrder;
+use crate::states::part_order::PartOrder;
 use crate::write::LoggedWrite;
 
 /// Walks through a log under a rule. The first moment is before the first entry.

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use crash::{
-    Amount, Content, Event, FlushId, Image, Log, LoggedWrite, LyingCache, Moments, Plan, ProtectedCache, Rule,
+    Amount, Content, Event, FlushId, Image, Log, LoggedWrite, LyingCache, Moments, ProtectedCache, Rule, StatePlan,
     VolatileCache, WriteId,
 };
 use proptest::prelude::*;
@@ -151,7 +151,7 @@ fn expected(log: &Log, promise: Promise) -> BTreeSet<Vec<u8>> {
 }
 
 /// The images of a plan, each made of the durable bytes at its moment and what survives; with them, until when.
-fn images<R: Rule>(log: &Log, rule: &R, plan: &Plan) -> Vec<(Vec<u8>, usize)> {
+fn images<R: Rule>(log: &Log, rule: &R, plan: &StatePlan) -> Vec<(Vec<u8>, usize)> {
     let mut found = Vec::new();
     let mut walk = Moments::new(log, rule.clone());
     let mut durable = vec![0_u8; UNITS as usize];
@@ -181,7 +181,7 @@ fn images<R: Rule>(log: &Log, rule: &R, plan: &Plan) -> Vec<(Vec<u8>, usize)> {
 
 /// Whether the plan of all states has exactly those that the words allow, each once, and each as late as it is possible.
 fn compare<R: Rule>(log: &Log, rule: &R, promise: Promise) -> Result<(), String> {
-    let plan = Plan::new(log, rule, 0, UNIT as u32, Amount::Exhaustive { parts_max: 20 });
+    let plan = StatePlan::new(log, rule, 0, UNIT as u32, Amount::Exhaustive { parts_max: 20 });
     assert_eq!(plan.sampled_moments, 0);
     let found = images(log, rule, &plan);
     let set: BTreeSet<Vec<u8>> = found.iter().map(|(image, _)| image.clone()).collect();
@@ -231,8 +231,8 @@ proptest! {
     fn a_sample_is_no_larger_than_asked_and_covers_each_moment(steps in steps(), states in 1..200_usize, seed in 0..1000_u64) {
         let log = log_of(&steps);
         let rule = VolatileCache::default();
-        let plan = Plan::new(&log, &rule, 0, UNIT as u32, Amount::Sampled { states, seed });
-        prop_assert_eq!(&plan.states, &Plan::new(&log, &rule, 0, UNIT as u32, Amount::Sampled { states, seed }).states);
+        let plan = StatePlan::new(&log, &rule, 0, UNIT as u32, Amount::Sampled { states, seed });
+        prop_assert_eq!(&plan.states, &StatePlan::new(&log, &rule, 0, UNIT as u32, Amount::Sampled { states, seed }).states);
         let all = expected(&log, Promise::Flush);
         let found = images(&log, &rule, &plan);
         for (image, _) in &found {

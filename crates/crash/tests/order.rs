@@ -4,13 +4,13 @@
 
 use std::collections::BTreeSet;
 
-use crash::order::{OrderedLog, Place, Places, Violation, Visible};
+use crash::order::{EpochId, OrderedLog, Places, Violation, Visible};
 use proptest::prelude::*;
 
 const BLOCKS: u64 = 3;
 
-fn place(stream: u64, epoch: u64) -> Option<Place> {
-    Some(Place { stream, epoch, is_late: false })
+fn place(stream: u64, epoch: u64) -> Option<EpochId> {
+    Some(EpochId { stream, epoch, is_late: false })
 }
 
 /// A write as the oracle keeps it.
@@ -56,7 +56,7 @@ fn log_of(steps: &[Step]) -> (OrderedLog, Vec<Write>) {
                 let is_late = |epoch: u64| *late && epoch > 0;
                 let in_stream = |stream: usize| {
                     let epoch = epochs[stream] - u64::from(is_late(epochs[stream]));
-                    Place { stream: stream as u64, epoch, is_late: is_late(epochs[stream]) }
+                    EpochId { stream: stream as u64, epoch, is_late: is_late(epochs[stream]) }
                 };
                 let places = [in_first.then(|| in_stream(0)), in_second.then(|| in_stream(1))];
                 assert_eq!(log.accept(*at..at + blocks, places), writes.len());

@@ -4,7 +4,8 @@
 use defrag::analysis::{READAHEAD_BYTES, Window, windows};
 use defrag::extents::{Backing, Direction, Extent, ExtentFlags, ExtentKind, ExtentMap, Reference, moved, requests};
 use defrag::plan::{
-    Assumed, FileFacts, FilePlan, Mode, PlanOptions, Planner, Reuse, Room, SkipReason, dry_run_text, plan_file,
+    Assumed, FileFacts, FilePlan, Mode, PlanOptions, Planner, Reuse, Room, SkipReason, WholeCost, dry_run_text,
+    plan_file,
 };
 use defrag::{Access, ByteRange, FileId, IoKind};
 use proptest::prelude::*;
@@ -325,6 +326,9 @@ fn parts_of_an_extent_are_counted_or_the_whole_is_moved() {
         let expected = if is_whole { (size, 0, 1) } else { (windows * 128 * KIB, windows * 31 * BLOCK, blocks.len()) };
         assert_eq!((plan.bytes(), plan.for_good_bytes, plan.moves.len()), expected);
         assert_eq!(plan.requests_after, size.div_ceil(128 * KIB));
+        // Where space is taken up for good, it is said what takes up none.
+        let whole = (!is_whole).then_some(WholeCost { bytes: size, for_good_bytes: 0 });
+        assert_eq!(plan.whole, whole);
         // A budget has to pay for both.
         let mut planner = Planner::new(Mode::Bypass);
         planner.add(plan.clone());

@@ -5,9 +5,10 @@
 mod disk;
 
 use std::fs::{self, OpenOptions};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use defrag::ByteRange;
 use defrag::migrate::{FileMover, Migrate, MoveOptions, Unlimited};
@@ -97,6 +98,74 @@ fn an_open_waits_for_one_call() {
     // 64 pages, each of which may have to be read for itself, their data and a commit.
     assert!(ours <= 256, "{ours} requests");
     assert!(mutant >= LENGTH / BLOCK / 2, "{mutant} requests in one call");
+}
+
+/// What an open waits for beside four readers, on a disk of 3 ms a request that serves one after the other: a call and a commit, each of
+/// which is made shorter where it takes longer than a tenth of a second. Printed, since a time asserted would be one of the machine.
+#[test]
+fn opens_beside_readers_on_a_serial_disk() {
+    if std::env::var_os("PLUMB_LONG").is_none() {
+        println!("skipped: it takes minutes; PLUMB_LONG=1 runs it");
+        return;
+    }
+    if skipped(System::Ext4) {
+        return;
+    }
+    const MOVED: u64 = 16 << 20;
+    let folder = scratch::in_memory();
+    let (image, place) = (folder.path().join("image"), folder.path().join("mnt"));
+    trial::EXT4.make_small(&image);
+    fs::create_dir(&place).unwrap();
+    let device = LoggedDevice::new(&image);
+    mount_loop(&device.device, &place, System::Ext4.name(), trial::EXT4.mount).unwrap();
+    let (path, read) = (place.join("file"), place.join("read"));
+    fs::write(&read, vec![7; LENGTH as usize]).unwrap();
+    let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path).unwrap();
+    scatter_bytes(&file, System::Ext4, &Dice(1).bytes(MOVED as usize), 0, 2 * PIECE);
+    drop(file);
+    disk::drop_caches();
+    let mut mover = FileMover::open(&path, None, &MoveOptions::default()).unwrap();
+    device.set_latency(Duration::from_millis(3));
+    let over = AtomicBool::new(false);
+    let mut waited = thread::scope(|scope| {
+        for reader in 0..4 {
+            let (over, read) = (&over, &read);
+            scope.spawn(move || {
+                let file = OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(read).unwrap();
+                let mut buffer = vec![0; 2 * BLOCK as usize];
+                let skew = buffer.as_ptr().align_offset(BLOCK as usize);
+                let mut dice = Dice(reader);
+                while !over.load(Ordering::Relaxed) {
+                    let at = dice.below(LENGTH / BLOCK) * BLOCK;
+                    file.read_exact_at(&mut buffer[skew..skew + BLOCK as usize], at).unwrap();
+                }
+            });
+        }
+        let opener = scope.spawn(|| {
+            let mut waited = Vec::new();
+            while !over.load(Ordering::Relaxed) {
+                let begun = Instant::now();
+                drop(OpenOptions::new().write(true).open(&path).unwrap());
+                waited.push(begun.elapsed());
+                thread::sleep(Duration::from_millis(500));
+            }
+            waited
+        });
+        for _ in 0..200 {
+            let moved = mover.migrate(ByteRange { start: 0, end: MOVED }, &mut Unlimited).unwrap();
+            if moved.pieces_after == 1 {
+                break;
+            }
+        }
+        over.store(true, Ordering::Relaxed);
+        opener.join().unwrap()
+    });
+    waited.sort();
+    let at = |share: f64| waited[((waited.len() - 1) as f64 * share) as usize];
+    println!("{} opens: median {:?}, p90 {:?}, most {:?}", waited.len(), at(0.5), at(0.9), at(1.0));
+    drop(mover);
+    device.set_latency(Duration::ZERO);
+    unmount(&place);
 }
 
 /// The kernel lets another program in by force when it has waited for as long as `fs.lease-break-time` says, 45 seconds: what that

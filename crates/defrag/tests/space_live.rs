@@ -60,6 +60,9 @@ fn btrfs_takes_up_what_the_plan_says() {
         println!("{}", dry_run_text(&plan, 0).lines().take(2).collect::<Vec<_>>().join("\n"));
         assert!(!totals.for_good_is_estimated && totals.bytes_to_move > 0);
         assert_eq!(totals.for_good_bytes > 0, blocks == 60 && mode == Mode::Bypass, "{blocks} blocks: {totals:?}");
+        let instead: Vec<_> = plan.files.iter().filter_map(|file| file.whole).collect();
+        let is_said = dry_run_text(&plan, 0).contains("--mode whole would write 64MiB and take up 0B for good");
+        assert_eq!((instead.len(), is_said), if totals.for_good_bytes > 0 { (1, true) } else { (0, false) });
         let report = run(&plan, KeepFree::default());
         assert_eq!((report.written_bytes(), report.ranges_moved()), (totals.bytes_to_move, totals.moves), "{report}");
         assert_eq!(report.requests().1, totals.requests_after);

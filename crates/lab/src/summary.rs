@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::experiment::Experiment;
 use crate::metric::Metric;
-use crate::quantity::{Effect, Place, Quantity, Values};
+use crate::quantity::{Effect, PointValue, Quantity, Values};
 use crate::results::RunResult;
 use crate::value::{Comparison, Estimate, Unit, over_repeats};
 
@@ -66,10 +66,10 @@ pub fn interference(experiment: &Experiment, values: Values<'_>) -> Vec<PointSum
     if experiment.spec.interference.is_none() {
         return Vec::new();
     }
-    let columns: Vec<Vec<Place>> =
+    let columns: Vec<Vec<PointValue>> =
         Effect::SHOWN.into_iter().map(|effect| values.of(&Quantity::Interference(effect))).collect();
     let rows = columns.first().map_or(&[][..], Vec::as_slice);
-    let row = |(index, place): (usize, &Place)| PointSummary {
+    let row = |(index, place): (usize, &PointValue)| PointSummary {
         parameters: place.parameters.clone(),
         estimates: columns.iter().map(|column| column.get(index).and_then(|place| place.estimate)).collect(),
     };

@@ -14,7 +14,7 @@ use file_systems::FileSystem;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Channel {
     /// The plan, read by the first process.
-    Plan,
+    GuestPlan,
     /// Lines of [`Report`], written by it.
     Report,
     /// The log of the server and of `mkfs`.
@@ -36,7 +36,7 @@ impl Channel {
 
 /// Everything that the first process does, decided outside.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub(crate) struct Plan {
+pub(crate) struct GuestPlan {
     /// At least one; the file system goes on the first.
     pub(crate) devices: Vec<DevicePlan>,
     pub(crate) file_system: FileSystem,

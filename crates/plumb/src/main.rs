@@ -92,7 +92,7 @@ fn main() -> ExitCode {
         Err(asked) => return output::finish(tell(&asked)),
     };
     let done = match arguments.command {
-        Command::Run(arguments) => commands::run::run(arguments),
+        Command::Run(arguments) => commands::run::run(&arguments),
         Command::List(arguments) => commands::list::list(&arguments),
         Command::Show(arguments) => commands::show::show(&arguments),
         Command::Report(arguments) => commands::report::report(&arguments),

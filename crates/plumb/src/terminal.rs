@@ -205,6 +205,9 @@ struct State {
 
 /// Ticks of the bar a run is worth.
 const TICKS: u64 = 1000;
+/// For so long, or until such a part is done, nothing is said of the time that is left.
+const UNSURE: Duration = Duration::from_secs(10);
+const SURE: f64 = 0.05;
 /// Between two lines.
 const LINE_INTERVAL: Duration = Duration::from_secs(15);
 
@@ -213,7 +216,7 @@ impl Progress {
     pub fn new(quiet: bool) -> Self {
         let terminal = std::io::stderr().is_terminal();
         let bar = if quiet || !terminal { ProgressBar::hidden() } else { ProgressBar::new(0) };
-        let style = ProgressStyle::with_template("{bar:32} {percent:>3}%  {msg}  elapsed {elapsed}, left {eta}");
+        let style = ProgressStyle::with_template("{bar:32} {percent:>3}%  {msg}  elapsed {elapsed}{prefix}");
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
         let now = Instant::now();
         let state = State { total: 0, done: 0, before: 0, running: BTreeMap::new(), begun: now, said: now };
@@ -230,6 +233,7 @@ impl Progress {
         update(&mut state);
         let running: f64 = state.running.values().sum();
         self.bar.set_position(state.done * TICKS + (running * TICKS as f64) as u64);
+        self.bar.set_prefix(state.left(running, state.begun.elapsed()));
         if self.lines && state.said.elapsed() >= LINE_INTERVAL {
             state.said = Instant::now();
             // Nobody who reads it is no reason to stop.
@@ -238,24 +242,30 @@ impl Progress {
     }
 }
 
+/// Hours, minutes and seconds.
+fn clock(time: Duration) -> String {
+    let seconds = time.as_secs();
+    format!("{}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
+}
+
 impl State {
     /// `120 of 5000 runs done (2 %), 0:00:31 elapsed, about 0:21:10 left`.
     fn line(&self, running: f64, elapsed: Duration) -> String {
-        let clock = |time: Duration| {
-            let seconds = time.as_secs();
-            format!("{}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
-        };
-        let came = self.done as f64 + running;
-        let percent = came / self.total.max(1) as f64 * 100.0;
-        let new = came - self.before as f64;
-        let left = match new > 0.0 {
-            true => {
-                let left = elapsed.as_secs_f64() / new * (self.total as f64 - came).max(0.0);
-                format!(", about {} left", clock(Duration::try_from_secs_f64(left).unwrap_or(Duration::MAX)))
-            }
-            false => String::new(),
-        };
+        let percent = (self.done as f64 + running) / self.total.max(1) as f64 * 100.0;
+        let left = self.left(running, elapsed);
         format!("{} of {} runs done ({percent:.0} %), {} elapsed{left}", self.done, self.total, clock(elapsed))
+    }
+
+    /// `, about 0:21:10 left`, as the rest takes as long as what was done. Nothing at first: a run of thousands of jobs has to
+    /// start them all before it gets on.
+    fn left(&self, running: f64, elapsed: Duration) -> String {
+        let came = self.done as f64 + running;
+        let (new, rest) = (came - self.before as f64, (self.total as f64 - came).max(0.0));
+        if new <= 0.0 || elapsed < UNSURE && new < SURE * (new + rest) {
+            return String::new();
+        }
+        let left = Duration::try_from_secs_f64(elapsed.as_secs_f64() / new * rest).unwrap_or(Duration::MAX);
+        format!(", about {} left", clock(left))
     }
 }
 
@@ -345,7 +355,12 @@ mod tests {
         let mut state = State { total: 5000, done: 150, before: 50, running: BTreeMap::new(), begun: now, said: now };
         let line = state.line(0.0, Duration::from_secs(60));
         assert_eq!(line, "150 of 5000 runs done (3 %), 0:01:00 elapsed, about 0:48:30 left");
+        state.total = 51;
         state.done = 50;
+        assert_eq!(state.left(0.001, Duration::from_secs(5)), "", "too soon to tell");
+        assert_eq!(state.left(0.5, Duration::from_secs(5)), ", about 0:00:05 left");
+        assert_eq!(state.left(0.1, Duration::from_secs(20)), ", about 0:03:00 left");
+        state.total = 5000;
         assert_eq!(state.line(0.0, Duration::ZERO), "50 of 5000 runs done (1 %), 0:00:00 elapsed");
     }
 }

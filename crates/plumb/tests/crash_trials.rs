@@ -196,5 +196,5 @@ fn what_is_not_followed_is_said_first_and_is_not_good() {
     let output = command.stdin(Stdio::null()).current_dir(trial.folder.path()).output().unwrap();
     assert_eq!(status(&output), 3, "{output:?}");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(text.starts_with("files were not held against promises from the first Linux AIO"), "{text}");
+    assert!(text.starts_with("files were not held against durability guarantees from the first Linux AIO"), "{text}");
 }

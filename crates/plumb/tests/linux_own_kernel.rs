@@ -71,6 +71,37 @@ fn what_is_no_kernel_is_refused_before_anything_is_built() {
 }
 
 #[test]
+fn a_kernel_is_carried_in_a_file() {
+    let Some(kernel) = kernel() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let file = folder.join("carried");
+    let built = Command::new(PLUMB).args(["linux", "build", "--out"]).arg(&file).output().unwrap();
+    assert!(built.status.success(), "{built:?}");
+    // A machine without a compiler, or a kernel.
+    let mut carried = Command::new(PLUMB);
+    carried.args(["linux", "--device", "none", "--front-end", "null-blk", "--quiet", "--kernel-image", "carried"]);
+    carried.args(["--", "uname", "-r"]).current_dir(folder);
+    carried.env("PATH", "/bin").env("XDG_CACHE_HOME", folder.join("empty")).env_remove("PLUMB_KERNEL");
+    let said = carried.output().unwrap();
+    assert!(said.status.success(), "{said:?}");
+    assert_eq!(String::from_utf8(said.stdout).unwrap().trim(), kernel.release());
+    assert!(!folder.join("empty").exists(), "nothing was built");
+
+    for command in [&["--device", "none"][..], &[]] {
+        let program = if command.is_empty() { "crash" } else { "linux" };
+        let mut refused = Command::new(PLUMB);
+        refused.arg(program).args(command).args(["--kernel-image", "/bin/true", "--", "true"]);
+        let refused = refused.current_dir(folder).output().unwrap();
+        let said = String::from_utf8_lossy(&refused.stderr).replace('│', " ");
+        assert!(said.split_whitespace().collect::<Vec<_>>().join(" ").contains("is no kernel"), "{said}");
+        assert_eq!(refused.status.code(), Some(2));
+    }
+    let said = refusal(&["--device", "none", "--kernel-image", "carried", "--kernel", "order", "--", "true"]);
+    assert!(said.contains("cannot be used with"), "{said}");
+}
+
+#[test]
 fn a_patched_kernel_runs() {
     if std::env::var_os("PLUMB_LONG").is_none() {
         println!("skipped: it builds a kernel; PLUMB_LONG=1 runs it");

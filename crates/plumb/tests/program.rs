@@ -30,7 +30,8 @@ fn run_into(folder: &Path, text: &str, out: &str) -> Output {
     let cache = folder.join("cache");
     if !cache.exists() {
         std::fs::create_dir_all(cache.join("plumb")).unwrap();
-        symlink(linux::cache_folder().unwrap().join("linux"), cache.join("plumb/linux")).unwrap();
+        let kernel = kernel().unwrap();
+        symlink(kernel.program().ancestors().nth(2).unwrap(), cache.join("plumb/linux")).unwrap();
     }
     let mut command = Command::new(PLUMB);
     command.arg("run").arg(folder.join("spec.toml")).arg("--json").arg("--out").arg(folder.join(out));

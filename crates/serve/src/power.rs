@@ -66,7 +66,7 @@ pub struct PowerLoss {
 
 #[cfg(test)]
 mod tests {
-    use crash::order::Place;
+    use crash::order::EpochId;
     use nvme::{Lba, NamespaceId};
 
     use super::*;
@@ -91,7 +91,7 @@ mod tests {
     fn later_epochs_need_the_earlier_ones() {
         let mut writes = writes(200);
         for (write, epoch) in writes.iter_mut().zip(0..) {
-            write.places[0] = (epoch % 2 == 0).then_some(Place { stream: 1, epoch, is_late: false });
+            write.places[0] = (epoch % 2 == 0).then_some(EpochId { stream: 1, epoch, is_late: false });
         }
         for seed in 0..50 {
             let there = chosen(Survival::Random { seed }, &writes);

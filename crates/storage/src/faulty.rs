@@ -38,7 +38,7 @@ pub struct Fault {
 }
 
 #[derive(Debug, Default)]
-struct Plan {
+struct Scheduled {
     faults: Vec<(Fault, u64)>,
     requests: u64,
     injected: u64,
@@ -47,7 +47,7 @@ struct Plan {
 /// The faults of a [`Faulty`] storage, to set and ask while it is in use.
 #[derive(Clone, Debug, Default)]
 pub struct Faults {
-    plan: Arc<Mutex<Plan>>,
+    plan: Arc<Mutex<Scheduled>>,
 }
 
 impl Faults {
@@ -71,7 +71,7 @@ impl Faults {
         self.with(|plan| plan.injected)
     }
 
-    fn with<T>(&self, work: impl FnOnce(&mut Plan) -> T) -> T {
+    fn with<T>(&self, work: impl FnOnce(&mut Scheduled) -> T) -> T {
         work(&mut self.plan.lock().unwrap_or_else(PoisonError::into_inner))
     }
 

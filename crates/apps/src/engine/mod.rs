@@ -1,6 +1,6 @@
 //! What the programs share: sets of files, flows of operations on them, threads, statistics.
 //!
-//! A program states a [`Plan`]: the sets of files that are prepared ([`fileset`]), and what its threads do ([`Role`]). [`prepare`]
+//! A program states a [`ProgramPlan`]: the sets of files that are prepared ([`fileset`]), and what its threads do ([`Role`]). [`prepare`]
 //! makes the files, [`run()`] lets the threads work and measures them. Most threads follow a [`Flow`]; those of a program that
 //! needs more bring a [`Work`] of their own.
 //!
@@ -23,7 +23,7 @@ mod worker;
 pub use error::AppError;
 pub use flow::{Flow, Step};
 pub use operation::Operation;
-pub use plan::{Plan, Role, Work};
+pub use plan::{ProgramPlan, Role, Work};
 pub use prepare::{Prepared, check_prepared, prepare, settle};
 pub use report::{OperationReport, Report};
 pub use run::{Limits, run};

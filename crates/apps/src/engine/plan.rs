@@ -40,7 +40,7 @@ impl Role {
 }
 
 /// What is prepared, and what is run on it.
-pub struct Plan {
+pub struct ProgramPlan {
     /// Sets of files; flows name them by their place here.
     pub sets: Vec<Definition>,
     /// The threads.

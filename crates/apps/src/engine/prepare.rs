@@ -12,7 +12,7 @@ use units::ByteSize;
 
 use super::error::AppError;
 use super::fileset::{Definition, FileSet, contents};
-use super::plan::Plan;
+use super::plan::ProgramPlan;
 
 /// Bytes of one write of the preparation.
 const PIECE_BYTES: usize = 1 << 20;
@@ -47,12 +47,12 @@ fn home(folder: &Path, program: &str) -> PathBuf {
     folder.join(program)
 }
 
-fn note(program: &str, seed: u64, plan: &Plan) -> Result<Value, AppError> {
+fn note(program: &str, seed: u64, plan: &ProgramPlan) -> Result<Value, AppError> {
     serde_json::to_value(Note { program, seed, sets: &plan.sets }).map_err(|error| AppError::Options(error.to_string()))
 }
 
 /// The sets of a plan, as they lie in `folder`.
-pub(super) fn sets(program: &str, plan: &Plan, seed: u64, folder: &Path) -> Result<Vec<FileSet>, AppError> {
+pub(super) fn sets(program: &str, plan: &ProgramPlan, seed: u64, folder: &Path) -> Result<Vec<FileSet>, AppError> {
     let home = home(folder, program);
     plan.sets.iter().map(|definition| FileSet::new(definition, home.join(definition.name), seed)).collect()
 }
@@ -63,7 +63,7 @@ pub(super) fn sets(program: &str, plan: &Plan, seed: u64, folder: &Path) -> Resu
 /// # Errors
 /// Where the options cannot be, something is there already, the file system is too small, or a call fails. What was made by then
 /// stays.
-pub fn prepare(program: &str, plan: &Plan, seed: u64, folder: &Path, fresh: bool) -> Result<Prepared, AppError> {
+pub fn prepare(program: &str, plan: &ProgramPlan, seed: u64, folder: &Path, fresh: bool) -> Result<Prepared, AppError> {
     let start = Instant::now();
     let sets = sets(program, plan, seed, folder)?;
     if !folder.is_dir() {
@@ -151,7 +151,7 @@ pub fn settle(folder: &Path) -> Result<(), AppError> {
 ///
 /// # Errors
 /// Where nothing is prepared, or something else, or a call fails.
-pub fn check_prepared(program: &str, plan: &Plan, seed: u64, folder: &Path) -> Result<(), AppError> {
+pub fn check_prepared(program: &str, plan: &ProgramPlan, seed: u64, folder: &Path) -> Result<(), AppError> {
     let home = home(folder, program);
     let prepared = home.join(PREPARED);
     let text = match fs::read_to_string(&prepared) {

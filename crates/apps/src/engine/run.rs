@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::error::AppError;
 use super::fileset::{FileSet, contents};
-use super::plan::{Plan, Work};
+use super::plan::{ProgramPlan, Work};
 use super::prepare::sets;
 use super::report::Report;
 use super::semaphore::Semaphore;
@@ -75,7 +75,7 @@ struct Shared<'a> {
 
 /// One thread's place.
 #[derive(Clone, Copy)]
-struct Place {
+struct ThreadPosition {
     role: &'static str,
     number: usize,
     threads: usize,
@@ -87,7 +87,7 @@ struct Place {
 ///
 /// # Errors
 /// The first one of any thread; the others have ended by then.
-pub fn run(program: &str, plan: &Plan, seed: u64, folder: &Path, limits: Limits) -> Result<Report, AppError> {
+pub fn run(program: &str, plan: &ProgramPlan, seed: u64, folder: &Path, limits: Limits) -> Result<Report, AppError> {
     let leading = plan.roles.iter().filter(|role| role.leads).map(|role| role.threads).sum();
     let of: usize = plan.roles.iter().map(|role| role.threads).sum();
     let mut random = sim::rng::stream(seed, "what is written");
@@ -115,7 +115,8 @@ pub fn run(program: &str, plan: &Plan, seed: u64, folder: &Path, limits: Limits)
                     _ => u64::MAX,
                 };
                 led += usize::from(role.leads);
-                let place = Place { role: role.name, number, threads: role.threads, leads: role.leads, operations };
+                let place =
+                    ThreadPosition { role: role.name, number, threads: role.threads, leads: role.leads, operations };
                 let (work, shared) = ((role.work)(number), &shared);
                 match thread::Builder::new().spawn_scoped(scope, move || work_at(place, work, shared)) {
                     Ok(thread) => threads.push(thread),
@@ -167,7 +168,11 @@ impl Drop for Leaving<'_, '_> {
     }
 }
 
-fn work_at(place: Place, mut work: Box<dyn Work>, shared: &Shared<'_>) -> Result<(Statistics, Instant), AppError> {
+fn work_at(
+    place: ThreadPosition,
+    mut work: Box<dyn Work>,
+    shared: &Shared<'_>,
+) -> Result<(Statistics, Instant), AppError> {
     let Some(start) = shared.gate.pass() else { return Ok((Statistics::default(), Instant::now())) };
     let _leaving = Leaving { shared, leads: place.leads };
     let mut worker = Worker {

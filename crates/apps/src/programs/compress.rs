@@ -10,7 +10,7 @@ use units::ByteSize;
 
 use super::{Program, arguments};
 use crate::engine::fileset::{Definition, Shape, Sizes};
-use crate::engine::{AppError, Halt, Operation, Plan, Role, Work, Worker};
+use crate::engine::{AppError, Halt, Operation, ProgramPlan, Role, Work, Worker};
 
 #[derive(Args, Serialize)]
 pub(super) struct Compress {
@@ -47,7 +47,7 @@ It ends when each thread has compressed its files. An output is a row of pieces:
 was (each 4 bytes, little endian), and the LZ4 block.";
     const SECONDS: Option<u64> = None;
 
-    fn plan(&self) -> Result<Plan, AppError> {
+    fn plan(&self) -> Result<ProgramPlan, AppError> {
         let files =
             self.files.checked_mul(self.threads as u64).filter(|files| *files <= arguments::MOST_FILES).ok_or_else(
                 || AppError::Options(format!("more than {} files in all; ask for fewer", arguments::MOST_FILES)),
@@ -65,7 +65,7 @@ was (each 4 bytes, little endian), and the LZ4 block.";
         let output = Definition { name: "out", prepared_percent: 0, ..input.clone() };
         let (own, io_bytes) = (self.files as usize, self.io_size.0);
         let work = move |_| -> Box<dyn Work> { Box::new(Compressor { done: 0, own, output: Vec::new() }) };
-        Ok(Plan {
+        Ok(ProgramPlan {
             sets: vec![input, output],
             roles: vec![Role::leading("compressor", self.threads, work)],
             semaphores: Vec::new(),

@@ -8,7 +8,7 @@ use units::ByteSize;
 
 use super::{Program, arguments};
 use crate::engine::fileset::{Definition, Shape, Sizes};
-use crate::engine::{AppError, Flow, Plan, Role, Step};
+use crate::engine::{AppError, Flow, ProgramPlan, Role, Step};
 
 /// The shape of Filebench's distributions of the width and depth of folders, where a personality says nothing.
 pub(super) const FOLDER_GAMMA: f64 = 1.5;
@@ -120,10 +120,10 @@ impl<P: Personality> Program for Filebench<P> {
     const EXAMPLES: &'static str = P::EXAMPLES;
     const SECONDS: Option<u64> = Some(60);
 
-    fn plan(&self) -> Result<Plan, AppError> {
+    fn plan(&self) -> Result<ProgramPlan, AppError> {
         let steps = P::steps(&self.options);
         let work = move |_| -> Box<dyn crate::engine::Work> { Box::new(Flow::new(&steps)) };
-        Ok(Plan {
+        Ok(ProgramPlan {
             sets: P::sets(&self.options),
             roles: vec![Role::leading(P::NAME, self.options.threads, work)],
             semaphores: Vec::new(),

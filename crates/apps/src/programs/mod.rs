@@ -1,4 +1,4 @@
-//! The measured programs. A new one is a file with its options and its [`Plan`], and a line in [`PROGRAMS`].
+//! The measured programs. A new one is a file with its options and its [`ProgramPlan`], and a line in [`PROGRAMS`].
 
 mod arguments;
 mod compress;
@@ -18,7 +18,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use self::filebench::Filebench;
-use crate::engine::{AppError, Limits, Plan};
+use crate::engine::{AppError, Limits, ProgramPlan};
 
 /// What each program of the table has.
 trait Program: Args + FromArgMatches + Serialize + 'static {
@@ -32,7 +32,7 @@ trait Program: Args + FromArgMatches + Serialize + 'static {
     const SECONDS: Option<u64>;
 
     /// What it does with these options.
-    fn plan(&self) -> Result<Plan, AppError>;
+    fn plan(&self) -> Result<ProgramPlan, AppError>;
 }
 
 /// A program of the table.
@@ -50,7 +50,7 @@ pub struct Chosen {
     /// As given, or as they are by default.
     pub options: Value,
     /// What it does.
-    pub plan: Result<Plan, AppError>,
+    pub plan: Result<ProgramPlan, AppError>,
     seconds: Option<u64>,
 }
 

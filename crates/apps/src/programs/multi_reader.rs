@@ -14,7 +14,7 @@ use units::ByteSize;
 
 use super::{Program, arguments};
 use crate::engine::fileset::{Definition, Shape, Sizes};
-use crate::engine::{AppError, Halt, Operation, Plan, Role, Work, Worker};
+use crate::engine::{AppError, Halt, Operation, ProgramPlan, Role, Work, Worker};
 
 #[derive(Args, Serialize)]
 pub(super) struct MultiReader {
@@ -75,7 +75,7 @@ impl Program for MultiReader {
 It ends when each thread has read its part once.";
     const SECONDS: Option<u64> = None;
 
-    fn plan(&self) -> Result<Plan, AppError> {
+    fn plan(&self) -> Result<ProgramPlan, AppError> {
         let part_bytes = self.size.0 / self.threads as u64;
         let io_bytes = self.io_size.0;
         if part_bytes < io_bytes {
@@ -103,7 +103,7 @@ It ends when each thread has read its part once.";
                 state: None,
             })
         };
-        Ok(Plan {
+        Ok(ProgramPlan {
             sets: vec![Definition {
                 name: "files",
                 files,

@@ -16,7 +16,7 @@ use units::ByteSize;
 use super::filebench::FOLDER_GAMMA;
 use super::{Program, arguments};
 use crate::engine::fileset::{Definition, Shape, Sizes};
-use crate::engine::{AppError, Halt, Operation, Plan, Role, Semaphore, Work, Worker};
+use crate::engine::{AppError, Halt, Operation, ProgramPlan, Role, Semaphore, Work, Worker};
 
 const DATA: usize = 0;
 const LOG: usize = 1;
@@ -76,7 +76,7 @@ impl Program for Oltp {
 --operations counts reads: the writers follow them.";
     const SECONDS: Option<u64> = Some(60);
 
-    fn plan(&self) -> Result<Plan, AppError> {
+    fn plan(&self) -> Result<ProgramPlan, AppError> {
         let page = Io { set: DATA, bytes: self.io_size.0, file_bytes: self.file_size.0 };
         let log = Io { set: LOG, bytes: self.log_io_size.0, file_bytes: self.log_size.0 };
         for (io, option) in [(page, "file-size"), (log, "log-size")] {
@@ -101,7 +101,7 @@ impl Program for Oltp {
         let log_writer = move |_| -> Box<dyn Work> {
             Box::new(Writer { files: Files::new(log), burst: 1, work: 0, posts: Some(for_log.clone()), count })
         };
-        Ok(Plan {
+        Ok(ProgramPlan {
             sets: vec![set("data", self.files, page), set("log", 1, log)],
             roles: vec![
                 Role::serving("log writer", 1, log_writer),

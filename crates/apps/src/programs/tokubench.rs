@@ -6,7 +6,7 @@ use units::ByteSize;
 
 use super::{Program, arguments};
 use crate::engine::fileset::{Definition, Shape, Sizes};
-use crate::engine::{AppError, Flow, Plan, Role, Step};
+use crate::engine::{AppError, Flow, ProgramPlan, Role, Step};
 
 #[derive(Args, Serialize)]
 pub(super) struct Tokubench {
@@ -36,10 +36,10 @@ impl Program for Tokubench {
 Nothing is synchronised. It ends when all files are made.";
     const SECONDS: Option<u64> = None;
 
-    fn plan(&self) -> Result<Plan, AppError> {
+    fn plan(&self) -> Result<ProgramPlan, AppError> {
         let bytes = self.file_size.0;
         let steps = [Step::Create { set: 0, last: true }, Step::WriteWhole { io_bytes: bytes }, Step::Close];
-        Ok(Plan {
+        Ok(ProgramPlan {
             sets: vec![Definition {
                 name: "tree",
                 files: self.files,

@@ -7,6 +7,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use rand::RngExt;
 
 use super::*;
+use crate::bio::BioFlags;
+use crate::limits::Limits;
 
 /// What the checker drives: the machine, or one with a fault.
 trait Machine {

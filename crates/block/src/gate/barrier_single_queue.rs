@@ -8,10 +8,10 @@ use std::collections::VecDeque;
 
 use nvme::{Closing, Epoch, Stream, StreamAction, StreamEpoch, WriteOrder};
 
-use super::order::{Asks, InStream, Ordered};
-use super::ordering::OrderStatistics;
-use super::{End, Gate, Pass, Plan};
+use super::interface::{End, Gate, Pass, Plan};
 use crate::bio::BioFlags;
+use crate::order::{Asks, InStream, Ordered};
+use crate::ordering::OrderStatistics;
 use crate::pool::BioSlot;
 use crate::slab::Slab;
 
@@ -96,7 +96,7 @@ impl BarrierSingleQueue {
     fn command(&mut self, bios: &mut Slab<BioSlot>, asks: Asks) {
         let flags = if matches!(asks, Asks::Flush { .. }) { BioFlags::PREFLUSH } else { BioFlags::PASSTHROUGH };
         self.statistics.stream_commands += u64::from(matches!(asks, Asks::Manage { .. }));
-        self.commands.push(super::own_command(bios, asks, flags));
+        self.commands.push(super::interface::own_command(bios, asks, flags));
     }
 
     fn open(&mut self, bios: &mut Slab<BioSlot>) {

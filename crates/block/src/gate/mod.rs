@@ -3,14 +3,10 @@
 //! A gate stands before the tags. A bio that it governs passes or is held; when
 //! the request of one that passed has left for the device or has ended, the gate
 //! says which may pass next. Each ordering is a file that looks and returns a
-//! plan, and a line in [`Gates::new`]; here the queue carries the plans out.
+//! plan, and a line in [`Gates::new`]; the queue carries the plans out (`passing`).
 
 mod barrier_single_queue;
-#[cfg(test)]
-pub(crate) mod mutant;
-mod order;
-mod ordering;
-mod policy;
+mod interface;
 mod streams;
 #[cfg(test)]
 mod verify;
@@ -18,144 +14,33 @@ mod zones;
 
 use nvme::{NamespaceId, Status};
 use ssd::Identity;
-use trace::RequestId;
-use units::Nanos;
 
-use crate::bio::{Bio, BioFlags, BioOp, Owner, Sector};
+use crate::bio::{BioFlags, Sector};
 use crate::config::QueueConfig;
 use crate::driver;
 use crate::limits::Limits;
+use crate::ordering::{OrderStatistics, Ordering, OrderingInForce};
 use crate::pool::{BioSlot, Pool, place};
-use crate::queue::Queue;
 use crate::request::Rq;
 use crate::slab::{NIL, Slab};
-pub(crate) use order::{Asks, InStream, Ordered};
-pub use ordering::{EpochKind, OrderStatistics, Ordering, OrderingInForce, StreamsConfig};
-pub use policy::StreamPolicyKind;
-
-/// What becomes of a bio that asks to pass.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Plan {
-    /// It goes on.
-    Pass,
-    /// It goes on from this CPU.
-    PassFrom(u16),
-    /// The gate keeps it, and gives it out again.
-    Hold,
-}
-
-/// A bio that may pass, and the CPU from which.
-struct Pass {
-    bio: u32,
-    cpu: u16,
-}
-
-/// The end of a request that passed a gate.
-struct End {
-    nsid: NamespaceId,
-    /// Its first sector, and the CPU it was made on.
-    sector: Sector,
-    cpu: u16,
-    status: Status,
-    /// Of an ordered one, what the gate itself asked for, if it did.
-    asks: Option<Asks>,
-    /// Its epochs, its bios, those of them that never left for the device, and whether a flush went before them.
-    places: [Option<InStream>; 2],
-    bios: u32,
-    never_left: u32,
-    took_flush: bool,
-}
-
-/// An ordering. Bios that it holds are its own, `BioSlot::next` included.
-trait Gate {
-    /// Whether it has a say in a bio. Any other goes past it.
-    fn governs(&self, bio: &BioSlot) -> bool;
-
-    /// A bio that it governs was submitted from a CPU, and is not cut yet.
-    fn arrive(&mut self, bio: &mut BioSlot, cpu: u16) {
-        let _ = (bio, cpu);
-    }
-
-    /// A bio that it governs, and that fits one request, asks to pass.
-    fn admit(&mut self, bios: &mut Slab<BioSlot>, bio: u32) -> Plan;
-
-    /// A request was made of a bio that passed: lets it take bios along that are held.
-    fn gather(&mut self, pool: &mut Pool, rq: Rq) {
-        let _ = (pool, rq);
-    }
-
-    /// A command of so many bios that passed goes to the device; what it says of order can still change.
-    fn leaves(&mut self, order: &mut Ordered, bios: u32) {
-        let _ = (order, bios);
-    }
-
-    /// The request of a bio that passed has ended. Appends what may pass since to
-    /// `passing`.
-    fn ended(&mut self, bios: &mut Slab<BioSlot>, end: &End, passing: &mut Vec<Pass>);
-
-    /// Appends what may pass since something else happened: a bio came or left.
-    fn pass_more(&mut self, bios: &mut Slab<BioSlot>, passing: &mut Vec<Pass>) {
-        let _ = (bios, passing);
-    }
-
-    /// What broke since writes failed is to be in order again.
-    fn restore(&mut self, bios: &mut Slab<BioSlot>) {
-        let _ = bios;
-    }
-
-    /// An owner submits no more.
-    fn end_owner(&mut self, bios: &mut Slab<BioSlot>, owner: Owner) {
-        let _ = (bios, owner);
-    }
-
-    /// What it did for order.
-    fn statistics(&self) -> OrderStatistics {
-        OrderStatistics::default()
-    }
-
-    /// A bio goes past the gate. Appends what it makes void of what is held to `void`.
-    fn passed_by(&mut self, bios: &mut Slab<BioSlot>, bio: u32, void: &mut Vec<u32>) {
-        let _ = (bios, bio, void);
-    }
-
-    /// Forgets everything, as after a power cut. Appends what is held to `void`.
-    fn clear(&mut self, bios: &mut Slab<BioSlot>, void: &mut Vec<u32>);
-}
-
-/// A bio of a gate's own: a flush, or a command without data.
-fn own_command(bios: &mut Slab<BioSlot>, asks: Asks, flags: BioFlags) -> u32 {
-    let bio = Bio {
-        nsid: NamespaceId::FIRST,
-        op: BioOp::Write,
-        sector: Sector(0),
-        bytes: 0,
-        flags,
-        data: None,
-        order: None,
-        request: RequestId::default(),
-    };
-    let mut slot = BioSlot::new(bio, Nanos::ZERO);
-    slot.detached = true;
-    slot.order = Some(Box::new(Ordered::new(asks)));
-    bios.insert(slot)
-}
+pub(crate) use interface::{End, Gate, Pass, Plan};
 
 /// The gates of a queue.
 pub(crate) struct Gates {
     /// Of each namespace with zones; none at all where none has any.
-    zones: Vec<Option<Box<dyn Gate>>>,
+    pub(crate) zones: Vec<Option<Box<dyn Gate>>>,
     /// That of ordered writes, whichever namespace they are to: streams are the controller's.
-    order: Box<dyn Gate>,
-    in_force: OrderingInForce,
+    pub(crate) order: Box<dyn Gate>,
+    pub(crate) in_force: OrderingInForce,
     /// Requests that passed and have ended.
-    ended: Vec<End>,
+    pub(crate) ended: Vec<End>,
     /// Something has happened since the gates were last asked.
-    news: bool,
+    pub(crate) news: bool,
     /// Bios that were held.
-    holds: u64,
+    pub(crate) holds: u64,
     /// Kept for their memory.
-    passing: Vec<Pass>,
-    void: Vec<u32>,
+    pub(crate) passing: Vec<Pass>,
+    pub(crate) void: Vec<u32>,
 }
 
 impl Gates {
@@ -179,7 +64,7 @@ impl Gates {
         Self { zones, order, in_force, ended: Vec::new(), news: false, holds: 0, passing: Vec::new(), void: Vec::new() }
     }
 
-    fn zones_of(&mut self, nsid: NamespaceId) -> Option<&mut Box<dyn Gate>> {
+    pub(crate) fn zones_of(&mut self, nsid: NamespaceId) -> Option<&mut Box<dyn Gate>> {
         self.zones.get_mut(place(nsid))?.as_mut()
     }
 
@@ -302,79 +187,6 @@ impl Gates {
     /// Bios that were held so far.
     pub(crate) fn holds(&self) -> u64 {
         self.holds
-    }
-}
-
-impl Queue {
-    /// Sends what may pass since requests have left or ended.
-    pub(crate) fn open_gates(&mut self, now: Nanos) {
-        while self.gates.have_news() {
-            self.gates.news = false;
-            let mut ended = std::mem::take(&mut self.gates.ended);
-            for end in ended.drain(..) {
-                let mut passing = std::mem::take(&mut self.gates.passing);
-                let gate = if end.asks.is_some() { Some(&mut self.gates.order) } else { self.gates.zones_of(end.nsid) };
-                if let Some(gate) = gate {
-                    gate.ended(&mut self.pool.bios, &end, &mut passing);
-                }
-                self.send_passing(now, passing);
-            }
-            if self.gates.ended.is_empty() {
-                self.gates.ended = ended;
-            }
-            let mut passing = std::mem::take(&mut self.gates.passing);
-            self.gates.order.pass_more(&mut self.pool.bios, &mut passing);
-            self.send_passing(now, passing);
-        }
-    }
-
-    /// What broke since writes failed is to be in order again.
-    pub(crate) fn restore_order(&mut self, now: Nanos) {
-        self.gates.order.restore(&mut self.pool.bios);
-        self.gates.news = true;
-        self.open_gates(now);
-    }
-
-    /// An owner of streams submits no more.
-    pub(crate) fn end_owner(&mut self, now: Nanos, owner: Owner) {
-        self.gates.order.end_owner(&mut self.pool.bios, owner);
-        self.gates.news = true;
-        self.open_gates(now);
-    }
-
-    fn send_passing(&mut self, now: Nanos, mut passing: Vec<Pass>) {
-        for Pass { bio, cpu } in passing.drain(..) {
-            self.request(now, cpu, bio, None);
-        }
-        self.gates.passing = passing;
-    }
-
-    /// A bio goes past the gates; what it makes void fails.
-    pub(crate) fn pass_by(&mut self, now: Nanos, bio: u32) {
-        let mut void = std::mem::take(&mut self.gates.void);
-        if let Some(gate) = self.gates.zones_of(self.pool.bios[bio].nsid) {
-            gate.passed_by(&mut self.pool.bios, bio, &mut void);
-        }
-        self.fail_held(now, void, Status::ABORT_REQUESTED);
-    }
-
-    /// The power is gone: what is held fails.
-    pub(crate) fn clear_gates(&mut self, now: Nanos) {
-        self.gates.ended.clear();
-        self.gates.news = false;
-        let mut void = std::mem::take(&mut self.gates.void);
-        for gate in self.gates.zones.iter_mut().flatten() {
-            gate.clear(&mut self.pool.bios, &mut void);
-        }
-        self.gates.order.clear(&mut self.pool.bios, &mut void);
-        self.fail_held(now, void, Status::ABORTED_POWER_LOSS);
-    }
-
-    fn fail_held(&mut self, now: Nanos, mut void: Vec<u32>, status: Status) {
-        for bio in void.drain(..) {
-            self.complete_bio(bio, status, None, now);
-        }
-        self.gates.void = void;
     }
 }
 

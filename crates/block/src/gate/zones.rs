@@ -12,7 +12,7 @@
 
 use std::ops::Range;
 
-use super::{End, Gate, Pass, Plan};
+use super::interface::{End, Gate, Pass, Plan};
 use crate::bio::{BioFlags, BioOp, Sector, ZoneOp};
 use crate::limits::ZoneLimits;
 use crate::pool::{Attempt, BioSlot, Pool};

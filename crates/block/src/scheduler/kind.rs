@@ -1,33 +1,9 @@
 //! The table of schedulers.
 
-use serde::{Deserialize, Serialize};
-
-use super::{Scheduler, mq_deadline, none, zinc};
+use super::interface::{Entry, Scheduler};
+use super::settings::SchedulerKind;
+use super::{mq_deadline, none, zinc};
 use crate::config::QueueConfig;
-
-/// The I/O schedulers, as written to `queue/scheduler`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum SchedulerKind {
-    /// No scheduler: software queues feed the hardware queues.
-    None,
-    /// Deadlines and sorted batches (block/mq-deadline.c).
-    MqDeadline,
-    /// mq-deadline with zone resets and finishes held back while the host writes
-    /// (ConfZNS++, SYSTOR 2024). Without zones there are none, and it is mq-deadline.
-    Zinc,
-    /// ZINC as its kernel module was published: the youngest request first, and
-    /// nearly everything but reads and writes held back as a reset.
-    ZincLifo,
-}
-
-/// What a scheduler's file says of it.
-pub(super) struct Entry {
-    pub(super) name: &'static str,
-    pub(super) description: &'static str,
-    /// Makes one, with the hardware queue of each CPU.
-    pub(super) make: fn(&QueueConfig, &[u16]) -> Box<dyn Scheduler>,
-}
 
 impl SchedulerKind {
     /// Every scheduler.

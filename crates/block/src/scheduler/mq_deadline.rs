@@ -10,12 +10,11 @@
 
 use std::collections::BTreeSet;
 
-use serde::{Deserialize, Serialize};
 use units::Nanos;
 
-use super::kind::Entry;
+use super::interface::{Entry, Position, Scheduler};
 use super::per_request::PerRequest;
-use super::{Position, Scheduler};
+use super::settings::MqDeadlineConfig;
 use crate::bio::BioOp;
 use crate::config::NoMerges;
 use crate::pool::{Attempt, Merge, Pool};
@@ -26,39 +25,6 @@ pub(super) const ENTRY: Entry = Entry {
     description: "deadlines and sorted batches (block/mq-deadline.c)",
     make: |config, _| Box::new(MqDeadline::new(config.mq_deadline.clone())),
 };
-
-/// Tunables of mq-deadline, named as in `queue/iosched`. Of Linux's,
-/// `async_depth` is left out: its default is every tag, which limits nothing.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct MqDeadlineConfig {
-    /// How long a read may wait before it is served out of order.
-    pub read_expire: Nanos,
-    /// How long a write may wait before it is served out of order.
-    pub write_expire: Nanos,
-    /// How many times reads may go first while writes wait.
-    pub writes_starved: u32,
-    /// Requests in sector order that are served as one batch.
-    pub fifo_batch: u32,
-    /// Whether a bio that ends where a request begins is looked for.
-    pub front_merges: bool,
-    /// How long a request of a lower priority class may wait while a higher
-    /// one keeps the device busy.
-    pub prio_aging_expire: Nanos,
-}
-
-impl Default for MqDeadlineConfig {
-    fn default() -> Self {
-        Self {
-            read_expire: Nanos::from_millis(500),
-            write_expire: Nanos::from_secs(5),
-            writes_starved: 2,
-            fifo_batch: 16,
-            front_merges: true,
-            prio_aging_expire: Nanos::from_secs(10),
-        }
-    }
-}
 
 /// A request in an order by sector: (sector, arrival in this order, request).
 type BySector = BTreeSet<(u64, u64, Rq)>;

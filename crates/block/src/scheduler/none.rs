@@ -3,8 +3,7 @@
 
 use units::Nanos;
 
-use super::kind::Entry;
-use super::{Position, Scheduler};
+use super::interface::{Entry, Position, Scheduler};
 use crate::pool::{Attempt, Pool};
 use crate::request::{RequestList, Rq};
 

@@ -25,13 +25,12 @@
 //! The module only notes that an epoch has ended and waits for the next I/O to
 //! look; here an epoch's end looks by itself.
 
-use serde::{Deserialize, Serialize};
 use units::Nanos;
 
-use super::kind::Entry;
-use super::mq_deadline::{MqDeadline, MqDeadlineConfig};
+use super::interface::{Entry, Position, Scheduler};
+use super::mq_deadline::MqDeadline;
 use super::per_request::PerRequest;
-use super::{Position, Scheduler};
+use super::settings::{MqDeadlineConfig, ZincClassConfig, ZincConfig};
 use crate::bio::{BioOp, ZoneOp};
 use crate::pool::Pool;
 use crate::request::{Kind, Request, RequestList, Rq};
@@ -47,66 +46,6 @@ pub(super) const PUBLISHED: Entry = Entry {
     description: "ZINC as its code was published: youngest first, which can starve the oldest",
     make: |config, _| Box::new(Zinc::new(Variant::Published, &config.zinc, config.mq_deadline.clone())),
 };
-
-/// Tunables of ZINC, named as in `queue/iosched` of its kernel module, where
-/// those of resets and finishes begin with `reset_` and `finish_`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct ZincConfig {
-    /// The kernel's timer tick (1/HZ). The module arms its timer again each time it
-    /// fires, and Linux lets none fire early, so that an epoch lasts its interval
-    /// in whole ticks and one more (kernel/time/timer.c, calc_index): 68 ms for
-    /// 64 ms at 250 Hz, the default. With 0 epochs last exactly their interval.
-    pub tick: Nanos,
-    /// For zone resets.
-    pub reset: ZincClassConfig,
-    /// For zone finishes.
-    pub finish: ZincClassConfig,
-}
-
-impl Default for ZincConfig {
-    fn default() -> Self {
-        Self { tick: Nanos::from_millis(4), reset: ZincClassConfig::default(), finish: ZincClassConfig::default() }
-    }
-}
-
-/// Tunables of ZINC for one class of management requests. A write unit is 8 KiB.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct ZincClassConfig {
-    /// Time from one look at the waiting requests to the next, but for
-    /// [`ZincConfig::tick`].
-    #[serde(deserialize_with = "interval")]
-    pub epoch_interval: Nanos,
-    /// Once more write units than this were dispatched since the last request of
-    /// the class, the next may go.
-    pub command_tokens: u64,
-    /// While fewer write units than this are in flight, nothing is held back
-    /// (`minimum_concurrency_treshold`).
-    pub minimum_concurrency: u64,
-    /// Epochs for which a request may be held back.
-    pub maximum_epoch_holds: u32,
-}
-
-impl Default for ZincClassConfig {
-    fn default() -> Self {
-        Self {
-            epoch_interval: Nanos::from_millis(64),
-            command_tokens: 2000,
-            minimum_concurrency: 3,
-            maximum_epoch_holds: 3,
-        }
-    }
-}
-
-/// A time that is not zero.
-fn interval<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Nanos, D::Error> {
-    let interval = Nanos::deserialize(deserializer)?;
-    if interval == Nanos::ZERO {
-        return Err(serde::de::Error::custom("an epoch of no length never ends; write a time such as \"64ms\""));
-    }
-    Ok(interval)
-}
 
 /// Bytes of a write unit.
 const WRITE_UNIT_BYTES: u64 = 8 << 10;

@@ -19,6 +19,13 @@ pub struct Expectation<'a> {
     pub(super) until: u64,
 }
 
+impl Promises {
+    /// What must and what may be there after a power cut at the position `until` of the log.
+    pub fn promised(&self, until: u64) -> Expectation<'_> {
+        Expectation { promises: self, until }
+    }
+}
+
 /// Everything about `found` that breaks a promise; nothing where the files are not known ([`Promises::knows`]).
 pub fn judge(expectation: &Expectation<'_>, found: &Found) -> Vec<Violation> {
     if !expectation.promises.knows(expectation.until) {

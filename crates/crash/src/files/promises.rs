@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 use super::calls::{Call, FileId, FilePath};
 use super::found::{Found, Node};
 use super::history::{History, PromiseList};
-use super::judge::Expectation;
 use super::rules::Rules;
 use super::tree::{Binding, Inode, Kind, Number, Slot};
 
@@ -48,11 +47,6 @@ impl Promises {
             promises.apply(number, call);
         }
         promises
-    }
-
-    /// What must and what may be there after a power cut at the position `until` of the log.
-    pub fn promised(&self, until: u64) -> Expectation<'_> {
-        Expectation { promises: self, until }
     }
 
     /// Whether the files are known at a position: not after a call of a kind that is not followed, or that was killed while it

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use super::tuple::Close;
-use super::{OrderTuple, Place, Places, WirePlace};
+use super::{EpochId, OrderTuple, Places, WirePlace};
 
 /// What came of an event.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -133,12 +133,12 @@ impl Arrivals {
         self.open.get(&stream).map_or_else(WirePlace::default, |open| WirePlace { stream, epoch: open.id })
     }
 
-    fn place(&self, at: WirePlace) -> Option<Place> {
+    fn place(&self, at: WirePlace) -> Option<EpochId> {
         let stream = self.open.get(&at.stream)?;
         let ahead = at.epoch.wrapping_sub(stream.id) as i16;
         let epoch = stream.present.checked_add_signed(ahead.into()).filter(|_| ahead != i16::MIN)?;
         let is_closed = stream.epochs.get(&epoch).is_some_and(|epoch| epoch.closed == Some(Close::ByArrival));
-        Some(Place { stream: stream.number, epoch, is_late: epoch < stream.present || is_closed })
+        Some(EpochId { stream: stream.number, epoch, is_late: epoch < stream.present || is_closed })
     }
 
     fn make_late(&mut self, write: usize, stream: u64) {
@@ -195,8 +195,11 @@ impl Epoch {
 
 impl Arrived {
     /// Its places with their streams, those that are open still.
-    fn streams<'a>(&'a self, open: &'a BTreeMap<u16, Stream>) -> impl Iterator<Item = (&'a Place, Option<&'a Stream>)> {
-        let of_name = |name: &u16, place: &Place| open.get(name).filter(|stream| stream.number == place.stream);
+    fn streams<'a>(
+        &'a self,
+        open: &'a BTreeMap<u16, Stream>,
+    ) -> impl Iterator<Item = (&'a EpochId, Option<&'a Stream>)> {
+        let of_name = |name: &u16, place: &EpochId| open.get(name).filter(|stream| stream.number == place.stream);
         self.places.iter().flatten().zip(&self.names).map(move |(place, name)| (place, of_name(name, place)))
     }
 

@@ -18,7 +18,7 @@ pub use tuple::{Closing, OrderTuple, WirePlace};
 
 /// An epoch that a write belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Place {
+pub struct EpochId {
     /// The stream, of all that were ever opened.
     pub stream: u64,
     /// Its epoch, counted from the stream's first.
@@ -28,7 +28,7 @@ pub struct Place {
 }
 
 /// The epochs of a write: up to two, of different streams. None: the write is unordered.
-pub type Places = [Option<Place>; 2];
+pub type Places = [Option<EpochId>; 2];
 
 /// A write of a log.
 #[derive(Clone, Debug)]
@@ -186,7 +186,7 @@ impl OrderedLog {
                     && place.epoch < epoch
                     && let Some(block) = missing()
                 {
-                    let Place { stream, epoch, .. } = *place;
+                    let EpochId { stream, epoch, .. } = *place;
                     return Err(Violation::Order { block, write: number, epoch, stream, later });
                 }
             }

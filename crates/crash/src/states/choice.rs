@@ -12,7 +12,7 @@ pub enum Choice {
     Nothing,
     /// All of them.
     Everything,
-    /// By lot, as a [`Plan`](crate::Plan) samples them: all but one, one alone, the oldest, or any. The same lot and number of
+    /// By lot, as a [`StatePlan`](crate::StatePlan) samples them: all but one, one alone, the oldest, or any. The same lot and number of
     /// writes give the same choice.
     Lot(u64),
 }

@@ -114,7 +114,7 @@ mod tests {
     use super::*;
     use crate::log::Event;
     use crate::rules::VolatileCache;
-    use crate::states::{Amount, Plan};
+    use crate::states::{Amount, StatePlan};
 
     /// Five writes of two units each, and a flush after the second.
     fn log() -> Log {
@@ -153,7 +153,7 @@ mod tests {
             .into_iter()
             .map(|(moment, until, it)| (moment, until, (0..it.parts()).map(|part| it.has(part)).collect()))
             .collect();
-        let plan = Plan::new(&log, &VolatileCache::default(), 0, 512, Amount::Exhaustive { parts_max: 10 });
+        let plan = StatePlan::new(&log, &VolatileCache::default(), 0, 512, Amount::Exhaustive { parts_max: 10 });
         assert!(plan.generated == drawn.len() as u64 && plan.states.len() > 60);
         for state in plan.states {
             let there = (0..state.survivors.parts()).map(|part| state.survivors.has(part)).collect();

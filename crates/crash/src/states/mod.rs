@@ -3,7 +3,7 @@
 mod choice;
 mod draw;
 mod hash;
-mod part_order;
+pub(crate) mod part_order;
 mod survivors;
 
 use std::collections::BTreeMap;
@@ -66,7 +66,7 @@ pub struct State {
 
 /// Distinct states, in the order of the log.
 #[derive(Clone, Debug, Default)]
-pub struct Plan {
+pub struct StatePlan {
     /// They.
     pub states: Vec<State>,
     /// States that were generated, before those with the same bytes were made one.
@@ -80,7 +80,7 @@ pub struct Plan {
 /// States that are generated for each that a moment still is to give, at most: it may have fewer distinct ones.
 const TRIES: usize = 4;
 
-impl Plan {
+impl StatePlan {
     /// States of `log` under `rule` at moments after its first `from` entries, on a device that writes `atomic_bytes` whole or not
     /// at all, at least the log's unit.
     ///

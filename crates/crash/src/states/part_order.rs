@@ -7,7 +7,7 @@ use rand::RngExt;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::survivors::Survivors;
-use crate::order::{Place, Places};
+use crate::order::{EpochId, Places};
 use crate::rules::Ordered;
 use crate::write::LoggedWrite;
 
@@ -46,7 +46,7 @@ struct Part {
 }
 
 impl Part {
-    fn waited_for(&self) -> impl Iterator<Item = &Place> {
+    fn waited_for(&self) -> impl Iterator<Item = &EpochId> {
         self.places.iter().flatten().filter(|place| !place.is_late)
     }
 }
@@ -241,7 +241,8 @@ impl PartOrder {
             }
             let mut is_over = true;
             for ((part, there), is_visible) in self.parts.iter().zip(there.iter_mut()).zip(&view.is_visible) {
-                let is_early = |place: &Place| missing.get(&place.stream).is_some_and(|missing| *missing < place.epoch);
+                let is_early =
+                    |place: &EpochId| missing.get(&place.stream).is_some_and(|missing| *missing < place.epoch);
                 if *is_visible && part.places.iter().flatten().any(is_early) {
                     *there = false;
                     is_over = false;

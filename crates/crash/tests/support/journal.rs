@@ -5,7 +5,7 @@
 //! block of the log says of which transaction it is and which it is in it.
 
 use crash::order::{Closing, OrderTuple, WirePlace};
-use crash::{Amount, Content, Event, Log, LoggedWrite, Moments, Plan, Rule, Survivors, WriteId};
+use crash::{Amount, Content, Event, Log, LoggedWrite, Moments, Rule, StatePlan, Survivors, WriteId};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use units::Nanos;
@@ -188,8 +188,8 @@ impl Host {
 impl Played {
     /// Judges what each of these states has: a commit record that can be read has everything of its transaction, and a transaction
     /// whose fsync had returned is there.
-    pub fn each_state(&self, rule: &impl Rule, amount: Amount, mut each: impl FnMut(Result<(), String>)) -> Plan {
-        let plan = Plan::new(&self.log, rule, 0, BLOCK, amount);
+    pub fn each_state(&self, rule: &impl Rule, amount: Amount, mut each: impl FnMut(Result<(), String>)) -> StatePlan {
+        let plan = StatePlan::new(&self.log, rule, 0, BLOCK, amount);
         let mut durable = vec![0_u64; (self.log.capacity_bytes() / u64::from(BLOCK)) as usize];
         let mut moments = Moments::new(&self.log, rule.clone());
         let mut states = plan.states.iter().peekable();
@@ -210,7 +210,7 @@ impl Played {
 
     /// Of the first bad state, how many lost parts are enough.
     pub fn smallest(&self, rule: &impl Rule, amount: Amount) -> Option<usize> {
-        let plan = Plan::new(&self.log, rule, 0, BLOCK, amount);
+        let plan = StatePlan::new(&self.log, rule, 0, BLOCK, amount);
         let mut durable = vec![0_u64; (self.log.capacity_bytes() / u64::from(BLOCK)) as usize];
         let mut moments = Moments::new(&self.log, rule.clone());
         let mut moment = 0;

@@ -36,7 +36,7 @@ pub struct Filters {
 
 /// A place, in the kernel's numbers.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Place {
+pub struct KernelPlace {
     /// The superblock's device, encoded as `st_dev` is.
     pub kernel_device: u64,
     /// `st_dev` of the place itself.
@@ -53,7 +53,7 @@ pub struct Place {
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
     /// Any of them; none means everywhere.
-    pub places: Vec<Place>,
+    pub places: Vec<KernelPlace>,
     /// Processes at the start, descendants included.
     pub processes: BTreeSet<u32>,
     /// Also what the calling thread starts.
@@ -119,7 +119,7 @@ impl Selection {
     }
 }
 
-fn place(given: &Path, mounts: &Mounts, whole_mount: bool) -> Result<Place, TraceError> {
+fn place(given: &Path, mounts: &Mounts, whole_mount: bool) -> Result<KernelPlace, TraceError> {
     let wrong = |why: String| TraceError::Filter { filter: Printable::path(&given).to_string(), why };
     let path = given.canonicalize().map_err(|error| wrong(error.to_string()))?;
     let metadata = fs::metadata(&path).map_err(|error| wrong(error.to_string()))?;
@@ -130,7 +130,7 @@ fn place(given: &Path, mounts: &Mounts, whole_mount: bool) -> Result<Place, Trac
     }
     let is_file = file_type.is_file() && !whole_mount;
     let is_whole = whole_mount || path == mount.point;
-    Ok(Place {
+    Ok(KernelPlace {
         kernel_device: mount.kernel_device,
         device: metadata.dev(),
         inode: is_file.then(|| metadata.ino()),

@@ -20,7 +20,7 @@ use crate::priority::Urgent;
 
 /// Longest that others who open the file wait, and that what was moved is not lasting yet.
 const SETTLE_EACH: Duration = Duration::from_secs(1);
-/// The same in bytes: to make them lasting takes time, too.
+/// The same in bytes, at most: to make them lasting takes time, too, and on a slow disk they are fewer, see [`Stride`].
 const SETTLE_EACH_BYTES: u64 = 16 << 20;
 /// Most that is moved in one call, see [`Stride`].
 const MOST_BYTES: u64 = 256 << 10;
@@ -40,11 +40,20 @@ pub struct Exclusive {
     urgent: Option<Urgent>,
     /// What the next call moves.
     pub(super) stride: Stride,
+    /// What is moved until it is made lasting.
+    committed: Stride,
 }
 
 impl Exclusive {
     pub(super) fn new() -> Self {
-        Self { unsettled: None, unsettled_bytes: 0, found_open: None, urgent: None, stride: Stride::up_to(MOST_BYTES) }
+        Self {
+            unsettled: None,
+            unsettled_bytes: 0,
+            found_open: None,
+            urgent: None,
+            stride: Stride::up_to(MOST_BYTES),
+            committed: Stride::committed_up_to(SETTLE_EACH_BYTES),
+        }
     }
 
     /// Whether the lease was taken, and not yet given back.
@@ -53,7 +62,8 @@ impl Exclusive {
     }
 
     fn is_due(&self) -> bool {
-        self.unsettled_bytes >= SETTLE_EACH_BYTES || self.unsettled.is_some_and(|since| since.elapsed() >= SETTLE_EACH)
+        self.unsettled_bytes >= self.committed.bytes()
+            || self.unsettled.is_some_and(|since| since.elapsed() >= SETTLE_EACH)
     }
 }
 
@@ -118,8 +128,15 @@ pub(super) fn let_others_in(
     files: &mut Files<'_>,
     commit: impl FnOnce(&Files<'_>) -> Result<(), MigrateError>,
 ) -> Result<(), MigrateError> {
-    files.exclusive.unsettled_bytes = 0;
-    let committed = if files.exclusive.unsettled.take().is_some() { commit(files) } else { Ok(()) };
+    let bytes = std::mem::take(&mut files.exclusive.unsettled_bytes);
+    let committed = if files.exclusive.unsettled.take().is_some() {
+        let begun = Instant::now();
+        let committed = commit(files);
+        files.exclusive.committed.took(bytes, begun);
+        committed
+    } else {
+        Ok(())
+    };
     // There may be none.
     let _ = give_lease_back(files.target.file());
     files.exclusive.urgent = None;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use units::{Printable, printable_lines};
+use units::{ByteSize, Printable, printable_lines};
 
 use super::planner::Plan;
 
@@ -16,11 +16,11 @@ pub fn dry_run_text(plan: &Plan, files: usize) -> String {
     // Writing to a string does not fail.
     let _ = writeln!(
         out,
-        "{} moves in {} of {} files, {} bytes to write, {} requests become {} ({})",
+        "{} moves in {} of {} files, {} to write, {} requests become {} ({})",
         totals.moves,
         totals.files_to_move,
         totals.files,
-        totals.bytes_to_move,
+        ByteSize(totals.bytes_to_move),
         totals.requests_before,
         totals.requests_after,
         plan.mode
@@ -28,9 +28,11 @@ pub fn dry_run_text(plan: &Plan, files: usize) -> String {
     let estimate = if totals.for_good_is_estimated { " at most (an estimate; root can read the extents)" } else { "" };
     let _ = writeln!(
         out,
-        "space, metadata aside: {} bytes more for good{estimate}, {} bytes more at the peak of the run",
-        totals.for_good_bytes, totals.peak_bytes
+        "space, metadata aside: {} more for good{estimate}, {} more at the peak of the run",
+        ByteSize(totals.for_good_bytes),
+        ByteSize(totals.peak_bytes)
     );
+    out.push_str(&instead(plan));
     if !plan.skipped_by_reason.is_empty() {
         let counts = plan.skipped_by_reason.iter().map(|(reason, files)| format!("{files} {reason}"));
         let _ = writeln!(out, "left alone: {}", counts.collect::<Vec<_>>().join(", "));
@@ -39,19 +41,19 @@ pub fn dry_run_text(plan: &Plan, files: usize) -> String {
     for file in plan.files.iter().take(files) {
         let _ = writeln!(
             out,
-            "{}: {} pieces; {} moves of {} bytes, {} requests become {}",
+            "{}: {} pieces; {} moves of {}, {} requests become {}",
             Printable::path(&file.file.path),
             file.pieces,
             file.moves.len(),
-            file.bytes(),
+            ByteSize(file.bytes()),
             file.requests_before,
             file.requests_after
         );
         if file.for_good_bytes > 0 {
             let _ = writeln!(
                 out,
-                "  {} bytes more are taken up for good, as parts of their extents stay",
-                file.for_good_bytes
+                "  {} more are taken up for good, as parts of their extents stay",
+                ByteSize(file.for_good_bytes)
             );
         }
         for to_move in file.moves.iter().filter(|_| every) {
@@ -64,7 +66,7 @@ pub fn dry_run_text(plan: &Plan, files: usize) -> String {
             );
         }
         for left in &file.left_alone {
-            let _ = writeln!(out, "  {} bytes stay: {}", left.bytes, printable_lines(&left.reason.to_string()));
+            let _ = writeln!(out, "  {} stay: {}", ByteSize(left.bytes), printable_lines(&left.reason.to_string()));
         }
     }
     let skipped = plan.skipped.iter().filter(|skipped| every || !skipped.reason.is_in_order());
@@ -79,4 +81,25 @@ pub fn dry_run_text(plan: &Plan, files: usize) -> String {
         let _ = writeln!(out, "--verbose names every move, --json has them too");
     }
     out
+}
+
+/// What else there is to choose where the plan takes up space for good.
+fn instead(plan: &Plan) -> String {
+    let tied = plan.files.iter().filter_map(|file| file.whole.map(|whole| (file, whole)));
+    let (mut parts, mut whole) = ((0_u64, 0_u64), (0_u64, 0_u64));
+    for (file, instead) in tied {
+        parts = (parts.0.saturating_add(file.bytes()), parts.1.saturating_add(file.for_good_bytes));
+        whole = (whole.0.saturating_add(instead.bytes), whole.1.saturating_add(instead.for_good_bytes));
+    }
+    if whole.1 >= parts.1 {
+        return String::new();
+    }
+    format!(
+        "of these files, {} are written and {} taken up for good; --mode whole would write {} and take up {} for good: choose it \
+         where space counts for more than writing (a file's plan is that with the smaller sum)\n",
+        ByteSize(parts.0),
+        ByteSize(parts.1),
+        ByteSize(whole.0),
+        ByteSize(whole.1)
+    )
 }

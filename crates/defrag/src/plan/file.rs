@@ -58,6 +58,15 @@ pub struct LeftAlone {
     pub bytes: u64,
 }
 
+/// What moving everything of a file that lies in pieces costs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct WholeCost {
+    /// Bytes to write.
+    pub bytes: u64,
+    /// Space that is taken up for good.
+    pub for_good_bytes: u64,
+}
+
 /// What is to be moved of one file, and what not.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct FilePlan {
@@ -79,6 +88,9 @@ pub struct FilePlan {
     /// Whether that is the most it may be, as the file system's items could not be read.
     #[serde(default)]
     pub for_good_is_estimated: bool,
+    /// What `--mode whole` would cost, where these moves take up space for good.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub whole: Option<WholeCost>,
     /// What `for_good_bytes` is the sum of.
     #[serde(skip)]
     pub(super) ties: Vec<Tie>,
@@ -97,6 +109,7 @@ impl FilePlan {
             moves,
             for_good_bytes: 0,
             for_good_is_estimated: false,
+            whole: None,
             ties: Vec::new(),
             left_alone: Vec::new(),
         }

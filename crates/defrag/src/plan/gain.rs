@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::assumed::{Accesses, Assumed};
-use super::file::{FileFacts, FilePlan, LeftAlone, Move};
+use super::file::{FileFacts, FilePlan, LeftAlone, Move, WholeCost};
 use super::metadata::metadata_bytes;
 use super::skip::SkipReason;
 use super::ties::{for_good_bytes, ties};
@@ -73,11 +73,18 @@ pub fn plan_file(
         moves = whole;
     }
     let ties = ties(map, backing, &moves);
+    let whole = backing.filter(|_| !ties.is_empty() && !matches!(assumed, Assumed::Whole { .. }));
+    let whole = whole.map(|backing| {
+        let moves = everything(map, file.block_bytes, assumed, options);
+        let bytes = moves.iter().map(|to_move| to_move.bytes).sum();
+        WholeCost { bytes, for_good_bytes: for_good_bytes(&super::ties::ties(map, Some(backing), &moves)) }
+    });
     let left_alone = left_alone.into_iter().map(|(reason, bytes)| LeftAlone { reason, bytes }).collect();
     FilePlan {
         for_good_bytes: for_good_bytes(&ties),
         for_good_is_estimated: !ties.is_empty() && backing.is_some_and(|backing| !backing.is_exact()),
         ties,
+        whole,
         left_alone,
         ..FilePlan::of_moves(file, map.piece_count(map.whole()), before, moves)
     }
@@ -100,14 +107,18 @@ fn cheaper_whole(
         let data_bytes: u64 = moves.iter().map(|to_move| to_move.bytes).sum();
         data_bytes + for_good_bytes(&ties(map, Some(backing), moves)) + metadata_bytes(backing, moves, layout)
     };
-    let ranges: Vec<ByteRange> = whole::stretches(map).collect();
-    let runs = ranges.iter().flat_map(|range| movable_runs(map, *range, file.block_bytes, options));
+    let runs = whole::stretches(map).flat_map(|range| movable_runs(map, range, file.block_bytes, options));
     let (parts_bytes, least_bytes) = (cost(parts), runs.map(|run| run.bytes).sum::<u64>());
     if parts_bytes <= least_bytes {
         return None;
     }
-    let whole = of_ranges(map, &ranges, file.block_bytes, assumed, options);
+    let whole = everything(map, file.block_bytes, assumed, options);
     (cost(&whole) < parts_bytes).then_some(whole)
+}
+
+/// The moves of mode `whole`.
+fn everything(map: &ExtentMap, block_bytes: u64, assumed: Assumed<'_>, options: &PlanOptions) -> Vec<Move> {
+    of_ranges(map, &whole::stretches(map).collect::<Vec<_>>(), block_bytes, assumed, options)
 }
 
 /// The moves of ranges that were chosen otherwise, each with what it saves once those before it are made.

@@ -19,7 +19,7 @@ mod whole_extents;
 
 pub use assumed::Assumed;
 pub use dry_run::dry_run_text;
-pub use file::{FileFacts, FilePlan, LeftAlone, Move};
+pub use file::{FileFacts, FilePlan, LeftAlone, Move, WholeCost};
 pub use gain::{PlanOptions, plan_file};
 pub use mode::{Mode, ParseModeError};
 pub use planner::{MAX_MOVES, MAX_SKIPPED_FILES, Plan, Planner, Totals};

@@ -17,7 +17,7 @@ use crate::extents::{self, Direction, ExtentMap, WriteBack};
 
 /// Where a cell is measured.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct CellPlace {
     /// The plumb program.
     pub program: PathBuf,
     /// An empty folder of the file system: nothing else may use its device.
@@ -28,7 +28,7 @@ pub struct Place {
     pub seed: u64,
 }
 
-impl Place {
+impl CellPlace {
     /// The plumb program with arguments.
     pub(super) fn plumb<const N: usize>(&self, arguments: [&str; N]) -> Command {
         let mut command = Command::new(&self.program);
@@ -52,7 +52,7 @@ impl Place {
 /// # Errors
 /// When a program is missing or fails, a file cannot be made, or the tool refuses the file system: a cell that did not
 /// do what it says has no numbers.
-pub fn run(cell: &Cell, place: &Place) -> Result<Measured, StudyError> {
+pub fn run(cell: &Cell, place: &CellPlace) -> Result<Measured, StudyError> {
     cell.check()?;
     let device = Device::under(&place.folder)?;
     let system = device.system.as_str();
@@ -113,7 +113,7 @@ pub fn pass(cell: &Path, folder: &Path, seed: u64) -> Result<(), StudyError> {
 }
 
 /// The program that does the cell's I/O once.
-fn command(cell: &Cell, place: &Place) -> Result<Vec<OsString>, StudyError> {
+fn command(cell: &Cell, place: &CellPlace) -> Result<Vec<OsString>, StudyError> {
     if cell.database.is_some() {
         return Ok(database::command(place));
     }
@@ -132,7 +132,7 @@ fn command(cell: &Cell, place: &Place) -> Result<Vec<OsString>, StudyError> {
 /// Passes of direct I/O: one to warm up what the file system keeps of where things lie, then those that count.
 fn direct(
     data: &Interleaved,
-    place: &Place,
+    place: &CellPlace,
     device: &Device,
     files: &[PathBuf],
     maps: &[ExtentMap],

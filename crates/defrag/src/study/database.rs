@@ -12,7 +12,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::access::ZIPF_EXPONENT;
 use super::tool::ran;
-use super::{Database, Place, StudyError};
+use super::{CellPlace, Database, StudyError};
 
 /// Rows inserted, and rows written over, in one transaction.
 const INSERTS: u32 = 1000;
@@ -21,7 +21,7 @@ const OVERWRITES: u32 = 100;
 const NAME: &str = "ycsb.db";
 
 /// Makes the database and writes over its rows.
-pub fn make(data: &Database, place: &Place) -> Result<Vec<PathBuf>, StudyError> {
+pub fn make(data: &Database, place: &CellPlace) -> Result<Vec<PathBuf>, StudyError> {
     let script = place.scratch.join("make.sql");
     fs::write(&script, statements(data, place.seed)).map_err(StudyError::file("write", &script))?;
     ran(&mut sqlite(place, &script), "sqlite3")?;
@@ -31,12 +31,12 @@ pub fn make(data: &Database, place: &Place) -> Result<Vec<PathBuf>, StudyError> 
 }
 
 /// The command that reads rows.
-pub fn command(place: &Place) -> Vec<OsString> {
+pub fn command(place: &CellPlace) -> Vec<OsString> {
     let command = sqlite(place, &place.scratch.join("read.sql"));
     std::iter::once(command.get_program()).chain(command.get_args()).map(OsString::from).collect()
 }
 
-fn sqlite(place: &Place, script: &std::path::Path) -> Command {
+fn sqlite(place: &CellPlace, script: &std::path::Path) -> Command {
     let mut command = Command::new("sqlite3");
     // Nothing of the user's own settings.
     command.args(["-batch", "-bail", "-init", "/dev/null"]).arg(place.folder.join(NAME));

@@ -20,7 +20,7 @@ mod spec;
 mod tool;
 mod tree;
 
-pub use cell::{Place, pass, run};
+pub use cell::{CellPlace, pass, run};
 pub use error::StudyError;
 pub use measured::Measured;
 pub use spec::{Cell, Database, Group, Interleaved, Operation, Pattern, Tool, Tree};

@@ -10,7 +10,7 @@ use std::time::Instant;
 use units::Printable;
 
 use super::access::nanoseconds;
-use super::{Cell, Place, StudyError, Tool};
+use super::{Cell, CellPlace, StudyError, Tool};
 use crate::migrate;
 use crate::run::{FileOutcome, Report};
 
@@ -29,7 +29,7 @@ pub struct Used {
 }
 
 /// Records what `command` reads and writes in the cell's folder, where the tool needs to know.
-pub fn trace(cell: &Cell, place: &Place, command: &[OsString]) -> Result<(), StudyError> {
+pub fn trace(cell: &Cell, place: &CellPlace, command: &[OsString]) -> Result<(), StudyError> {
     if cell.tool != Tool::Traced {
         return Ok(());
     }
@@ -39,7 +39,7 @@ pub fn trace(cell: &Cell, place: &Place, command: &[OsString]) -> Result<(), Stu
 }
 
 /// Defragments the files.
-pub fn apply(cell: &Cell, place: &Place, system: &str, files: &[PathBuf]) -> Result<Used, StudyError> {
+pub fn apply(cell: &Cell, place: &CellPlace, system: &str, files: &[PathBuf]) -> Result<Used, StudyError> {
     let began = Instant::now();
     let moved_bytes = match cell.tool {
         Tool::None => return Ok(Used::default()),

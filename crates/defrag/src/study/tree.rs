@@ -14,7 +14,7 @@ use rand_distr::{Distribution, Gamma};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::access::Buffer;
-use super::{Place, StudyError, Tree};
+use super::{CellPlace, StudyError, Tree};
 
 /// FileBench's default for its gamma distributions.
 const GAMMA_SHAPE: f64 = 1.5;
@@ -23,7 +23,7 @@ const WIDTH: u32 = 20;
 const BLOCK: u64 = 4096;
 
 /// Makes the tree and ages it; every file that is left.
-pub fn make(data: &Tree, place: &Place) -> Result<Vec<PathBuf>, StudyError> {
+pub fn make(data: &Tree, place: &CellPlace) -> Result<Vec<PathBuf>, StudyError> {
     let root = root(&place.folder);
     fs::create_dir(&root).map_err(StudyError::file("make", &root))?;
     let sizes = Gamma::new(GAMMA_SHAPE, data.mean.0 as f64 / GAMMA_SHAPE)
@@ -68,7 +68,7 @@ fn root(folder: &Path) -> PathBuf {
 }
 
 /// The command that reads all of it. What it looks for is in none of the files, which grep says by its status.
-pub fn command(place: &Place) -> Vec<OsString> {
+pub fn command(place: &CellPlace) -> Vec<OsString> {
     let script = "grep -raF -- 'a line that no file of random bytes has' \"$0\"; test $? -le 1";
     ["sh".into(), "-c".into(), script.into(), root(&place.folder).into()].into()
 }

@@ -144,6 +144,7 @@ pub struct Disk {
     folder: tempfile::TempDir,
     pub system: System,
     device: Option<PathBuf>,
+    scheduler: Option<scheduler::Scheduler>,
     mounted: bool,
 }
 
@@ -186,7 +187,7 @@ impl Disk {
         let image = folder.path().join("image");
         File::create(&image).unwrap().set_len(bytes).unwrap();
         system.make(&image, make);
-        Self { folder, system, device: None, mounted: false }
+        Self { folder, system, device: None, scheduler: None, mounted: false }
     }
 
     pub fn image(&self) -> PathBuf {
@@ -217,7 +218,9 @@ impl Disk {
     fn try_mount(&mut self, options: &str) -> Result<(), String> {
         fs::create_dir_all(self.place()).unwrap();
         let shown = ran(Command::new("losetup").args(["--find", "--show", "--direct-io=on"]).arg(self.image()));
-        self.device = Some(PathBuf::from(shown.trim()));
+        let device = PathBuf::from(shown.trim());
+        self.scheduler = Some(scheduler::Scheduler::none(&device));
+        self.device = Some(device);
         let mut command = Command::new("mount");
         command.args(["-t", self.system.name()]);
         if !options.is_empty() {
@@ -235,6 +238,7 @@ impl Disk {
         if std::mem::take(&mut self.mounted) {
             unmount(&self.place());
         }
+        self.scheduler = None;
         if let Some(device) = self.device.take() {
             ran(Command::new("losetup").arg("--detach").arg(device));
         }
@@ -304,6 +308,7 @@ impl Drop for Disk {
         if self.mounted {
             let _ = Command::new("umount").arg("-l").arg(self.place()).stderr(Stdio::null()).status();
         }
+        self.scheduler = None;
         if let Some(device) = &self.device {
             let _ = Command::new("losetup").arg("--detach").arg(device).stderr(Stdio::null()).status();
         }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// mq-deadline for a device, as far as the kernel has it. A loop device keeps its scheduler for whoever has it next, so it gets
+/// The scheduler of a device, as far as the kernel has it. A loop device keeps its scheduler for whoever has it next, so it gets
 /// the old one back.
 pub struct Scheduler {
     /// Where it is chosen.
@@ -12,11 +12,21 @@ pub struct Scheduler {
 }
 
 impl Scheduler {
+    /// Which puts requests together that lie beside each other.
     pub fn deadline(device: &Path) -> Self {
+        Self::chosen(device, "mq-deadline")
+    }
+
+    /// None, as Linux chooses for loop devices: what is counted then does not depend on a rule of this machine's.
+    pub fn none(device: &Path) -> Self {
+        Self::chosen(device, "none")
+    }
+
+    fn chosen(device: &Path, name: &str) -> Self {
         let queue = Path::new("/sys/block").join(device.file_name().unwrap()).join("queue/scheduler");
         let text = fs::read_to_string(&queue).unwrap_or_default();
         let before = text.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map(|(name, _)| name.to_owned());
-        let _ = fs::write(&queue, "mq-deadline");
+        let _ = fs::write(&queue, name);
         Self { queue, before }
     }
 

@@ -12,7 +12,7 @@ use crate::experiment::Experiment;
 use crate::finished::Finished;
 use crate::host::Host;
 use crate::metric::{Metric, sentence};
-use crate::quantity::{Effect, Place, Quantity, Values};
+use crate::quantity::{Effect, PointValue, Quantity, Values};
 use crate::report::{
     ChannelUtilisation, Comparison, Counter, CounterGroup, DeviceData, DirectionData, EffectTable, Estimate,
     HeatMapData, PointData, ReportData, Severity, Story, ThroughputSample, Unit, Utilisation, Warning,
@@ -312,7 +312,7 @@ fn heat_map(map: &HeatMap, quantity: &Quantity, values: Values<'_>) -> HeatMapDa
     let by = map.by.as_deref().unwrap_or_default();
     let panel = |name: &String| {
         let cell = |x: &String, y: &String| {
-            let here = |place: &&Place| {
+            let here = |place: &&PointValue| {
                 place.parameter(by) == name && place.parameter(&map.x) == x && place.parameter(&map.y) == y
             };
             places.iter().find(here)?.estimate.map(|estimate| estimate.value * base)

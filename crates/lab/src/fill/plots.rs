@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::scaled;
 use crate::experiment::Experiment;
 use crate::metric::{Metric, directions};
-use crate::quantity::{Place, Quantity, Values};
+use crate::quantity::{PointValue, Quantity, Values};
 use crate::report::{SweepLine, SweepPlot, Unit};
 use crate::spec::{Plot, short_key};
 
@@ -85,7 +85,7 @@ fn is_wide(values: impl Iterator<Item = f64> + Clone) -> bool {
 }
 
 /// A picture's name, and its lines: each one's name and places.
-type Group<'a> = (String, Vec<(String, Vec<&'a Place>)>);
+type Group<'a> = (String, Vec<(String, Vec<&'a PointValue>)>);
 
 /// A plot of the spec; `choose` leaves the vertical axis to the values.
 fn sweep_plot(
@@ -105,7 +105,7 @@ fn sweep_plot(
         .enumerate()
         .map(|(index, name)| (name.as_str(), numbers.as_ref().map_or(index as f64, |numbers| numbers[index])))
         .collect();
-    let x_of = |place: &Place| index.get(place.parameter(&plot.x)).copied().unwrap_or(0.0);
+    let x_of = |place: &PointValue| index.get(place.parameter(&plot.x)).copied().unwrap_or(0.0);
     // A line joins places that differ in nothing but x.
     let grouping = Grouping::of(plot, &places);
     let mut groups: Vec<Group<'_>> = Vec::new();
@@ -123,7 +123,7 @@ fn sweep_plot(
         });
         groups[facet].1[line].1.push(place);
     }
-    let line = |(name, here): &(String, Vec<&Place>)| {
+    let line = |(name, here): &(String, Vec<&PointValue>)| {
         let published = experiment.spec.published.iter().filter(|row| row.metric == plot.y).filter_map(|row| {
             let place = here.iter().find(|place| place.is_at(&row.at))?;
             Some((x_of(place), row.value * base, row.to.unwrap_or(row.value) * base))
@@ -187,7 +187,7 @@ impl Grouping {
     /// By every key, besides that of x, which has several values: all of them
     /// in the lines' names where the lines fit into one picture, else one of
     /// them tells lines apart and the others pictures.
-    fn of(plot: &Plot, places: &[Place]) -> Self {
+    fn of(plot: &Plot, places: &[PointValue]) -> Self {
         let keys = places.first().map_or(&[][..], |place| &place.parameters);
         let varied: Vec<(String, usize)> = keys
             .iter()
@@ -210,7 +210,7 @@ impl Grouping {
     }
 
     /// The names of a place's picture and line.
-    fn names(&self, place: &Place) -> (String, String) {
+    fn names(&self, place: &PointValue) -> (String, String) {
         let named = |keys: &[String]| {
             let parts: Vec<_> =
                 keys.iter().map(|key| format!("{} = {}", short_key(key), place.parameter(key))).collect();
@@ -243,9 +243,9 @@ fn number(text: &str) -> Option<f64> {
 mod tests {
     use super::*;
 
-    fn place(parameters: &[(&str, String)], value: f64) -> Place {
+    fn place(parameters: &[(&str, String)], value: f64) -> PointValue {
         let parameters = parameters.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect();
-        Place { parameters, estimate: Some(value.into()) }
+        PointValue { parameters, estimate: Some(value.into()) }
     }
 
     fn plot(series: Option<&str>) -> Plot {
@@ -277,18 +277,18 @@ mod tests {
                     })
                     .collect();
             }
-            let places: Vec<Place> = places
+            let places: Vec<PointValue> = places
                 .iter()
                 .flat_map(|head| ["1", "2", "4"].map(|x| place(&[&head[..], &[("x", x.to_owned())]].concat(), 1.0)))
                 .collect();
             let grouping = Grouping::of(&plot(series), &places);
-            let mut seen: BTreeMap<(String, String), Vec<&Place>> = BTreeMap::new();
+            let mut seen: BTreeMap<(String, String), Vec<&PointValue>> = BTreeMap::new();
             for place in &places {
                 seen.entry(grouping.names(place)).or_default().push(place);
             }
             for joined in seen.values() {
                 assert_eq!(joined.len(), 3, "{counts:?}: {joined:?}");
-                let others = |place: &&Place| {
+                let others = |place: &&PointValue| {
                     let mut all = place.parameters.clone();
                     all.retain(|(key, _)| key != "x");
                     all

@@ -42,14 +42,14 @@ type Parameters = Vec<(String, String)>;
 
 /// A quantity at one combination of swept values.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Place {
+pub struct PointValue {
     /// Swept keys and their values as text, those averaged over left out.
     pub parameters: Parameters,
     /// Its value there; `None` where no run yields it.
     pub estimate: Option<Estimate>,
 }
 
-impl Place {
+impl PointValue {
     /// How tables call it: `design=lazy rate=30`; empty for the only place.
     pub fn label(&self) -> String {
         let parts: Vec<_> = self.parameters.iter().map(|(key, value)| format!("{}={value}", short_key(key))).collect();
@@ -162,17 +162,17 @@ impl<'a> Values<'a> {
     }
 
     /// The quantity everywhere, in the sweep's order.
-    pub fn of(&self, quantity: &Quantity) -> Vec<Place> {
+    pub fn of(&self, quantity: &Quantity) -> Vec<PointValue> {
         match (quantity, &self.spec.interference) {
             (Quantity::Metric(metric), _) => self.points.iter().map(|point| self.metric(metric, point)).collect(),
             (Quantity::Interference(effect), Some(section)) => self.interference(*effect, section),
             (Quantity::Interference(_), None) => Vec::new(),
-            (Quantity::Derived(pair), _) => vec![Place { parameters: Vec::new(), estimate: self.pair(pair) }],
+            (Quantity::Derived(pair), _) => vec![PointValue { parameters: Vec::new(), estimate: self.pair(pair) }],
         }
     }
 
     /// The quantity at the places that `at` names.
-    pub fn at(&self, quantity: &Quantity, at: &toml::Table) -> Vec<Place> {
+    pub fn at(&self, quantity: &Quantity, at: &toml::Table) -> Vec<PointValue> {
         if let Quantity::Metric(metric) = quantity {
             let here = |point: &&Arc<Point>| {
                 let is_at = |(key, value): (&String, &toml::Value)| {
@@ -186,9 +186,9 @@ impl<'a> Values<'a> {
         self.of(quantity).into_iter().filter(|place| place.is_at(at)).collect()
     }
 
-    fn metric(&self, metric: &Metric, point: &Point) -> Place {
+    fn metric(&self, metric: &Metric, point: &Point) -> PointValue {
         let values = repeats_of(self.runs, point.index).iter().filter_map(|run| metric.value(run));
-        Place { parameters: texts(point), estimate: over_repeats(values) }
+        PointValue { parameters: texts(point), estimate: over_repeats(values) }
     }
 
     fn pair(&self, pair: &Pair) -> Option<Estimate> {
@@ -209,7 +209,7 @@ impl<'a> Values<'a> {
         Some(pair.row.form.of(value.value, base.value)?.into())
     }
 
-    fn interference(&self, effect: Effect, section: &Interference) -> Vec<Place> {
+    fn interference(&self, effect: Effect, section: &Interference) -> Vec<PointValue> {
         let is_without = |point: &Point| {
             point.parameters.iter().all(|(key, value)| {
                 section.without.get(key).is_none_or(|without| value_text(without) == value_text(value))
@@ -229,7 +229,7 @@ impl<'a> Values<'a> {
             .map(|(parameters, loads)| {
                 let repeats = 0..self.spec.run.repeats;
                 let values = repeats.filter_map(|repeat| self.effect(effect, section, &loads, repeat));
-                Place { parameters, estimate: over_repeats(values) }
+                PointValue { parameters, estimate: over_repeats(values) }
             })
             .collect()
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Place, Quantity, Values, number};
+use super::{PointValue, Quantity, Values, number};
 use crate::interference::Weights;
 use crate::metric::{Metric, MetricError, Work};
 use crate::spec::{Derived, HeatMap, Interference, Point, Spec, SpecError};
@@ -103,7 +103,7 @@ fn check_interference(section: &Interference, values: Values<'_>, points: &[Arc<
 
 /// Whether each cell of a map is one value.
 fn check_cells(map: &HeatMap, quantity: &Quantity, values: Values<'_>) -> Result<(), SpecError> {
-    let cell = |place: &Place| {
+    let cell = |place: &PointValue| {
         [&map.x, &map.y].into_iter().chain(&map.by).map(|key| place.parameter(key).to_owned()).collect::<Vec<_>>()
     };
     let mut cells: Vec<_> = values.of(quantity).iter().map(cell).collect();

@@ -31,7 +31,7 @@ const BODY_BYTES_MAX: u32 = 1 << 30;
 
 /// Where a whole frame lies in its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct FramePosition {
     pub(super) offset: u64,
     pub(super) bytes: u64,
 }
@@ -40,7 +40,7 @@ pub(super) struct Place {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Scan {
     /// Keys and places of the whole frames, in the file's order.
-    pub(super) frames: Vec<(String, Place)>,
+    pub(super) frames: Vec<(String, FramePosition)>,
     /// Offsets at which something else than a whole frame begins.
     pub(super) damaged_at: Vec<u64>,
 }
@@ -94,7 +94,7 @@ pub(super) fn scan(path: &Path) -> io::Result<Scan> {
         match whole_frame(&mut reader, end - at, &mut body)? {
             Some(key) => {
                 let bytes = (HEAD_BYTES + body.len()) as u64;
-                found.frames.push((key, Place { offset: at, bytes }));
+                found.frames.push((key, FramePosition { offset: at, bytes }));
                 at += bytes;
             }
             None => {
@@ -149,7 +149,7 @@ fn next_magic(reader: &mut (impl Read + Seek), from: u64) -> io::Result<Option<u
 }
 
 /// The bytes of a frame.
-pub(super) fn read(file: &mut File, place: Place) -> io::Result<Vec<u8>> {
+pub(super) fn read(file: &mut File, place: FramePosition) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; usize::try_from(place.bytes).map_err(io::Error::other)?];
     file.seek(SeekFrom::Start(place.offset))?;
     file.read_exact(&mut bytes)?;
@@ -157,13 +157,13 @@ pub(super) fn read(file: &mut File, place: Place) -> io::Result<Vec<u8>> {
 }
 
 /// Appends a frame; what was written of it goes again where not all could be.
-pub(super) fn append(file: &mut File, at: u64, frame: &[u8]) -> io::Result<Place> {
+pub(super) fn append(file: &mut File, at: u64, frame: &[u8]) -> io::Result<FramePosition> {
     file.seek(SeekFrom::Start(at))?;
     file.write_all(frame).inspect_err(|_| {
         // A full disk must not stay full of our leftovers.
         let _ = file.set_len(at);
     })?;
-    Ok(Place { offset: at, bytes: frame.len() as u64 })
+    Ok(FramePosition { offset: at, bytes: frame.len() as u64 })
 }
 
 #[cfg(test)]

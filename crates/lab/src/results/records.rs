@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::file::Partial;
-use super::log::{self, Place};
+use super::log::{self, FramePosition};
 use super::{ResultError, RunResult};
 
 /// The file that holds every run once all are done.
@@ -47,7 +47,7 @@ pub(super) struct Records {
 #[derive(Clone, Copy, Debug)]
 enum At {
     /// In a file of runs.
-    Frame { file: usize, place: Place },
+    Frame { file: usize, place: FramePosition },
     /// In a file `KEY.json`.
     Json,
 }
@@ -244,7 +244,7 @@ impl Records {
         for key in wanted {
             let frame = self.frame(key, self.index[key])?;
             io::Write::write_all(&mut out, &frame).map_err(fail)?;
-            let place = Place { offset, bytes: frame.len() as u64 };
+            let place = FramePosition { offset, bytes: frame.len() as u64 };
             offset += place.bytes;
             index.insert(key.clone(), At::Frame { file: 0, place });
         }

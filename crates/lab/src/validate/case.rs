@@ -160,6 +160,14 @@ pub enum ResetMode {
     Lazy,
 }
 
+impl Contest {
+    /// The stream that its rate limits, if one is limited: what disturbs, or a victim by itself.
+    pub fn limited(&self) -> Option<Stream> {
+        let streams = [self.interferer, Some(self.victim)];
+        streams.into_iter().flatten().find(|stream| stream.rate != Rate::Unlimited)
+    }
+}
+
 impl fmt::Display for Load {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { operation, threads, queue_depth, stack, .. } = self;
@@ -190,7 +198,7 @@ impl fmt::Display for Contest {
             Some(interferer) => write!(f, " beside {interferer}")?,
             None => f.write_str(" alone")?,
         }
-        match self.interferer.map(|interferer| interferer.rate) {
+        match self.limited().map(|stream| stream.rate) {
             Some(Rate::PercentOfPeak(percent)) => write!(f, " at {percent} %")?,
             Some(Rate::PerSecond(rate)) => write!(f, " at {rate:.3}/s")?,
             _ => {}

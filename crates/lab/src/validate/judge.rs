@@ -149,7 +149,7 @@ pub fn judge(device: &Described, tables: &[Table], options: &JudgeOptions<'_>) -
         simulated(index, format!("{} alone", wanted[index].victim), result)
     })?;
     let modelled = |contest: &Contest| {
-        let peak = peak_contest(&contest.interferer?, contest);
+        let peak = peak_contest(&contest.limited()?, contest);
         let index = wanted.iter().position(|contest| *contest == peak)?;
         alone[index].as_ref().ok()?.get(Figure::Iops)
     };

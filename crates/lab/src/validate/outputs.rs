@@ -125,7 +125,7 @@ fn name(figure: Figure) -> &'static str {
 }
 
 /// Where a row stands on a chart.
-struct Place {
+struct ChartPosition {
     title: String,
     x_label: &'static str,
     line: String,
@@ -134,13 +134,13 @@ struct Place {
     figures: &'static [Figure],
 }
 
-fn place(row: &RowVerdict) -> Option<Place> {
+fn place(row: &RowVerdict) -> Option<ChartPosition> {
     match row.case.as_ref()? {
         Case::Timed(timed) => {
             let Occupancy::Fraction(fraction) = timed.occupancy else { return None };
             let resets = matches!(timed.operation, TimedOperation::Reset | TimedOperation::ResetAfterFinish);
             let line = row.label.split(" at ").next().unwrap_or_default().replace('_', " ");
-            Some(Place {
+            Some(ChartPosition {
                 title: if resets { "Resets by occupancy".to_owned() } else { format!("{line} by occupancy") },
                 x_label: "part of the zone written (%)",
                 line,
@@ -153,7 +153,7 @@ fn place(row: &RowVerdict) -> Option<Place> {
             // Writes are swept by zones alone, the others at one zone by depth.
             let by_depth = *queue_depth > 1 || (*threads == 1 && *operation != Operation::Write);
             let zones = if *threads == 1 { "1 zone".to_owned() } else { format!("{threads} zones") };
-            Some(Place {
+            Some(ChartPosition {
                 title: format!("{operation} {} KiB{stack}", block_bytes / 1024),
                 x_label: "operations in flight",
                 line: if by_depth { zones } else { "one in each zone".to_owned() },
@@ -163,7 +163,7 @@ fn place(row: &RowVerdict) -> Option<Place> {
             })
         }
         Case::Contest(contest) => Some(contest_place(row, contest)),
-        Case::Drive(drive) => Some(Place {
+        Case::Drive(drive) => Some(ChartPosition {
             title: format!("{} {}", drive.op.name(), units::ByteSize(drive.block_bytes)),
             x_label: "I/Os in flight",
             line: if drive.jobs == 1 { "1 job".to_owned() } else { format!("{} jobs", drive.jobs) },
@@ -174,11 +174,11 @@ fn place(row: &RowVerdict) -> Option<Place> {
     }
 }
 
-fn contest_place(row: &RowVerdict, contest: &Contest) -> Place {
+fn contest_place(row: &RowVerdict, contest: &Contest) -> ChartPosition {
     let against = row.against.map_or("nothing", |operation| operation.name());
     let loaded = loaded(contest);
     let depths = loaded.queue_depth > 1 || !loaded.operation.is_management() && loaded.operation != Operation::Write;
-    Place {
+    ChartPosition {
         title: format!("{} with {against}", contest.victim.operation),
         x_label: if depths { "queue depth" } else { "threads" },
         line: family(contest),

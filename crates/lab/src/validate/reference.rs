@@ -1,7 +1,7 @@
 //! What 100 % of an interferer means, for tables that limit it to a part of its own peak.
 //!
-//! The campaign that a row belongs to says so: a table of interferers alone, or the row's own table by what its interferers
-//! reached. Where neither does, the model's own peak stands for it. Other tables that happen to be looked at in the same run have
+//! The campaign that a row belongs to says so: a table of interferers alone, or the row's own table by what was done there without a
+//! limit, or by what its interferers reached. Where neither does, the model's own peak stands for it. Other tables that happen to be looked at in the same run have
 //! no say, so that a table's verdict is the same alone and beside others.
 
 use std::path::Path;
@@ -21,6 +21,8 @@ struct Alone<'a> {
 /// What the rows of a table tell.
 struct Own<'a> {
     folder: Option<&'a Path>,
+    /// Streams that run alone and without a limit.
+    unlimited: Vec<(Stream, f64)>,
     limits: Vec<(Stream, f64)>,
 }
 
@@ -48,14 +50,15 @@ impl<'a> References<'a> {
                 }
             }
         }
-        let own = |table| Own { folder: folder(table), limits: limits_reached(table) };
+        let own = |table| Own { folder: folder(table), unlimited: unlimited(table), limits: limits_reached(table) };
         Self { alone, tables: tables.iter().map(own).collect() }
     }
 
     /// The peak of the interferer of a row of the table with this index, if a table tells it.
     pub(super) fn peak(&self, table: usize, case: &Case) -> Option<f64> {
-        let Case::Contest(contest @ Contest { interferer: Some(stream), .. }) = case else { return None };
-        let Own { folder, limits } = self.tables.get(table)?;
+        let Case::Contest(contest) = case else { return None };
+        let stream = &contest.limited()?;
+        let Own { folder, unlimited, limits } = self.tables.get(table)?;
         let published = || {
             // The campaign's own, which lies beside it; of several the last.
             let of_operation = |alone: &&Alone<'_>| is_published(stream) && alone.operation == stream.operation;
@@ -63,7 +66,11 @@ impl<'a> References<'a> {
             let first = told.clone().next();
             told.find(|alone| alone.folder == *folder).or(first).map(|alone| alone.rate)
         };
-        published().or_else(|| limit_reached(limits, contest))
+        let alone = || {
+            let kind = limited_kind(stream);
+            unlimited.iter().find(|(known, _)| contest.interferer.is_none() && *known == kind).map(|(_, rate)| *rate)
+        };
+        published().or_else(alone).or_else(|| limit_reached(limits, contest))
     }
 }
 
@@ -71,6 +78,18 @@ impl<'a> References<'a> {
 /// have others.
 fn is_published(stream: &Stream) -> bool {
     stream.padding_bytes.is_none()
+}
+
+/// What streams of a table did alone and without a limit.
+fn unlimited(table: &Table) -> Vec<(Stream, f64)> {
+    let rows = table.rows.iter().filter(|_| table.kind == Kind::Contest);
+    let alone = rows.filter_map(|row| match &row.case {
+        Ok(Case::Contest(contest @ Contest { interferer: None, .. })) if contest.limited().is_none() => {
+            Some((contest.victim, row.measured.get(Figure::Iops)?))
+        }
+        _ => None,
+    });
+    alone.collect()
 }
 
 /// What 100 % of interferers means by the rows of a table that they were limited in: the most that
@@ -121,9 +140,10 @@ pub(super) fn peak_contest(stream: &Stream, contest: &Contest) -> Contest {
 pub(super) fn wanted_peaks(cases: &[(&Case, Option<f64>)]) -> Vec<Contest> {
     let mut wanted: Vec<Contest> = Vec::new();
     for (case, told) in cases {
-        let Case::Contest(contest @ Contest { interferer: Some(stream), .. }) = case else { continue };
+        let Case::Contest(contest) = case else { continue };
+        let Some(stream) = contest.limited() else { continue };
         let limited = matches!(stream.rate, Rate::PercentOfPeak(_)) && told.is_none();
-        let peak = peak_contest(stream, contest);
+        let peak = peak_contest(&stream, contest);
         if limited && !wanted.contains(&peak) {
             wanted.push(peak);
         }

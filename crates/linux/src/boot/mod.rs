@@ -18,7 +18,7 @@ use units::Nanos;
 use crate::error::LinuxError;
 use crate::kernel::Kernel;
 use crate::outcome::{Ended, MoreDevice, Outcome};
-use crate::plan::{Plan, Report, artifact};
+use crate::plan::{GuestPlan, Report, artifact};
 use crate::run::{Input, Linux, OutputStreams};
 pub use memory::folder as memory_folder;
 use process::{Boot, Interrupted};
@@ -217,7 +217,7 @@ impl Streams {
         Ok(Self { plan: file("plan")?, report: file("report")?, log: file("log")?, input, output, errors, captured })
     }
 
-    fn write_plan(&mut self, plan: &Plan) -> Result<(), LinuxError> {
+    fn write_plan(&mut self, plan: &GuestPlan) -> Result<(), LinuxError> {
         let failed = || LinuxError::system("cannot write the run's plan");
         serde_json::to_writer(&self.plan, plan).map_err(std::io::Error::from).map_err(failed())?;
         self.plan.rewind().map_err(failed())

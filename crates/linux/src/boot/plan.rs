@@ -9,7 +9,7 @@ use ssd::profile::{DeviceConfig, Profile, builtin_text};
 use crate::choice::FrontEnd;
 use crate::error::LinuxError;
 use crate::ordering::{SETTING, Streams, SubmissionCpus};
-use crate::plan::{DevicePlan, Plan, Text, artifact};
+use crate::plan::{DevicePlan, GuestPlan, Text, artifact};
 use crate::run::{Device, Linux};
 use file_systems::FileSystem;
 
@@ -27,7 +27,7 @@ pub(super) struct Folders<'a> {
     pub(super) contents: &'a Path,
 }
 
-pub(super) fn of(run: &Linux, plumb: &Path, folders: Folders<'_>, terminal: bool) -> Result<Plan, LinuxError> {
+pub(super) fn of(run: &Linux, plumb: &Path, folders: Folders<'_>, terminal: bool) -> Result<GuestPlan, LinuxError> {
     let invalid = |message: String| LinuxError::Invalid { message };
     if run.command.is_empty() {
         return Err(invalid("nothing to run: name a command after `--`, such as `-- fio job.fio`".to_owned()));
@@ -76,7 +76,7 @@ pub(super) fn of(run: &Linux, plumb: &Path, folders: Folders<'_>, terminal: bool
     }
     let command = run.command.iter().enumerate();
     let environment = run.environment.iter().map(|(name, value)| (Text::from(&**name), Text::from(&**value)));
-    Ok(Plan {
+    Ok(GuestPlan {
         devices,
         file_system: run.file_system,
         file_system_is_made: run.file_system_is_made,
@@ -263,7 +263,7 @@ mod tests {
             (run.front_end, run.file_system) = (front_end, file_system);
             of(&run.command(["true"]), Path::new("/bin/true"), folders(), false)
         };
-        let refused = |result: Result<Plan, LinuxError>| result.unwrap_err().to_string();
+        let refused = |result: Result<GuestPlan, LinuxError>| result.unwrap_err().to_string();
         assert!(refused(plan(zoned, FrontEnd::Auto, FileSystem::Ext4)).contains("writes in place"));
         assert!(refused(plan(zoned, FrontEnd::Loop, FileSystem::None)).contains("no words for zones"));
         assert!(

@@ -123,7 +123,7 @@ pub(crate) struct Stand {
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Answer {
     /// First of all: what there is to do.
-    Plan {
+    StatePlan {
         /// Distinct states, of all guests.
         states: usize,
         /// Before equal ones were made one.

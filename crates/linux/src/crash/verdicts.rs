@@ -43,7 +43,7 @@ impl Summary {
                 // The last line of a guest that was stopped may be torn: its state is looked at again.
                 let Ok(answer) = serde_json::from_slice::<Answer>(&line) else { continue };
                 match answer {
-                    Answer::Plan { states, generated, moments, sampled_moments } => {
+                    Answer::StatePlan { states, generated, moments, sampled_moments } => {
                         summary.states = states;
                         summary.generated = generated;
                         summary.moments = moments;

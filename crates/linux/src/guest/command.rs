@@ -12,7 +12,7 @@ use super::error::{GuestError, attempt};
 use super::processes;
 use crate::charge::OWN_SWITCH;
 use crate::outcome::Ended;
-use crate::plan::{Channel, Plan};
+use crate::plan::{Channel, GuestPlan};
 
 /// The console of a command that has a terminal.
 const TERMINAL: &str = "/dev/tty1";
@@ -21,7 +21,12 @@ const TERMINAL: &str = "/dev/tty1";
 const SYSTEM_FOLDERS: [&str; 5] = ["/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/bin", "/bin"];
 
 /// Runs the plan's command to its end on the devices at `nodes`; `servers` must outlive it.
-pub(super) fn run(plan: &Plan, nodes: &[String], mount: Option<&Path>, servers: &[Pid]) -> Result<Ended, GuestError> {
+pub(super) fn run(
+    plan: &GuestPlan,
+    nodes: &[String],
+    mount: Option<&Path>,
+    servers: &[Pid],
+) -> Result<Ended, GuestError> {
     let words: Vec<OsString> = plan.command.iter().map(OsString::from).collect();
     let (program, arguments) = words.split_first().ok_or_else(|| GuestError::new("the plan has no command"))?;
     let mut command = Command::new(program);

@@ -13,7 +13,7 @@ use super::null_blk::MemoryDevice;
 use super::nvme;
 use super::server::Server;
 use crate::choice::FrontEnd;
-use crate::plan::{DevicePlan, Plan};
+use crate::plan::{DevicePlan, GuestPlan};
 
 /// A name of the first device that does not depend on the front-end; further ones have a number from 1 on behind it.
 const LINK: &str = "/dev/plumb";
@@ -28,7 +28,7 @@ pub(super) struct Shown {
 }
 
 /// Shows the devices of `plan` to the kernel in their order, and waits until programs can open them.
-pub(super) fn show_all(plan: &Plan, log: &File) -> Result<Vec<Shown>, GuestError> {
+pub(super) fn show_all(plan: &GuestPlan, log: &File) -> Result<Vec<Shown>, GuestError> {
     // Tables of a large device are taken whole and used in part; who runs after them is told when memory is short.
     overcommit("1")?;
     let shown: Result<Vec<Shown>, GuestError> =
@@ -42,7 +42,7 @@ fn overcommit(mode: &str) -> Result<(), GuestError> {
     attempt(fs::write("/proc/sys/vm/overcommit_memory", mode), || "cannot set vm.overcommit_memory".to_owned())
 }
 
-fn show(plan: &Plan, place: usize, device: &DevicePlan, log: &File) -> Result<Shown, GuestError> {
+fn show(plan: &GuestPlan, place: usize, device: &DevicePlan, log: &File) -> Result<Shown, GuestError> {
     let serve = |front_end: &[&str]| Server::start(plan, device, front_end, log);
     let (node, server, fabrics) = match device.front_end {
         FrontEnd::NullBlk => (MemoryDevice::PLAIN.make()?, None, None),

@@ -8,14 +8,14 @@ use std::process::{Command, Stdio};
 use super::error::{GuestError, attempt};
 use super::null_blk::MemoryDevice;
 use super::{command, zonefs};
-use crate::plan::Plan;
+use crate::plan::GuestPlan;
 use file_systems::{FileSystem, Tools};
 
 /// Where it is mounted.
 pub(super) const MOUNT: &str = "/mnt/plumb";
 
 /// Makes the plan's file system on `node`; where it is mounted, if there is one.
-pub(super) fn make_and_mount(plan: &Plan, node: &str, log: &File) -> Result<Option<PathBuf>, GuestError> {
+pub(super) fn make_and_mount(plan: &GuestPlan, node: &str, log: &File) -> Result<Option<PathBuf>, GuestError> {
     let Some(kind) = plan.file_system.mount_type() else { return Ok(None) };
     let zoned = plan.devices.first().is_some_and(|device| device.zoned);
     let mut mounted = node.to_owned();

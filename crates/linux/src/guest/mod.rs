@@ -24,7 +24,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{BufReader, Write};
 
 use crate::outcome::Ended;
-use crate::plan::{Channel, Plan, Report};
+use crate::plan::{Channel, GuestPlan, Report};
 pub use command::search_path;
 use error::{GuestError, attempt};
 
@@ -53,8 +53,8 @@ pub fn main() -> Result<std::convert::Infallible, crate::LinuxError> {
 
 fn guest() -> Result<(), GuestError> {
     mounts::devices_of_the_bare_root()?;
-    let plan: Plan = {
-        let path = Channel::Plan.node();
+    let plan: GuestPlan = {
+        let path = Channel::GuestPlan.node();
         let file = attempt(File::open(&path), || "cannot open the channel of the plan".to_owned())?;
         serde_json::from_reader(BufReader::new(file))
             .map_err(|error| GuestError::new(format!("the plan cannot be read: {error}")))?

@@ -12,7 +12,7 @@ use rustix::mount::{
 };
 
 use super::error::{GuestError, attempt};
-use crate::plan::Plan;
+use crate::plan::GuestPlan;
 
 /// Folders of the bare root, one of which carries the layers. What it holds stays visible
 /// through them: the lower layer is the file system below the mount.
@@ -24,7 +24,7 @@ pub(super) fn devices_of_the_bare_root() -> Result<(), GuestError> {
 }
 
 /// Puts a root together that can be written, and enters it.
-pub(super) fn root(plan: &Plan) -> Result<(), GuestError> {
+pub(super) fn root(plan: &GuestPlan) -> Result<(), GuestError> {
     let stage = STAGES.into_iter().find(|folder| Path::new(folder).is_dir());
     let stage = stage.ok_or_else(|| GuestError::new("the host's root has no folder to mount on"))?;
     plain("tmpfs", stage)?;

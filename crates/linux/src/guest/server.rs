@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::error::{GuestError, attempt};
 use super::processes;
-use crate::plan::{DevicePlan, Plan};
+use crate::plan::{DevicePlan, GuestPlan};
 
 /// What the server prints when clients are answered.
 const READY: &str = "ready at ";
@@ -42,7 +42,12 @@ pub(super) struct Server {
 
 impl Server {
     /// Starts `plumb serve` of `device` with the words of its front-end, and waits until it answers.
-    pub(super) fn start(plan: &Plan, device: &DevicePlan, front_end: &[&str], log: &File) -> Result<Self, GuestError> {
+    pub(super) fn start(
+        plan: &GuestPlan,
+        device: &DevicePlan,
+        front_end: &[&str],
+        log: &File,
+    ) -> Result<Self, GuestError> {
         let failed = || "cannot start the server of the device".to_owned();
         let file = |name: &str| {
             let made = rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC);

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::error::{GuestError, attempt};
 use super::now_ns;
-use crate::plan::{Plan, artifact};
+use crate::plan::{GuestPlan, artifact};
 use crate::trace::MARK;
 
 const FOLDER: &str = "/sys/kernel/tracing";
@@ -28,7 +28,7 @@ impl Tracing {
     }
 
     /// Puts the events into the run's folder.
-    pub(super) fn store(self, plan: &Plan) -> Result<(), GuestError> {
+    pub(super) fn store(self, plan: &GuestPlan) -> Result<(), GuestError> {
         set("tracing_on", "0")?;
         let target = PathBuf::from(&plan.run_folder).join(artifact::KERNEL_TRACE);
         let copied = fs::copy(Path::new(FOLDER).join("trace"), &target);

@@ -261,4 +261,48 @@ mod tests {
         fs::write(work.join("tree/a.c"), "half").unwrap();
         assert_eq!(source.build(&source.recipe("CONFIG_B=y\n", &[])).unwrap().0, "one\n");
     }
+
+    /// In a process of its own it builds; in the test's, that process is interrupted as a terminal does it.
+    #[test]
+    fn a_build_that_was_interrupted_goes_on_where_it_was() {
+        const PLACE: &str = "PLUMB_TEST_INTERRUPTED_BUILD";
+        let recipe = |place: &Path| {
+            let mut recipe = Recipe { config: "CONFIG_A=y\n".to_owned(), ..Recipe::default() };
+            recipe.source(&place.join("source")).unwrap();
+            recipe
+        };
+        if let Some(place) = std::env::var_os(PLACE).map(PathBuf::from) {
+            build(&place.join("cache"), &recipe(&place), &mut |_| ()).unwrap();
+            return;
+        }
+        if !tools_are_there() {
+            return;
+        }
+        let source = Source::new();
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path();
+        // The second object is compiled once somebody opens its gate.
+        let makefile = MAKEFILE.replace("%.o:", "b.o: a.o\n%.o:").replace(
+            "@$(CC) -c",
+            &format!("@until [ -e {0}/$@ ]; do sleep 0.02; done; echo $@ >> {0}/compiled; $(CC) -c", place.display()),
+        );
+        source.write("Makefile", &makefile);
+        fs::rename(source.folder.path(), place.join("source")).unwrap();
+        fs::write(place.join("a.o"), "").unwrap();
+        let mut child = Command::new(std::env::current_exe().unwrap());
+        child.args(["--exact", "kernel::build::tests::a_build_that_was_interrupted_goes_on_where_it_was"]);
+        let mut child = std::os::unix::process::CommandExt::process_group(child.env(PLACE, place), 0).spawn().unwrap();
+        let tree = place.join("cache").join(work_folder(Path::new(""), &recipe(place), "")).join("tree");
+        while !tree.join("a.o").exists() {
+            assert!(child.try_wait().unwrap().is_none(), "it ended before it was interrupted");
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        let group = rustix::process::Pid::from_child(&child);
+        rustix::process::kill_process_group(group, rustix::process::Signal::INT).unwrap();
+        assert!(!child.wait().unwrap().success());
+
+        fs::write(place.join("b.o"), "").unwrap();
+        build(&place.join("cache"), &recipe(place), &mut |_| ()).unwrap();
+        assert_eq!(fs::read_to_string(place.join("compiled")).unwrap(), "a.o\nb.o\n", "each once");
+    }
 }

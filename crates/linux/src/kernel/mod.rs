@@ -74,9 +74,9 @@ impl Kernel {
         if *recipe == Recipe::built_in()
             && let Some(program) = std::env::var_os("PLUMB_KERNEL")
         {
-            return Self::from_program(Path::new(&program));
+            return Self::from_image(Path::new(&program));
         }
-        cache::newest(&cache::folder()?, &recipe.hash()?)?.ok_or(LinuxError::NoKernel)
+        cache::find(&cache::folders()?, &recipe.hash()?)?.ok_or(LinuxError::NoKernel)
     }
 
     /// The cached kernel of `recipe`, or a new one: minutes of compiling.
@@ -89,23 +89,50 @@ impl Kernel {
     /// configuration dropped; or the end of the failed step's output.
     pub fn build(recipe: &Recipe, progress: &mut dyn FnMut(BuildProgress)) -> Result<Self, LinuxError> {
         match Self::cached_of(recipe) {
-            Err(LinuxError::NoKernel) => build::build(&cache::folder()?, recipe, progress),
+            Err(LinuxError::NoKernel) => build::build(&Self::cache_folder()?, recipe, progress),
             found => found,
         }
     }
 
-    /// A kernel built elsewhere; its recipe is a hash of the program.
-    fn from_program(program: &Path) -> Result<Self, LinuxError> {
-        let output = std::process::Command::new(program)
+    /// A kernel that was built elsewhere, such as one that [`Kernel::export`] wrote; its recipe is a hash of the program.
+    ///
+    /// # Errors
+    /// Where it cannot be run, or is no kernel.
+    pub fn from_image(program: &Path) -> Result<Self, LinuxError> {
+        // A name without a slash would be looked for on PATH.
+        let program = std::path::absolute(program).map_err(LinuxError::system("cannot tell the working directory"))?;
+        let output = std::process::Command::new(&program)
             .arg("--version")
             .stdin(std::process::Stdio::null())
             .output()
-            .map_err(LinuxError::system(format!("cannot run PLUMB_KERNEL={}", program.display())))?;
+            .map_err(LinuxError::system(format!("cannot run the kernel {}", program.display())))?;
         let release = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+        if !output.status.success() || !release.starts_with(|first: char| first.is_ascii_digit()) {
+            let message = format!(
+                "{} is no kernel for `plumb linux`: it names no release; `plumb linux build --out FILE` writes one",
+                program.display()
+            );
+            return Err(LinuxError::Invalid { message });
+        }
         // Results are kept under the recipe: another program is another one.
-        let bytes = std::fs::read(program).map_err(LinuxError::system(format!("cannot read {}", program.display())))?;
+        let bytes =
+            std::fs::read(&program).map_err(LinuxError::system(format!("cannot read {}", program.display())))?;
         let recipe = blake3::hash(&bytes).to_hex().chars().take(12).collect();
-        Ok(Self { program: program.to_owned(), release, recipe })
+        Ok(Self { program, release, recipe })
+    }
+
+    /// Writes the kernel to a file, to be carried to a machine that has no compiler: [`Kernel::from_image`] takes it there.
+    ///
+    /// # Errors
+    /// Where the file cannot be written; what was there before is there then.
+    pub fn export(&self, file: &Path) -> Result<(), LinuxError> {
+        let failed = || LinuxError::system(format!("cannot write {}", file.display()));
+        let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let part = tempfile::NamedTempFile::new_in(folder).map_err(failed())?;
+        // With the permission to run it.
+        std::fs::copy(&self.program, part.path()).map_err(failed())?;
+        part.persist(file).map_err(|error| failed()(error.error))?;
+        Ok(())
     }
 
     /// The program.
@@ -134,7 +161,7 @@ impl Kernel {
             return Ok(usual);
         }
         let (_, recipe) = name.rsplit_once('-').ok_or(LinuxError::NoKernel)?;
-        cache::newest(&cache::folder()?, recipe)?.filter(|kernel| kernel.name() == name).ok_or(LinuxError::NoKernel)
+        cache::find(&cache::folders()?, recipe)?.filter(|kernel| kernel.name() == name).ok_or(LinuxError::NoKernel)
     }
 
     /// Names what it was built from, beside the source: configuration and patches.
@@ -142,11 +169,12 @@ impl Kernel {
         &self.recipe
     }
 
-    /// Where kernels are kept: `$XDG_CACHE_HOME/plumb/linux`, or the same below `~/.cache`.
+    /// Where kernels are kept: `/var/cache/plumb/linux`, or, for those who may not write there, `~/.cache/plumb/linux`; below
+    /// `$XDG_CACHE_HOME` where that is set.
     ///
     /// # Errors
-    /// Where neither variable is set.
+    /// Where there is no such place.
     pub fn cache_folder() -> Result<PathBuf, LinuxError> {
-        cache::folder()
+        cache::folders()?.into_iter().next().ok_or(LinuxError::NoKernel)
     }
 }

@@ -11,7 +11,7 @@ use super::events::{Event, Extent, Kind, What};
 const SECTOR_BYTES: u64 = 512;
 
 /// A device and a sector of it.
-type Place = ((u32, u32), u64);
+type DeviceSector = ((u32, u32), u64);
 
 /// A request between its events.
 struct Open {
@@ -52,7 +52,7 @@ struct Kernel {
     /// The number last given.
     last: u64,
     /// Bios on their way, oldest first, by device and sector.
-    bios: BTreeMap<Place, VecDeque<(Nanos, Kind, Extent)>>,
+    bios: BTreeMap<DeviceSector, VecDeque<(Nanos, Kind, Extent)>>,
     inserted: BTreeMap<(Kind, Extent), VecDeque<Nanos>>,
     issued: BTreeMap<(Kind, Extent), VecDeque<Open>>,
     nvme: BTreeMap<(u32, u16, u32), Open>,

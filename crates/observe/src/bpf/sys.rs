@@ -116,7 +116,7 @@ pub struct RawMap {
 
 /// Where taking out a hash map's entries goes on.
 #[derive(Clone, Copy, Default)]
-pub struct Place([u64; 2]);
+pub struct Cursor([u64; 2]);
 
 impl RawMap {
     pub fn create(kind: MapKind, key_bytes: usize, value_bytes: usize, max_entries: u32) -> io::Result<Self> {
@@ -194,9 +194,9 @@ impl RawMap {
 
     /// Takes entries out of a hash map, from `place` on, which then is where the next are: their number, and whether they are the
     /// last. ENOSPC where there is no room for those of one bucket.
-    pub fn take(&self, place: &mut Option<Place>, keys: &mut [u8], values: &mut [u8]) -> io::Result<(usize, bool)> {
+    pub fn take(&self, place: &mut Option<Cursor>, keys: &mut [u8], values: &mut [u8]) -> io::Result<(usize, bool)> {
         let room = (keys.len() / self.key_bytes).min(values.len() / self.value_bytes);
-        let mut next = Place::default();
+        let mut next = Cursor::default();
         let mut batch = Batch {
             in_batch: place.as_ref().map_or(0, |place| address(&place.0)),
             out_batch: next.0.as_mut_ptr() as u64,

@@ -18,7 +18,7 @@ pub(super) struct Places {
 }
 
 /// What a call is to do.
-pub(super) enum Plan {
+pub(super) enum CallPlan {
     /// This.
     Known(Action),
     /// It may make the file, or empty one that has bytes.
@@ -26,9 +26,9 @@ pub(super) enum Plan {
     /// It makes this name; which file that is shows when it is there.
     Make { path: PathBuf, what: Make },
     /// Bytes from the process's memory.
-    Write { descriptor: i32, file: FileId, at: Place, data: Data, durability: Option<Durability> },
+    Write { descriptor: i32, file: FileId, at: WriteOffset, data: Data, durability: Option<Durability> },
     /// Bytes that the kernel takes from elsewhere, so many or as many as the call returns.
-    Copy { descriptor: i32, file: FileId, at: Place, len_bytes: Option<u64> },
+    Copy { descriptor: i32, file: FileId, at: WriteOffset, len_bytes: Option<u64> },
     /// It may make a mapping of so many bytes at the address that it returns, or change the one at this address.
     Mapping { address: Option<u64>, len_bytes: u64 },
     /// A line for the file of acknowledgements.
@@ -39,7 +39,7 @@ pub(super) enum Plan {
 
 /// Where a write goes.
 #[derive(Clone, Copy)]
-pub(super) enum Place {
+pub(super) enum WriteOffset {
     /// Here.
     At(u64),
     /// Where the file is read and written next; that is here, unless another call moves it.
@@ -61,7 +61,7 @@ pub(super) enum Exclusive {
     File(FileId),
 }
 
-impl Plan {
+impl CallPlan {
     /// What it must have for itself.
     pub(super) fn exclusive(&self) -> Option<Exclusive> {
         match self {
@@ -70,7 +70,7 @@ impl Plan {
             )
             | Self::Make { .. }
             | Self::Open { .. } => Some(Exclusive::Names),
-            Self::Write { file, at: Place::Next(_), .. } => Some(Exclusive::File(*file)),
+            Self::Write { file, at: WriteOffset::Next(_), .. } => Some(Exclusive::File(*file)),
             _ => None,
         }
     }
@@ -95,7 +95,7 @@ impl Places {
         name: &str,
         registers: &user_regs_struct,
         room_bytes: u64,
-    ) -> Option<Plan> {
+    ) -> Option<CallPlan> {
         let arguments = [registers.rdi, registers.rsi, registers.rdx, registers.r10, registers.r8, registers.r9];
         let [a, b, c, d, e, f] = arguments;
         let here = libc::AT_FDCWD;
@@ -111,27 +111,27 @@ impl Places {
             "creat" => call.open(here, a, libc::O_CREAT | libc::O_TRUNC),
             "openat" => call.open(a as i32, b, c as i32),
             "openat2" => call.open(a as i32, b, process.number(c)? as i32),
-            "fsync" => call.file(a).map(|file| Plan::Known(Action::Sync { file, data_only: false })),
-            "fdatasync" => call.file(a).map(|file| Plan::Known(Action::Sync { file, data_only: true })),
-            "sync" => Some(Plan::Known(Action::SyncAll)),
-            "syncfs" => call.file(a).map(|_| Plan::Known(Action::SyncAll)),
-            "sync_file_range" => call.file(a).map(|file| Plan::Known(Action::SyncRange { file })),
+            "fsync" => call.file(a).map(|file| CallPlan::Known(Action::Sync { file, data_only: false })),
+            "fdatasync" => call.file(a).map(|file| CallPlan::Known(Action::Sync { file, data_only: true })),
+            "sync" => Some(CallPlan::Known(Action::SyncAll)),
+            "syncfs" => call.file(a).map(|_| CallPlan::Known(Action::SyncAll)),
+            "sync_file_range" => call.file(a).map(|file| CallPlan::Known(Action::SyncRange { file })),
             "msync" => {
                 // One call over several files is none of those that programs make.
                 let mapping = process.shared_mappings(a, b).into_iter().find(|it| self.has(&it.path))?;
                 let (file, offset_bytes, len_bytes) = (mapping.file, mapping.offset_bytes, mapping.len_bytes);
-                Some(Plan::Known(Action::SyncMap { file, offset_bytes, len_bytes }))
+                Some(CallPlan::Known(Action::SyncMap { file, offset_bytes, len_bytes }))
             }
             "truncate" => {
                 let path = self.below(&resolve(&process.path(here, a)?, true)?)?;
                 let file = id(&fs::metadata(self.folder.join(as_path(&path))).ok()?);
-                Some(Plan::Known(Action::Truncate { file, size_bytes: b }))
+                Some(CallPlan::Known(Action::Truncate { file, size_bytes: b }))
             }
-            "ftruncate" => call.file(a).map(|file| Plan::Known(Action::Truncate { file, size_bytes: b })),
+            "ftruncate" => call.file(a).map(|file| CallPlan::Known(Action::Truncate { file, size_bytes: b })),
             "fallocate" => {
                 let file = call.file(a)?;
                 let how = allocation(b);
-                Some(Plan::Known(Action::Allocate { file, offset_bytes: c, len_bytes: d, how }))
+                Some(CallPlan::Known(Action::Allocate { file, offset_bytes: c, len_bytes: d, how }))
             }
             "rename" => call.rename(here, a, here, b, 0),
             "renameat" => call.rename(a as i32, b, c as i32, d, 0),
@@ -146,12 +146,12 @@ impl Places {
             "mkdirat" => call.make(a as i32, b, Make::Folder),
             "mknod" => call.make(here, a, node(b)),
             "mknodat" => call.make(a as i32, b, node(c)),
-            "mmap" => call.file(e).map(|_| Plan::Mapping { address: None, len_bytes: b }),
+            "mmap" => call.file(e).map(|_| CallPlan::Mapping { address: None, len_bytes: b }),
             "mprotect" => {
                 // Most are of memory without a file; a mapping that was shared before must be one now.
-                Some(Plan::Mapping { address: Some(a), len_bytes: b })
+                Some(CallPlan::Mapping { address: Some(a), len_bytes: b })
             }
-            "mremap" => Some(Plan::Mapping { address: None, len_bytes: c }),
+            "mremap" => Some(CallPlan::Mapping { address: None, len_bytes: c }),
             "copy_file_range" => call.copy(c, (d != 0).then(|| process.number(d)).flatten(), None),
             "splice" => call.copy(c, (d != 0).then(|| process.number(d)).flatten(), None),
             "sendfile" => call.copy(a, None, None),
@@ -161,8 +161,8 @@ impl Places {
                 let number = |at: u64| process.number(c.checked_add(at)?);
                 call.clone_range(a, number(0)?, number(8)?, number(16)?, number(24)?)
             }
-            "io_uring_setup" => Some(Plan::Unfollowed("io_uring")),
-            "io_setup" => Some(Plan::Unfollowed("Linux AIO (io_submit)")),
+            "io_uring_setup" => Some(CallPlan::Unfollowed("io_uring")),
+            "io_setup" => Some(CallPlan::Unfollowed("Linux AIO (io_submit)")),
             _ => None,
         }
     }
@@ -177,12 +177,12 @@ impl Places {
     }
 
     /// What a call has done that is over; more than one thing only for mappings.
-    pub(super) fn done(&self, process: Process, plan: Plan, result: Option<i64>, room_bytes: u64) -> Vec<Action> {
+    pub(super) fn done(&self, process: Process, plan: CallPlan, result: Option<i64>, room_bytes: u64) -> Vec<Action> {
         let succeeded = result.is_some_and(|result| result >= 0);
         let returned = u64::try_from(result.unwrap_or(-1)).unwrap_or(0);
         match plan {
-            Plan::Known(action) => vec![action],
-            Plan::Open { path, new, empties, temporary } if succeeded => {
+            CallPlan::Known(action) => vec![action],
+            CallPlan::Open { path, new, empties, temporary } if succeeded => {
                 let Some(descriptor) = process.descriptor(returned as i32) else { return Vec::new() };
                 let file = descriptor.file();
                 if !descriptor.metadata.is_file() {
@@ -200,7 +200,7 @@ impl Places {
                 }
                 if empties { vec![Action::Truncate { file, size_bytes: 0 }] } else { Vec::new() }
             }
-            Plan::Make { path, what } if succeeded => {
+            CallPlan::Make { path, what } if succeeded => {
                 let Ok(metadata) = fs::symlink_metadata(&path) else { return Vec::new() };
                 let (Some(path), file) = (self.below(&path), id(&metadata)) else { return Vec::new() };
                 vec![match what {
@@ -210,14 +210,14 @@ impl Places {
                     Make::Symlink(target) => Action::Symlink { path, file, target },
                 }]
             }
-            Plan::Write { descriptor, file, at, mut data, durability } => {
+            CallPlan::Write { descriptor, file, at, mut data, durability } => {
                 if succeeded {
                     data.truncate(returned);
                 }
                 let offset_bytes = offset(process, descriptor, at, result);
                 vec![Action::Write { file, offset_bytes, data, durability }]
             }
-            Plan::Copy { descriptor, file, at, len_bytes } => {
+            CallPlan::Copy { descriptor, file, at, len_bytes } => {
                 let len_bytes = len_bytes.unwrap_or(returned);
                 let offset_bytes = offset(process, descriptor, at, result);
                 let data = match (succeeded, len_bytes <= room_bytes) {
@@ -226,14 +226,14 @@ impl Places {
                 };
                 vec![Action::Write { file, offset_bytes, data, durability: None }]
             }
-            Plan::Mapping { address, len_bytes } if succeeded => {
+            CallPlan::Mapping { address, len_bytes } if succeeded => {
                 let mappings = process.shared_mappings(address.unwrap_or(returned), len_bytes);
                 let mappings = mappings.into_iter().filter(|it| self.has(&it.path));
                 mappings
                     .map(|it| Action::Map { file: it.file, offset_bytes: it.offset_bytes, len_bytes: it.len_bytes })
                     .collect()
             }
-            Plan::Unfollowed(_) if succeeded => vec![Action::Unfollowed],
+            CallPlan::Unfollowed(_) if succeeded => vec![Action::Unfollowed],
             _ => Vec::new(),
         }
     }
@@ -264,10 +264,10 @@ impl At<'_> {
         numbers.chunks_exact(2).filter_map(|pair| Some((*pair.first()?, *pair.get(1)?))).collect()
     }
 
-    fn write(&self, descriptor: u64, pieces: &[(u64, u64)], offset: Option<u64>, flags: i32) -> Option<Plan> {
+    fn write(&self, descriptor: u64, pieces: &[(u64, u64)], offset: Option<u64>, flags: i32) -> Option<CallPlan> {
         let open = self.process.descriptor(descriptor as i32)?;
         if self.places.acknowledge.as_deref() == Some(&open.path) {
-            return Some(Plan::Acknowledge(self.bytes(pieces, WRITE_BYTES_MAX)?));
+            return Some(CallPlan::Acknowledge(self.bytes(pieces, WRITE_BYTES_MAX)?));
         }
         if !self.places.has(&open.path) || !open.metadata.is_file() {
             return None;
@@ -281,16 +281,16 @@ impl At<'_> {
             (opened.flags & libc::O_APPEND != 0 || flags & libc::RWF_APPEND != 0) && flags & RWF_NOAPPEND == 0;
         let at = match offset {
             // pwrite at the end of a file that is open for appending goes to its end, whatever the offset (pwrite(2), "Bugs").
-            _ if appends => Place::Next(open.metadata.len()),
-            Some(offset) => Place::At(offset),
-            None => Place::Next(opened.offset_bytes),
+            _ if appends => WriteOffset::Next(open.metadata.len()),
+            Some(offset) => WriteOffset::At(offset),
+            None => WriteOffset::Next(opened.offset_bytes),
         };
         let at = match (at, offset) {
             // It does not move the file's own offset, by which the place could be seen after.
-            (Place::Next(end), Some(_)) => Place::At(end),
+            (WriteOffset::Next(end), Some(_)) => WriteOffset::At(end),
             (at, _) => at,
         };
-        Some(Plan::Write { descriptor: descriptor as i32, file: open.file(), at, data, durability })
+        Some(CallPlan::Write { descriptor: descriptor as i32, file: open.file(), at, data, durability })
     }
 
     /// The bytes of a buffer, `None` if there are more than `max_bytes`.
@@ -311,7 +311,7 @@ impl At<'_> {
         Some(bytes)
     }
 
-    fn open(&self, folder: i32, path: u64, flags: i32) -> Option<Plan> {
+    fn open(&self, folder: i32, path: u64, flags: i32) -> Option<CallPlan> {
         let temporary = flags & libc::O_TMPFILE == libc::O_TMPFILE;
         let follow = flags & libc::O_NOFOLLOW == 0;
         let path = resolve(&self.process.path(folder, path)?, follow)?;
@@ -319,16 +319,16 @@ impl At<'_> {
             return None;
         }
         if temporary {
-            return Some(Plan::Open { path, new: true, empties: false, temporary });
+            return Some(CallPlan::Open { path, new: true, empties: false, temporary });
         }
         match fs::metadata(&path) {
             // To open a pipe may take until somebody opens its other end: such a call must keep nobody waiting.
             Ok(metadata) if !metadata.is_file() => None,
             Ok(metadata) => {
                 let empties = flags & libc::O_TRUNC != 0 && metadata.len() > 0;
-                empties.then_some(Plan::Open { path, new: false, empties, temporary })
+                empties.then_some(CallPlan::Open { path, new: false, empties, temporary })
             }
-            Err(_) if flags & libc::O_CREAT != 0 => Some(Plan::Open { path, new: true, empties: false, temporary }),
+            Err(_) if flags & libc::O_CREAT != 0 => Some(CallPlan::Open { path, new: true, empties: false, temporary }),
             Err(_) => None,
         }
     }
@@ -338,17 +338,17 @@ impl At<'_> {
         resolve(&self.process.path(folder, path)?, false)
     }
 
-    fn rename(&self, from_folder: i32, from: u64, to_folder: i32, to: u64, flags: u32) -> Option<Plan> {
+    fn rename(&self, from_folder: i32, from: u64, to_folder: i32, to: u64, flags: u32) -> Option<CallPlan> {
         let (from, to) = (self.name(from_folder, from)?, self.name(to_folder, to)?);
         let exchange = flags & libc::RENAME_EXCHANGE != 0;
         if flags & libc::RENAME_WHITEOUT != 0 && self.places.has(&from) {
-            return Some(Plan::Unfollowed("renameat2 with RENAME_WHITEOUT"));
+            return Some(CallPlan::Unfollowed("renameat2 with RENAME_WHITEOUT"));
         }
         let (from, to) = (self.places.below(&from)?, self.places.below(&to)?);
-        Some(Plan::Known(Action::Rename { from, to, exchange }))
+        Some(CallPlan::Known(Action::Rename { from, to, exchange }))
     }
 
-    fn link(&self, from_folder: i32, from: u64, to_folder: i32, to: u64, flags: i32) -> Option<Plan> {
+    fn link(&self, from_folder: i32, from: u64, to_folder: i32, to: u64, flags: i32) -> Option<CallPlan> {
         let path = self.places.below(&self.name(to_folder, to)?)?;
         let file = if flags & libc::AT_EMPTY_PATH != 0 && self.process.path(from_folder, from).is_none() {
             self.file(from_folder as u64)?
@@ -357,35 +357,35 @@ impl At<'_> {
             let follow = flags & libc::AT_SYMLINK_FOLLOW != 0;
             id(&if follow { fs::metadata(from) } else { fs::symlink_metadata(from) }.ok()?)
         };
-        Some(Plan::Known(Action::Link { file, path }))
+        Some(CallPlan::Known(Action::Link { file, path }))
     }
 
-    fn unlink(&self, folder: i32, path: u64) -> Option<Plan> {
+    fn unlink(&self, folder: i32, path: u64) -> Option<CallPlan> {
         let path = self.places.below(&self.name(folder, path)?)?;
-        Some(Plan::Known(Action::Unlink { path }))
+        Some(CallPlan::Known(Action::Unlink { path }))
     }
 
-    fn make(&self, folder: i32, path: u64, what: Make) -> Option<Plan> {
+    fn make(&self, folder: i32, path: u64, what: Make) -> Option<CallPlan> {
         let path = self.name(folder, path)?;
-        self.places.has(&path).then_some(Plan::Make { path, what })
+        self.places.has(&path).then_some(CallPlan::Make { path, what })
     }
 
     fn target(&self, address: u64) -> Option<FilePath> {
         self.process.path_text(address).map(|target| FilePath::new(target.as_os_str().as_bytes()))
     }
 
-    fn copy(&self, descriptor: u64, offset: Option<u64>, len_bytes: Option<u64>) -> Option<Plan> {
+    fn copy(&self, descriptor: u64, offset: Option<u64>, len_bytes: Option<u64>) -> Option<CallPlan> {
         let open = self.descriptor(descriptor).filter(|open| open.metadata.is_file())?;
         let opened = self.process.opened(descriptor as i32)?;
         let at = match offset {
-            Some(offset) => Place::At(offset),
-            None if opened.flags & libc::O_APPEND != 0 => Place::Next(open.metadata.len()),
-            None => Place::Next(opened.offset_bytes),
+            Some(offset) => WriteOffset::At(offset),
+            None if opened.flags & libc::O_APPEND != 0 => WriteOffset::Next(open.metadata.len()),
+            None => WriteOffset::Next(opened.offset_bytes),
         };
-        Some(Plan::Copy { descriptor: descriptor as i32, file: open.file(), at, len_bytes })
+        Some(CallPlan::Copy { descriptor: descriptor as i32, file: open.file(), at, len_bytes })
     }
 
-    fn clone_range(&self, to: u64, from: u64, from_offset: u64, len_bytes: u64, to_offset: u64) -> Option<Plan> {
+    fn clone_range(&self, to: u64, from: u64, from_offset: u64, len_bytes: u64, to_offset: u64) -> Option<CallPlan> {
         let len_bytes = match len_bytes {
             // Up to the source's end.
             0 => self.process.descriptor(from as i32)?.metadata.len().saturating_sub(from_offset),
@@ -430,10 +430,10 @@ fn node(mode: u64) -> Make {
 }
 
 /// Where a write went: the file's own offset has moved by as much as it wrote.
-fn offset(process: Process, descriptor: i32, at: Place, result: Option<i64>) -> u64 {
+fn offset(process: Process, descriptor: i32, at: WriteOffset, result: Option<i64>) -> u64 {
     match at {
-        Place::At(offset) => offset,
-        Place::Next(before) => {
+        WriteOffset::At(offset) => offset,
+        WriteOffset::Next(before) => {
             let written = result.and_then(|result| u64::try_from(result).ok());
             let after = written.and_then(|_| process.opened(descriptor)).map(|opened| opened.offset_bytes);
             after.and_then(|after| after.checked_sub(written?)).unwrap_or(before)

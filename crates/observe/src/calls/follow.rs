@@ -10,7 +10,7 @@ use std::thread;
 use crash::files::{Action, Call, Data, Moment};
 
 use super::acknowledge::Lines;
-use super::decode::{Exclusive, Places, Plan};
+use super::decode::{CallPlan, Exclusive, Places};
 use super::filter;
 use super::process::Process;
 use super::ptrace::{self, Go, Stop, Tid};
@@ -94,7 +94,7 @@ struct Thread {
 struct Begun {
     name: &'static str,
     entered: Moment,
-    plan: Plan,
+    plan: CallPlan,
 }
 
 struct Tracer<P> {
@@ -197,7 +197,8 @@ impl<P: FnMut() -> u64> Tracer<P> {
     fn entry(&mut self, tid: Tid) -> Result<(), FollowError> {
         if ptrace::message(tid).is_ok_and(|message| message == u64::from(filter::STOP_FOREIGN)) {
             let at = self.moment();
-            let begun = Begun { name: "call", entered: at, plan: Plan::Unfollowed("system calls of 32-bit programs") };
+            let begun =
+                Begun { name: "call", entered: at, plan: CallPlan::Unfollowed("system calls of 32-bit programs") };
             self.finish(tid, begun, Some(0));
             return go(tid, Go::On, 0);
         }
@@ -255,12 +256,12 @@ impl<P: FnMut() -> u64> Tracer<P> {
             return;
         }
         let left = self.moment();
-        if let Plan::Acknowledge(mut bytes) = begun.plan {
+        if let CallPlan::Acknowledge(mut bytes) = begun.plan {
             bytes.truncate(result.and_then(|result| usize::try_from(result).ok()).unwrap_or(0));
             self.followed.acknowledgements.extend(self.lines.push(&bytes, left));
             return;
         }
-        if let Plan::Unfollowed(way) = begun.plan
+        if let CallPlan::Unfollowed(way) = begun.plan
             && result.is_some_and(|result| result >= 0)
             && !self.followed.unfollowed.iter().any(|other| other == way)
         {

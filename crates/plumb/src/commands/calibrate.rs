@@ -12,7 +12,7 @@ use lab::validate::{Figure, FigureVerdict, Host, RowVerdict, Verdict, read_table
 use serde_json::json;
 
 use super::calibrate_cpu::{self, CpuArguments};
-use super::run::stop_on_signals;
+use super::signals::stop_on_signals;
 use super::{Done, EXIT_FAILED, EXIT_INTERRUPTED};
 use crate::failure::Failure;
 use crate::terminal::{Progress, number, print_table};

@@ -18,7 +18,7 @@ use ssd::profile::{BuildOptions, DeviceConfig};
 use units::{ByteSize, printable_lines};
 
 use super::linux::{absolute, failure, plumb, stop};
-use super::linux_kernel::{self, KernelFlags};
+use super::linux_kernel::KernelChoice;
 use super::linux_order::OrderFlags;
 use super::{Done, EXIT_FAILED, EXIT_INTERRUPTED, crash_offline, crash_report};
 use crate::failure::Failure;
@@ -38,8 +38,8 @@ use crate::failure::Failure;
 COMMAND runs once under a real kernel in virtual time, in the mounted file system, while the
 device keeps a log of its writes. For each distinct state that a power cut may leave, the kernel
 mounts and recovers the file system, --recover, --check-as and --check run in it, and the file
-system's own checker has a look. A line that COMMAND writes to $PLUMB_ACKNOWLEDGE is a promise:
-checks get those made before the cut in $PLUMB_ACKNOWLEDGED.
+system's own checker has a look. A line that COMMAND writes to $PLUMB_ACKNOWLEDGE is a durability
+guarantee: checks get those given before the cut in $PLUMB_ACKNOWLEDGED.
 
 Nothing of the host is written but the folder of --out. The same arguments again go on where it
 was stopped. Where the program, or a file that it or --setup names, has changed, it is recorded anew;
@@ -54,7 +54,7 @@ pub struct CrashArguments {
     run: Option<RunFlags>,
     // Not within the flags of a run: clap takes an optional group with another inside for absent.
     #[command(flatten)]
-    kernel: KernelFlags,
+    kernel: KernelChoice,
     #[command(flatten)]
     order: OrderFlags,
 }
@@ -71,6 +71,9 @@ struct ReplayFlags {
     folder: PathBuf,
     /// The state's name, as it was printed
     state: String,
+    /// The kernel in this file, where the trial ran under one
+    #[arg(long, value_name = "FILE")]
+    kernel_image: Option<PathBuf>,
     /// The command and its arguments [default: bash]
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -102,14 +105,14 @@ struct RunFlags {
     /// What the device writes whole or not at all when the power goes; 512 for one without larger sectors inside
     #[arg(long, value_name = "SIZE", default_value = "4KiB")]
     atomic: ByteSize,
-    /// Distinct states to look at
+    /// Distinct crash states to look at
     #[arg(long, value_name = "N", default_value_t = 1000, conflicts_with = "exhaustive")]
     states: usize,
     /// ext4: generate so many states before, and judge them without a kernel: the journal is replayed, files are read and held
     /// against what was promised of them, and e2fsck looks at each distinct metadata that recovery leaves
     #[arg(long, value_name = "N")]
     offline_states: Option<u64>,
-    /// Every subset of units at each moment with at most so many undecided
+    /// Every subset of units at each crash point with at most so many undecided
     #[arg(long, value_name = "UNITS", num_args = 0..=1, default_missing_value = "10")]
     exhaustive: Option<u32>,
     /// Seed of the sample, and of the kernel's random numbers
@@ -127,7 +130,7 @@ struct RunFlags {
     /// In each recovered state: what is known of a program's files, as KIND:PATH; can be given again
     #[arg(long, value_name = "KIND:PATH", long_help = check_as_help())]
     check_as: Vec<ProgramCheck>,
-    /// Do not hold files against what fsync and its like promised
+    /// Do not hold files against the durability guarantees of fsync and its like
     #[arg(long)]
     no_files: bool,
     /// Leave the file system's own checker out
@@ -205,9 +208,9 @@ pub fn task(arguments: &TaskArguments) -> Done {
     ))
 }
 
-fn run(flags: &RunFlags, kernel: &KernelFlags, order: &OrderFlags) -> Done {
+fn run(flags: &RunFlags, kernel: &KernelChoice, order: &OrderFlags) -> Done {
     let mut trial = trial(flags, order)?;
-    let kernel = linux_kernel::find(&kernel.recipe_or(order.kernel())?)?;
+    let kernel = kernel.find(order.kernel())?;
     let named = named(flags, &mut trial, &kernel)?;
     let stop = stop()?;
     let stopped = || stop.load(Ordering::Relaxed);
@@ -333,13 +336,16 @@ fn stopped_here() -> ExitCode {
 fn replay(flags: &ReplayFlags) -> Done {
     let plumb = plumb()?;
     let (trial, kernel) = Trial::of_folder(&absolute(&flags.folder)?, &flags.state, &plumb).map_err(failure)?;
-    let kernel = Kernel::of_name(&kernel).map_err(|error| match error {
-        LinuxError::NoKernel => Failure::input(format!(
-            "the trial ran under the kernel {kernel}, which is not in the cache: `plumb linux build` with the same --kernel-patch \
-             and the like makes it"
-        )),
-        other => failure(other),
-    })?;
+    let kernel = match &flags.kernel_image {
+        Some(image) => Kernel::from_image(image).map_err(failure)?,
+        None => Kernel::of_name(&kernel).map_err(|error| match error {
+            LinuxError::NoKernel => Failure::input(format!(
+                "the trial ran under the kernel {kernel}, which is not in the cache: `plumb linux build` with the same \
+                 --kernel-patch and the like makes it, or name its file with --kernel-image"
+            )),
+            other => failure(other),
+        })?,
+    };
     let command = if flags.command.is_empty() { vec!["bash".into()] } else { flags.command.clone() };
     let stop = stop()?;
     let outcome = trial.stand(&kernel, &flags.state, &command, &|| stop.load(Ordering::Relaxed));

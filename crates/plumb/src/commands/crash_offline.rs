@@ -121,7 +121,7 @@ fn said_by(judged: Judged) -> &'static str {
     match judged {
         Judged::Journal => "the journal's replay",
         Judged::Fsck => "e2fsck",
-        Judged::Files => "what fsync and its like promised of files",
+        Judged::Files => "the durability guarantees of fsync and its like",
         Judged::Recovery => "e2fsck's replay, beside ours,",
         Judged::Unread => "nobody: only the kernel can judge it, since the reader",
     }

@@ -34,7 +34,7 @@ impl Report<'_> {
             let ways = self.recording.unfollowed.join(", ");
             let _ = writeln!(
                 text,
-                "files were not held against promises from the first {ways} on: what that changes is not followed"
+                "files were not held against durability guarantees from the first {ways} on: what that changes is not followed"
             );
         }
         let bad = self.summary.bad();
@@ -44,7 +44,7 @@ impl Report<'_> {
         };
         let _ = writeln!(
             text,
-            "{} distinct states looked at, of {} moments{sampled}; {}",
+            "{} distinct crash states looked at, at {} crash points{sampled}; {}",
             self.summary.verdicts.len(),
             self.summary.moments,
             if bad.is_empty() { "all good".to_owned() } else { format!("{} bad", bad.len()) }
@@ -163,7 +163,7 @@ pub fn bad_state(
 fn said_by(judged: Judged) -> &'static str {
     match judged {
         Judged::Mount => "the kernel's mount",
-        Judged::Files => "what fsync and its like promised of files",
+        Judged::Files => "the durability guarantees of fsync and its like",
         Judged::Recover => "--recover",
         Judged::Check => "--check",
         Judged::Unmount => "the kernel's unmount",

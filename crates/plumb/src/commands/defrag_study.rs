@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use defrag::study::{self, Cell, Place};
+use defrag::study::{self, Cell, CellPlace};
 
 use super::Done;
 use crate::failure::Failure;
@@ -32,7 +32,7 @@ pub fn defrag_study(arguments: &DefragStudyArguments) -> Done {
         Part::Cell { cell, folder, scratch, seed, out } => {
             let program = std::env::current_exe()
                 .map_err(|error| Failure::Machine(format!("cannot find plumb itself: {error}")))?;
-            let place = Place { program, folder: folder.clone(), scratch: scratch.clone(), seed: *seed };
+            let place = CellPlace { program, folder: folder.clone(), scratch: scratch.clone(), seed: *seed };
             let measured = study::run(&read(cell)?, &place).map_err(failed)?;
             let text = serde_json::to_vec(&measured).map_err(|error| Failure::Machine(error.to_string()))?;
             std::fs::write(out, text)

@@ -10,7 +10,7 @@ use clap::{Args, Subcommand};
 use linux::{Charges, Device, FileSystem, FrontEnd, Input, Linux, LinuxError, Outcome, OutputStreams};
 use units::ByteSize;
 
-use super::linux_kernel::{self, KernelFlags};
+use super::linux_kernel::{self, BuildFlags, KernelChoice, KernelFlags};
 use super::linux_order::{self, OrderFlags};
 use super::{Done, EXIT_INTERRUPTED, linux_report};
 use crate::failure::Failure;
@@ -39,15 +39,15 @@ pub struct LinuxArguments {
     run: Option<RunFlags>,
     // Not within the flags of a run: clap takes an optional group with another inside for absent.
     #[command(flatten)]
-    kernel: KernelFlags,
+    kernel: KernelChoice,
     #[command(flatten)]
     order: OrderFlags,
 }
 
 #[derive(Subcommand)]
 enum Action {
-    /// Build the kernel, once: minutes of compiling, kept under the cache folder
-    Build(KernelFlags),
+    /// Build the kernel, once: minutes of compiling, kept under the cache folder. Interrupted, it goes on where it was
+    Build(BuildFlags),
     /// Show which kernel is there
     Status(KernelFlags),
 }
@@ -109,7 +109,7 @@ struct RunFlags {
 /// Runs the command, or sees to the kernel.
 pub fn linux(arguments: LinuxArguments) -> Done {
     match (arguments.action, arguments.run) {
-        (Some(Action::Build(kernel)), _) => linux_kernel::build(&kernel.recipe()?).map(|_| ExitCode::SUCCESS),
+        (Some(Action::Build(flags)), _) => flags.build(),
         (Some(Action::Status(kernel)), _) => linux_kernel::status(&kernel),
         (None, Some(flags)) => run(&flags, &arguments.kernel, &arguments.order),
         (None, None) => Err(Failure::input("nothing to run: name a device and a command, or `build`, or `status`")),
@@ -124,9 +124,9 @@ pub fn guest() -> Done {
     }
 }
 
-fn run(flags: &RunFlags, kernel: &KernelFlags, order: &OrderFlags) -> Done {
+fn run(flags: &RunFlags, kernel: &KernelChoice, order: &OrderFlags) -> Done {
     let run = described(flags, order)?;
-    let kernel = linux_kernel::find(&kernel.recipe_or(order.kernel())?)?;
+    let kernel = kernel.find(order.kernel())?;
     let stop = stop()?;
     let outcome = match run.run_until(&kernel, &|| stop.load(Ordering::Relaxed)) {
         Err(LinuxError::Stopped) => return Ok(ExitCode::from(EXIT_INTERRUPTED)),

@@ -37,12 +37,12 @@ pub struct KernelFlags {
 
 impl KernelFlags {
     /// What the flags ask for.
-    pub fn recipe(&self) -> Result<Recipe, Failure> {
+    fn recipe(&self) -> Result<Recipe, Failure> {
         self.recipe_or(None)
     }
 
     /// The same, on the recipe of that name where they name none.
-    pub fn recipe_or(&self, needed: Option<&str>) -> Result<Recipe, Failure> {
+    fn recipe_or(&self, needed: Option<&str>) -> Result<Recipe, Failure> {
         let mut recipe = Recipe::named(self.name(needed)).map_err(failure)?;
         self.kernel_patch.iter().try_for_each(|file| recipe.patch(file)).map_err(failure)?;
         self.kernel_config.iter().try_for_each(|file| recipe.config(file)).map_err(failure)?;
@@ -55,11 +55,52 @@ impl KernelFlags {
     }
 }
 
+/// Which kernel a run takes.
+#[derive(Args)]
+pub struct KernelChoice {
+    #[command(flatten)]
+    recipe: KernelFlags,
+    /// Take the kernel in this file, which `plumb linux build --out FILE` wrote: nothing is built
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["kernel", "kernel_patch", "kernel_config", "kernel_source"])]
+    kernel_image: Option<PathBuf>,
+}
+
+impl KernelChoice {
+    /// The kernel, built if need be, on the recipe of that name where the flags name none.
+    pub fn find(&self, needed: Option<&str>) -> Result<Kernel, Failure> {
+        match &self.kernel_image {
+            Some(image) => Kernel::from_image(image).map_err(failure),
+            None => find(&self.recipe.recipe_or(needed)?),
+        }
+    }
+}
+
+/// What to build.
+#[derive(Args)]
+pub struct BuildFlags {
+    #[command(flatten)]
+    recipe: KernelFlags,
+    /// Write the kernel to this file too, for machines without a compiler: --kernel-image takes it
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+impl BuildFlags {
+    /// Builds the kernel, and writes it where it is wanted.
+    pub fn build(&self) -> Done {
+        let kernel = build(&self.recipe.recipe()?)?;
+        if let Some(file) = &self.out {
+            kernel.export(file).map_err(failure)?;
+            eprintln!("kernel: written to {}", file.display());
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
 /// The recipe where nothing is said.
 const DEFAULT: &str = "time-travel";
 
-/// The kernel for a run, built if need be.
-pub fn find(recipe: &Recipe) -> Result<Kernel, Failure> {
+fn find(recipe: &Recipe) -> Result<Kernel, Failure> {
     match Kernel::cached_of(recipe) {
         Err(LinuxError::NoKernel) => build(recipe),
         found => found.map_err(failure),
@@ -67,7 +108,7 @@ pub fn find(recipe: &Recipe) -> Result<Kernel, Failure> {
 }
 
 /// The kernel, built if need be; says on standard error what it does.
-pub fn build(recipe: &Recipe) -> Result<Kernel, Failure> {
+fn build(recipe: &Recipe) -> Result<Kernel, Failure> {
     let mut shown = Shown::new();
     let kernel = Kernel::build(recipe, &mut |progress| shown.show(&progress)).map_err(failure)?;
     shown.bar.finish_and_clear();

@@ -10,7 +10,7 @@ use lab::validate::{Host, JudgeOptions, RowVerdict, TableVerdict, Verdict, error
 use serde_json::json;
 use ssd::profile::{builtin_names, check};
 
-use super::run::stop_on_signals;
+use super::signals::stop_on_signals;
 use super::validate_host::{ValidateHostArguments, validate_host};
 use super::{Done, EXIT_FAILED, EXIT_INTERRUPTED};
 use crate::failure::Failure;

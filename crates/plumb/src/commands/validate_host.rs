@@ -6,7 +6,7 @@ use clap::Args;
 use lab::truth::{Case, CaseOutcome, Options, cases, validate};
 use serde_json::json;
 
-use super::run::stop_on_signals;
+use super::signals::stop_on_signals;
 use super::{Done, EXIT_FAILED, EXIT_INTERRUPTED};
 use crate::failure::Failure;
 use crate::terminal::print_table;

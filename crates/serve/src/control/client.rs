@@ -70,14 +70,41 @@ impl Client {
         let io = |action| move |source| ClientError::Io { action, source };
         let mut line = serde_json::to_string(request).map_err(ClientError::Reply)?;
         line.push('\n');
-        self.stream.get_mut().write_all(line.as_bytes()).map_err(io("sending the request"))?;
+        let sent = self.stream.get_mut().write_all(line.as_bytes()).map_err(io("sending the request"));
         line.clear();
-        if self.stream.read_line(&mut line).map_err(io("waiting for the reply"))? == 0 {
+        // A server that has no place says so and closes: the request does not go out, and the reason is there.
+        let received = self.stream.read_line(&mut line).map_err(io("waiting for the reply"));
+        if !matches!(received, Ok(bytes) if bytes > 0) {
+            sent?;
+            received?;
             return Err(ClientError::Gone);
         }
         match serde_json::from_str(&line).map_err(ClientError::Reply)? {
             Reply::Done { result } => serde_json::from_value(result).map_err(ClientError::Reply),
             Reply::Failed { error } => Err(ClientError::Refused(error)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    #[test]
+    fn a_server_that_turns_a_client_away_is_heard() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("control");
+        let listener = UnixListener::bind(&path).unwrap();
+        let mut client = Client::connect(&path).unwrap();
+        let (mut turned_away, _) = listener.accept().unwrap();
+        turned_away.write_all(b"{\"error\":\"there is no place\"}\n").unwrap();
+        drop(turned_away);
+        let error = client.ask::<serde_json::Value>(&Request::Status).unwrap_err();
+        assert!(matches!(&error, ClientError::Refused(why) if why == "there is no place"), "{error}");
+        // What fails without a word is told as it is.
+        let error = client.ask::<serde_json::Value>(&Request::Status).unwrap_err();
+        assert!(matches!(error, ClientError::Io { .. } | ClientError::Gone), "{error}");
     }
 }

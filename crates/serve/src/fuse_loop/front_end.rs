@@ -32,7 +32,7 @@ const BEAT: Nanos = Nanos::from_secs(1);
 
 /// Where the loop device is on its way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Place {
+enum Attachment {
     /// Being attached.
     Attaching,
     Attached(LoopNumber),
@@ -72,7 +72,7 @@ pub(crate) struct LoopFrontEnd<'a> {
     notes: &'a dyn Notes,
     watchdog: Option<Watchdog>,
     jobs: Jobs,
-    place: Place,
+    place: Attachment,
     /// The device it was attached to last.
     number: Option<LoopNumber>,
     powered: bool,
@@ -122,7 +122,7 @@ impl<'a> LoopFrontEnd<'a> {
             notes,
             watchdog: None,
             jobs,
-            place: Place::Gone,
+            place: Attachment::Gone,
             number: None,
             powered: true,
             severed: false,
@@ -159,14 +159,14 @@ impl<'a> LoopFrontEnd<'a> {
             label: self.label.clone(),
             wanted: self.number,
         };
-        self.place = Place::Attaching;
+        self.place = Attachment::Attaching;
         self.severed = !self.powered;
         let mount = self.mount.try_clone();
         mount.and_then(|mount| self.jobs.attach(mount, plan)).map_err(|source| LoopError::Attach { source })
     }
 
     fn start_detaching(&mut self, number: LoopNumber) -> Result<(), LoopError> {
-        self.place = Place::Leaving(number);
+        self.place = Attachment::Leaving(number);
         self.jobs.detach(number).map_err(|source| LoopError::Detach { path: number.path(), source })
     }
 
@@ -175,7 +175,7 @@ impl<'a> LoopFrontEnd<'a> {
             Done::Attached(result) => {
                 let number = result.map_err(|source| LoopError::Attach { source })?;
                 self.number = Some(number);
-                self.place = Place::Attached(number);
+                self.place = Attachment::Attached(number);
                 self.clients.accepted += 1;
                 self.clients.connected = 1;
                 if let Some(watchdog) = &mut self.watchdog {
@@ -187,7 +187,7 @@ impl<'a> LoopFrontEnd<'a> {
                 self.notes.ready(number, self.transport.is_through_ring());
             }
             Done::Detached(number, Ok(users)) => {
-                if self.place == Place::Leaving(number) && !users.is_empty() {
+                if self.place == Attachment::Leaving(number) && !users.is_empty() {
                     let (device, users) = (number.path(), users.join(", "));
                     let until = match (self.stopping, self.powered) {
                         (true, _) => "it is served until it is released; asked again to stop, the server cuts it off",
@@ -208,15 +208,15 @@ impl<'a> LoopFrontEnd<'a> {
     fn released(&mut self) -> Result<(), LoopError> {
         let number = match self.place {
             // The job that opened it says what became of it.
-            Place::Attaching | Place::Gone => return Ok(()),
-            Place::Attached(number) => {
+            Attachment::Attaching | Attachment::Gone => return Ok(()),
+            Attachment::Attached(number) => {
                 self.notes.line(&format!("{} was detached by another program", number.path().display()));
                 self.stopping = true;
                 number
             }
-            Place::Leaving(number) => number,
+            Attachment::Leaving(number) => number,
         };
-        self.place = Place::Gone;
+        self.place = Attachment::Gone;
         self.number = Some(number);
         self.clients.connected = 0;
         if let Some(watchdog) = &mut self.watchdog {
@@ -279,13 +279,13 @@ impl FrontEnd for LoopFrontEnd<'_> {
         }
         poller.add(&self.jobs, JOBS, Interest::READABLE)?;
         match self.place {
-            Place::Gone => self.start_attaching().map_err(io::Error::other),
+            Attachment::Gone => self.start_attaching().map_err(io::Error::other),
             // The device stayed from an earlier loop.
-            Place::Attached(number) => {
+            Attachment::Attached(number) => {
                 self.notes.ready(number, self.transport.is_through_ring());
                 Ok(())
             }
-            Place::Attaching | Place::Leaving(_) => Ok(()),
+            Attachment::Attaching | Attachment::Leaving(_) => Ok(()),
         }
     }
 
@@ -354,7 +354,7 @@ impl FrontEnd for LoopFrontEnd<'_> {
             self.outstanding = self.outstanding.saturating_sub(1);
             self.transport.reply(orphan.reply_to, Err(libc::EIO));
         }
-        if let Place::Attached(number) = self.place
+        if let Attachment::Attached(number) = self.place
             && let Err(error) = self.start_detaching(number)
         {
             self.failure = Some(error);
@@ -363,7 +363,7 @@ impl FrontEnd for LoopFrontEnd<'_> {
 
     fn power_restored(&mut self, _now: Nanos) {
         self.powered = true;
-        if self.place == Place::Gone
+        if self.place == Attachment::Gone
             && !self.stopping
             && let Err(error) = self.start_attaching()
         {
@@ -377,17 +377,17 @@ impl FrontEnd for LoopFrontEnd<'_> {
         }
         self.stopping = true;
         match self.place {
-            Place::Attached(number) => Ok(self.start_detaching(number)?),
-            Place::Attaching | Place::Leaving(_) | Place::Gone => Ok(()),
+            Attachment::Attached(number) => Ok(self.start_detaching(number)?),
+            Attachment::Attaching | Attachment::Leaving(_) | Attachment::Gone => Ok(()),
         }
     }
 
     fn stopped(&self) -> bool {
-        self.place == Place::Gone || self.notes.stays()
+        self.place == Attachment::Gone || self.notes.stays()
     }
 
     fn ended(&self) -> bool {
-        !self.transport.is_connected() || (self.place == Place::Gone && self.stopping)
+        !self.transport.is_connected() || (self.place == Attachment::Gone && self.stopping)
     }
 
     fn keeps_memory(&self) -> bool {
@@ -396,11 +396,11 @@ impl FrontEnd for LoopFrontEnd<'_> {
 
     fn drain(&mut self, _poller: &Poller) -> bool {
         // A connection that was cut off leaves a device whose every request fails.
-        if let Place::Attached(number) = self.place
+        if let Attachment::Attached(number) = self.place
             && !self.transport.is_connected()
         {
             match number.detach() {
-                Ok(()) => self.place = Place::Gone,
+                Ok(()) => self.place = Attachment::Gone,
                 Err(error) => self.notes.line(&format!("{} stays attached: {error}", number.path().display())),
             }
         }

@@ -10,7 +10,7 @@ use super::commands::{Admission, Arrived, Commands, Waiting};
 use super::input::Input;
 use super::limits::Limits;
 use super::reply;
-use super::sgl::{Plan, plan};
+use super::sgl::{DataPlan, plan};
 use crate::output::Output;
 use crate::subsystem::{Answer, Transfer};
 
@@ -369,7 +369,7 @@ impl Connection {
         let is_ordered = controller.is_ordered(&entry);
         let (bytes, to_host) = match plan(&entry, controller.transfer(&entry), data.len()) {
             Err(status) => return Some(Step::Failed(entry, status)),
-            Ok(Plan::Ready(part)) => {
+            Ok(DataPlan::Ready(part)) => {
                 let data = if part == (0..data.len()) { data } else { data.get(part).unwrap_or_default().into() };
                 if is_ordered {
                     self.commands.line_up(cid);
@@ -379,8 +379,8 @@ impl Connection {
                 self.commands.hold(cid, data.len() as u32, false);
                 return Some(Step::Command(entry, data));
             }
-            Ok(Plan::Fetch { bytes }) => (bytes, false),
-            Ok(Plan::Give { bytes }) => (bytes, true),
+            Ok(DataPlan::Fetch { bytes }) => (bytes, false),
+            Ok(DataPlan::Give { bytes }) => (bytes, true),
         };
         if is_ordered {
             // It takes no room that others would have to leave first: whoever waits for it may be among them.

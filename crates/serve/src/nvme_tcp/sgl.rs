@@ -15,7 +15,7 @@ const SUBTYPE_TRANSPORT: u8 = 0xa;
 
 /// How a command gets its data.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Plan {
+pub(super) enum DataPlan {
     /// It has what it needs: this part of the in-capsule data.
     Ready(Range<usize>),
     /// The host has to be asked for `bytes`.
@@ -32,15 +32,15 @@ pub(super) enum Plan {
 
 /// Says how the command gets the data that `transfer` wants, when `in_capsule`
 /// bytes came with it.
-pub(super) fn plan(entry: &SubmissionEntry, transfer: Transfer, in_capsule: usize) -> Result<Plan, Status> {
+pub(super) fn plan(entry: &SubmissionEntry, transfer: Transfer, in_capsule: usize) -> Result<DataPlan, Status> {
     let (bytes, to_host) = match transfer {
         // The data pointer of a command without data means nothing.
-        Transfer::None => return Ok(Plan::Ready(0..0)),
+        Transfer::None => return Ok(DataPlan::Ready(0..0)),
         Transfer::HostToController { bytes } => (bytes, false),
         Transfer::ControllerToHost { bytes } => (bytes, true),
     };
     if bytes == 0 {
-        return Ok(Plan::Ready(0..0));
+        return Ok(DataPlan::Ready(0..0));
     }
     // Fabrics commands have no PSDT field (Base 6.1); others use SGLs only (Base
     // 4.1.2: a fabric has no PRPs).
@@ -59,14 +59,14 @@ pub(super) fn plan(entry: &SubmissionEntry, transfer: Transfer, in_capsule: usiz
             if length < bytes {
                 return Err(Status::DATA_SGL_LENGTH_INVALID);
             }
-            Ok(Plan::Ready(start..start + bytes as usize))
+            Ok(DataPlan::Ready(start..start + bytes as usize))
         }
         (Some(SglDescriptorType::TransportDataBlock), SUBTYPE_TRANSPORT) => {
             // Transfers are whole dwords (TCP 3.3.2.1).
             if length < bytes || bytes % 4 != 0 {
                 return Err(Status::DATA_SGL_LENGTH_INVALID);
             }
-            Ok(if to_host { Plan::Give { bytes } } else { Plan::Fetch { bytes } })
+            Ok(if to_host { DataPlan::Give { bytes } } else { DataPlan::Fetch { bytes } })
         }
         _ => Err(Status::SGL_TYPE_INVALID),
     }
@@ -89,27 +89,27 @@ mod tests {
         let in_capsule = |address, length| entry(DataBlock, 1, address, length);
         let transport = |length| entry(TransportDataBlock, 0xa, 0, length);
         for (entry, transfer, capsule, expected) in [
-            (in_capsule(0, 512), write(512), 512, Ok(Plan::Ready(0..512))),
-            (in_capsule(512, 4096), write(16), 8192, Ok(Plan::Ready(512..528))),
+            (in_capsule(0, 512), write(512), 512, Ok(DataPlan::Ready(0..512))),
+            (in_capsule(512, 4096), write(16), 8192, Ok(DataPlan::Ready(512..528))),
             (in_capsule(0, 512), write(512), 508, Err(Status::SGL_OFFSET_INVALID)),
             (in_capsule(u64::MAX, 512), write(512), 512, Err(Status::SGL_OFFSET_INVALID)),
             (in_capsule(0, 512), write(516), 512, Err(Status::DATA_SGL_LENGTH_INVALID)),
             (in_capsule(0, 512), read(512), 512, Err(Status::SGL_TYPE_INVALID)),
-            (transport(4096), write(4096), 0, Ok(Plan::Fetch { bytes: 4096 })),
-            (transport(4096), write(16), 0, Ok(Plan::Fetch { bytes: 16 })),
-            (transport(4096), read(4096), 0, Ok(Plan::Give { bytes: 4096 })),
+            (transport(4096), write(4096), 0, Ok(DataPlan::Fetch { bytes: 4096 })),
+            (transport(4096), write(16), 0, Ok(DataPlan::Fetch { bytes: 16 })),
+            (transport(4096), read(4096), 0, Ok(DataPlan::Give { bytes: 4096 })),
             (transport(4092), read(4096), 0, Err(Status::DATA_SGL_LENGTH_INVALID)),
             (transport(4096), write(15), 0, Err(Status::DATA_SGL_LENGTH_INVALID)),
             (entry(KeyedDataBlock, 0, 0, 512), write(512), 0, Err(Status::SGL_TYPE_INVALID)),
             (entry(DataBlock, 0, 0, 512), write(512), 512, Err(Status::SGL_TYPE_INVALID)),
-            (entry(KeyedDataBlock, 0, 0, 512), Transfer::None, 512, Ok(Plan::Ready(0..0))),
-            (transport(0), write(0), 0, Ok(Plan::Ready(0..0))),
+            (entry(KeyedDataBlock, 0, 0, 512), Transfer::None, 512, Ok(DataPlan::Ready(0..0))),
+            (transport(0), write(0), 0, Ok(DataPlan::Ready(0..0))),
         ] {
             assert_eq!(plan(&entry, transfer, capsule), expected, "{:?} {transfer:?}", entry.dptr);
         }
         let prps = SubmissionEntry { flags: 0, ..transport(512) };
         assert_eq!(plan(&prps, write(512), 0), Err(Status::INVALID_FIELD));
         let connect = SubmissionEntry { opc: 0x7f, flags: 0, ..in_capsule(0, 1024) };
-        assert_eq!(plan(&connect, write(1024), 1024), Ok(Plan::Ready(0..1024)));
+        assert_eq!(plan(&connect, write(1024), 1024), Ok(DataPlan::Ready(0..1024)));
     }
 }

@@ -13,13 +13,13 @@ pub(super) struct Ticket(u32);
 /// serving the first cost the same whatever the length, and allocate only when
 /// more wait than ever before.
 pub(super) struct WaitQueue<T> {
-    places: Vec<Place<T>>,
+    places: Vec<Waiter<T>>,
     free: Vec<u32>,
     head: u32,
     tail: u32,
 }
 
-struct Place<T> {
+struct Waiter<T> {
     request: T,
     served: bool,
     waker: Option<Waker>,
@@ -38,7 +38,7 @@ impl<T> Default for WaitQueue<T> {
 impl<T: Copy> WaitQueue<T> {
     /// Joins the end of the queue.
     pub(super) fn push(&mut self, request: T) -> Ticket {
-        let place = Place { request, served: false, waker: None, previous: self.tail, next: NONE };
+        let place = Waiter { request, served: false, waker: None, previous: self.tail, next: NONE };
         let index = match self.free.pop() {
             Some(index) => {
                 self.places[index as usize] = place;
@@ -99,7 +99,7 @@ impl<T: Copy> WaitQueue<T> {
     }
 
     fn unlink(&mut self, index: u32) {
-        let Place { previous, next, .. } = self.places[index as usize];
+        let Waiter { previous, next, .. } = self.places[index as usize];
         match previous {
             NONE => self.head = next,
             previous => self.places[previous as usize].next = next,

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crash::order::{Place, Places};
+use crash::order::{EpochId, Places};
 use nvme::{Close, Epoch, Status, Stream, StreamAction, WriteOrder};
 
 /// What a command asks of streams.
@@ -244,8 +244,8 @@ impl Admission {
 }
 
 impl OpenStream {
-    fn fetched(&mut self, number: u64, blocks: u64, close: Option<Close>) -> Result<Place, Status> {
-        let mut place = Place { stream: self.number, epoch: number, is_late: number < self.present };
+    fn fetched(&mut self, number: u64, blocks: u64, close: Option<Close>) -> Result<EpochId, Status> {
+        let mut place = EpochId { stream: self.number, epoch: number, is_late: number < self.present };
         if !place.is_late {
             let epoch = self.epochs.entry(number).or_default();
             match epoch.closed {

@@ -183,6 +183,7 @@ impl IndexMut<u32> for Dies {
 }
 
 /// The write streams and the collector of one die.
+#[derive(Clone)]
 pub(super) struct DieStreams {
     pub host: OpenBlock,
     pub gc: OpenBlock,

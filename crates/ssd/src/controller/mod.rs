@@ -22,6 +22,7 @@ mod power;
 mod read;
 mod report;
 mod rows;
+mod start;
 mod sync;
 mod timer;
 mod write;
@@ -41,23 +42,22 @@ use crate::config::{ConfigError, Layout, OrderKind, SsdConfig};
 use crate::contents::{Contents, MediaError, Store};
 use crate::event::{Event, Events};
 use crate::flash::{Flash, Owner};
-use crate::ftl::blocks::Blocks;
 use crate::ftl::order::Order;
 use crate::ftl::translation::Translation;
-use crate::slab::{NONE, Slab};
-use crate::state::InitialLayout;
+use crate::slab::Slab;
 use crate::{Completion, Device, Identity, LiveState, OrderingIdentity, PowerCut, Submission, VolatileWrite};
 
 use admission::Admission;
 use buffer::WriteBuffer;
 use command::{Cmd, Opcode};
-use dies::{DieStreams, Dies};
+use dies::Dies;
 use fold::Fold;
 use host_interface::HostInterface;
 #[cfg(test)]
 pub(crate) use mutant::Mutant;
 use read::ReadWait;
 use report::Counters;
+pub(crate) use start::Start;
 
 /// A flash SSD with a page-mapped translation layer.
 pub struct Ssd {
@@ -86,6 +86,11 @@ impl Ssd {
     /// The device that `config` describes, without contents: a read completes
     /// without data, and a power cut reports no undecided writes.
     pub fn new(config: &SsdConfig) -> Result<Self, ConfigError> {
+        Self::from_start(config, &Start::of(config)?)
+    }
+
+    /// The same, where its [`Start`] is known already.
+    pub(crate) fn from_start(config: &SsdConfig, start: &Start) -> Result<Self, ConfigError> {
         let layout = config.layout()?;
         let plp = config.buffer.power_loss_protected;
         let identity = Identity {
@@ -111,22 +116,7 @@ impl Ssd {
             Ok(store) => store,
             Err(_) => unreachable!("a store of nothing opens no file"),
         };
-        let initial = InitialLayout::new(config, &layout)?;
-        let mut streams = DieStreams::all(&layout);
-        let mut blocks = Blocks::new(&layout, config.initial.pe_cycles);
-        let host_units = blocks.fill(&layout, &initial, |die, gc, block| {
-            let streams = &mut streams[die as usize];
-            if !gc && config.slc_cache.is_none() {
-                streams.host = block;
-                return;
-            }
-            // The host begins in the SLC cache; a block begun in full cells is
-            // the collector's, unless it has one of its own.
-            let earlier = std::mem::replace(&mut streams.gc, block);
-            if earlier.block != NONE {
-                streams.host = earlier;
-            }
-        });
+        let Start { initial, blocks, streams, host_units } = start.under(config.initial.seed);
         let mut ssd = Self {
             identity,
             events: Events::default(),

@@ -29,7 +29,7 @@ struct Zone {
 
 /// A block's place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Place {
+pub(super) struct ChsAddress {
     pub cylinder: u64,
     pub head: u64,
     pub sector: u64,
@@ -84,17 +84,17 @@ impl Geometry {
     }
 
     /// Where `block` lies.
-    pub(super) fn locate(&self, block: u64) -> Place {
+    pub(super) fn locate(&self, block: u64) -> ChsAddress {
         debug_assert!(block < self.blocks, "block {block} of {}", self.blocks);
         let zone = self.zones.partition_point(|zone| zone.first_block <= block) - 1;
         let Zone { first_block, sectors_per_track } = self.zones[zone];
         let (track, sector) = ((block - first_block) / sectors_per_track, (block - first_block) % sectors_per_track);
         let cylinder = zone as u64 * self.cylinders_per_zone + track / self.heads;
-        Place { cylinder, head: track % self.heads, sector, sectors_per_track }
+        ChsAddress { cylinder, head: track % self.heads, sector, sectors_per_track }
     }
 
     /// From `now` until the place's sector begins to pass under the head.
-    pub(super) fn rotation_wait(&self, place: &Place, now: Nanos) -> Nanos {
+    pub(super) fn rotation_wait(&self, place: &ChsAddress, now: Nanos) -> Nanos {
         let per_cylinder = self.head_skew * (self.heads - 1) + self.cylinder_skew;
         let skew = u128::from(per_cylinder.0) * u128::from(place.cylinder)
             + u128::from(self.head_skew.0) * u128::from(place.head);
@@ -171,7 +171,7 @@ mod tests {
         for block in 1..geometry.blocks().min(200_000) {
             let place = geometry.locate(block);
             if place.sector != 0 {
-                assert_eq!(place, Place { sector: previous.sector + 1, ..previous });
+                assert_eq!(place, ChsAddress { sector: previous.sector + 1, ..previous });
             } else {
                 assert_eq!(previous.sector + 1, previous.sectors_per_track);
                 assert_ne!((place.cylinder, place.head), (previous.cylinder, previous.head));

@@ -36,10 +36,10 @@ pub struct FaultReport {
 
 /// The faults in force. Clones are handles on the same plan.
 #[derive(Clone, Default)]
-pub struct FaultPlan(Rc<RefCell<Plan>>);
+pub struct FaultPlan(Rc<RefCell<Scheduled>>);
 
 #[derive(Default)]
-struct Plan {
+struct Scheduled {
     entries: Vec<Entry>,
     last_id: u32,
     /// How often faults were taken back.
@@ -174,7 +174,7 @@ impl FaultPlan {
     }
 }
 
-impl Plan {
+impl Scheduled {
     /// A command is executed: what it writes can be read again.
     fn written(&mut self, command: &Command, zone_blocks: u64) {
         let writes = match command {

@@ -23,6 +23,7 @@ pub(crate) enum BlockState {
 
 /// All block units, as parallel arrays so that a scan of one die's valid counts
 /// is a walk over consecutive words.
+#[derive(Clone)]
 pub(crate) struct Blocks {
     per_die: u32,
     units_per_block: u32,

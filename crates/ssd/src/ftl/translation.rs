@@ -22,14 +22,14 @@ use crate::state::InitialLayout;
 
 /// Where a unit is on flash.
 #[derive(Clone, Copy)]
-struct Place {
+struct Resolved {
     /// As the map has it.
     entry: Entry,
     /// The physical unit that the entry means, or `NONE`.
     ppn: u32,
 }
 
-impl Place {
+impl Resolved {
     const NOWHERE: Self = Self { entry: Entry::UNMAPPED, ppn: NONE };
 
     fn at(ppn: u32) -> Self {
@@ -41,7 +41,7 @@ impl Place {
 pub(crate) struct Translation {
     map: Map,
     /// By version: where on flash its unit is; kept for the newest version of a unit only.
-    places: Vec<Place>,
+    places: Vec<Resolved>,
     pub blocks: Blocks,
     pub journal: Journal,
     order: Order,
@@ -130,10 +130,10 @@ impl Translation {
 
     /// Where a unit is on flash, whose map entry is `entry`.
     #[inline]
-    fn place(&self, unit: u32, entry: Entry) -> Place {
+    fn place(&self, unit: u32, entry: Entry) -> Resolved {
         match entry.as_slot() {
             Some(version) => self.places[version as usize],
-            None => Place { entry, ppn: self.map.locate(unit, entry) },
+            None => Resolved { entry, ppn: self.map.locate(unit, entry) },
         }
     }
 
@@ -144,7 +144,7 @@ impl Translation {
         let place = self.place(unit, entry);
         let at = version as usize;
         if self.places.len() <= at {
-            self.places.resize(at + 1, Place::NOWHERE);
+            self.places.resize(at + 1, Resolved::NOWHERE);
         }
         self.places[at] = place;
         self.map.set(unit, Entry::slot(version));
@@ -209,7 +209,7 @@ impl Translation {
             self.delayed.insert(version, ppn);
             return;
         }
-        self.gain(unit, Place::at(ppn));
+        self.gain(unit, Resolved::at(ppn));
         self.delayed.insert(version, ppn);
     }
 
@@ -255,7 +255,7 @@ impl Translation {
         let place = self.place(unit, entry);
         self.note_undo(unit, place.entry);
         let holder = entry.as_slot().filter(|newest| *newest != version);
-        self.relocate(unit, holder, place.ppn, Place::at(ppn));
+        self.relocate(unit, holder, place.ppn, Resolved::at(ppn));
         self.journal.entries += 1;
     }
 
@@ -286,7 +286,7 @@ impl Translation {
         let place = self.place(unit, entry);
         if place.ppn != NONE {
             self.note_undo(unit, place.entry);
-            self.relocate(unit, None, place.ppn, Place::NOWHERE);
+            self.relocate(unit, None, place.ppn, Resolved::NOWHERE);
         } else if entry.as_slot().is_some() {
             self.map.set(unit, Entry::UNMAPPED);
         }
@@ -312,27 +312,27 @@ impl Translation {
         #[cfg(test)]
         let current = current || self.ignores_validity;
         if current {
-            self.relocate(unit, holder, from, Place::at(to));
+            self.relocate(unit, holder, from, Resolved::at(to));
             self.journal.entries += 1;
         } else if self.delayed.moved(from, to) {
             self.lose(from);
-            self.gain(unit, Place::at(to));
+            self.gain(unit, Resolved::at(to));
         }
     }
 
     /// Puts a unit, of which there is no version in the buffer, to a physical unit.
     pub fn put(&mut self, unit: u32, ppn: u32) {
-        self.replace(unit, Place::at(ppn));
+        self.replace(unit, Resolved::at(ppn));
     }
 
     /// Takes a unit off flash, of which there is no version in the buffer.
     pub fn remove(&mut self, unit: u32) {
         if self.map.is_mapped(unit, self.map.entry(unit)) {
-            self.replace(unit, Place::NOWHERE);
+            self.replace(unit, Resolved::NOWHERE);
         }
     }
 
-    fn replace(&mut self, unit: u32, to: Place) {
+    fn replace(&mut self, unit: u32, to: Resolved) {
         let entry = self.map.entry(unit);
         self.relocate(unit, None, self.map.locate(unit, entry), to);
     }
@@ -342,12 +342,12 @@ impl Translation {
         let mut undo = self.journal.take_undo();
         for (unit, before) in undo.drain(..).rev() {
             let ppn = self.map.locate(unit, before);
-            self.replace(unit, Place { entry: before, ppn });
+            self.replace(unit, Resolved { entry: before, ppn });
         }
     }
 
     /// Changes a unit's place, in the map or beside the version that the map names, `holder`.
-    fn relocate(&mut self, unit: u32, holder: Option<u32>, old: u32, to: Place) {
+    fn relocate(&mut self, unit: u32, holder: Option<u32>, old: u32, to: Resolved) {
         if old != NONE {
             self.lose(old);
         }
@@ -371,7 +371,7 @@ impl Translation {
 
     /// A physical unit is valid from now on: it holds `unit`.
     #[inline]
-    fn gain(&mut self, unit: u32, place: Place) {
+    fn gain(&mut self, unit: u32, place: Resolved) {
         self.blocks.valid[(place.ppn / self.units_per_block) as usize] += 1;
         self.map.flip_valid(place.ppn);
         if place.entry != Entry::INITIAL {
@@ -431,7 +431,7 @@ impl Translation {
         let mut valid = vec![0_u32; layout.blocks() as usize];
         let mut held = vec![false; layout.blocks() as usize * layout.units_per_block() as usize];
         for unit in 0..layout.logical_units() {
-            let Place { entry, ppn } = self.place(unit, self.map.entry(unit));
+            let Resolved { entry, ppn } = self.place(unit, self.map.entry(unit));
             assert_eq!(ppn, self.map.locate(unit, entry), "the place of unit {unit}");
             if ppn == NONE {
                 continue;

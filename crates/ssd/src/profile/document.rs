@@ -13,14 +13,14 @@ use super::faults::{self, Fault};
 
 /// A file, and a line of it where one is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct SourceLine {
     /// The file, or what else the text came from.
     pub file: String,
     /// The line, from 1.
     pub line: Option<usize>,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for SourceLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.line {
             Some(line) => write!(f, "{}:{line}", self.file),
@@ -74,7 +74,7 @@ impl<'t> Document<'t> {
     pub(super) fn parse(file: &'t str, text: &'t str, lines: bool) -> Result<Self, ProfileError> {
         let root = DeTable::parse(text).map_err(|error| {
             let line = error.span().filter(|_| lines).map(|span| line_of(text, span.start));
-            let place = Place { file: file.to_owned(), line };
+            let place = SourceLine { file: file.to_owned(), line };
             ProfileError::Invalid { place, problem: format!("not TOML: {}", error.message()) }
         })?;
         let keys = Keys::of(root.get_ref());
@@ -104,7 +104,7 @@ impl<'t> Document<'t> {
     pub(super) fn error(&self, mut faults: Vec<Fault>) -> ProfileError {
         // Those without a place of their own last.
         faults.sort_by_key(|fault| fault.offset.unwrap_or(usize::MAX));
-        let mut placed: Vec<(Place, String)> =
+        let mut placed: Vec<(SourceLine, String)> =
             faults.into_iter().map(|fault| (self.place(fault.offset), fault.problem)).collect();
         placed.dedup();
         match placed.len() {
@@ -134,9 +134,9 @@ impl<'t> Document<'t> {
         self.about(&dotted, problem)
     }
 
-    fn place(&self, offset: Option<usize>) -> Place {
+    fn place(&self, offset: Option<usize>) -> SourceLine {
         let line = offset.filter(|_| self.lines).map(|offset| line_of(self.text, offset));
-        Place { file: self.file.to_owned(), line }
+        SourceLine { file: self.file.to_owned(), line }
     }
 }
 

@@ -6,13 +6,16 @@
 //! parameters are physical; the figures are never inputs.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 
 use serde::Deserialize;
 
 use crate::card::{CardConfig, CardError};
 use crate::config::{ConfigError, Initial, SsdConfig};
+use crate::controller::Start;
 use crate::disk::{DiskConfig, DiskError};
 use crate::zoned::ZonedError;
 use crate::{Card, Contents, Device, Disk, MediaError, Ssd, Store, Zoned, ZonedConfig};
@@ -24,7 +27,7 @@ mod faults;
 mod measure;
 mod print;
 
-pub use document::{Keys, Place};
+pub use document::{Keys, SourceLine};
 pub use expectation::{Checked, Expectation, Statistic, Unit, check};
 pub use measure::{Driver, MeasureError, Op, Pattern, Phase, Sample};
 
@@ -47,6 +50,39 @@ pub struct Profile {
     pub expectations: Vec<Expectation>,
     /// Dotted keys of the parameters given.
     parameters: Vec<String>,
+    start: SharedStart,
+}
+
+/// What the first device of a profile began with, for those that are built after it: a sweep of thousands of small points builds
+/// thousands. Copies of the profile share it.
+#[derive(Clone, Default)]
+struct SharedStart(Arc<OnceLock<(SsdConfig, Start)>>);
+
+impl SharedStart {
+    /// A device, begun as others were where they differ in nothing but their seed.
+    fn build(&self, config: &SsdConfig) -> Result<Ssd, ConfigError> {
+        let under = |seed| SsdConfig { initial: Initial { seed, ..config.initial.clone() }, ..config.clone() };
+        if let Some((known, start)) = self.0.get() {
+            return if under(known.initial.seed) == *known { Ssd::from_start(config, start) } else { Ssd::new(config) };
+        }
+        let start = Start::of(config)?;
+        let ssd = Ssd::from_start(config, &start);
+        let _ = self.0.set((config.clone(), start));
+        ssd
+    }
+}
+
+/// What was built of a profile says nothing of what it is.
+impl PartialEq for SharedStart {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl fmt::Debug for SharedStart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SharedStart")
+    }
 }
 
 /// The parameters of one kind of device.
@@ -101,7 +137,7 @@ pub enum ProfileError {
     #[error("{place}: {problem}")]
     Invalid {
         /// Where.
-        place: Place,
+        place: SourceLine,
         /// What is wrong, and the remedy.
         problem: String,
     },
@@ -111,7 +147,7 @@ pub enum ProfileError {
         /// The file.
         file: String,
         /// Where, and what is wrong.
-        faults: Vec<(Place, String)>,
+        faults: Vec<(SourceLine, String)>,
     },
     /// A file that is no profile for its size alone.
     #[error("{} is longer than {} bytes; that is no device profile", path.display(), Profile::TEXT_MAX)]
@@ -152,7 +188,7 @@ pub enum ProfileError {
     },
 }
 
-fn listed(faults: &[(Place, String)]) -> String {
+fn listed(faults: &[(SourceLine, String)]) -> String {
     faults.iter().map(|(place, problem)| format!("  {place}: {problem}")).collect::<Vec<_>>().join("\n")
 }
 
@@ -279,7 +315,7 @@ impl Profile {
                     .about(&format!("sources.{key}"), format!("a source for `{key}`, which is not given; {remedy}")));
             }
         }
-        Ok(Self { name, description, config, sources, expectations, parameters })
+        Ok(Self { name, description, config, sources, expectations, parameters, start: SharedStart::default() })
     }
 
     /// The device's model name.
@@ -332,7 +368,7 @@ impl Profile {
                 if let Some(seed) = options.seed {
                     config.initial.seed = seed;
                 }
-                let mut ssd = Ssd::new(&config)?;
+                let mut ssd = self.start.build(&config)?;
                 ssd.keep_contents(&options.contents, options.power_cuts)?;
                 Box::new(ssd)
             }

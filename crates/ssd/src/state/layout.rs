@@ -6,6 +6,7 @@ use crate::slab::NONE;
 use super::overwritten::Scattered;
 
 /// The initial place of every logical unit, as formulas.
+#[derive(Clone)]
 pub(crate) struct InitialLayout {
     /// Logical units that hold data: those below.
     filled: u32,
@@ -17,6 +18,7 @@ pub(crate) struct InitialLayout {
     units_per_superpage: u32,
 }
 
+#[derive(Clone)]
 enum Placement {
     /// Written once in order of address: superpages round-robin over the dies.
     Sequential,
@@ -54,6 +56,15 @@ impl InitialLayout {
             superpages_per_block: layout.superpages_per_block,
             units_per_superpage: layout.units_per_superpage,
         })
+    }
+
+    /// The same under another seed, which says only which of overwritten units lies where: blocks are as full.
+    pub fn seeded(&self, seed: u64) -> Self {
+        let placement = match &self.placement {
+            Placement::Sequential => Placement::Sequential,
+            Placement::Scattered(scattered) => Placement::Scattered(Box::new(scattered.seeded(seed))),
+        };
+        Self { placement, ..self.clone() }
     }
 
     /// Whether the unit holds data.
@@ -186,6 +197,31 @@ mod tests {
                 open += u32::from(block.is_some_and(|block| block.superpages < layout.superpages_per_block));
             }
             assert!(open <= 2);
+        }
+    }
+
+    /// What is shared under another seed is what would have been made under it.
+    #[test]
+    fn a_shared_layout_is_that_of_its_seed() {
+        for overwritten in [Overwritten::Never, Overwritten::Uniform] {
+            let under = |seed| config(Initial { fill: 0.9, overwritten, seed, ..Initial::default() });
+            let layout = under(1).layout().unwrap();
+            let made = |seed| InitialLayout::new(&under(seed), &layout).unwrap();
+            let (first, second, shared) = (made(1), made(2), made(1).seeded(2));
+            let differs = |one: &InitialLayout, other: &InitialLayout| {
+                (0..layout.logical_units()).any(|unit| one.locate(unit) != other.locate(unit))
+            };
+            assert!(!differs(&shared, &second));
+            assert_eq!(differs(&shared, &first), overwritten == Overwritten::Uniform);
+            for (die, index) in
+                (0..layout.dies).flat_map(|die| (0..layout.blocks_per_die).map(move |index| (die, index)))
+            {
+                assert_eq!(
+                    first.block(die, index),
+                    second.block(die, index),
+                    "a seed says nothing of how full blocks are"
+                );
+            }
         }
     }
 

@@ -1,5 +1,7 @@
 //! The placement that long random overwriting leaves.
 
+use std::sync::Arc;
+
 use crate::config::{ConfigError, HotCold, Layout, SsdConfig};
 use crate::slab::NONE;
 
@@ -12,15 +14,17 @@ use super::steady::{CLASSES, Filled, Workload};
 /// Block index `k` is alike on every die: the units of a class that a stripe of
 /// such blocks holds are dealt to the dies in turn, and lie evenly spread over
 /// the block's written part.
+#[derive(Clone)]
 pub(super) struct Scattered {
     classes: [Class; CLASSES],
-    stripes: Vec<Stripe>,
+    stripes: Arc<[Stripe]>,
     dies: u32,
     blocks_per_die: u32,
     units_per_block: u32,
     units_per_superpage: u32,
 }
 
+#[derive(Clone)]
 struct Class {
     /// First logical unit.
     first: u32,
@@ -28,9 +32,9 @@ struct Class {
     count: u32,
     order: Permutation,
     /// Units of the class in the stripes before each stripe, and in all.
-    before: Vec<u32>,
+    before: Arc<[u32]>,
     /// Stripe of the first unit in each of `GUIDE` equal ranges of ranks.
-    guide: Vec<u32>,
+    guide: Arc<[u32]>,
 }
 
 /// The blocks of one index on all dies.
@@ -69,17 +73,26 @@ impl Scattered {
                     before.partition_point(|before| *before <= rank) as u32 - 1
                 })
                 .collect();
-            let order = Permutation::new(count.max(1), seed.wrapping_add(class as u64));
-            Class { first: if class == 0 { 0 } else { counts[0] }, count, order, before, guide }
+            let order = order(count, seed, class);
+            Class { first: if class == 0 { 0 } else { counts[0] }, count, order, before: before.into(), guide }
         };
         Ok(Self {
             classes: [class(0), class(1)],
-            stripes,
+            stripes: stripes.into(),
             dies: layout.dies,
             blocks_per_die: layout.blocks_per_die,
             units_per_block: layout.units_per_block(),
             units_per_superpage: layout.units_per_superpage,
         })
+    }
+
+    /// The same under another seed.
+    pub fn seeded(&self, seed: u64) -> Self {
+        let mut other = self.clone();
+        for (number, class) in other.classes.iter_mut().enumerate() {
+            class.order = order(class.count, seed, number);
+        }
+        other
     }
 
     /// Units of a class in the stripe's block on a die.
@@ -137,6 +150,11 @@ impl Scattered {
         let valid = self.held(stripe, 0, die) + self.held(stripe, 1, die);
         Some(InitialBlock { valid, superpages: stripe.superpages, gc: stripe.gc, age: stripe.age })
     }
+}
+
+/// The order of a class's units.
+fn order(count: u32, seed: u64, class: usize) -> Permutation {
+    Permutation::new(count.max(1), seed.wrapping_add(class as u64))
 }
 
 /// The stripes of a steady device: full ones oldest first, then the two open ones.

@@ -19,7 +19,7 @@ pub enum TraceError {
     #[error("{place}: expected {expected}, found {found}{}", cut_note(*cut))]
     Syntax {
         /// Where.
-        place: Place,
+        place: TraceLine,
         /// What the format has here.
         expected: String,
         /// What is there.
@@ -34,13 +34,13 @@ pub enum TraceError {
     )]
     Truncated {
         /// The end of the file.
-        place: Place,
+        place: TraceLine,
     },
     /// A line without end.
     #[error("{place}: the line is longer than {limit_bytes} bytes; this is not a text trace")]
     LineTooLong {
         /// Where it begins.
-        place: Place,
+        place: TraceLine,
         /// The longest line taken.
         limit_bytes: usize,
     },
@@ -57,7 +57,7 @@ pub enum TraceError {
     )]
     UnknownFormat {
         /// The first line that is not blank.
-        place: Place,
+        place: TraceLine,
         /// How it begins.
         found: String,
     },
@@ -65,7 +65,7 @@ pub enum TraceError {
     #[error("{place}: this I/O is on disk `{found}`, those before on `{first}`; choose one disk to replay")]
     SecondDisk {
         /// Where.
-        place: Place,
+        place: TraceLine,
         /// The disk of the I/Os before.
         first: String,
         /// The other disk.
@@ -91,7 +91,7 @@ pub enum TraceError {
 
 /// A place in a trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct TraceLine {
     /// The trace.
     pub file: String,
     /// Line, counted from 1.
@@ -100,7 +100,7 @@ pub struct Place {
     pub column: usize,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for TraceLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}:{}", self.file, self.line, self.column)
     }

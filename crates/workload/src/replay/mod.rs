@@ -22,7 +22,7 @@ mod run;
 use disk::Disk;
 
 pub use blkparse::{BlkAction, ParseBlkActionError};
-pub use error::{Place, TraceError};
+pub use error::{TraceError, TraceLine};
 pub use format::{ParseTraceFormatError, TraceFormat};
 pub use iolog::IologVersion;
 pub use iolog_writer::{IologWriteError, IologWriter};

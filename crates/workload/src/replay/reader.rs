@@ -6,7 +6,7 @@ use super::disk::Selection;
 use super::fields::{Unexpected, quoted};
 use super::iolog::IologParser;
 use super::lines::{LIMIT_BYTES, Lines, ReadLine};
-use super::{BlkAction, Disk, Place, Record, TraceError, TraceFormat, alibaba, blkparse, msr};
+use super::{BlkAction, Disk, Record, TraceError, TraceFormat, TraceLine, alibaba, blkparse, msr};
 
 /// How gzip's files begin (RFC 1952), as which public traces are handed out.
 const GZIP_MAGIC: &[u8] = b"\x1f\x8b";
@@ -69,7 +69,7 @@ impl<R: BufRead> TraceReader<R> {
         if lines.number() == 0 || first.trim_ascii().is_empty() {
             return Err(TraceError::Empty { file });
         }
-        let place = Place { file: file.clone(), line: lines.number(), column: 1 };
+        let place = TraceLine { file: file.clone(), line: lines.number(), column: 1 };
         let unknown = || TraceError::UnknownFormat {
             place: place.clone(),
             found: first[..first.len().min(60)].escape_ascii().to_string(),
@@ -114,7 +114,7 @@ impl<R: BufRead> TraceReader<R> {
             if line.trim_ascii().is_empty() {
                 continue;
             }
-            let place = |column| Place { file: self.file.clone(), line: number, column };
+            let place = |column| TraceLine { file: self.file.clone(), line: number, column };
             let cut = !self.lines.ended();
             let step = self.parser.parse(line, number).map_err(|Unexpected { column, expected, found }| {
                 TraceError::Syntax { place: place(column), expected, found, cut }
@@ -186,7 +186,7 @@ fn next_line<R: BufRead>(file: &str, lines: &mut Lines<R>) -> Result<bool, Trace
         Ok(ReadLine::Line) => Ok(true),
         Ok(ReadLine::End) => Ok(false),
         Ok(ReadLine::TooLong) => Err(TraceError::LineTooLong {
-            place: Place { file: file.to_owned(), line: lines.number(), column: 1 },
+            place: TraceLine { file: file.to_owned(), line: lines.number(), column: 1 },
             limit_bytes: LIMIT_BYTES,
         }),
         Err(source) => Err(TraceError::Read { file: file.to_owned(), source }),

@@ -3,7 +3,7 @@
 
 use nvme::Closing;
 
-use super::{Ending, Epochs};
+use super::epochs::{Ending, Epochs};
 
 pub(super) struct Counted;
 

@@ -12,41 +12,23 @@
 //! the device are taken, further owners share the last one: their order is stricter than they asked for, never looser.
 
 mod counted;
+mod epochs;
 mod pinned;
 mod stream;
 mod waiting;
 
 use std::collections::{BTreeMap, VecDeque};
 
-use nvme::{Closing, StreamAction, StreamEpoch, WriteOrder};
+use nvme::{StreamAction, StreamEpoch, WriteOrder};
 
-use super::order::{Asks, InStream, Ordered};
-use super::ordering::{EpochKind, OrderStatistics, OrderingInForce, StreamsConfig};
-use super::policy::StreamPolicyKind;
-use super::{End, Gate, Pass, Plan};
+use super::interface::{End, Gate, Pass, Plan};
 use crate::bio::{BioFlags, Closes, OrderRequest, Owner};
+use crate::order::{Asks, InStream, Ordered};
+use crate::ordering::{EpochKind, OrderStatistics, OrderingInForce, StreamPolicyKind, StreamsConfig};
 use crate::pool::BioSlot;
 use crate::slab::Slab;
+use epochs::Epochs;
 use stream::{Link, Stream};
-
-/// How the epochs of a write end with it.
-struct Ending {
-    /// What the command says.
-    closing: Closing,
-    /// Which of its epochs it closes.
-    closes: [bool; 2],
-    /// It leaves after all others of its epochs.
-    leaves_last: bool,
-}
-
-/// How epochs are kept apart.
-trait Epochs {
-    /// How the epochs of a write end that is to close these, of which so many blocks were submitted.
-    fn end(&self, closes: [bool; 2], blocks: [u32; 2]) -> Ending;
-
-    /// Whether the writes of an epoch go through one hardware queue.
-    fn pins(&self) -> bool;
-}
 
 /// The streams of a queue.
 pub(super) struct Streams {
@@ -177,7 +159,7 @@ impl Streams {
             return waiting::may_pass(&self.streams, order);
         }
         #[cfg(test)]
-        let in_other_order = super::mutant::is(super::mutant::Mutant::RequeuesInOtherOrder);
+        let in_other_order = crate::mutant::is(crate::mutant::Mutant::RequeuesInOtherOrder);
         #[cfg(not(test))]
         let in_other_order = false;
         order.places.iter().flatten().all(|place| {
@@ -205,7 +187,7 @@ impl Streams {
     fn command(&mut self, bios: &mut Slab<BioSlot>, asks: Asks) {
         let flags = if matches!(asks, Asks::Flush { .. }) { BioFlags::PREFLUSH } else { BioFlags::PASSTHROUGH };
         self.statistics.stream_commands += u64::from(matches!(asks, Asks::Manage { .. }));
-        self.commands.push(super::own_command(bios, asks, flags));
+        self.commands.push(super::interface::own_command(bios, asks, flags));
         self.look = true;
     }
 

@@ -6,7 +6,7 @@
 
 use nvme::Closing;
 
-use super::{Ending, Epochs};
+use super::epochs::{Ending, Epochs};
 
 pub(super) struct Pinned;
 
@@ -19,7 +19,7 @@ impl Epochs for Pinned {
 
     fn pins(&self) -> bool {
         #[cfg(test)]
-        if crate::gate::mutant::is(crate::gate::mutant::Mutant::NoPinning) {
+        if crate::mutant::is(crate::mutant::Mutant::NoPinning) {
             return false;
         }
         true

@@ -2,10 +2,10 @@
 //!
 //! This is what a device without order gets, and a stream in which a write has failed.
 
+use super::epochs::{Ending, Epochs};
 use super::stream::Stream;
-use super::{Ending, Epochs};
 use crate::bio::BioFlags;
-use crate::gate::order::Ordered;
+use crate::order::Ordered;
 use crate::pool::BioSlot;
 
 pub(super) struct Waiting;
@@ -28,7 +28,7 @@ pub(super) fn may_pass(streams: &[Stream], order: &Ordered) -> bool {
 /// What has ended before a write may still be in the device's cache: it takes a flush along, unless another write of its epoch did.
 pub(super) fn flush_before(streams: &[Stream], bio: &mut BioSlot) {
     #[cfg(test)]
-    if crate::gate::mutant::is(crate::gate::mutant::Mutant::NoFlushWithoutOrder) {
+    if crate::mutant::is(crate::mutant::Mutant::NoFlushWithoutOrder) {
         return;
     }
     let Some(order) = &bio.order else { return };

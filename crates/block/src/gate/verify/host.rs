@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use crash::order::{OrderedLog, Place, Places, Visible};
+use crash::order::{EpochId, OrderedLog, Places, Visible};
 use nvme::{Command, CommandId, Lba, LbaRange, NamespaceId, QueueId};
 use rand::RngExt;
 use sim::rng::stream;
@@ -62,7 +62,7 @@ pub(super) struct Intent {
 impl Intent {
     /// A new write of so many blocks, where nothing was written.
     fn write(&mut self, blocks: u64, role: Role, own: u64) -> (usize, Bio) {
-        let place = |stream: u64, epoch| Some(Place { stream, epoch, is_late: false });
+        let place = |stream: u64, epoch| Some(EpochId { stream, epoch, is_late: false });
         // Without a tie no record follows it.
         let is_tied = self.joins || !matches!(role, Role::Data { .. });
         let transaction = if is_tied { self.transaction } else { u64::MAX };

@@ -15,9 +15,9 @@ use ssd::config::{Arbitration, OrderKind};
 use ssd::{PowerCut, SsdConfig};
 use units::{ByteSize, Nanos};
 
-use super::mutant::{Mutant, with};
 use crate::config::QueueConfig;
-use crate::gate::{EpochKind, Ordering, StreamPolicyKind, StreamsConfig};
+use crate::mutant::{Mutant, with};
+use crate::ordering::{EpochKind, Ordering, StreamPolicyKind, StreamsConfig};
 use crate::scheduler::SchedulerKind;
 use host::{BLOCK, Run};
 

@@ -6,7 +6,7 @@ use nvme::{Command, Epoch, QueueId, Stream, WriteCommand};
 
 use super::Case;
 use super::host::{Meant, Role, Run};
-use crate::gate::{EpochKind, Ordering, StreamPolicyKind};
+use crate::ordering::{EpochKind, Ordering, StreamPolicyKind};
 
 /// One stream as the device sees it.
 #[derive(Default)]

@@ -9,8 +9,8 @@ use units::Nanos;
 use super::*;
 use crate::log::{Content, Log};
 use crate::moments::Moments;
-use crate::order::{Closing, OrderTuple, OrderedLog, Place, Places, Visible, WirePlace};
-use crate::states::{Amount, PartOrder, Plan};
+use crate::order::{Closing, EpochId, OrderTuple, OrderedLog, Places, Visible, WirePlace};
+use crate::states::{Amount, PartOrder, StatePlan};
 use crate::write::Piece;
 
 const UNIT: u64 = 512;
@@ -133,12 +133,12 @@ impl Player {
         }
         let in_stream = |stream: usize| {
             let epoch = self.epochs[stream];
-            streams[stream].then_some(Place { stream: stream as u64 + 1, epoch, is_late: false })
+            streams[stream].then_some(EpochId { stream: stream as u64 + 1, epoch, is_late: false })
         };
         let places = [in_stream(0), in_stream(1)];
         // A host does not write where a write of its own is under way, unless the device keeps the two in order.
         let is_after = |other: &Write| {
-            let before = |one: &Option<Place>, other: &Option<Place>| {
+            let before = |one: &Option<EpochId>, other: &Option<EpochId>| {
                 one.zip(*other).is_some_and(|(one, other)| other.epoch < one.epoch)
             };
             places.iter().zip(&other.places).any(|(one, other)| before(one, other))
@@ -245,7 +245,7 @@ fn put(image: &mut Image, piece: &Piece<'_>) {
 
 /// Every image that a plan names.
 fn planned(log: &Log, rule: &Streams, amount: Amount, defect: Option<crate::states::OrderDefect>) -> BTreeSet<Image> {
-    let plan = Plan::with_defect(log, rule, amount, defect);
+    let plan = StatePlan::with_defect(log, rule, amount, defect);
     let mut durable: Image = vec![0; BLOCKS as usize];
     let mut images = BTreeSet::new();
     let mut moments = Moments::new(log, rule.clone());
@@ -302,7 +302,7 @@ proptest! {
     fn states_are_possible_as_long_as_said((is_counted, steps) in steps()) {
         let run = play(is_counted, &steps);
         let rule = Streams::new(UNIT as u32);
-        let plan = Plan::new(&run.log, &rule, 0, UNIT as u32, ALL);
+        let plan = StatePlan::new(&run.log, &rule, 0, UNIT as u32, ALL);
         let legal: Vec<BTreeSet<Image>> = allowed_after(&run).collect();
         let mut durable: Image = vec![0; BLOCKS as usize];
         let (mut moments, mut moment) = (Moments::new(&run.log, rule), 0);
@@ -421,7 +421,7 @@ fn an_epoch_that_is_torn_is_missing() {
         let content = Content::Bytes(vec![epoch as u8 + 1; 24 * 512].into());
         log.push(Nanos(0), Event::Write { id, offset_bytes: at, content, fua: false, order }).unwrap();
     }
-    let plan = Plan::new(&log, &Streams::new(512), 0, 4096, ALL);
+    let plan = StatePlan::new(&log, &Streams::new(512), 0, 4096, ALL);
     // Subsets of the first three units, and with all of them those of the second three.
     assert_eq!((plan.states.len(), plan.states.iter().map(|state| state.survivors.parts()).max()), (15, Some(6)));
 }
@@ -445,7 +445,7 @@ fn a_sample_covers_every_cut() {
     }
     for seed in 0..8 {
         let rule = Streams::new(UNIT as u32);
-        let plan = Plan::new(&log, &rule, log.entries().len(), UNIT as u32, Amount::Sampled { states: 200, seed });
+        let plan = StatePlan::new(&log, &rule, log.entries().len(), UNIT as u32, Amount::Sampled { states: 200, seed });
         let mut moments = Moments::new(&log, rule);
         while moments.advance() {}
         let order: PartOrder = moments.part_order(UNIT as u32).unwrap();

@@ -87,7 +87,7 @@ pub(super) fn run(simulator: &Simulator<'_>, contest: &Contest, peaks: &Peaks<'_
             threads: stream.threads,
             queue_depth: stream.queue_depth,
             padding_bytes: stream.padding_bytes,
-            limit_per_s: limit.filter(|_| disturbs),
+            limit_per_s: limit.filter(|_| stream.rate != Rate::Unlimited),
             first_zone: share.start,
             zones: share.end - share.start,
             first_cpu: cpu,
@@ -177,7 +177,7 @@ pub(super) fn run(simulator: &Simulator<'_>, contest: &Contest, peaks: &Peaks<'_
 
 /// Operations a second that the interferer may do; `None` where it is not limited.
 fn limit(contest: &Contest, peaks: &Peaks<'_>) -> Result<Option<f64>, Unfit> {
-    let Some(stream) = &contest.interferer else { return Ok(None) };
+    let Some(stream) = contest.limited() else { return Ok(None) };
     match stream.rate {
         Rate::Unlimited => Ok(None),
         Rate::PerSecond(rate) => Ok(Some(rate)),

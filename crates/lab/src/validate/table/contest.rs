@@ -21,9 +21,12 @@ pub(super) fn published_interferer(operation: Operation, victim: Operation) -> (
     }
 }
 
-/// The interferer's block size out of its bandwidth and its rate, where the row
+/// The interferer's block size as the row has it, or out of its bandwidth and its rate, where the row
 /// has both: in whole KiB.
 fn interferer_block(sheet: &Sheet, row: &SheetRow) -> Result<Option<u64>, CsvError> {
+    if let Some(kib) = sheet.number(row, "interferer_bs_kib")? {
+        return Ok(bytes(kib, "interferer_bs_kib").ok());
+    }
     let bandwidth = sheet.number(row, "interferer_bw_mib_s")?;
     let rate = sheet.number(row, "interferer_ops_per_s")?;
     Ok(bandwidth.zip(rate).and_then(|(mib_s, rate)| {
@@ -42,11 +45,19 @@ pub(super) fn operation_of(name: &str) -> Result<(Operation, bool), String> {
     }
 }
 
+/// Whether the row says beside the operation that finishes are the host's own: `softfinish` in a column of its own.
+fn pads(sheet: &Sheet, row: &SheetRow) -> bool {
+    let said = ["finish_kind", "finish_method", "method"].map(|column| sheet.text(row, column).to_ascii_lowercase());
+    said.iter().any(|text| text.contains("soft"))
+}
+
 /// The writes of a softfinish: 1,024 sectors each where nothing is said (the published
 /// tool's default).
 pub(super) fn padding_bytes(sheet: &Sheet, row: &SheetRow) -> Result<Result<u64, String>, CsvError> {
-    if let Some(kib) = sheet.number(row, "softfinish_chunk_kib")? {
-        return Ok(bytes(kib, "softfinish_chunk_kib"));
+    for column in ["softfinish_chunk_kib", "chunk_kib"] {
+        if let Some(kib) = sheet.number(row, column)? {
+            return Ok(bytes(kib, column));
+        }
     }
     let sectors = sheet.number(row, "softfinish_chunk")?.unwrap_or(1024.0);
     Ok(bytes(sectors / 2.0, "softfinish_chunk"))
@@ -109,14 +120,37 @@ impl Sweep {
     }
 }
 
+/// The interferer's threads and operations in flight, by `interferer_load` and its kind, where a row has them.
+fn interferer_load(load: Option<f64>, kind: &str, interferer: Option<Operation>) -> Result<Option<(u32, u32)>, String> {
+    let (Some(load), Some(operation)) = (load, interferer) else { return Ok(None) };
+    let load = whole(load, 0.0, "interferer_load")?;
+    let kind = kind.to_ascii_lowercase();
+    let has = |words: &[&str]| words.iter().any(|word| kind.contains(word));
+    let is_depth = match () {
+        () if kind.is_empty() => !(operation == Operation::Write || operation.is_management()),
+        () if has(&["depth", "qd"]) => true,
+        () if has(&["job", "thread", "concurren", "writer", "reset", "finish"]) => false,
+        () => return Err(format!("interferer_load_kind is `{kind}`; known are jobs, threads and queue_depth")),
+    };
+    Ok(Some(if is_depth { (1, load) } else { (load, load.min(1)) }))
+}
+
 /// I/Os up to which a run is simulated whole.
 const WHOLE_RUN_IOS: f64 = 2e6;
 
 /// A row.
 pub(super) fn contest(sheet: &Sheet, row: &SheetRow) -> Result<Row, TableError> {
     let (victim, interferer) = (sheet.text(row, "victim"), sheet.text(row, "interferer"));
-    let rate_pct = needed(sheet, row, "interferer_rate_pct")?;
-    let load = needed(sheet, row, "victim_load")?;
+    // Without a word an interferer has no limit.
+    let is_alone = matches!(interferer, "" | "none");
+    let rate_pct = sheet.number(row, "interferer_rate_pct")?.unwrap_or(if is_alone { 0.0 } else { 100.0 });
+    let disturbing_load = sheet.number(row, "interferer_load")?;
+    let load = match disturbing_load.or(sheet.has(&["interferer_load"]).then_some(0.0)) {
+        Some(_) => sheet.number(row, "victim_load")?.unwrap_or(1.0),
+        None => needed(sheet, row, "victim_load")?,
+    };
+    let disturbing_kind = sheet.text(row, "interferer_load_kind");
+    let (own_limit, pads) = (sheet.number(row, "victim_rate_pct")?, pads(sheet, row));
     let kib = sheet.number(row, "victim_bs_kib")?;
     let chunk_kib = sheet.number(row, "finish_chunk_kib")?;
     let own_rate = |column: &str| sheet.number(row, column);
@@ -124,7 +158,7 @@ pub(super) fn contest(sheet: &Sheet, row: &SheetRow) -> Result<Row, TableError> 
     let active = active_part(while_running, over_all);
     let own_block = interferer_block(sheet, row)?;
     let runtime_s = sheet.number(row, "victim_runtime_s")?.filter(|runtime| *runtime > 0.0);
-    let rate_of_victim = first(sheet, row, &["victim_iops", "victim_iops_mean"])?;
+    let rate_of_victim = first(sheet, row, &["victim_iops", "victim_ops_per_s", "victim_iops_mean"])?;
     let stack = stack_of(sheet, row)?;
     let load_kind = sheet.text(row, "victim_load_kind");
     let interferer_threads = first(sheet, row, &["interferer_threads", "interferer_jobs", "concurrent_resets"])?;
@@ -132,16 +166,29 @@ pub(super) fn contest(sheet: &Sheet, row: &SheetRow) -> Result<Row, TableError> 
     let padding = padding_bytes(sheet, row)?;
     let streams = || -> Result<Case, String> {
         let (victim, victim_pads) = operation_of(victim).map_err(|error| format!("victim: {error}"))?;
+        let victim_pads = victim_pads || pads && victim == Operation::Finish;
         let interferer = match interferer {
             "" | "none" => None,
             name => Some(operation_of(name).map_err(|error| format!("interferer: {error}"))?),
         };
-        if !(0.0..=100.0).contains(&rate_pct) {
-            return Err(format!("interferer_rate_pct is {rate_pct}, not between 0 and 100"));
+        let interferer =
+            interferer.map(|(operation, soft)| (operation, soft || pads && operation == Operation::Finish));
+        for (column, percent) in [("interferer_rate_pct", Some(rate_pct)), ("victim_rate_pct", own_limit)] {
+            if let Some(percent) = percent.filter(|percent| !(0.0..=100.0).contains(percent)) {
+                return Err(format!("{column} is {percent}, not between 0 and 100"));
+            }
         }
-        let sweep = Sweep::of(load_kind, victim, interferer.map(|(operation, _)| operation))?;
+        let operation = interferer.map(|(operation, _)| operation);
+        let disturbing = interferer_load(disturbing_load, disturbing_kind, operation)?;
+        let mut sweep = Sweep::of(load_kind, victim, operation)?;
+        // Its load is in a column of its own.
+        sweep.of_interferer &= disturbing.is_none();
         // No load of the interferer is the victim alone.
-        let absent = rate_pct == 0.0 || sweep.of_interferer && load == 0.0;
+        let absent =
+            rate_pct == 0.0 || sweep.of_interferer && load == 0.0 || matches!(disturbing, Some((0, _) | (_, 0)));
+        // Management that is alone and has a rate is limited itself: what an interferer does at that rate is measured so.
+        let own_limit =
+            own_limit.or((interferer.is_none() && victim.is_management() && rate_pct > 0.0).then_some(rate_pct));
         let load = whole(load, if sweep.of_interferer { 0.0 } else { 1.0 }, "victim_load")?;
         let (threads, queue_depth) = if sweep.depth { (1, load) } else { (load, 1) };
         let block_bytes = kib.map_or(Ok(8 << 10), |kib| bytes(kib, "victim_bs_kib"))?;
@@ -152,7 +199,7 @@ pub(super) fn contest(sheet: &Sheet, row: &SheetRow) -> Result<Row, TableError> 
             block_bytes: if victim.is_management() { published_interferer(victim, victim).0 } else { block_bytes },
             threads: own.0,
             queue_depth: own.1,
-            rate: Rate::Unlimited,
+            rate: limit(own_limit.unwrap_or(100.0)),
             padding_bytes: victim_pads.then_some(padding),
         };
         let interferer = interferer.filter(|_| !absent).map(|(operation, pads)| -> Result<Stream, String> {
@@ -160,9 +207,10 @@ pub(super) fn contest(sheet: &Sheet, row: &SheetRow) -> Result<Row, TableError> 
             let managed = operation.is_management();
             // What disturbs zone management has the block size of the row.
             let usual = if victim.is_management() && !managed { block_bytes } else { published };
-            let (threads, queue_depth) = match sweep.of_interferer {
-                true => (threads, queue_depth),
-                false => (1, if victim.is_management() && !managed { 1 } else { published_depth }),
+            let (threads, queue_depth) = match (disturbing, sweep.of_interferer) {
+                (Some(disturbing), _) => disturbing,
+                (None, true) => (threads, queue_depth),
+                (None, false) => (1, if victim.is_management() && !managed { 1 } else { published_depth }),
             };
             Ok(Stream {
                 operation,
@@ -170,7 +218,7 @@ pub(super) fn contest(sheet: &Sheet, row: &SheetRow) -> Result<Row, TableError> 
                 threads: interferer_threads.map_or(Ok(threads), |threads| whole(threads, 1.0, "interferer_threads"))?,
                 queue_depth: interferer_depth
                     .map_or(Ok(queue_depth), |depth| whole(depth, 1.0, "interferer_queue_depth"))?,
-                rate: if rate_pct >= 100.0 { Rate::Unlimited } else { Rate::PercentOfPeak(rate_pct) },
+                rate: limit(rate_pct),
                 padding_bytes: pads.then_some(padding),
             })
         });
@@ -223,6 +271,11 @@ pub(super) fn contest(sheet: &Sheet, row: &SheetRow) -> Result<Row, TableError> 
         against: operation_of(interferer).ok().map(|(operation, _)| operation),
         ..Row::new(row.line, label, case, measured)
     })
+}
+
+/// A limit in per cent of the peak.
+fn limit(percent: f64) -> Rate {
+    if percent >= 100.0 { Rate::Unlimited } else { Rate::PercentOfPeak(percent) }
 }
 
 /// The part of the time that an interferer ran: its rate over the whole run by

@@ -100,7 +100,7 @@ pub enum TableError {
         "{origin}: no known table has the columns {columns}; \
          known are: op, latency_us (and occupancy_fraction or occupancy_lba) | \
          op, latency_mean_us (and an occupancy) | op, block_size_kib, concurrent_zones, queue_depth | op, block_size_kib (or bs), queue_depth (or iodepth) | \
-         victim, interferer, victim_load, interferer_rate_pct | op, condition, ops_per_s | \
+         victim, interferer, victim_load (or interferer_load) | op, ops_per_s (or condition, lat_mean_us) | \
          victim, interferer, iops_mean_rate0, iops_mean_rate50, lat_p95_rate0_us, lat_p95_rate50_us, term"
     )]
     Unknown {
@@ -137,7 +137,8 @@ pub enum TableError {
 /// When its columns are unknown, or a cell that every row needs is empty or no
 /// number. A row that cannot be simulated is no error: it says why.
 pub fn recognise(sheet: &Sheet) -> Result<Table, TableError> {
-    let (kind, rows) = if sheet.has(&["victim", "interferer", "victim_load", "interferer_rate_pct"]) {
+    let is_contest = sheet.has(&["victim", "interferer"]);
+    let (kind, rows) = if is_contest && (sheet.has(&["victim_load"]) || sheet.has(&["interferer_load"])) {
         (Kind::Contest, each(sheet, contest)?)
     } else if sheet.has(&["iops_mean_rate0", "iops_mean_rate50", "lat_p95_rate0_us", "lat_p95_rate50_us", "term"]) {
         (Kind::ZTerms, each(sheet, z_term)?)
@@ -149,7 +150,7 @@ pub fn recognise(sheet: &Sheet) -> Result<Table, TableError> {
         (Kind::Operations, operations(sheet)?)
     } else if sheet.has(&["op", "latency_mean_us"]) {
         (Kind::OperationSummary, each(sheet, operation_summary)?)
-    } else if sheet.has(&["op", "condition"]) && (sheet.has(&["ops_per_s"]) || sheet.has(&["lat_mean_us"])) {
+    } else if sheet.has(&["op"]) && (sheet.has(&["ops_per_s"]) || sheet.has(&["condition", "lat_mean_us"])) {
         (Kind::Alone, each(sheet, alone)?)
     } else {
         return Err(TableError::Unknown { origin: sheet.origin.clone(), columns: sheet.columns.join(", ") });

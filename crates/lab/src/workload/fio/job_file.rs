@@ -5,7 +5,7 @@
 
 /// Where jobs do their I/O.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum JobTarget {
     /// On the block device, whatever the job file names.
     Device,
     /// In files below the mount point.
@@ -38,7 +38,7 @@ pub(super) fn for_fio(
     text: &str,
     wanted: &[String],
     overrides: &[(String, String)],
-    place: Place,
+    place: JobTarget,
     seed: u64,
 ) -> String {
     // Threads: one process, whose exit ends all. Percentiles of every latency:
@@ -46,7 +46,7 @@ pub(super) fn for_fio(
     let mut out = format!(
         "[global]\nthread=1\nlat_percentiles=1\nclat_percentiles=1\nslat_percentiles=1\nrandrepeat=1\nrandseed={seed}\n"
     );
-    if place == Place::MountPoint {
+    if place == JobTarget::MountPoint {
         out += &format!("directory={MOUNT_VARIABLE}\n");
     }
     let mut current: Option<&str> = None;
@@ -67,14 +67,14 @@ pub(super) fn for_fio(
 }
 
 /// What is set last in a job.
-fn end_section(out: &mut String, section: Option<&str>, overrides: &[(String, String)], place: Place) {
+fn end_section(out: &mut String, section: Option<&str>, overrides: &[(String, String)], place: JobTarget) {
     if section.is_none_or(|name| name == "global") {
         return;
     }
     for (key, value) in overrides {
         *out += &format!("{key}={value}\n");
     }
-    if place == Place::Device {
+    if place == JobTarget::Device {
         *out += &format!("filename={DEVICE_VARIABLE}\n");
     }
 }
@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn the_specs_settings_win_in_every_job() {
-        let text = for_fio(TEXT, &[], &overrides(), Place::Device, 7);
+        let text = for_fio(TEXT, &[], &overrides(), JobTarget::Device, 7);
         let jobs = text.split("[a]").nth(1).unwrap();
         assert_eq!(
             jobs,
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn only_the_jobs_asked_for_run() {
-        let text = for_fio(TEXT, &["b".to_owned()], &[], Place::MountPoint, 1);
+        let text = for_fio(TEXT, &["b".to_owned()], &[], JobTarget::MountPoint, 1);
         assert!(!text.contains("[a]") && !text.contains("rw=read") && text.contains("[b]\nrw=write\n"));
         assert!(text.contains("directory=${PLUMB_MOUNT}\n") && !text.contains("PLUMB_DEVICE"));
         assert!(text.contains("bs=4k\n"), "globals stay");

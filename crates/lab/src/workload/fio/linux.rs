@@ -94,8 +94,8 @@ impl LinuxJobs {
     /// The job file as fio gets it.
     fn job_file(&self, seed: u64) -> String {
         let place = match self.file_system.mount_type() {
-            Some(_) => job_file::Place::MountPoint,
-            None => job_file::Place::Device,
+            Some(_) => job_file::JobTarget::MountPoint,
+            None => job_file::JobTarget::Device,
         };
         job_file::for_fio(&self.text, &self.sections, &self.overrides, place, seed)
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{BufReader, Write};
 
-use crash::{LogReader, LoggedWrite, Moments, PartOrder, Plan, Rule, State, Survivors};
+use crash::{LogReader, LoggedWrite, Moments, PartOrder, Rule, State, StatePlan, Survivors};
 
 use super::examine::{Examiner, Finding, Found};
 use super::places::Places;
@@ -57,8 +57,8 @@ impl Recording {
     }
 
     /// The states of all guests.
-    pub(super) fn plan<R: Rule>(&self, rule: &R, task: &Judge) -> Plan {
-        Plan::new(&self.log.log, rule, self.first(), task.atomic_bytes, task.amount)
+    pub(super) fn plan<R: Rule>(&self, rule: &R, task: &Judge) -> StatePlan {
+        StatePlan::new(&self.log.log, rule, self.first(), task.atomic_bytes, task.amount)
     }
 }
 
@@ -85,7 +85,7 @@ fn walk<R: Rule>(task: &Judge, recording: &Recording, rule: R) -> Result<(), Gue
     let log = &recording.log.log;
     let plan = recording.plan(&rule, task);
     let mut answers = Answers::create(task)?;
-    answers.add(&Answer::Plan {
+    answers.add(&Answer::StatePlan {
         states: plan.states.len(),
         generated: plan.generated,
         moments: plan.moments,

@@ -19,7 +19,7 @@ use defrag::run::{
 use indicatif::{ProgressBar, ProgressStyle};
 use units::{ByteSize, Printable};
 
-use super::super::run::stop_on_signals;
+use super::super::signals::stop_on_signals;
 use super::super::{Done, EXIT_FAILED, EXIT_INTERRUPTED};
 use super::choice::{Choice, Chosen};
 use super::scan::warn;

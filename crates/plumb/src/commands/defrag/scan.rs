@@ -12,7 +12,7 @@ use defrag::scan::Opened;
 use serde_json::json;
 use units::Printable;
 
-use super::super::run::stop_on_signals;
+use super::super::signals::stop_on_signals;
 use super::super::{Done, EXIT_INTERRUPTED};
 use super::choice::{Choice, Found};
 use super::{counted, emit, emit_json, size_text};

@@ -12,7 +12,7 @@ use defrag::access::{Filters, Parsed, Progress, Recording, SourceKind, Trace, io
 use indicatif::ProgressBar;
 use units::Printable;
 
-use super::super::run::stop_on_signals;
+use super::super::signals::stop_on_signals;
 use super::super::{Done, EXIT_FAILED};
 use super::counted;
 use crate::failure::Failure;

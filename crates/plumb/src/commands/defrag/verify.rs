@@ -11,7 +11,7 @@ use defrag::verify::{Replay, replay};
 use serde_json::json;
 use units::{Printable, printable_lines};
 
-use super::super::run::stop_on_signals;
+use super::super::signals::stop_on_signals;
 use super::super::{Done, EXIT_FAILED, EXIT_INTERRUPTED};
 use super::choice::{located, roots};
 use super::{emit, emit_json};

@@ -19,6 +19,7 @@ use crate::failure::Failure;
 pub enum Packing {
     None,
     Lz4,
+    #[cfg(feature = "zstandard")]
     Zstd,
 }
 
@@ -27,6 +28,7 @@ impl Packing {
         match self {
             Self::None => Compression::None,
             Self::Lz4 => Compression::Lz4,
+            #[cfg(feature = "zstandard")]
             Self::Zstd => Compression::Zstd,
         }
     }

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crash::order::{OrderedLog, Place, Places, Visible};
+use crash::order::{EpochId, OrderedLog, Places, Visible};
 use nvme::{Closing, Epoch, Stream, StreamAction, StreamEpoch};
 
 use super::*;
@@ -117,7 +117,7 @@ impl Ordered {
         for (index, (number, closes)) in names.into_iter().enumerate() {
             let Some(stream) = self.streams.get_mut(&number) else { continue };
             at[index] = StreamEpoch { stream: Stream(number), epoch: stream.id };
-            places[index] = Some(Place { stream: number.into(), epoch: stream.epoch, is_late: false });
+            places[index] = Some(EpochId { stream: number.into(), epoch: stream.epoch, is_late: false });
             stream.blocks += blocks;
             if closes || (closes_any && !self.counted) {
                 counts[index] = stream.blocks;

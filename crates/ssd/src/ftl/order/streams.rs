@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crash::order::{Place, Places};
+use crash::order::{EpochId, Places};
 
 use super::{MappingOrder, Plan};
 
@@ -98,7 +98,7 @@ impl Streams {
         if self.defect == Some(Defect::MapsEarly) {
             return None;
         }
-        let later = |place: &&Place| self.streams.get(&place.stream).is_some_and(|stream| place.epoch > stream.first);
+        let later = |place: &&EpochId| self.streams.get(&place.stream).is_some_and(|stream| place.epoch > stream.first);
         if let Some(place) = version.places.iter().flatten().find(later) {
             return Some(Blocker::Epoch { stream: place.stream, epoch: place.epoch });
         }
@@ -280,8 +280,8 @@ mod tests {
     use super::*;
     use crate::slab::NONE;
 
-    fn at(stream: u64, epoch: u64) -> Option<Place> {
-        Some(Place { stream, epoch, is_late: false })
+    fn at(stream: u64, epoch: u64) -> Option<EpochId> {
+        Some(EpochId { stream, epoch, is_late: false })
     }
 
     fn with_streams() -> Streams {
@@ -342,7 +342,7 @@ mod tests {
         streams.accepted(0, &[at(1, 0), None], NONE);
         streams.completed(1, 0);
         streams.completed(1, 1);
-        let late = Some(Place { stream: 1, epoch: 1, is_late: true });
+        let late = Some(EpochId { stream: 1, epoch: 1, is_late: true });
         streams.accepted(1, &[late, None], NONE);
         streams.accepted(2, &[at(1, 2), None], NONE);
         assert_eq!([1, 2].map(|version| streams.programmed(version)), [Plan::Delay, Plan::Delay]);

@@ -97,19 +97,19 @@ impl JobFile {
         }
         let mut globals: Vec<Setting> = Vec::new();
         let mut sections: Vec<Section> = Vec::new();
-        let mut current: Option<Place> = None;
+        let mut current: Option<Scope> = None;
         for line in ini::lines(source.text, source.variables).map_err(&in_file)? {
             match (line, current) {
-                (Line::Section { name, .. }, _) if name == "global" => current = Some(Place::Global),
+                (Line::Section { name, .. }, _) if name == "global" => current = Some(Scope::Global),
                 (Line::Section { name, line }, _) => {
-                    current = Some(Place::Job);
+                    current = Some(Scope::Job);
                     sections.push(Section { name, line, globals: globals.len(), own: Vec::new() });
                 }
                 (Line::Setting(setting), None) => {
                     return Err(in_file((setting.key_span, ParseErrorKind::OutsideSection)));
                 }
-                (Line::Setting(setting), Some(Place::Global)) => globals.push(setting),
-                (Line::Setting(setting), Some(Place::Job)) => {
+                (Line::Setting(setting), Some(Scope::Global)) => globals.push(setting),
+                (Line::Setting(setting), Some(Scope::Job)) => {
                     if let Some(section) = sections.last_mut() {
                         section.own.push(setting);
                     }
@@ -178,7 +178,7 @@ impl Job {
 }
 
 #[derive(Clone, Copy)]
-enum Place {
+enum Scope {
     Global,
     Job,
 }

@@ -37,7 +37,7 @@ pub(super) fn lines(text: &[u8], variables: &BTreeMap<String, String>) -> Result
     let mut result = Vec::new();
     let mut offset = 0;
     for (number, whole) in (1..).zip(text.split('\n')) {
-        let place = Place { number, whole, offset };
+        let place = WithinLine { number, whole, offset };
         if let Some(line) = place.read(variables)? {
             result.push(line);
         }
@@ -48,16 +48,16 @@ pub(super) fn lines(text: &[u8], variables: &BTreeMap<String, String>) -> Result
 
 /// Cuts `key=value` given beside a file, as its `number`th.
 pub(super) fn setting(text: &str, number: usize, variables: &BTreeMap<String, String>) -> Result<Setting, Fault> {
-    Place { number, whole: text, offset: 0 }.setting(text.trim(), variables)
+    WithinLine { number, whole: text, offset: 0 }.setting(text.trim(), variables)
 }
 
-struct Place<'a> {
+struct WithinLine<'a> {
     number: usize,
     whole: &'a str,
     offset: usize,
 }
 
-impl<'a> Place<'a> {
+impl<'a> WithinLine<'a> {
     /// The place of `part`, a slice of this line.
     fn span(&self, part: &str) -> Span {
         let start = (part.as_ptr() as usize).saturating_sub(self.whole.as_ptr() as usize).min(self.whole.len());

@@ -67,14 +67,14 @@ impl Future for OnItsWay {
 /// waker, made once, so an I/O allocates nothing and a wake-up looks only at
 /// what completed.
 pub(super) struct Flights {
-    places: Vec<Place>,
+    places: Vec<Slot>,
     free: Vec<u32>,
     done: VecDeque<(Flight, BioResult)>,
     wakers: Wakers,
     in_flight: u32,
 }
 
-struct Place {
+struct Slot {
     waker: Waker,
     flight: Option<(Flight, OnItsWay)>,
 }
@@ -82,7 +82,7 @@ struct Place {
 impl Flights {
     pub fn new(depth: u32) -> Self {
         let wakers = Wakers::default();
-        let place = |place| Place { waker: wakers.of(place), flight: None };
+        let place = |place| Slot { waker: wakers.of(place), flight: None };
         Self {
             places: (0..depth).map(place).collect(),
             free: (0..depth).rev().collect(),

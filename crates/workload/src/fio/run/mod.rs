@@ -34,7 +34,7 @@ use crate::fio::report::{JobReport, Setup, Shortfall, ShortfallReason};
 use crate::fio::{Job, JobFile, PerDirection};
 use measure::Measured;
 use namespaces::Namespaces;
-use plan::{Machine, Plan};
+use plan::{Machine, ThreadPlan};
 use thread::Thread;
 
 /// A job file on its way.
@@ -48,7 +48,7 @@ pub struct Run {
 struct Started {
     job: Rc<Job>,
     group: u32,
-    plan: Plan,
+    plan: ThreadPlan,
     measured: Rc<RefCell<Measured>>,
 }
 
@@ -91,7 +91,7 @@ pub fn start(host: &Host, file: &JobFile) -> Result<Run, StartError> {
             Machine { nsid, limits, zones: zones.as_ref(), keeps_contents, cores: host.cpus.cores(), seed: host.seed };
         let shared = Rc::new(job.clone());
         for number in 0..options.numjobs {
-            let plan = Plan::new(job, number, &machine).map_err(at)?;
+            let plan = ThreadPlan::new(job, number, &machine).map_err(at)?;
             if let Some(asked) = plan.rounded_from.filter(|_| number == 0) {
                 let region = plan.region;
                 notes.push(format!(
@@ -266,7 +266,7 @@ impl Started {
     }
 }
 
-fn setup(job: &Job, plan: &Plan, global: &[(String, String)]) -> Setup {
+fn setup(job: &Job, plan: &ThreadPlan, global: &[(String, String)]) -> Setup {
     let options = &job.options;
     Setup {
         global: global.to_vec(),

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use block::Limits;
 use nvme::NamespaceId;
 
-use super::plan::Plan;
+use super::plan::ThreadPlan;
 use super::start_error::StartFault;
 use super::zones::Zones;
 use crate::Host;
@@ -87,7 +87,7 @@ impl<'a> Namespaces<'a> {
     }
 
     /// Notes a thread that is to run; `wall` tells those that run at a time.
-    pub fn admit(&mut self, job: &Job, plan: &Plan, thread: u32, wall: usize) -> Result<(), StartFault> {
+    pub fn admit(&mut self, job: &Job, plan: &ThreadPlan, thread: u32, wall: usize) -> Result<(), StartFault> {
         let Some(zone_plan) = plan.zones.as_ref().filter(|_| job.options.pattern.writes) else { return Ok(()) };
         let options = &job.options.zones;
         let zones = &zone_plan.zones;

@@ -15,7 +15,7 @@ use crate::fio::{Direction, PerDirection};
 
 /// What one thread of a job does.
 #[derive(Clone)]
-pub(super) struct Plan {
+pub(super) struct ThreadPlan {
     pub nsid: NamespaceId,
     pub region: Region,
     /// Where the region is a file in pieces.
@@ -59,7 +59,7 @@ pub(super) struct Machine<'a> {
     pub seed: u64,
 }
 
-impl Plan {
+impl ThreadPlan {
     /// The plan of thread `number` of `numjobs`.
     pub fn new(job: &Job, number: u32, machine: &Machine<'_>) -> Result<Self, StartFault> {
         let options = &job.options;

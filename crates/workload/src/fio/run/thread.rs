@@ -18,7 +18,7 @@ use super::flights::{Flight, Flights, Kind};
 use super::ledger::Ledger;
 use super::measure::{Measured, State};
 use super::pace::Pace;
-use super::plan::Plan;
+use super::plan::ThreadPlan;
 use super::transport::{Path, Polls, Queued};
 use super::zones::Placed;
 use crate::Host;
@@ -30,7 +30,7 @@ use crate::fio::{Direction, PerDirection};
 pub(super) struct Thread {
     pub(super) host: Host,
     pub(super) job: Rc<Job>,
-    pub(super) plan: Plan,
+    pub(super) plan: ThreadPlan,
     /// Its number among all threads of the run.
     pub(super) index: u32,
     pub(super) cpu: sim::cpu::Thread,
@@ -72,7 +72,7 @@ impl Thread {
     pub fn new(
         host: &Host,
         job: &Rc<Job>,
-        plan: Plan,
+        plan: ThreadPlan,
         index: u32,
         keeps_contents: bool,
         measured: Rc<RefCell<Measured>>,

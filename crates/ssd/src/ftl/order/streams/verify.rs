@@ -70,7 +70,7 @@ impl Record {
     /// The contract: all of earlier epochs is satisfied, and so is what the version carries.
     fn map(&mut self, version: usize) -> Result<(), String> {
         let known = &self.versions[version];
-        let comes_before = |other: &Known, place: &Place| {
+        let comes_before = |other: &Known, place: &EpochId| {
             other.places.iter().flatten().any(|it| it.stream == place.stream && it.epoch < place.epoch)
         };
         for place in known.places.iter().flatten() {
@@ -112,7 +112,7 @@ impl Record {
     fn apply(&mut self, action: Action) -> Result<(), String> {
         match action {
             Action::Accept { first, second, is_partial } => {
-                let place = |(stream, epoch)| Some(Place { stream, epoch, is_late: false });
+                let place = |(stream, epoch)| Some(EpochId { stream, epoch, is_late: false });
                 let second = second.filter(|second| *second != first).map(|second| self.stream(second));
                 let places = [place(self.stream(first)), second.and_then(place)];
                 let below = (self.versions.len().checked_sub(1)).filter(|_| is_partial);

@@ -2,7 +2,7 @@
 
 use nvme::{Closing, Stream, StreamAction, WriteOrder};
 
-use crate::bio::OrderRequest;
+use crate::bio::{Closes, OrderRequest};
 
 /// An epoch of a stream that the queue knows, both counted from 0 and never wrapped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -70,7 +70,7 @@ impl Ordered {
             part.wire.closing = Closing::None;
             part.leaves_last = false;
             if let Asks::Write(request) = &mut part.asks {
-                request.closes = crate::bio::Closes::empty();
+                request.closes = Closes::empty();
             }
         }
         Box::new(part)
@@ -79,7 +79,7 @@ impl Ordered {
     /// Whether two writes may be one command: of the same epochs, kept in the same way, and none closes anything.
     pub(crate) fn is_alike(&self, other: &Self) -> bool {
         #[cfg(test)]
-        if super::mutant::is(super::mutant::Mutant::MergesAcrossEpochs) {
+        if crate::mutant::is(crate::mutant::Mutant::MergesAcrossEpochs) {
             return true;
         }
         let closes = |order: &Self| matches!(order.asks, Asks::Write(request) if !request.closes.is_empty());

@@ -1,9 +1,11 @@
 //! How the order of writes is kept: what is asked for, and what a device lets the queue do.
 
+mod policy;
+
 use serde::{Deserialize, Serialize};
 use ssd::{Identity, OrderingIdentity};
 
-use super::policy::StreamPolicyKind;
+pub use policy::StreamPolicyKind;
 
 /// How the order of writes is kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

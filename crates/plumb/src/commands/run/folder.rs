@@ -9,8 +9,9 @@ use lab::results::{Store, write_whole};
 use lab::{Batch, PlannedRun};
 use serde_json::json;
 
-use super::run::{RunArguments, execute, folder_name, load, open, verdict};
-use super::{Done, EXIT_FAILED, EXIT_INTERRUPTED};
+use super::super::{Done, EXIT_FAILED, EXIT_INTERRUPTED};
+use super::arguments::{RunArguments, load};
+use super::batches::{execute, folder_name, open, verdict};
 use crate::failure::Failure;
 use crate::terminal::print_table;
 
@@ -24,7 +25,7 @@ struct Item {
 }
 
 /// Runs every spec, writes the reports and an index of them, prints a summary.
-pub fn run(arguments: &RunArguments) -> Done {
+pub(super) fn run(arguments: &RunArguments) -> Done {
     if arguments.shard.is_part() || arguments.trace {
         return Err(Failure::input("--shard and --trace are for a single spec; name one of the folder's files"));
     }

@@ -23,7 +23,7 @@ pub enum StreamPolicyKind {
 
 impl StreamPolicyKind {
     /// The stream of an owner: owners with the same key share it.
-    pub(super) fn key(self, owner: Owner) -> u32 {
+    pub(crate) fn key(self, owner: Owner) -> u32 {
         match self {
             Self::Task => task::key(owner),
             Self::Cgroup => cgroup::key(owner),
