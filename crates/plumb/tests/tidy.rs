@@ -113,6 +113,8 @@ fn crates_use_only_floors_below_their_own() {
             }
             continue;
         };
+        // A crate's tests may ask for features of its own.
+        let of_tests = of_tests.into_iter().filter(|below| *below != name);
         for below in dependencies.into_iter().chain(of_tests) {
             if floors.get(&below).is_none_or(|below| below >= floor) {
                 faults.push(format!("{name} (floor {floor}) uses {below}"));

@@ -1,8 +1,8 @@
 //! What 100 % of an interferer means, for tables that limit it to a part of its own peak.
 //!
 //! The campaign that a row belongs to says so: a table of interferers alone, or the row's own table by what was done there without a
-//! limit, or by what its interferers reached. Where neither does, the model's own peak stands for it. Other tables that happen to be looked at in the same run have
-//! no say, so that a table's verdict is the same alone and beside others.
+//! limit, or by what its interferers reached. Where neither does, the model's own peak stands for it. Other tables that happen to be
+//! looked at in the same run have no say, so that a table's verdict is the same alone and beside others.
 
 use std::path::Path;
 

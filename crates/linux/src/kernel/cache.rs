@@ -144,7 +144,7 @@ mod tests {
     fn the_machine_s_cache_is_built_in_by_those_who_may() {
         let folder = tempfile::tempdir().unwrap();
         let shared = folder.path().join("plumb/linux");
-        let own = || Ok(PathBuf::from("/home/u/.cache/plumb/linux"));
+        let own = || Ok(PathBuf::from("/own/plumb/linux"));
         let nobody = || Err(LinuxError::NoKernel);
         assert_eq!(ordered(own(), false, &shared).unwrap(), [shared.clone(), own().unwrap()]);
         assert_eq!(ordered(nobody(), false, &shared).unwrap(), std::slice::from_ref(&shared));

@@ -20,7 +20,6 @@ use units::{ByteSize, Nanos, Printable};
 use super::control::ControlAddress;
 use super::{Done, EXIT_FAILED};
 use crate::failure::Failure;
-use crate::output;
 
 /// Most spans that `--trace` keeps, some 150 MB.
 const MAX_SPANS: usize = 1 << 21;
