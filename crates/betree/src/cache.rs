@@ -27,7 +27,7 @@ impl Cached {
 }
 
 /// A place on the storage has one content for each generation.
-type Name = (u64, u64);
+pub(crate) type Name = (u64, u64);
 
 struct Slot {
     name: Name,
@@ -125,7 +125,29 @@ impl Cache {
         }
     }
 
+    /// What is there, without a mark that it was of use.
+    pub fn peek(&self, pointer: &BlockPointer) -> Option<Cached> {
+        let name = (pointer.start, pointer.birth);
+        let shard = self.shard(name);
+        let slot = shard.index.get(&name).and_then(|at| shard.slots.get(*at)?.as_ref());
+        slot.map(|slot| slot.content.clone())
+    }
+
+    /// Bytes that it may hold.
+    pub fn budget_bytes(&self) -> usize {
+        self.budget_bytes * SHARDS
+    }
+
     pub fn put(&self, pointer: &BlockPointer, content: Cached) {
+        self.put_as(pointer, content, false);
+    }
+
+    /// Puts something there that somebody is about to use: it stays until then, and not less long than what was used.
+    pub fn put_ahead(&self, pointer: &BlockPointer, content: Cached) {
+        self.put_as(pointer, content, true);
+    }
+
+    fn put_as(&self, pointer: &BlockPointer, content: Cached, used: bool) {
         let name = (pointer.start, pointer.birth);
         let bytes = content.bytes();
         let mut shard = self.shard(name);
@@ -136,7 +158,7 @@ impl Cache {
             return;
         }
         shard.make_room(bytes, self.budget_bytes);
-        shard.add(Slot { name, content, bytes, used: false });
+        shard.add(Slot { name, content, bytes, used });
     }
 
     /// Forgets what nobody will ask for again.

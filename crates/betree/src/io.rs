@@ -47,6 +47,14 @@ pub(crate) enum Purpose {
 
 const PURPOSES: usize = 7;
 
+/// What a block of the storage is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    Block,
+    Node,
+    Value,
+}
+
 /// Bytes written and read so far.
 #[derive(Default)]
 pub(crate) struct IoCounters {
@@ -122,6 +130,16 @@ fn decompress(stored: &[u8], pointer: &BlockPointer) -> Result<Box<[u8]>, Malfor
     if raw.len() == len { Ok(raw.into()) } else { Err(Malformed("a block has another length")) }
 }
 
+/// What the bytes of a block are.
+fn parsed(pointer: &BlockPointer, kind: Kind, raw: Box<[u8]>) -> Result<Cached> {
+    let malformed = |error: Malformed| corrupt(pointer, error.to_string());
+    Ok(match kind {
+        Kind::Block => Cached::Block(Arc::new(Block::parse(raw).map_err(malformed)?)),
+        Kind::Node => Cached::Node(Arc::new(Node::decode(&raw).map_err(malformed)?)),
+        Kind::Value => Cached::Value(raw.into()),
+    })
+}
+
 impl BlockIo {
     pub fn new(storage: Box<dyn Storage>, cache_bytes: usize) -> Self {
         Self { storage, queues: Mutex::default(), cache: Cache::new(cache_bytes), counters: IoCounters::default() }
@@ -134,14 +152,24 @@ impl BlockIo {
     /// Works with a queue that nobody else uses meanwhile. One that failed is not used again: something may be
     /// outstanding on it.
     pub fn with_queue<T>(&self, work: impl FnOnce(&mut dyn Queue) -> Result<T>) -> Result<T> {
-        let spare = self.queues.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let mut queue = match spare {
-            Some(queue) => queue,
-            None => self.storage.open_queue()?,
-        };
+        let mut queue = self.take_queue()?;
         let result = work(&mut *queue)?;
-        self.queues.lock().unwrap_or_else(PoisonError::into_inner).push(queue);
+        self.give_queue(queue);
         Ok(result)
+    }
+
+    /// A queue that nobody else uses.
+    pub fn take_queue(&self) -> Result<Box<dyn Queue>> {
+        let spare = self.queues.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        match spare {
+            Some(queue) => Ok(queue),
+            None => Ok(self.storage.open_queue()?),
+        }
+    }
+
+    /// Gives a queue back on which nothing is outstanding.
+    pub fn give_queue(&self, queue: Box<dyn Queue>) {
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner).push(queue);
     }
 
     /// The bytes of a block, checked.
@@ -152,8 +180,12 @@ impl BlockIo {
         let len = pointer.stored_bytes as usize;
         let buffer =
             self.with_queue(|queue| Ok(queue.read(pointer.offset_bytes(), len.next_multiple_of(BLOCK_BYTES))?))?;
-        self.counters.read.fetch_add(buffer.len() as u64, Ordering::Relaxed);
-        let stored = &buffer[..len];
+        self.unpack(pointer, &buffer[..len])
+    }
+
+    /// Bytes that were read, checked and decompressed.
+    fn unpack(&self, pointer: &BlockPointer, stored: &[u8]) -> Result<Box<[u8]>> {
+        self.counters.read.fetch_add(stored.len().next_multiple_of(BLOCK_BYTES) as u64, Ordering::Relaxed);
         if checksum(stored) != pointer.checksum && !mutated(Mutant::BlockChecksumIgnored) {
             return Err(corrupt(pointer, "the checksum differs"));
         }
@@ -178,10 +210,23 @@ impl BlockIo {
         if let Some(Cached::Block(block)) = self.cache.get(pointer) {
             return Ok(block);
         }
-        let raw = self.read_raw(pointer)?;
-        let block = Arc::new(Block::parse(raw).map_err(|error| corrupt(pointer, error.to_string()))?);
-        self.cache.put(pointer, Cached::Block(Arc::clone(&block)));
-        Ok(block)
+        match self.keep(pointer, Kind::Block, self.read_raw(pointer)?)? {
+            Cached::Block(block) => Ok(block),
+            _ => unreachable!("a block was kept"),
+        }
+    }
+
+    /// Takes what was read into the cache, where it is what it should be.
+    pub fn admit(&self, pointer: &BlockPointer, kind: Kind, stored: &[u8]) -> Result<Cached> {
+        let content = parsed(pointer, kind, self.unpack(pointer, stored)?)?;
+        self.cache.put_ahead(pointer, content.clone());
+        Ok(content)
+    }
+
+    fn keep(&self, pointer: &BlockPointer, kind: Kind, raw: Box<[u8]>) -> Result<Cached> {
+        let content = parsed(pointer, kind, raw)?;
+        self.cache.put(pointer, content.clone());
+        Ok(content)
     }
 
     /// The node behind an edge.
@@ -193,10 +238,10 @@ impl BlockIo {
         if let Some(Cached::Node(node)) = self.cache.get(pointer) {
             return Ok(node);
         }
-        let raw = self.read_raw(pointer)?;
-        let node = Arc::new(Node::decode(&raw).map_err(|error| corrupt(pointer, error.to_string()))?);
-        self.cache.put(pointer, Cached::Node(Arc::clone(&node)));
-        Ok(node)
+        match self.keep(pointer, Kind::Node, self.read_raw(pointer)?)? {
+            Cached::Node(node) => Ok(node),
+            _ => unreachable!("a node was kept"),
+        }
     }
 
     /// The value that lies at a place.
@@ -204,9 +249,10 @@ impl BlockIo {
         if let Some(Cached::Value(value)) = self.cache.get(pointer) {
             return Ok(value);
         }
-        let value: Arc<[u8]> = self.read_raw(pointer)?.into();
-        self.cache.put(pointer, Cached::Value(Arc::clone(&value)));
-        Ok(value)
+        match self.keep(pointer, Kind::Value, self.read_raw(pointer)?)? {
+            Cached::Value(value) => Ok(value),
+            _ => unreachable!("a value was kept"),
+        }
     }
 
     /// Tells the device that blocks are free.

@@ -40,6 +40,7 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod ahead;
 mod api;
 mod batch;
 mod block;
@@ -74,7 +75,7 @@ mod tree;
 mod values;
 mod wire;
 
-pub use api::{Database, Entry, Iter, Latency, Snapshot, Stats, Tree, Value, dump, verify};
+pub use api::{Database, Entry, Iter, Keys, Latency, Snapshot, Stats, Tree, Value, dump, verify};
 pub use batch::Batch;
 pub use error::{Error, Result};
 pub use flush::{ChildLoad, FlushPlan, FlushPolicy, NodeLoad};

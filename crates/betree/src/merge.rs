@@ -6,9 +6,9 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
+use crate::ahead::ReadAhead;
 use crate::block::Block;
 use crate::error::Result;
-use crate::io::BlockIo;
 use crate::memtable::MemoryCursor;
 use crate::message::{Composer, Message};
 use crate::node::Node;
@@ -57,7 +57,7 @@ pub(crate) struct RunCursor {
 }
 
 impl RunCursor {
-    pub fn new(io: &BlockIo, run: RunHandle, range: KeyRange, direction: Direction) -> Result<Self> {
+    pub fn new(with: &Composer<'_>, run: RunHandle, range: KeyRange, direction: Direction) -> Result<Self> {
         let mut cursor = Self { run, range, direction, index: 0, at: None };
         if cursor.range.is_empty() {
             return Ok(cursor);
@@ -66,9 +66,9 @@ impl RunCursor {
             Direction::Forward => {
                 cursor.index = cursor.run.block_of(&cursor.range.start).unwrap_or(0);
                 if let Some(found) = cursor.run.blocks.get(cursor.index) {
-                    let block = io.block(&found.part)?;
+                    let block = with.block(&found.part)?;
                     let entry = block.lower_bound(&cursor.range.start);
-                    cursor.settle(io, block, Some(entry))?;
+                    cursor.settle(with, block, Some(entry))?;
                 }
             }
             Direction::Backward => {
@@ -79,9 +79,9 @@ impl RunCursor {
                 };
                 if let Some(index) = before.checked_sub(1) {
                     cursor.index = index;
-                    let block = io.block(&cursor.run.blocks[index].part)?;
+                    let block = with.block(&cursor.run.blocks[index].part)?;
                     let entries = end.map_or(block.len(), |end| block.lower_bound(&end));
-                    cursor.settle(io, block, entries.checked_sub(1))?;
+                    cursor.settle(with, block, entries.checked_sub(1))?;
                 }
             }
         }
@@ -89,7 +89,7 @@ impl RunCursor {
     }
 
     /// Stands at an entry of the current block, or at the next block's where there is none.
-    fn settle(&mut self, io: &BlockIo, block: Arc<Block>, entry: Option<usize>) -> Result<()> {
+    fn settle(&mut self, with: &Composer<'_>, block: Arc<Block>, entry: Option<usize>) -> Result<()> {
         let (mut block, mut entry) = (block, entry);
         self.at = loop {
             match entry {
@@ -110,7 +110,8 @@ impl RunCursor {
                 break None;
             }
             self.index = next;
-            block = io.block(&found.part)?;
+            with.ahead.into_iter().for_each(ReadAhead::go_on);
+            block = with.block(&found.part)?;
             entry = match self.direction {
                 Direction::Forward => Some(0),
                 Direction::Backward => block.len().checked_sub(1),
@@ -130,13 +131,13 @@ impl RunCursor {
         self.at.as_ref().map(|(block, entry)| block.message(*entry))
     }
 
-    pub fn advance(&mut self, io: &BlockIo) -> Result<()> {
+    pub fn advance(&mut self, with: &Composer<'_>) -> Result<()> {
         if let Some((block, entry)) = self.at.take() {
             let entry = match self.direction {
                 Direction::Forward => Some(entry + 1),
                 Direction::Backward => entry.checked_sub(1),
             };
-            self.settle(io, block, entry)?;
+            self.settle(with, block, entry)?;
         }
         Ok(())
     }
@@ -166,7 +167,7 @@ impl LayerCursor {
     fn advance(&mut self, with: &Composer<'_>) -> Result<()> {
         match self {
             Self::Memory(cursor) => cursor.advance(with),
-            Self::Run(cursor) => cursor.advance(with.io),
+            Self::Run(cursor) => cursor.advance(with),
         }
     }
 }
@@ -179,9 +180,9 @@ pub(crate) struct Layer {
 
 impl Layer {
     /// The part of a run that is in `range`.
-    pub fn of_run(io: &BlockIo, run: RunHandle, range: &KeyRange, direction: Direction) -> Result<Self> {
+    pub fn of_run(with: &Composer<'_>, run: RunHandle, range: &KeyRange, direction: Direction) -> Result<Self> {
         let tombstones = run.tombstones.clip(range);
-        Ok(Self { tombstones, cursor: LayerCursor::Run(RunCursor::new(io, run, range.clone(), direction)?) })
+        Ok(Self { tombstones, cursor: LayerCursor::Run(RunCursor::new(with, run, range.clone(), direction)?) })
     }
 }
 

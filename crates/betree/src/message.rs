@@ -4,12 +4,17 @@
 //! buffer needs to keep one message a key, and a value is found by composing what lies on the way down.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
+use crate::ahead::ReadAhead;
+use crate::block::Block;
 use crate::error::{Error, Result};
 use crate::io::BlockIo;
 use crate::mutant::{Mutant, mutated};
+use crate::node::{Edge, Node};
 use crate::operator::Operators;
 use crate::pointer::BlockPointer;
+use crate::run::Part;
 use crate::wire::{Malformed, Reader, put_bytes, put_varint};
 
 const INSERT: u8 = 0;
@@ -45,14 +50,42 @@ pub(crate) enum Message<'a> {
 pub(crate) struct Composer<'a> {
     pub io: &'a BlockIo,
     pub operators: &'a Operators,
+    /// What is read before it is needed.
+    pub ahead: Option<&'a ReadAhead>,
 }
 
-impl Composer<'_> {
+impl<'a> Composer<'a> {
+    pub fn new(io: &'a BlockIo, operators: &'a Operators) -> Self {
+        Self { io, operators, ahead: None }
+    }
+
+    /// The block behind a part.
+    pub fn block(&self, part: &Part) -> Result<Arc<Block>> {
+        if let (Some(ahead), Part::Stored(pointer)) = (self.ahead, part) {
+            ahead.need(self.io, pointer);
+        }
+        self.io.block(part)
+    }
+
+    /// The node behind an edge.
+    pub fn node(&self, edge: &Edge) -> Result<Arc<Node>> {
+        if let (Some(ahead), Edge::Stored(pointer)) = (self.ahead, edge) {
+            ahead.need(self.io, pointer);
+        }
+        self.io.node(edge)
+    }
+
+    /// The value that lies at a place.
+    fn value_at(&self, pointer: &BlockPointer) -> Result<Vec<u8>> {
+        self.ahead.into_iter().for_each(|ahead| ahead.need(self.io, pointer));
+        Ok(self.io.value(pointer)?.to_vec())
+    }
+
     /// The value that a message comes to where there is nothing below.
     pub fn value(&self, message: Message<'_>) -> Result<Option<Vec<u8>>> {
         match message.over_nothing(self)? {
             Message::Insert(value) => Ok(Some(value.into_owned())),
-            Message::Place(pointer) => Ok(Some(self.io.value(&pointer)?.to_vec())),
+            Message::Place(pointer) => Ok(Some(self.value_at(&pointer)?)),
             Message::Delete | Message::Upserts(_) => Ok(None),
         }
     }
@@ -101,7 +134,7 @@ impl<'a> Message<'a> {
             }
             (Self::Upserts(newer), Self::Insert(value)) => apply(Some(value), newer, with),
             (Self::Upserts(newer), Self::Place(pointer)) => {
-                apply(Some(Cow::Owned(with.io.value(&pointer)?.to_vec())), newer, with)
+                apply(Some(Cow::Owned(with.value_at(&pointer)?)), newer, with)
             }
             (Self::Upserts(newer), Self::Delete) => apply(None, newer, with),
             (newer, _) => Ok(newer),
@@ -250,7 +283,6 @@ mod tests {
     use super::*;
     use crate::operator::{Add, Append, Patch};
     use proptest::prelude::*;
-    use std::sync::Arc;
 
     fn io() -> BlockIo {
         BlockIo::new(Box::new(storage::Memory::new(0)), 0)
@@ -293,7 +325,7 @@ mod tests {
         #[test]
         fn composition_is_associative(messages in prop::collection::vec(message(), 1..8), cut in 0usize..8) {
             let (io, operators) = (io(), operators());
-            let with = Composer { io: &io, operators: &operators };
+            let with = Composer::new(&io, &operators);
             let fold = |list: &[Message<'static>]| {
                 list.iter().cloned().reduce(|older, newer| newer.over(older, &with).unwrap())
             };
@@ -334,7 +366,7 @@ mod tests {
     fn an_unknown_operator_is_an_error() {
         let upsert = Message::Upserts(vec![Upsert { operator: 9, operand: Cow::Borrowed(b"") }]);
         let (io, operators) = (io(), operators());
-        let with = Composer { io: &io, operators: &operators };
+        let with = Composer::new(&io, &operators);
         assert!(matches!(upsert.over_nothing(&with), Err(Error::UnknownOperator { id: 9 })));
     }
 }

@@ -114,6 +114,10 @@ pub(crate) enum Mutant {
     ChecksumOfFirstBlock,
     /// Nodes that deletes have emptied stay.
     EmptiedNodesStay,
+    /// Nothing is read before it is needed.
+    NothingAhead,
+    /// What is read ahead of a reader has no bound.
+    AheadUnbounded,
 }
 
 #[cfg(test)]
@@ -127,7 +131,7 @@ pub(crate) const fn mutated(_mutant: Mutant) -> bool {
 
 #[cfg(test)]
 impl Mutant {
-    pub const ALL: [Self; 55] = [
+    pub const ALL: [Self; 57] = [
         Self::NoFlushBeforeSuperblock,
         Self::NoFlushAfterSuperblock,
         Self::SpaceReusedEarly,
@@ -183,6 +187,8 @@ impl Mutant {
         Self::LastRangeInvisible,
         Self::ChecksumOfFirstBlock,
         Self::EmptiedNodesStay,
+        Self::NothingAhead,
+        Self::AheadUnbounded,
     ];
 }
 

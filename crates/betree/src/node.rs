@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use storage::BLOCK_BYTES;
 
+use crate::merge::Direction;
 use crate::mutant::{Mutant, mutated};
 use crate::pointer::BlockPointer;
 use crate::range::{Key, KeyRange};
@@ -53,6 +54,15 @@ pub(crate) struct Internal {
 impl Internal {
     pub fn child_of(&self, key: &[u8]) -> usize {
         self.pivots.partition_point(|pivot| **pivot < *key || (**pivot == *key && !mutated(Mutant::PivotOffByOne)))
+    }
+
+    /// The child at one end of a range.
+    pub fn child_at(&self, range: &KeyRange, direction: Direction) -> usize {
+        match (direction, &range.end) {
+            (Direction::Forward, _) => self.child_of(&range.start),
+            (Direction::Backward, Some(end)) => self.pivots.partition_point(|pivot| *pivot < *end),
+            (Direction::Backward, None) => self.children.len().saturating_sub(1),
+        }
     }
 
     /// The keys of child `index`, where the node has those of `own`.

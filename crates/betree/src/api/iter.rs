@@ -1,12 +1,15 @@
 //! Entries of a range, from both ends.
 
+use std::borrow::Cow;
+
+use crate::ahead::ReadAhead;
 use crate::api::Entry;
 use crate::catalog::TreeId;
 use crate::engine::{SharedEngine, View};
 use crate::error::{Error, Result};
 use crate::memtable::MemoryCursor;
 use crate::merge::{Direction, Layer, LayerCursor, Merge};
-use crate::message::Message;
+use crate::message::{Composer, Message};
 use crate::range::{KeyRange, successor};
 
 /// The entries of a range at one moment, in key order; from the back in reverse. After an error it ends.
@@ -18,6 +21,10 @@ pub struct Iter {
     rest: KeyRange,
     front: Option<Window>,
     back: Option<Window>,
+    /// Whether values are of interest.
+    values: bool,
+    /// What is read before it is needed, for the end that was read first.
+    ahead: Option<(Direction, ReadAhead)>,
     /// Instead of anything else.
     refused: Option<Error>,
 }
@@ -31,7 +38,7 @@ struct Window {
 
 impl Iter {
     pub(crate) fn new(engine: SharedEngine, view: View, tree: TreeId, range: KeyRange) -> Self {
-        Self { engine, view, tree, rest: range, front: None, back: None, refused: None }
+        Self { engine, view, tree, rest: range, front: None, back: None, values: true, ahead: None, refused: None }
     }
 
     /// One that gives nothing but an error.
@@ -46,11 +53,21 @@ impl Iter {
         (self.front, self.back) = (None, None);
     }
 
+    /// The same, with what is read ahead.
+    fn open_ahead(&mut self, direction: Direction) -> Result<Option<Window>> {
+        if let (None, Some(version)) = (&self.ahead, self.view.version.trees.get(&self.tree)) {
+            let ahead = ReadAhead::along(version.root.clone(), self.rest.clone(), direction, self.values);
+            self.ahead = Some((direction, ahead));
+        }
+        self.open(direction)
+    }
+
     /// The window at one end of what is left.
     fn open(&self, direction: Direction) -> Result<Option<Window>> {
         let Some(version) = self.view.version.trees.get(&self.tree) else { return Ok(None) };
-        let with = &self.engine.composer();
-        let (bounds, below) = crate::tree::window(&self.engine.io, &version.root, &self.rest, direction)?;
+        let with = &self.composer(direction);
+        with.ahead.into_iter().for_each(ReadAhead::next_leaf);
+        let (bounds, below) = crate::tree::window(with, &version.root, &self.rest, direction)?;
         let own = bounds.intersection(&self.rest);
         let mut layers = Vec::new();
         for table in version.tables() {
@@ -71,12 +88,23 @@ impl Iter {
         Ok(Some(Window { bounds, merge: Merge::new(layers, direction) }))
     }
 
+    fn composer(&self, direction: Direction) -> Composer<'_> {
+        let ahead = self.ahead.as_ref().filter(|(of, _)| *of == direction).map(|(_, ahead)| ahead);
+        Composer { ahead, ..self.engine.composer() }
+    }
+
     /// The next entry of a window.
-    fn step(&self, window: &mut Window) -> Result<Option<Entry>> {
-        let with = &self.engine.composer();
+    fn step(&self, window: &mut Window, direction: Direction) -> Result<Option<Entry>> {
+        let with = &self.composer(direction);
         loop {
             let mut found: Option<(Vec<u8>, Message<'static>)> = None;
-            let mut sink = |key: &[u8], message: Message<'_>| found = Some((key.to_vec(), message.into_owned()));
+            let mut sink = |key: &[u8], message: Message<'_>| {
+                let message = match message {
+                    Message::Insert(_) | Message::Place(_) if !self.values => Message::Insert(Cow::Borrowed(&[][..])),
+                    message => message.into_owned(),
+                };
+                found = Some((key.to_vec(), message));
+            };
             if !window.merge.step(with, &mut sink)? {
                 return Ok(None);
             }
@@ -99,12 +127,12 @@ impl Iter {
             };
             let mut window = match kept {
                 Some(window) => window,
-                None => match self.open(direction)? {
+                None => match self.open_ahead(direction)? {
                     Some(window) => window,
                     None => return Ok(None),
                 },
             };
-            let entry = self.step(&mut window)?.filter(|(key, _)| self.rest.contains(key));
+            let entry = self.step(&mut window, direction)?.filter(|(key, _)| self.rest.contains(key));
             match (entry, direction) {
                 (Some(entry), Direction::Forward) => {
                     self.rest.start = successor(&entry.0);
@@ -165,6 +193,42 @@ impl DoubleEndedIterator for Iter {
 }
 
 impl std::iter::FusedIterator for Iter {}
+
+impl Drop for Iter {
+    fn drop(&mut self) {
+        self.ahead.iter().for_each(|(_, ahead)| ahead.close(&self.engine.io));
+    }
+}
+
+/// The keys of a range at one moment, in order; from the back in reverse. After an error it ends.
+#[derive(Debug)]
+pub struct Keys {
+    iter: Iter,
+}
+
+impl Keys {
+    pub(crate) fn new(iter: Iter) -> Self {
+        let mut iter = iter;
+        iter.values = false;
+        Self { iter }
+    }
+}
+
+impl Iterator for Keys {
+    type Item = Result<Vec<u8>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        Some(self.iter.next()?.map(|(key, _)| key))
+    }
+}
+
+impl DoubleEndedIterator for Keys {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        Some(self.iter.next_back()?.map(|(key, _)| key))
+    }
+}
+
+impl std::iter::FusedIterator for Keys {}
 
 impl std::fmt::Debug for Iter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

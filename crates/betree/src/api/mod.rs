@@ -9,7 +9,7 @@ mod tree;
 
 pub use closed::{dump, verify};
 pub use database::Database;
-pub use iter::Iter;
+pub use iter::{Iter, Keys};
 pub use snapshot::Snapshot;
 pub use stats::{Latency, Stats};
 pub use tree::Tree;

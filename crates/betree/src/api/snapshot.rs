@@ -3,7 +3,7 @@
 use std::ops::RangeBounds;
 use std::sync::Arc;
 
-use crate::api::{Iter, Tree, Value};
+use crate::api::{Iter, Keys, Tree, Value};
 use crate::engine::{SharedEngine, View};
 use crate::error::{Error, Result};
 use crate::range::KeyRange;
@@ -40,6 +40,35 @@ impl Snapshot {
             return Err(Error::OtherStore);
         }
         self.engine.get(&self.view, tree.id(), key.as_ref())
+    }
+
+    /// The values of keys, in their order: what they take is read from the storage together.
+    ///
+    /// # Errors
+    ///
+    /// Damage, and what the storage met.
+    pub fn get_many<K: AsRef<[u8]>>(&self, tree: &Tree, keys: &[K]) -> Result<Vec<Option<Value>>> {
+        if !self.has(tree) {
+            return Err(Error::OtherStore);
+        }
+        self.engine.get_many(&self.view, tree.id(), keys)
+    }
+
+    /// Whether a key has a value; one that lies apart is not read.
+    ///
+    /// # Errors
+    ///
+    /// Damage, and what the storage met.
+    pub fn contains(&self, tree: &Tree, key: impl AsRef<[u8]>) -> Result<bool> {
+        if !self.has(tree) {
+            return Err(Error::OtherStore);
+        }
+        self.engine.has(&self.view, tree.id(), key.as_ref())
+    }
+
+    /// The keys of a range, in both directions: values that lie apart are not read.
+    pub fn keys<K: AsRef<[u8]>>(&self, tree: &Tree, range: impl RangeBounds<K>) -> Keys {
+        Keys::new(self.iter(tree, KeyRange::of(&range)))
     }
 
     /// The entries of a range, in both directions.

@@ -4,7 +4,7 @@ use std::ops::RangeBounds;
 use std::sync::Arc;
 
 use crate::api::stats::timed_commit;
-use crate::api::{Iter, Snapshot, Value};
+use crate::api::{Iter, Keys, Snapshot, Value};
 use crate::batch::Batch;
 use crate::catalog::TreeId;
 use crate::engine::SharedEngine;
@@ -48,6 +48,29 @@ impl Tree {
     /// Damage, and what the storage met.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
         self.engine.get(&self.engine.view(), self.id, key.as_ref())
+    }
+
+    /// The values of keys as they are now, in their order: what they take is read from the storage together.
+    ///
+    /// # Errors
+    ///
+    /// Damage, and what the storage met.
+    pub fn get_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Value>>> {
+        self.now().get_many(self, keys)
+    }
+
+    /// Whether a key has a value; one that lies apart is not read.
+    ///
+    /// # Errors
+    ///
+    /// Damage, and what the storage met.
+    pub fn contains(&self, key: impl AsRef<[u8]>) -> Result<bool> {
+        self.now().contains(self, key)
+    }
+
+    /// The keys of a range as they are now, in both directions: values that lie apart are not read.
+    pub fn keys<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Keys {
+        self.now().keys(self, range)
     }
 
     /// The entries of a range as they are now, in both directions.

@@ -7,7 +7,7 @@ use storage::BLOCK_BYTES;
 
 use super::maintain::Added;
 use super::values::{Prepared, lies_apart};
-use super::{Commit, Engine, TreeVersion, View, locked};
+use super::{Commit, Engine, TreeVersion, locked};
 use crate::batch::{self, Batch, Change};
 use crate::catalog::TreeId;
 use crate::error::{Error, Result};
@@ -379,34 +379,5 @@ impl Engine {
             state.synced_msn = written;
         }
         Ok(())
-    }
-
-    /// The value of a key in a view.
-    pub fn get(&self, view: &View, tree: TreeId, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        let with = &self.composer();
-        let Some(version) = view.version.trees.get(&tree) else { return Ok(None) };
-        let mut folded: Option<Message<'static>> = None;
-        for table in version.tables() {
-            let (message, covered) = table.find(key, view.msn, with)?;
-            if let Some(message) = message {
-                folded = Some(match folded {
-                    None => message,
-                    Some(newer) => newer.over(message, with)?,
-                });
-            }
-            if !folded.as_ref().is_some_and(Message::is_final) && covered {
-                folded = Some(folded.unwrap_or(Message::Delete).over_nothing(with)?);
-            }
-            if folded.as_ref().is_some_and(Message::is_final) {
-                break;
-            }
-        }
-        if !folded.as_ref().is_some_and(Message::is_final) {
-            folded = crate::tree::find(with, &version.root, key, folded)?;
-        }
-        match folded {
-            Some(message) => with.value(message),
-            None => Ok(None),
-        }
     }
 }

@@ -9,6 +9,7 @@ mod commit;
 mod growth;
 mod maintain;
 mod open;
+mod reads;
 mod trees;
 mod values;
 mod verify;
@@ -131,7 +132,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Engine {
     /// What composing messages takes.
     pub fn composer(&self) -> Composer<'_> {
-        Composer { io: &self.io, operators: &self.options.operators }
+        Composer::new(&self.io, &self.options.operators)
     }
 
     /// A consistent view of every tree as of now.

@@ -41,7 +41,7 @@ impl Engine {
         let (io, operators, shape) = (Arc::clone(&self.io), self.options.operators.clone(), self.options.shape());
         let child = Child { edge: version.root.clone(), runs: Vec::new() };
         let mut steps = Steps::new(|quota: Arc<Quota>| async move {
-            let with = crate::message::Composer { io: &io, operators: &operators };
+            let with = crate::message::Composer::new(&io, &operators);
             let mut change = Change::new(with, &quota, shape, 0);
             change.drop_tree(&child).await?;
             Ok(change.freed)

@@ -104,7 +104,7 @@ impl Engine {
         let budget = if mutated(Mutant::FreshUnbounded) { space } else { space.min(memory.max(least)) };
         let (io, operators, root) = (Arc::clone(&self.io), self.options.operators.clone(), version.root.clone());
         let steps = Steps::new(|quota| async move {
-            let with = Composer { io: &io, operators: &operators };
+            let with = Composer::new(&io, &operators);
             let mut change = Change::new(with, &quota, shape, budget);
             let (root, drained, reach) = match task {
                 Task::Drain(table) => (change.drain(&root, &table).await?, Some(table), None),

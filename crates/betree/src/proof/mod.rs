@@ -13,6 +13,7 @@ mod full;
 mod live;
 mod mutants;
 mod paced;
+mod reads;
 mod refill;
 mod refused;
 mod rest;

@@ -3,7 +3,9 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::below::Below;
-use super::{bounds, contained, crash, damage, faults, full, live, paced, refill, refused, rest, twice, values, views};
+use super::{
+    bounds, contained, crash, damage, faults, full, live, paced, reads, refill, refused, rest, twice, values, views,
+};
 use crate::mutant::{Mutant, set};
 
 type Proof = Box<dyn Fn() -> Result<(), String>>;
@@ -22,6 +24,8 @@ fn proofs() -> Vec<(&'static str, Proof)> {
         ("refused", Box::new(|| refused::checkpoints(0))),
         ("values", Box::new(values::lives)),
         ("refill", Box::new(|| refill::rounds(refill::Emptied::ByKey, 12))),
+        ("reads", Box::new(|| reads::alike(1))),
+        ("read ahead", Box::new(|| reads::share("samsung-860evo-250gb", true, 40_000).and_then(reads::is_enough))),
         ("rest", Box::new(|| rest::space(1))),
         ("accepted damage", Box::new(|| damage::accepted(0))),
         ("damaged log", Box::new(|| damage::log(0, 400))),

@@ -3,11 +3,16 @@
 use std::pin::Pin;
 
 use super::{Change, Reach, layers_of, span};
+use crate::ahead::{ReadAhead, Wanted};
 use crate::error::Result;
 use crate::flush::{ChildLoad, FlushPlan, NodeLoad};
+use crate::io::Kind;
+use crate::merge::{Direction, Merge};
+use crate::message::Composer;
 use crate::mutant::{Mutant, mutated};
 use crate::node::{Child, Edge, Internal, Node};
 use crate::range::KeyRange;
+use crate::run::Part;
 
 impl Change<'_> {
     /// What the policy has to say of a node.
@@ -95,6 +100,44 @@ impl Change<'_> {
         self.stuck.iter().any(|edge| same(edge, &child.edge))
     }
 
+    /// Reads what waits for a child, and then what it will change in a leaf, with many requests at the device: as much as
+    /// the cache keeps until it is merged.
+    fn read_ahead(&self, child: &Child, target: &Node, range: &KeyRange) -> Result<()> {
+        let waits = child.runs.iter().flat_map(|run| &run.blocks);
+        self.read_all(waits.map(|block| &block.part));
+        if let Node::Leaf(leaf) = target {
+            let layers = |own: &KeyRange| layers_of(&self.with, &child.runs, own);
+            let mut changed = Vec::new();
+            for (index, block) in leaf.blocks.iter().enumerate() {
+                let own = leaf.range_of(index).intersection(range);
+                let merge = Merge::new(layers(&own)?, Direction::Forward);
+                let tombstones = merge.tombstones();
+                if !tombstones.covers(&own) && (merge.has_entries() || tombstones.intersects(&own)) {
+                    changed.push(&block.part);
+                }
+            }
+            self.read_all(changed);
+        }
+        Ok(())
+    }
+
+    fn read_all<'b>(&self, parts: impl IntoIterator<Item = &'b Part>) {
+        let mut left_bytes = self.io.cache.budget_bytes() as u64 / 4;
+        let wanted = parts.into_iter().filter_map(|part| match part {
+            Part::Stored(pointer) => Some(Wanted::new(*pointer, Kind::Block)),
+            Part::Fresh(_) => None,
+        });
+        let wanted = wanted.take_while(|wanted| {
+            let fits = wanted.bytes() <= left_bytes;
+            left_bytes = left_bytes.saturating_sub(wanted.bytes());
+            fits
+        });
+        let wanted: Vec<Wanted> = wanted.collect();
+        if wanted.len() > 1 {
+            ReadAhead::of(wanted).finish(self.io);
+        }
+    }
+
     async fn flush_child_now(
         &mut self,
         node: &mut Internal,
@@ -108,14 +151,15 @@ impl Change<'_> {
         if child.runs.is_empty() && !self.is_due(&child.edge, reach)? {
             return Ok(());
         }
+        self.read_ahead(&child, &target, &range)?;
         self.free_header(&child.edge);
         let runs = child.runs;
         let msns = span(&runs);
-        let (io, mut moving) = (self.io, runs.clone());
+        let mut moving = runs.clone();
         if mutated(Mutant::BufferAppliedTwice) {
             moving.extend(runs.clone());
         }
-        let source = move |range: &KeyRange| layers_of(io, &moving, range);
+        let source = move |with: &Composer<'_>, range: &KeyRange| layers_of(with, &moving, range);
         let parts: Vec<Node> = match &*target {
             Node::Leaf(_) => self.merge_into_leaf(&target, &range, &source, msns.1).await?,
             Node::Internal(inner) => {

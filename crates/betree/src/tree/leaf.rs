@@ -31,7 +31,7 @@ impl Change<'_> {
                 0 => bounds.clone(),
                 _ => old.range_of(index).intersection(bounds),
             };
-            let mut merge = Merge::new(source(&range)?, Direction::Forward);
+            let mut merge = Merge::new(source(&self.with, &range)?, Direction::Forward);
             let tombstones = merge.tombstones();
             let quiet = !merge.has_entries() && !tombstones.intersects(&range);
             let block = old.blocks.get(index);
@@ -50,7 +50,7 @@ impl Change<'_> {
             }
             if let Some(block) = block {
                 if !tombstones.covers(&range) {
-                    let below = Layer::of_run(self.io, old.clone(), &range, Direction::Forward)?;
+                    let below = Layer::of_run(&self.with, old.clone(), &range, Direction::Forward)?;
                     merge.add_oldest(below);
                 } else {
                     self.free_values_of(block)?;

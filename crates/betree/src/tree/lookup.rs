@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
+use crate::ahead::Wanted;
+use crate::cache::Cached;
 use crate::error::{Error, Result};
 use crate::filter::KeyHash;
-use crate::io::BlockIo;
+use crate::io::{BlockIo, Kind};
 use crate::merge::{Direction, Layer, RunHandle};
 use crate::message::{Composer, Message};
 use crate::node::{Child, Edge, Node};
 use crate::range::KeyRange;
-use crate::run::Run;
+use crate::run::{Part, Run};
 
 /// What a run has for a key, over `newer`: final once nothing below matters.
 fn ask<'a>(
@@ -85,6 +87,59 @@ pub(super) fn find_below(
     Ok(folded.unwrap_or(Message::Delete))
 }
 
+/// What a lookup of a key will read first, as far as what is in memory tells.
+pub(crate) fn missing(io: &BlockIo, root: &Edge, key: &[u8], wanted: &mut Vec<Wanted>) {
+    let hashed = (key, KeyHash::of(key));
+    let mut edge = root.clone();
+    loop {
+        let node = match &edge {
+            Edge::Fresh(node) => Arc::clone(node),
+            Edge::Stored(pointer) => match io.cache.peek(pointer) {
+                Some(Cached::Node(node)) => node,
+                _ => return wanted.push(Wanted::new(*pointer, Kind::Node)),
+            },
+        };
+        edge = match &*node {
+            Node::Leaf(leaf) => {
+                is_settled(io, leaf, hashed, wanted);
+                return;
+            }
+            Node::Internal(internal) => {
+                let child = &internal.children[internal.child_of(key)];
+                if child.runs.iter().any(|run| is_settled(io, run, hashed, wanted)) {
+                    return;
+                }
+                child.edge.clone()
+            }
+        };
+    }
+}
+
+/// Whether a lookup ends at a run, or must read there to know.
+fn is_settled(io: &BlockIo, run: &Run, (key, hash): (&[u8], KeyHash), wanted: &mut Vec<Wanted>) -> bool {
+    let found = run.block_of(key).and_then(|index| run.blocks.get(index));
+    if let Some(found) = found.filter(|block| block.filter.admits(hash)) {
+        let block = match &found.part {
+            Part::Fresh(block) => Arc::clone(block),
+            Part::Stored(pointer) => match io.cache.peek(pointer) {
+                Some(Cached::Block(block)) => block,
+                _ => {
+                    wanted.push(Wanted::new(*pointer, Kind::Block));
+                    return true;
+                }
+            },
+        };
+        if let Some(message) = block.find(key) {
+            let place = message.place().filter(|place| io.cache.peek(place).is_none());
+            wanted.extend(place.map(|place| Wanted::new(place, Kind::Value)));
+            if message.is_final() {
+                return true;
+            }
+        }
+    }
+    run.tombstones.contains(key)
+}
+
 fn expect_lower(parent: &Node, child: &Node) -> Result<()> {
     if child.height() + 1 == parent.height() {
         return Ok(());
@@ -95,14 +150,14 @@ fn expect_lower(parent: &Node, child: &Node) -> Result<()> {
 
 /// The leaf at one end of `range`, the keys for which it and its ancestors answer, and their layers, newest first.
 pub(crate) fn window(
-    io: &BlockIo,
+    with: &Composer<'_>,
     root: &Edge,
     range: &KeyRange,
     direction: Direction,
 ) -> Result<(KeyRange, Vec<Layer>)> {
     let mut bounds = KeyRange::all();
     let mut runs: Vec<RunHandle> = Vec::new();
-    let mut node = io.node(root)?;
+    let mut node = with.node(root)?;
     loop {
         let next = match &*node {
             Node::Leaf(_) => {
@@ -110,21 +165,17 @@ pub(crate) fn window(
                 break;
             }
             Node::Internal(internal) => {
-                let index = match (direction, &range.end) {
-                    (Direction::Forward, _) => internal.child_of(&range.start),
-                    (Direction::Backward, Some(end)) => internal.pivots.partition_point(|pivot| *pivot < *end),
-                    (Direction::Backward, None) => internal.children.len() - 1,
-                };
+                let index = internal.child_at(range, direction);
                 let child = &internal.children[index];
                 bounds = internal.range_of(index, &bounds);
                 runs.extend(child.runs.iter().map(|run| RunHandle::Run(Arc::clone(run))));
-                io.node(&child.edge)?
+                with.node(&child.edge)?
             }
         };
         expect_lower(&node, &next)?;
         node = next;
     }
     let own = bounds.intersection(range);
-    let layers = runs.into_iter().map(|run| Layer::of_run(io, run, &own, direction));
+    let layers = runs.into_iter().map(|run| Layer::of_run(with, run, &own, direction));
     Ok((bounds, layers.collect::<Result<_>>()?))
 }

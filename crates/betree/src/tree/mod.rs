@@ -11,7 +11,7 @@ mod rest;
 mod shape;
 mod tidy;
 
-pub(crate) use lookup::{find, window};
+pub(crate) use lookup::{find, missing, window};
 pub(crate) use rest::Reach;
 
 use std::sync::Arc;
@@ -77,7 +77,7 @@ impl Shape {
 const RUNS_MAX: usize = 4;
 
 /// Gives the layers that move down, cut to a range of keys.
-type Source<'a> = dyn Fn(&KeyRange) -> Result<Vec<Layer>> + Send + Sync + 'a;
+type Source<'a> = dyn Fn(&Composer<'_>, &KeyRange) -> Result<Vec<Layer>> + Send + Sync + 'a;
 
 /// Bytes that a merged entry counts besides its key and message.
 const ENTRY_WORK_BYTES: u64 = 32;
@@ -151,8 +151,8 @@ impl<'a> Change<'a> {
         let tombstones = table.tombstones(&KeyRange::all(), msns.1);
         let with = self.with;
         self.free_values(table.superseded(&with)?);
-        let source = move |range: &KeyRange| {
-            let cursor = MemoryCursor::new(Arc::clone(table), range.clone(), Direction::Forward, msns.1, &with)?;
+        let source = move |with: &Composer<'_>, range: &KeyRange| {
+            let cursor = MemoryCursor::new(Arc::clone(table), range.clone(), Direction::Forward, msns.1, with)?;
             Ok(vec![Layer { tombstones: tombstones.clip(range), cursor: LayerCursor::Memory(cursor) }])
         };
         let before = self.mark();
@@ -217,7 +217,7 @@ impl<'a> Change<'a> {
             let mut range = node.range_of(index, bounds);
             range.start = range.start.max(done.clone());
             let below = node.children.get(index).cloned();
-            let mut run = self.merge_run(source(&range)?, msns, below.as_ref()).await?;
+            let mut run = self.merge_run(source(&self.with, &range)?, msns, below.as_ref()).await?;
             if run.tombstones.covers(&range) && !range.is_empty() {
                 self.drop_child(node, index).await?;
                 run.tombstones = crate::range::RangeSet::default();
@@ -317,7 +317,7 @@ impl<'a> Change<'a> {
             runs.reverse();
         }
         let below = Child { edge: below.clone(), runs: older.clone() };
-        let merged = self.merge_run(layers_of(self.io, &runs, range)?, span(&runs), Some(&below)).await?;
+        let merged = self.merge_run(layers_of(&self.with, &runs, range)?, span(&runs), Some(&below)).await?;
         for run in &runs {
             self.free_run(run);
         }
@@ -369,8 +369,8 @@ impl<'a> Change<'a> {
 }
 
 /// The layers of runs, newest first, in a range.
-fn layers_of(io: &BlockIo, runs: &[Arc<Run>], range: &KeyRange) -> Result<Vec<Layer>> {
-    let layer = |run: &Arc<Run>| Layer::of_run(io, RunHandle::Run(Arc::clone(run)), range, Direction::Forward);
+fn layers_of(with: &Composer<'_>, runs: &[Arc<Run>], range: &KeyRange) -> Result<Vec<Layer>> {
+    let layer = |run: &Arc<Run>| Layer::of_run(with, RunHandle::Run(Arc::clone(run)), range, Direction::Forward);
     runs.iter().map(layer).collect()
 }
 

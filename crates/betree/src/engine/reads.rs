@@ -1,0 +1,111 @@
+//! Looking keys up: in the memtables, and then in the tree.
+
+use crate::ahead::{ReadAhead, Wanted};
+use crate::catalog::TreeId;
+use crate::error::Result;
+use crate::io::Kind;
+use crate::message::Message;
+
+use super::{Engine, TreeVersion, View};
+
+/// Keys that are looked up together.
+const KEYS: usize = 256;
+
+/// Levels of a tree, runs that wait in them, and values apart: more rounds no lookup takes.
+const ROUNDS: usize = 64;
+
+impl Engine {
+    /// What the memtables have for a key; whether nothing below matters.
+    fn in_memory(&self, view: &View, version: &TreeVersion, key: &[u8]) -> Result<Option<Message<'static>>> {
+        let with = &self.composer();
+        let mut folded: Option<Message<'static>> = None;
+        for table in version.tables() {
+            let (message, covered) = table.find(key, view.msn, with)?;
+            if let Some(message) = message {
+                folded = Some(match folded {
+                    None => message,
+                    Some(newer) => newer.over(message, with)?,
+                });
+            }
+            if !folded.as_ref().is_some_and(Message::is_final) && covered {
+                folded = Some(folded.unwrap_or(Message::Delete).over_nothing(with)?);
+            }
+            if folded.as_ref().is_some_and(Message::is_final) {
+                break;
+            }
+        }
+        Ok(folded)
+    }
+
+    fn find(&self, view: &View, tree: TreeId, key: &[u8]) -> Result<Option<Message<'static>>> {
+        let Some(version) = view.version.trees.get(&tree) else { return Ok(None) };
+        let folded = self.in_memory(view, version, key)?;
+        if folded.as_ref().is_some_and(Message::is_final) {
+            return Ok(folded);
+        }
+        crate::tree::find(&self.composer(), &version.root, key, folded)
+    }
+
+    /// The value of a key in a view.
+    pub fn get(&self, view: &View, tree: TreeId, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        match self.find(view, tree, key)? {
+            Some(message) => self.composer().value(message),
+            None => Ok(None),
+        }
+    }
+
+    /// Whether a key has a value. One that lies apart is not read.
+    pub fn has(&self, view: &View, tree: TreeId, key: &[u8]) -> Result<bool> {
+        match self.find(view, tree, key)? {
+            Some(Message::Insert(_) | Message::Place(_)) => Ok(true),
+            Some(upserts @ Message::Upserts(_)) => Ok(self.composer().value(upserts)?.is_some()),
+            Some(Message::Delete) | None => Ok(false),
+        }
+    }
+
+    /// The values of keys in a view. What they take is read together.
+    pub fn get_many<K: AsRef<[u8]>>(&self, view: &View, tree: TreeId, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
+        let mut values = Vec::with_capacity(keys.len());
+        for some in keys.chunks(KEYS) {
+            self.fetch(view, tree, some)?;
+            for key in some {
+                values.push(self.get(view, tree, key.as_ref())?);
+            }
+        }
+        Ok(values)
+    }
+
+    /// Brings what lookups of these keys will read into the cache, as much as it can keep: in each round what the one before
+    /// made known.
+    fn fetch<K: AsRef<[u8]>>(&self, view: &View, tree: TreeId, keys: &[K]) -> Result<()> {
+        let Some(version) = view.version.trees.get(&tree).filter(|_| keys.len() > 1) else { return Ok(()) };
+        let mut first = None;
+        for _ in 0..ROUNDS {
+            let mut wanted: Vec<Wanted> = Vec::new();
+            for key in keys {
+                match self.in_memory(view, version, key.as_ref())? {
+                    Some(Message::Place(place)) if self.io.cache.peek(&place).is_none() => {
+                        wanted.push(Wanted::new(place, Kind::Value));
+                    }
+                    Some(message) if message.is_final() => {}
+                    _ => crate::tree::missing(&self.io, &version.root, key.as_ref(), &mut wanted),
+                }
+            }
+            wanted.sort_by_key(|wanted| wanted.pointer.start);
+            wanted.dedup_by_key(|wanted| wanted.pointer.start);
+            let mut bytes = 0;
+            wanted.retain(|wanted| {
+                bytes += wanted.bytes();
+                bytes <= self.io.cache.budget_bytes() as u64 / 4
+            });
+            // What came and is not there is damaged, or the cache is too small: whoever needs it reads it by himself.
+            let next = wanted.first().map(|wanted| wanted.pointer.start);
+            if next.is_none() || next == first {
+                return Ok(());
+            }
+            first = next;
+            ReadAhead::of(wanted).finish(&self.io);
+        }
+        Ok(())
+    }
+}

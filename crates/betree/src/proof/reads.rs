@@ -1,0 +1,175 @@
+//! Ways of reading: all find the same, each reads no more than it needs, and scans and flushes go at the device's speed.
+
+use rand::RngExt;
+use ssd::profile::Profile;
+use storage::{Buffer, Memory, Modelled, ModelledOptions, Request, Storage, Tag};
+
+use super::below::DEVICES;
+use super::workload::{Map, batch, content, keys, random, tiny, unsound};
+use crate::{Compression, Database, Durability, Error, Options};
+
+fn failed(error: Error) -> String {
+    error.to_string()
+}
+
+/// Keys one by one, together, without values and in ranges: what the map has, whatever is in memory.
+pub(super) fn alike(seed: u64) -> Result<(), String> {
+    let memory = Memory::new(1 << 20);
+    // Down to a cache that keeps nothing.
+    let options = Options { cache_bytes: [1 << 18, 0, 4 << 20][(seed % 3) as usize], ..tiny(seed) };
+    let mut database = Database::create(memory.clone(), options.clone(), 5).map_err(failed)?;
+    let (mut random, mut map) = (random(seed), Map::new());
+    for number in 1..200 {
+        let mut tree = database.tree("t").map_err(failed)?;
+        let batch = batch(&tree, number, &mut random, &mut map);
+        database.commit(&batch, Durability::Batch).map_err(failed)?;
+        if number % 5 != 0 {
+            continue;
+        }
+        if number % 15 == 0 {
+            drop((tree, database));
+            database = Database::open(memory.clone(), options.clone()).map_err(failed)?;
+            tree = database.tree("t").map_err(failed)?;
+        }
+        let asked: Vec<Vec<u8>> = keys().filter(|_| random.random_range(0..3) > 0).collect();
+        let found = tree.get_many(&asked).map_err(failed)?;
+        for (key, value) in asked.iter().zip(&found) {
+            if map.get(key) != value.as_ref() {
+                return Err(format!("batch {number}: {key:?} together with others is {value:?}"));
+            }
+            if tree.contains(key).map_err(failed)? != map.contains_key(key) {
+                return Err(format!("batch {number}: whether there is {key:?}"));
+            }
+        }
+        let (start, end) = (&asked[0], &asked[asked.len() - 1]);
+        let own: Vec<&Vec<u8>> = map.range(start.clone()..end.clone()).map(|(key, _)| key).collect();
+        let forward: Vec<Vec<u8>> = tree.keys(&start[..]..&end[..]).collect::<Result<_, _>>().map_err(failed)?;
+        let mut backward: Vec<Vec<u8>> =
+            tree.keys(&start[..]..&end[..]).rev().collect::<Result<_, _>>().map_err(failed)?;
+        backward.reverse();
+        if !own.iter().copied().eq(&forward) || forward != backward {
+            return Err(format!("batch {number}: keys of a range differ"));
+        }
+        let mut reversed: Vec<(Vec<u8>, Vec<u8>)> = tree.iter().rev().collect::<Result<_, _>>().map_err(failed)?;
+        reversed.reverse();
+        if content(&tree).map_err(failed)? != map || !map.clone().into_iter().eq(reversed) {
+            return Err(format!("batch {number}: a scan differs"));
+        }
+    }
+    unsound(&database).map_or(Ok(()), Err)
+}
+
+#[test]
+fn all_ways_of_reading_find_the_same() {
+    for seed in 0..12 {
+        alike(seed).unwrap_or_else(|what| panic!("seed {seed}: {what}"));
+    }
+}
+
+fn modelled(profile: &str) -> Result<Modelled, String> {
+    let options = ModelledOptions { capacity_bytes: Some(512 << 20), ..ModelledOptions::default() };
+    let profile = Profile::builtin(profile).map_err(|error| error.to_string())?;
+    Modelled::new(&profile, &options).map_err(|error| error.to_string())
+}
+
+/// As the documentation says for the kind of device.
+fn options(profile: &str) -> Options {
+    let (leaf_bytes, basement_bytes) =
+        if profile.starts_with("hdd") { (4 << 20, 128 << 10) } else { (512 << 10, 16 << 10) };
+    Options {
+        leaf_bytes,
+        basement_bytes,
+        buffer_bytes: 4 << 20,
+        memtable_bytes: 4 << 20,
+        fresh_bytes: 16 << 20,
+        cache_bytes: 64 << 20,
+        log_bytes: 16 << 20,
+        compression: Compression::None,
+        ..Options::default()
+    }
+}
+
+/// Seconds that a device takes to read so many bytes that were written in order, 32 requests of 256 KiB at a time.
+fn raw_seconds(profile: &str, bytes: u64) -> Result<f64, String> {
+    const REQUEST_BYTES: u64 = 256 << 10;
+    let device = modelled(profile)?;
+    let mut queue = device.open_queue().map_err(|error| error.to_string())?;
+    let mut began = device.now();
+    for write in [true, false] {
+        began = device.now();
+        let (mut outstanding, mut completions) = (0, Vec::new());
+        for number in 0..bytes / REQUEST_BYTES {
+            let (offset_bytes, buffer) = (number * REQUEST_BYTES, Buffer::zeroed(REQUEST_BYTES as usize));
+            let request = match write {
+                true => Request::Write { offset_bytes, buffer },
+                false => Request::Read { offset_bytes, buffer },
+            };
+            queue.submit(Tag(number), request);
+            outstanding += 1;
+            while outstanding >= 32 {
+                queue.complete(&mut completions);
+                outstanding -= completions.drain(..).count();
+            }
+        }
+        while outstanding > 0 {
+            queue.complete(&mut completions);
+            outstanding -= completions.drain(..).count();
+        }
+    }
+    Ok((device.now() - began).as_secs_f64())
+}
+
+/// What a scan of all entries of a store that was just opened reads a second, as a share of the raw device: loaded in an
+/// order that jumps, with messages waiting everywhere or in their leaves.
+pub(super) fn share(profile: &str, flushed: bool, entries: u32) -> Result<f64, String> {
+    let device = modelled(profile)?;
+    let database = Database::create(device.clone(), options(profile), 1).map_err(failed)?;
+    let tree = database.tree("t").map_err(failed)?;
+    for number in 0..entries {
+        let key = number.wrapping_mul(0x9e37_79b9).to_be_bytes();
+        tree.insert(key, vec![number as u8; 500], Durability::None).map_err(failed)?;
+    }
+    let done = if flushed { database.compact() } else { database.checkpoint() };
+    done.map_err(failed)?;
+    drop((tree, database));
+    let database = Database::open(device.clone(), options(profile)).map_err(failed)?;
+    let tree = database.tree("t").map_err(failed)?;
+    let (before, began) = (database.stats().read_bytes, device.now());
+    let count = tree.iter().filter(Result::is_ok).count();
+    let seconds = (device.now() - began).as_secs_f64();
+    let bytes = database.stats().read_bytes - before;
+    let share = raw_seconds(profile, bytes)? / seconds;
+    println!("{profile}, flushed {flushed}: {:.0} MB/s, {share:.2} of the raw device", bytes as f64 / seconds / 1e6);
+    if count != entries as usize {
+        return Err(format!("{count} of {entries} entries"));
+    }
+    // Each block once.
+    let stats = database.stats();
+    let used = stats.capacity_bytes - options(profile).log_bytes - stats.free_bytes;
+    if bytes > used * 51 / 50 {
+        return Err(format!("{bytes} bytes were read of {used} in use"));
+    }
+    // Ten entries take a block of each run, and no more.
+    let before = database.stats().read_bytes;
+    let middle = tree.range(&[100u8][..]..).take(10).filter(Result::is_ok).count();
+    let bytes_of_ten = database.stats().read_bytes - before;
+    if middle != 10 || bytes_of_ten > 16 * (options(profile).basement_bytes as u64 + (16 << 10)) {
+        return Err(format!("{bytes_of_ten} bytes were read for {middle} entries"));
+    }
+    Ok(share)
+}
+
+pub(super) fn is_enough(share: f64) -> Result<(), String> {
+    if share >= 0.85 { Ok(()) } else { Err(format!("{share:.2} of the raw device")) }
+}
+
+#[test]
+fn scans_go_at_the_device_s_speed() {
+    let entries = if std::env::var_os("PLUMB_LONG").is_some() { 400_000 } else { 150_000 };
+    for profile in DEVICES.into_iter().filter(|name| !name.starts_with("hdd")) {
+        for flushed in [true, false] {
+            let enough = share(profile, flushed, entries).and_then(is_enough);
+            enough.unwrap_or_else(|what| panic!("{profile}, flushed {flushed}: {what}"));
+        }
+    }
+}
