@@ -266,7 +266,7 @@ impl State {
         // What arrives early may not push out what is about to be used.
         let window_bytes = match self.window_bytes.min(io.cache.budget_bytes() as u64 / 8) {
             _ if mutated(Mutant::NothingAhead) => 0,
-            _ if mutated(Mutant::AheadUnbounded) => u64::MAX,
+            _ if mutated(Mutant::AheadUnbounded) => 1 << 40,
             bytes => bytes,
         };
         let mut steps = 0;
@@ -321,6 +321,7 @@ impl State {
             self.ended = true;
             return;
         };
+        group.iter().for_each(|wanted| io.wait_for(wanted.pointer.offset_bytes()));
         self.last_tag += 1;
         let buffer = Buffer::zeroed(bytes as usize);
         queue.submit(Tag(self.last_tag), Request::Read { offset_bytes: start * BLOCK_BYTES as u64, buffer });

@@ -1,6 +1,6 @@
 //! Blocks on the storage: checked on the way in, compressed on the way out.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use storage::{BLOCK_BYTES, Buffer, Completion, Queue, QueueExt, Request, Storage, StorageError, Tag};
@@ -10,6 +10,7 @@ use crate::cache::{Cache, Cached};
 use crate::error::{Error, Result};
 use crate::extents::Extent;
 use crate::filter::{Filter, KeyHash};
+use crate::later::Later;
 use crate::mutant::{Mutant, mutated};
 use crate::node::{Edge, Node};
 use crate::pointer::{BlockPointer, Codec, checksum};
@@ -82,6 +83,9 @@ const DEPTH_MAX: usize = 32;
 pub(crate) struct BlockIo {
     storage: Box<dyn Storage>,
     queues: Mutex<Vec<Box<dyn Queue>>>,
+    later: Mutex<Later>,
+    /// Whether anything of that may be on its way.
+    unsettled: AtomicBool,
     pub cache: Cache,
     pub counters: IoCounters,
 }
@@ -113,6 +117,16 @@ pub(crate) fn compress(raw: &[u8], compression: Compression) -> (Codec, Vec<u8>)
     }
 }
 
+/// Whether compression makes bytes shorter by an eighth, be it only beside others.
+pub(crate) fn shrinks(raw: &[u8], compression: Compression) -> bool {
+    let packed = match compression {
+        Compression::None => return false,
+        Compression::Lz4 => lz4_flex::block::compress(raw).len(),
+        Compression::Zstd => zstd::bulk::compress(raw, 1).map_or(raw.len(), |packed| packed.len()),
+    };
+    packed * 8 < raw.len() * 7
+}
+
 /// The bytes that were stored.
 fn decompress(stored: &[u8], pointer: &BlockPointer) -> Result<Box<[u8]>, Malformed> {
     if pointer.raw_bytes > RAW_BYTES_MAX {
@@ -142,7 +156,8 @@ fn parsed(pointer: &BlockPointer, kind: Kind, raw: Box<[u8]>) -> Result<Cached> 
 
 impl BlockIo {
     pub fn new(storage: Box<dyn Storage>, cache_bytes: usize) -> Self {
-        Self { storage, queues: Mutex::default(), cache: Cache::new(cache_bytes), counters: IoCounters::default() }
+        let (queues, later, unsettled) = (Mutex::default(), Mutex::default(), AtomicBool::new(false));
+        Self { storage, queues, later, unsettled, cache: Cache::new(cache_bytes), counters: IoCounters::default() }
     }
 
     pub fn capacity_blocks(&self) -> u64 {
@@ -177,6 +192,7 @@ impl BlockIo {
         if pointer.start + pointer.blocks() > self.capacity_blocks() {
             return Err(corrupt(pointer, "a pointer leads behind the end of the storage"));
         }
+        self.wait_for(pointer.offset_bytes());
         let len = pointer.stored_bytes as usize;
         let buffer =
             self.with_queue(|queue| Ok(queue.read(pointer.offset_bytes(), len.next_multiple_of(BLOCK_BYTES))?))?;
@@ -293,6 +309,46 @@ impl BlockIo {
             settle(queue, &mut outstanding, 0);
             failed.map_or(Ok(()), |error| Err(error.into()))
         })
+    }
+
+    /// Hands writes over, and does not wait for them.
+    pub fn write_later(&self, writes: impl IntoIterator<Item = (Purpose, u64, Buffer)>) -> Result<()> {
+        let mut later = self.later.lock().unwrap_or_else(PoisonError::into_inner);
+        if !later.has_queue() {
+            later.use_queue(self.take_queue()?);
+        }
+        self.unsettled.store(true, Ordering::Release);
+        for (purpose, start, buffer) in writes {
+            self.counters.written[purpose as usize].fetch_add(buffer.len() as u64, Ordering::Relaxed);
+            later.submit(start * BLOCK_BYTES as u64, buffer);
+        }
+        Ok(())
+    }
+
+    /// Waits for all that was handed over.
+    ///
+    /// # Errors
+    ///
+    /// What one of them met; and [`Error::PreviousIo`] from then on.
+    pub fn settle(&self) -> Result<()> {
+        let mut later = self.later.lock().unwrap_or_else(PoisonError::into_inner);
+        later.wait();
+        self.unsettled.store(false, Ordering::Release);
+        match later.take_error() {
+            Some(error) => Err(error.into()),
+            None if later.failed => Err(Error::PreviousIo),
+            None => Ok(()),
+        }
+    }
+
+    /// Waits for what is on its way to a place that is to be read.
+    pub fn wait_for(&self, offset_bytes: u64) {
+        if self.unsettled.load(Ordering::Acquire) {
+            let mut later = self.later.lock().unwrap_or_else(PoisonError::into_inner);
+            if later.is_flying(offset_bytes) {
+                later.wait();
+            }
+        }
     }
 
     /// Makes every write durable that has completed.

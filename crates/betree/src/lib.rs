@@ -54,6 +54,7 @@ mod extents;
 mod filter;
 mod flush;
 mod io;
+mod later;
 mod log;
 mod memtable;
 mod merge;
@@ -75,7 +76,9 @@ mod tree;
 mod values;
 mod wire;
 
-pub use api::{Database, Entry, Iter, Keys, Latency, Snapshot, Stats, Tree, Value, dump, verify};
+pub use api::{
+    Database, Entry, Iter, Keys, Latency, Lost, Repaired, Snapshot, Stats, Tree, Value, dump, repair, verify,
+};
 pub use batch::Batch;
 pub use error::{Error, Result};
 pub use flush::{ChildLoad, FlushPlan, FlushPolicy, NodeLoad};

@@ -138,6 +138,15 @@ impl Memtable {
         self.read().msns
     }
 
+    /// The keys of a range that have messages, old and new.
+    pub fn keys(&self, range: &KeyRange) -> Vec<Vec<u8>> {
+        let end = range.end.as_ref().map_or(Bound::Unbounded, |end| Bound::Excluded(&**end));
+        if range.is_empty() {
+            return Vec::new();
+        }
+        self.read().keys.range::<[u8], _>((Bound::Included(&*range.start), end)).map(|(key, _)| key.to_vec()).collect()
+    }
+
     /// What a view at `msn` has for a key, and whether a range delete hides everything older.
     pub fn find(&self, key: &[u8], msn: u64, with: &Composer<'_>) -> Result<(Option<Message<'static>>, bool)> {
         let state = self.read();

@@ -118,6 +118,10 @@ pub(crate) enum Mutant {
     NothingAhead,
     /// What is read ahead of a reader has no bound.
     AheadUnbounded,
+    /// A store that is closed does not say where its log ends.
+    CloseSaysNothing,
+    /// A frame of the log is written while the values that it names are on their way.
+    FrameBeforeValues,
 }
 
 #[cfg(test)]
@@ -131,7 +135,7 @@ pub(crate) const fn mutated(_mutant: Mutant) -> bool {
 
 #[cfg(test)]
 impl Mutant {
-    pub const ALL: [Self; 57] = [
+    pub const ALL: [Self; 59] = [
         Self::NoFlushBeforeSuperblock,
         Self::NoFlushAfterSuperblock,
         Self::SpaceReusedEarly,
@@ -189,6 +193,8 @@ impl Mutant {
         Self::EmptiedNodesStay,
         Self::NothingAhead,
         Self::AheadUnbounded,
+        Self::CloseSaysNothing,
+        Self::FrameBeforeValues,
     ];
 }
 

@@ -118,11 +118,17 @@ fn damage_is_found_and_named() {
     let at = bytes.windows(2).position(|pair| pair == b"k1").unwrap();
     bytes[at] ^= 1;
     std::fs::write(&path, bytes).unwrap();
-    let ran = scratch.plumb(&["kv", "verify", STORE]).fails(1, &[STORE, "1 findings", "plumb kv load NEW"]);
+    let ran = scratch.plumb(&["kv", "verify", STORE]).fails(1, &[STORE, "1 findings", "plumb kv repair"]);
     assert!(ran.stdout.contains("log: corrupt"), "{ran:?}");
     let json = scratch.plumb(&["kv", "verify", STORE, "--json"]);
     assert!(json.status == Some(1) && json.stdout.contains("\"sound\":false"), "{json:?}");
     scratch.plumb(&["kv", "get", STORE, "k0"]).fails(1, &[STORE, "log: frame", "plumb kv verify"]);
+    // Saved elsewhere, with what is lost said; then the store itself, which forgets it.
+    let repair = ["kv", "repair", STORE, "--into", "saved.kv"];
+    let ran = scratch.plumb(&repair).fails(1, &[]);
+    assert!(ran.stdout.contains("1 entries") && ran.stdout.contains("the newest batches are lost: "), "{ran:?}");
+    assert_eq!(scratch.plumb(&["kv", "scan", "saved.kv", "--keys"]).ok().stdout, "k0\n");
+    scratch.plumb(&repair).fails(2, &["saved.kv", "there is something already"]);
     assert_eq!(scratch.plumb(&["kv", "scan", STORE, "--keys", "--accept-log-damage"]).ok().stdout, "k0\n");
     scratch.plumb(&["kv", "verify", STORE]).ok();
 }

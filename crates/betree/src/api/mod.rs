@@ -3,6 +3,7 @@
 mod closed;
 mod database;
 mod iter;
+mod repair;
 mod snapshot;
 mod stats;
 mod tree;
@@ -10,6 +11,7 @@ mod tree;
 pub use closed::{dump, verify};
 pub use database::Database;
 pub use iter::{Iter, Keys};
+pub use repair::{Lost, Repaired, repair};
 pub use snapshot::Snapshot;
 pub use stats::{Latency, Stats};
 pub use tree::Tree;

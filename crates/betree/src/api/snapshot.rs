@@ -4,7 +4,7 @@ use std::ops::RangeBounds;
 use std::sync::Arc;
 
 use crate::api::{Iter, Keys, Tree, Value};
-use crate::engine::{SharedEngine, View};
+use crate::engine::{Salvaged, SharedEngine, View};
 use crate::error::{Error, Result};
 use crate::range::KeyRange;
 
@@ -52,6 +52,11 @@ impl Snapshot {
             return Err(Error::OtherStore);
         }
         self.engine.get_many(&self.view, tree.id(), keys)
+    }
+
+    /// Everything of a tree that can be read, and what cannot.
+    pub(crate) fn salvage(&self, tree: &Tree, each: &mut dyn FnMut(Salvaged) -> Result<()>) -> Result<()> {
+        self.engine.salvage(&self.view, tree.id(), each)
     }
 
     /// Whether a key has a value; one that lies apart is not read.

@@ -82,6 +82,7 @@ impl Engine {
         if !commit.buffer.is_empty() {
             let payload = std::mem::take(&mut commit.buffer);
             self.log_used_blocks.fetch_add(frame_blocks(payload.len()), Ordering::AcqRel);
+            self.settle_values()?;
             let appended = log.log.append(&self.io, &payload);
             self.guard(appended)?;
             log.written_msn = commit.buffered_msn;

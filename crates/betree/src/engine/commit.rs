@@ -65,6 +65,8 @@ impl Engine {
         let prepared = self.prepare(&batch.changes, &size)?;
         let entered = self.enter(batch, &prepared, size.grows);
         if entered.is_err() && !mutated(Mutant::RefusedBatchLeaks) {
+            // Nothing else may be written there before.
+            prepared.places.iter().for_each(|place| self.io.wait_for(place.start * BLOCK_BYTES as u64));
             locked(&self.pool).give_back(&prepared.places);
         }
         let (last_msn, pending, bytes) = entered?;
@@ -348,6 +350,11 @@ impl Engine {
         Ok(())
     }
 
+    /// Values are on their places before a frame names them.
+    pub(super) fn settle_values(&self) -> Result<()> {
+        if mutated(Mutant::FrameBeforeValues) { Ok(()) } else { self.guard(self.io.settle()) }
+    }
+
     /// Makes sure that everything up to `msn` is in the log; with `sync` also that it is durable. Whoever comes first
     /// writes for all who wait.
     pub fn write_log(&self, msn: u64, sync: bool) -> Result<()> {
@@ -365,6 +372,7 @@ impl Engine {
                 (payload, commit.buffered_msn)
             };
             if !payload.is_empty() {
+                self.settle_values()?;
                 let appended = state.log.append(&self.io, &payload);
                 self.guard(appended)?;
                 state.written_msn = last_msn;

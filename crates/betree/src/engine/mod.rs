@@ -10,6 +10,7 @@ mod growth;
 mod maintain;
 mod open;
 mod reads;
+mod salvage;
 mod trees;
 mod values;
 mod verify;
@@ -17,6 +18,7 @@ mod version;
 mod work;
 
 pub(crate) use closed::ClosedStore;
+pub(crate) use salvage::Salvaged;
 pub(crate) use verify::Findings;
 pub(crate) use version::{TreeVersion, View};
 
@@ -234,10 +236,10 @@ impl Engine {
 }
 
 impl Drop for Engine {
-    /// Hands over what is buffered; whoever needs it durable has synced.
+    /// Nobody is told what fails here: whoever needs his batches durable has synced, and then the log ends where it can be read.
     fn drop(&mut self) {
         if self.check().is_ok() {
-            let _ = self.write_log(u64::MAX, false);
+            let _ = self.close();
         }
     }
 }

@@ -14,6 +14,7 @@ use crate::error::{Error, Result};
 use crate::extents::Extent;
 use crate::io::{BlockIo, Purpose};
 use crate::log::Log;
+use crate::mutant::{Mutant, mutated};
 use crate::options::Options;
 use crate::pointer::{BlockPointer, Codec, checksum};
 use crate::space::Space;
@@ -160,6 +161,29 @@ impl Engine {
         }
     }
 
+    /// Makes what is buffered durable, and says where the log ends: from then on a frame that is missing there is damage.
+    pub(super) fn close(&self) -> Result<()> {
+        self.write_log(u64::MAX, true)?;
+        let mut trees = locked(&self.trees);
+        let mut state = locked(&self.log);
+        // Where no frame was written since it was opened, that is known.
+        if state.log.tail.sequence == trees.superblock.epoch.first_sequence || mutated(Mutant::CloseSaysNothing) {
+            return Ok(());
+        }
+        let epoch = state.log.begin_epoch();
+        self.write_epoch(&mut trees, epoch)
+    }
+
+    /// Makes an epoch durable: all frames before it are.
+    fn write_epoch(&self, trees: &mut TreeState, epoch: Epoch) -> Result<()> {
+        let superblock = Superblock { epoch, generation: trees.generation, ..trees.superblock.clone() };
+        superblock.write(&self.io)?;
+        self.io.flush()?;
+        trees.superblock = superblock;
+        trees.generation += 1;
+        Ok(())
+    }
+
     /// Replays the log, and makes a new epoch durable before anything is written to it.
     fn recover(&self) -> Result<()> {
         let mut trees = locked(&self.trees);
@@ -193,11 +217,6 @@ impl Engine {
         self.log_used_blocks.store(state.log.used_blocks(), Ordering::Release);
         self.log_unsealed_blocks.store(state.log.used_blocks(), Ordering::Release);
         let epoch = state.log.begin_epoch();
-        let superblock = Superblock { epoch, generation: trees.generation, ..trees.superblock.clone() };
-        superblock.write(&self.io)?;
-        self.io.flush()?;
-        trees.superblock = superblock;
-        trees.generation += 1;
-        Ok(())
+        self.write_epoch(&mut trees, epoch)
     }
 }

@@ -7,10 +7,11 @@ use storage::{BLOCK_BYTES, Buffer};
 
 use super::commit::BatchSize;
 use super::{Engine, TreeState, locked};
+use crate::ahead::{ReadAhead, Wanted};
 use crate::batch::{self, Change};
 use crate::error::{Error, Result};
 use crate::extents::Extent;
-use crate::io::{Purpose, compress};
+use crate::io::{BlockIo, Kind, Purpose, compress, shrinks};
 use crate::message::Message;
 use crate::mutant::{Mutant, mutated};
 use crate::pointer::{BlockPointer, checksum};
@@ -47,17 +48,23 @@ impl Engine {
     /// go through log and nodes as others do, if they can.
     pub(super) fn prepare<'a>(&self, changes: &'a [Change], size: &BatchSize) -> Result<Prepared<'a>> {
         let as_it_is = Prepared { changes: Cow::Borrowed(changes), places: Vec::new() };
-        let large = |change: &Change| match change {
-            Change::Point { message, .. } => lies_apart(message, size.apart_bytes),
-            _ => false,
-        };
-        if !changes.iter().any(large) {
+        let large: Vec<bool> = changes
+            .iter()
+            .map(|change| match change {
+                Change::Point { message, .. } => {
+                    lies_apart(message, size.apart_bytes) || (!size.must_lie_apart && self.fills_blocks(message))
+                }
+                _ => false,
+            })
+            .collect();
+        if !large.contains(&true) {
             return Ok(as_it_is);
         }
         let packed: Vec<_> = changes
             .iter()
-            .filter(|change| large(change))
-            .filter_map(|change| match change {
+            .zip(&large)
+            .filter(|(_, large)| **large)
+            .filter_map(|(change, _)| match change {
                 Change::Point { message: Message::Insert(value), .. } => {
                     Some((value.len(), compress(value, self.options.compression)))
                 }
@@ -90,16 +97,27 @@ impl Engine {
             });
             writes.push((Purpose::Values, place.start, Buffer::padded(&stored)));
         }
-        self.guard(self.io.write(writes))?;
+        self.guard(self.io.write_later(writes))?;
         let mut pointers = pointers.into_iter();
-        let apart = |change: &Change| match (change, large(change)) {
+        let apart = |(change, large): (&Change, &bool)| match (change, *large) {
             (Change::Point { tree, key, .. }, true) => match pointers.next() {
                 Some(pointer) => Change::Point { tree: *tree, key: key.clone(), message: Message::Place(pointer) },
                 None => change.clone(),
             },
             _ => change.clone(),
         };
-        Ok(Prepared { changes: changes.iter().map(apart).collect(), places })
+        Ok(Prepared { changes: changes.iter().zip(&large).map(apart).collect(), places })
+    }
+
+    /// Whether a value of a few blocks fills them, alone and uncompressed: in a basement with others it would take more, and
+    /// be written again whenever that is.
+    fn fills_blocks(&self, message: &Message<'_>) -> bool {
+        let Message::Insert(value) = message else { return false };
+        let bytes = value.len();
+        self.options.large_value_bytes != usize::MAX
+            && bytes >= BLOCK_BYTES
+            && bytes.next_multiple_of(BLOCK_BYTES) - bytes <= bytes / 16
+            && !shrinks(value, self.options.compression)
     }
 
     /// A place for each length, and the generation in which what is written there is born.
@@ -171,13 +189,17 @@ fn places_of(changes: &[Change]) -> impl Iterator<Item = BlockPointer> {
 
 /// Whether the values of a frame are where it says, as far as its batches are newer than the checkpoint. Where the frame
 /// was not flushed, they may not be.
-pub(super) fn are_whole(io: &crate::io::BlockIo, payload: &[u8], after_msn: u64) -> Result<bool> {
+pub(super) fn are_whole(io: &BlockIo, payload: &[u8], after_msn: u64) -> Result<bool> {
     let mut from = Reader::new(payload);
     while from.remaining() > 0 && !mutated(Mutant::LostValueAccepted) {
         // What does not decode is somebody else's finding.
         let Ok((first_msn, changes)) = batch::decode(&mut from) else { return Ok(true) };
-        for pointer in places_of(&changes).filter(|_| first_msn > after_msn) {
-            match io.read_raw(&pointer) {
+        let places: Vec<BlockPointer> = places_of(&changes).filter(|_| first_msn > after_msn).collect();
+        if places.len() > 1 {
+            ReadAhead::of(places.iter().map(|pointer| Wanted::new(*pointer, Kind::Value))).finish(io);
+        }
+        for pointer in places {
+            match io.value(&pointer) {
                 Ok(_) => {}
                 Err(Error::Corrupt { .. }) => return Ok(false),
                 Err(error) => return Err(error),

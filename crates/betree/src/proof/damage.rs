@@ -6,8 +6,16 @@ use storage::{Image, Memory};
 use super::workload::{Map, batch, content, random, tiny};
 use crate::{Database, Durability, Options};
 
+/// How a store ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum End {
+    Closed,
+    /// As if its program was killed.
+    Killed,
+}
+
 /// A store at rest, and what is in it; the last `logged` batches are in the log alone.
-fn at_rest(seed: u64, options: &Options, logged: u64) -> Result<(Image, Map), String> {
+fn at_rest(seed: u64, options: &Options, logged: u64, end: End) -> Result<(Image, Map), String> {
     let memory = Memory::new(1 << 20);
     let failed = |error: crate::Error| error.to_string();
     let database = Database::create(memory.clone(), options.clone(), 5).map_err(failed)?;
@@ -28,13 +36,15 @@ fn at_rest(seed: u64, options: &Options, logged: u64) -> Result<(Image, Map), St
         let batch = batch(&tree, number, &mut random, &mut map);
         database.commit(&batch, Durability::Sync).map_err(failed)?;
     }
+    let image = memory.image();
     drop((tree, database));
-    Ok((memory.image(), map))
+    Ok((if end == End::Closed { memory.image() } else { image }, map))
 }
 
-/// Flips bits of a store at rest: either `verify` finds it and no read returns anything wrong, or nothing refers to it.
+/// Flips bits of a closed store, the last batches of which are in its log: either `verify` finds it and no read
+/// returns anything wrong, or nothing refers to it.
 pub(super) fn flips(seed: u64, count: usize) -> Result<usize, String> {
-    let (image, map) = at_rest(seed, &tiny(seed), 0)?;
+    let (image, map) = at_rest(seed, &tiny(seed), 6, End::Closed)?;
     let mut random = random(seed);
     let mut noticed = 0;
     // Only places that are in use are of interest: those that are not zero, and the superblocks.
@@ -73,7 +83,7 @@ pub(super) fn flips(seed: u64, count: usize) -> Result<usize, String> {
 
 /// Any bit of one copy of a superblock: its twin serves.
 pub(super) fn superblocks(seed: u64) -> Result<(), String> {
-    let (image, map) = at_rest(seed, &tiny(seed), 4)?;
+    let (image, map) = at_rest(seed, &tiny(seed), 4, End::Killed)?;
     for bit in 0..4 * 200 * 8u64 {
         let (copy, bit) = (bit / 1600, bit % 1600);
         let mut damaged = image.clone();
@@ -88,12 +98,12 @@ pub(super) fn superblocks(seed: u64) -> Result<(), String> {
 }
 
 /// Any bit of the log's frames but the last, all of which were synced: the store is not opened, unless its user accepts
-/// the damage; then it has a prefix. Of the last frame nobody can tell whether it was torn.
-pub(super) fn log(seed: u64, stride: usize) -> Result<(), String> {
+/// the damage; then it has a prefix. Of the last frame of a store that was not closed nobody can tell whether it was torn.
+pub(super) fn log(seed: u64, stride: usize, end: End) -> Result<(), String> {
     const LOGGED: u64 = 6;
     // So much room that no checkpoint takes the frames away.
     let options = Options { memtable_bytes: 1 << 20, log_bytes: 64 * 4096, ..tiny(seed) };
-    let (image, map) = at_rest(seed, &options, LOGGED)?;
+    let (image, map) = at_rest(seed, &options, LOGGED, end)?;
     let failed = |error: crate::Error| error.to_string();
     let open = |image: Image, accept_log_damage: bool| {
         Database::open(Memory::from_image(image), Options { accept_log_damage, ..options.clone() })
@@ -108,7 +118,7 @@ pub(super) fn log(seed: u64, stride: usize) -> Result<(), String> {
             let mut damaged = image.clone();
             damaged.flip(start * 4096 + at, (at % 8) as u8);
             let refused = open(damaged.clone(), false);
-            let last = number as u64 + 1 == LOGGED;
+            let last = number as u64 + 1 == LOGGED && end == End::Killed;
             match &refused {
                 Err(crate::Error::Corrupt { .. }) if !last => {}
                 Ok(_) if last => {}
@@ -130,9 +140,9 @@ pub(super) fn log(seed: u64, stride: usize) -> Result<(), String> {
 
 /// Damage in each frame of the log is accepted once. From then on the store is as sound as any, though the frames behind
 /// the damage still lie there; and what was found then may not be damaged again.
-pub(super) fn accepted(seed: u64) -> Result<(), String> {
+pub(super) fn accepted(seed: u64, end: End) -> Result<(), String> {
     let options = Options { memtable_bytes: 1 << 20, log_bytes: 64 * 4096, ..tiny(seed) };
-    let (image, _) = at_rest(seed, &options, 6)?;
+    let (image, _) = at_rest(seed, &options, 6, end)?;
     let failed = |what: &'static str| move |error: crate::Error| format!("{what}: {error}");
     let open = |memory: &Memory, accept_log_damage: bool| {
         Database::open(memory.clone(), Options { accept_log_damage, ..options.clone() })
@@ -180,14 +190,18 @@ pub(super) fn accepted(seed: u64) -> Result<(), String> {
 #[test]
 fn accepted_damage_is_over() {
     for seed in 0..2 {
-        accepted(seed).unwrap_or_else(|what| panic!("seed {seed}: {what}"));
+        for end in [End::Closed, End::Killed] {
+            accepted(seed, end).unwrap_or_else(|what| panic!("seed {seed}, {end:?}: {what}"));
+        }
     }
 }
 
 #[test]
 fn a_damaged_log_is_noticed() {
     for seed in 0..2 {
-        log(seed, 13).unwrap_or_else(|what| panic!("seed {seed}: {what}"));
+        for (end, stride) in [(End::Closed, 29), (End::Killed, 13)] {
+            log(seed, stride, end).unwrap_or_else(|what| panic!("seed {seed}, {end:?}: {what}"));
+        }
     }
 }
 
@@ -199,10 +213,10 @@ fn one_copy_of_a_superblock_is_enough() {
 #[test]
 fn flipped_bits_are_noticed() {
     let mut noticed = 0;
-    for seed in 0..3 {
-        noticed += flips(seed, 400).unwrap_or_else(|what| panic!("seed {seed}: {what}"));
+    for seed in 0..5 {
+        noticed += flips(seed, 500).unwrap_or_else(|what| panic!("seed {seed}: {what}"));
     }
-    assert!(noticed > 20, "{noticed} of 1200: most places belong to nothing any more");
+    assert!(noticed > 100, "{noticed} of 2500: most places belong to nothing any more");
 }
 
 /// Turns over a bit at `steps` places of every block that the newest checkpoint refers to, first and last among them.
@@ -229,7 +243,7 @@ pub(super) fn long_blocks(seed: u64, steps: u64) -> Result<(), String> {
 
 /// Returns how long the blocks are.
 fn covered_with(options: &Options, seed: u64, steps: u64) -> Result<Vec<u64>, String> {
-    let (image, _) = at_rest(seed, options, 0)?;
+    let (image, _) = at_rest(seed, options, 0, End::Closed)?;
     let failed = |error: crate::Error| error.to_string();
     let sound = Database::open(Memory::from_image(image.clone()), options.clone()).map_err(failed)?;
     let places = sound.engine.reachable_blocks();

@@ -16,6 +16,7 @@ mod paced;
 mod reads;
 mod refill;
 mod refused;
+mod repair;
 mod rest;
 mod trees;
 mod twice;

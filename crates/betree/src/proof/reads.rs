@@ -163,13 +163,16 @@ pub(super) fn is_enough(share: f64) -> Result<(), String> {
     if share >= 0.85 { Ok(()) } else { Err(format!("{share:.2} of the raw device")) }
 }
 
+/// Of the two SSDs; a disk seeks from leaf to leaf.
 #[test]
 fn scans_go_at_the_device_s_speed() {
     let entries = if std::env::var_os("PLUMB_LONG").is_some() { 400_000 } else { 150_000 };
-    for profile in DEVICES.into_iter().filter(|name| !name.starts_with("hdd")) {
+    for profile in DEVICES {
         for flushed in [true, false] {
-            let enough = share(profile, flushed, entries).and_then(is_enough);
-            enough.unwrap_or_else(|what| panic!("{profile}, flushed {flushed}: {what}"));
+            let share = share(profile, flushed, entries).unwrap_or_else(|what| panic!("{profile}, {flushed}: {what}"));
+            if !profile.starts_with("hdd") {
+                is_enough(share).unwrap_or_else(|what| panic!("{profile}, flushed {flushed}: {what}"));
+            }
         }
     }
 }

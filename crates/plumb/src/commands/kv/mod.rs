@@ -3,6 +3,7 @@
 mod bench;
 mod load;
 mod one;
+mod repair;
 mod scan;
 mod state;
 mod store;
@@ -23,6 +24,7 @@ use super::Done;
   plumb kv scan fruit.kv --json | jq .key
   plumb kv delete fruit.kv --from b --to d
   plumb kv verify fruit.kv
+  plumb kv repair fruit.kv --into saved.kv    # all that can be read of a damaged store
   plumb kv stats fruit.kv --json
   plumb kv bench try.kv --entries 1000000
 
@@ -48,6 +50,8 @@ enum KvCommand {
     Load(load::LoadArguments),
     /// Read everything and check every rule of the format; changes nothing
     Verify(state::VerifyArguments),
+    /// Put all that can be read of a damaged store into a new one, and say what is lost
+    Repair(repair::RepairArguments),
     /// Describe every node, run and block; changes nothing
     Dump(state::DumpArguments),
     /// Say what is in the store and how much room it has
@@ -66,6 +70,7 @@ pub fn kv(arguments: &KvArguments) -> Done {
         KvCommand::Scan(arguments) => scan::scan(arguments),
         KvCommand::Load(arguments) => load::load(arguments),
         KvCommand::Verify(arguments) => state::verify(arguments),
+        KvCommand::Repair(arguments) => repair::repair(arguments),
         KvCommand::Dump(arguments) => state::dump(arguments),
         KvCommand::Stats(arguments) => state::stats(arguments),
         KvCommand::Bench(arguments) => bench::bench(arguments),

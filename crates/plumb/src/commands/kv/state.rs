@@ -44,8 +44,7 @@ pub fn verify(arguments: &VerifyArguments) -> Done {
         return Ok(ExitCode::SUCCESS);
     }
     eprintln!(
-        "{}: {} findings. What can be read can be put into a new store: \
-         plumb kv scan {0} --accept-log-damage | plumb kv load NEW -",
+        "{}: {} findings. What can be read is put into a new store by: plumb kv repair {0} --into NEW",
         path.display(),
         findings.len()
     );

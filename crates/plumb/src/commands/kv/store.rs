@@ -104,7 +104,7 @@ pub fn fault(path: &Path, error: &Error) -> Failure {
         )),
         Error::Corrupt { what, .. } if what.starts_with("log:") => Failure::Machine(format!(
             "{path}: {error}; `plumb kv verify {path}` lists the damage. A copy from a backup is the safe way. What was \
-             committed before the damage can be kept with --accept-log-damage of `plumb kv scan`"
+             committed before the damage is put into a new store by `plumb kv repair {path} --into NEW`"
         )),
         Error::Corrupt { .. } => {
             Failure::Machine(format!("{path}: {error}; `plumb kv verify {path}` lists everything that is damaged"))
