@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::extents::Extent;
+use crate::families::Families;
 use crate::pointer::BlockPointer;
 use crate::space::Space;
 use crate::wire::{Malformed, Reader, put_bytes, put_varint};
@@ -30,6 +31,7 @@ pub(crate) struct SnapshotRecord {
 pub(crate) struct Catalog {
     pub trees: BTreeMap<TreeId, TreeRecord>,
     pub snapshots: BTreeMap<String, SnapshotRecord>,
+    pub families: Families,
 }
 
 fn encode_trees(trees: &BTreeMap<TreeId, TreeRecord>, to: &mut Vec<u8>) {
@@ -75,6 +77,7 @@ impl Catalog {
             put_varint(&mut to, snapshot.generation);
             encode_trees(&snapshot.trees, &mut to);
         }
+        self.families.encode(&mut to);
         space.encode(&mut to);
         to
     }
@@ -104,9 +107,10 @@ impl Catalog {
             let generation = from.varint()?;
             snapshots.insert(name, SnapshotRecord { generation, trees: decode_trees(&mut from)? });
         }
+        let families = Families::decode(&mut from, bounds)?;
         let space = Space::decode(&mut from, bounds)?;
         from.end()?;
-        Ok((Self { trees, snapshots }, space))
+        Ok((Self { trees, snapshots, families }, space))
     }
 }
 

@@ -122,6 +122,7 @@ pub(crate) fn shrinks(raw: &[u8], compression: Compression) -> bool {
     let packed = match compression {
         Compression::None => return false,
         Compression::Lz4 => lz4_flex::block::compress(raw).len(),
+        #[cfg(feature = "zstandard")]
         Compression::Zstd => zstd::bulk::compress(raw, 1).map_or(raw.len(), |packed| packed.len()),
     };
     packed * 8 < raw.len() * 7

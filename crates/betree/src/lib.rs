@@ -51,6 +51,7 @@ mod deleted;
 mod engine;
 mod error;
 mod extents;
+mod families;
 mod filter;
 mod flush;
 mod io;

@@ -122,10 +122,30 @@ pub(crate) enum Mutant {
     CloseSaysNothing,
     /// A frame of the log is written while the values that it names are on their way.
     FrameBeforeValues,
+    /// A store that could not be opened is closed as if it had been.
+    HalfOpenedCloses,
+    /// A block is free when one of the trees that share it gives it up.
+    SharedBlocksFreed,
+    /// When a tree is removed, nobody looks for blocks that only it still had of those that others gave up.
+    LastSharerForgotten,
+    /// A store that grew does not say so.
+    GrowsSilently,
+    /// Whoever writes the log counts batches that came while it wrote.
+    GroupCountsLate,
+    /// Whoever flushes counts frames that were written meanwhile.
+    SyncCountsLate,
+    /// Conditions are asked before the batch has its place among the others, and no more.
+    ConditionAskedEarly,
+    /// A view takes its number first and its version then.
+    ViewNumberFirst,
 }
 
 #[cfg(test)]
-pub(crate) use switch::{mutated, set};
+pub(crate) use switch::{between, mutated, set, set_between};
+
+/// What others may do at this moment: nothing, but in a test.
+#[cfg(not(test))]
+pub(crate) const fn between() {}
 
 /// No defect.
 #[cfg(not(test))]
@@ -135,7 +155,7 @@ pub(crate) const fn mutated(_mutant: Mutant) -> bool {
 
 #[cfg(test)]
 impl Mutant {
-    pub const ALL: [Self; 59] = [
+    pub const ALL: [Self; 67] = [
         Self::NoFlushBeforeSuperblock,
         Self::NoFlushAfterSuperblock,
         Self::SpaceReusedEarly,
@@ -195,6 +215,14 @@ impl Mutant {
         Self::AheadUnbounded,
         Self::CloseSaysNothing,
         Self::FrameBeforeValues,
+        Self::HalfOpenedCloses,
+        Self::SharedBlocksFreed,
+        Self::LastSharerForgotten,
+        Self::GrowsSilently,
+        Self::GroupCountsLate,
+        Self::SyncCountsLate,
+        Self::ConditionAskedEarly,
+        Self::ViewNumberFirst,
     ];
 }
 
@@ -204,12 +232,25 @@ mod switch {
     use std::cell::Cell;
 
     thread_local! {
+        static BETWEEN: Cell<Option<Box<dyn FnOnce()>>> = const { Cell::new(None) };
         static CURRENT: Cell<Option<Mutant>> = const { Cell::new(None) };
     }
 
     /// Whether this thread has the defect.
     pub(crate) fn mutated(mutant: Mutant) -> bool {
         CURRENT.get() == Some(mutant)
+    }
+
+    /// Does once what was given: what another thread would do at a moment when it can.
+    pub(crate) fn between() {
+        if let Some(others) = BETWEEN.take() {
+            others();
+        }
+    }
+
+    /// What others do at the next such moment.
+    pub(crate) fn set_between(others: Option<Box<dyn FnOnce()>>) {
+        BETWEEN.set(others);
     }
 
     /// Gives this thread a defect, or none.

@@ -146,9 +146,20 @@ impl Space {
 
     /// The tree has no use for a block from `version` on; `newest_snapshot` is the generation of the newest snapshot.
     pub fn retire(&mut self, pointer: &BlockPointer, version: u64, generation: u64, newest_snapshot: Option<u64>) {
-        let extent = Extent::of(pointer);
-        if newest_snapshot.is_some_and(|snapshot| pointer.birth <= snapshot) {
-            self.held.push(Held { extent, birth: pointer.birth, death: generation });
+        self.retire_extent(Extent::of(pointer), pointer.birth, version, generation, newest_snapshot);
+    }
+
+    /// The same of a block of which only the place and the birth are known.
+    pub fn retire_extent(
+        &mut self,
+        extent: Extent,
+        birth: u64,
+        version: u64,
+        generation: u64,
+        newest_snapshot: Option<u64>,
+    ) {
+        if newest_snapshot.is_some_and(|snapshot| birth <= snapshot) {
+            self.held.push(Held { extent, birth, death: generation });
         } else {
             self.waiting.push_back((version, extent));
             self.waiting_blocks += extent.blocks;

@@ -142,6 +142,11 @@ fn a_full_store_says_so_and_takes_deletes() {
     scratch.plumb(&["kv", "load", STORE, "large.tsv"]).fails(1, &[STORE, "the store is full", "plumb kv load LARGER"]);
     scratch.plumb(&["kv", "delete", STORE, "--from", "0"]).ok();
     scratch.plumb(&["kv", "put", STORE, "a", "b"]).ok();
+    // A larger file takes more.
+    let grown = scratch.plumb(&["kv", "grow", STORE, "--size", "16MiB"]).ok();
+    assert!(grown.stdout.contains("12MiB larger, 16MiB now"), "{grown:?}");
+    scratch.plumb(&["kv", "load", STORE, "large.tsv"]).ok();
+    assert!(scratch.plumb(&["kv", "grow", STORE]).ok().stdout.contains("as before"));
     scratch.plumb(&["kv", "verify", STORE]).ok();
 }
 

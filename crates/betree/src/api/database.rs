@@ -83,6 +83,16 @@ impl Database {
         self.engine.remove_tree(name)
     }
 
+    /// Makes a tree that begins with all that another has, durably: by a checkpoint, in a time that does not grow with the tree. The
+    /// two share their blocks and change each by itself, so a clone is a snapshot of one tree as well, and one that can be written to.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoSuchName`], [`Error::NameTaken`], [`Error::Full`], and what the storage met: then there is no clone.
+    pub fn clone_tree(&self, from: &str, to: &str) -> Result<()> {
+        self.engine.clone_tree(from, to)
+    }
+
     /// Gives a tree another name, durably: by a checkpoint. Handles of it stay what they are.
     ///
     /// # Errors
@@ -163,6 +173,16 @@ impl Database {
     /// [`Error::Full`], and what the storage met.
     pub fn checkpoint(&self) -> Result<()> {
         self.engine.checkpoint()
+    }
+
+    /// Takes into use what the storage has become larger since the store was made, durably: by a checkpoint. Returns how many
+    /// bytes that were.
+    ///
+    /// # Errors
+    ///
+    /// What the storage met: then the store has its old size.
+    pub fn grow(&self) -> Result<u64> {
+        self.engine.grow()
     }
 
     /// Does up to `bytes` of the work that commits would do otherwise, for those who have time: a thread of its own, or

@@ -15,6 +15,7 @@ use super::{Engine, TreeState, TreeVersion, locked};
 use crate::catalog::{Catalog, SnapshotRecord, TreeId, TreeRecord};
 use crate::checkpoint::Writer;
 use crate::error::{Error, Result};
+use crate::extents::Extent;
 use crate::io::Purpose;
 use crate::log::frame_blocks;
 use crate::mutant::{Mutant, mutated};
@@ -31,6 +32,7 @@ pub(super) enum CatalogChange {
     Remove(String),
     RemoveTree { tree: TreeId, freed: Vec<BlockPointer> },
     RenameTree { tree: TreeId, name: String },
+    CloneTree { tree: TreeId, clone: TreeId, name: String },
 }
 
 /// Where the sealed memtables end: the last message in them, and where the log goes on.
@@ -129,7 +131,10 @@ impl Engine {
 
     /// Writes what is fresh. No tree may change before it is done.
     pub(super) fn checkpoint_work(&self, state: &mut TreeState, seal: Seal, change: CatalogChange) -> Work {
-        self.lend(state);
+        // What is lent now is born by this checkpoint, and what is put there later is not in the clone.
+        if !matches!(change, CatalogChange::CloneTree { .. }) {
+            self.lend(state);
+        }
         let view = self.view();
         let number = view.version.number;
         let names: BTreeMap<TreeId, String> =
@@ -164,6 +169,11 @@ impl Engine {
                 records.insert(id, TreeRecord { name, root });
             }
             writer.finish()?;
+            if let CatalogChange::CloneTree { tree, clone, name } = &change
+                && let Some(TreeRecord { root, .. }) = records.get(tree)
+            {
+                records.insert(*clone, TreeRecord { name: name.clone(), root: *root });
+            }
             catalog.trees = records;
             change_catalog(change, &mut catalog, &mut space, generation, number);
             quota.pause().await;
@@ -244,10 +254,18 @@ fn change_catalog(change: CatalogChange, catalog: &mut Catalog, space: &mut Spac
             let record = SnapshotRecord { generation, trees: catalog.trees.clone() };
             catalog.snapshots.insert(name, record);
         }
-        CatalogChange::RemoveTree { freed, .. } => {
+        CatalogChange::RemoveTree { tree, freed } => {
             let newest = catalog.newest_snapshot();
-            freed.iter().for_each(|pointer| space.retire(pointer, version + 1, generation, newest));
+            for pointer in &freed {
+                if catalog.families.give_up(tree, Extent::of(pointer), pointer.birth) {
+                    space.retire(pointer, version + 1, generation, newest);
+                }
+            }
+            for (extent, birth) in catalog.families.removed(tree) {
+                space.retire_extent(extent, birth, version + 1, generation, newest);
+            }
         }
+        CatalogChange::CloneTree { tree, clone, .. } => catalog.families.cloned(tree, clone, generation),
         CatalogChange::Remove(name) => {
             catalog.snapshots.remove(&name);
             let left: Vec<u64> = catalog.snapshots.values().map(|snapshot| snapshot.generation).collect();

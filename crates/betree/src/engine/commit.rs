@@ -118,7 +118,7 @@ impl Engine {
                 attempt += 1;
                 continue;
             }
-            if !self.conditions_hold(batch)? || self.is_refused_late() {
+            if (!mutated(Mutant::ConditionAskedEarly) && !self.conditions_hold(batch)?) || self.is_refused_late() {
                 return Err(Error::Conflict);
             }
             let view = self.view();
@@ -375,7 +375,8 @@ impl Engine {
                 self.settle_values()?;
                 let appended = state.log.append(&self.io, &payload);
                 self.guard(appended)?;
-                state.written_msn = last_msn;
+                let late = mutated(Mutant::GroupCountsLate);
+                state.written_msn = if late { locked(&self.commit).buffered_msn } else { last_msn };
             }
         }
         if sync && state.synced_msn < msn.min(state.written_msn) {
@@ -384,7 +385,8 @@ impl Engine {
                 self.guard(self.io.flush())?;
             }
             state.log.flushed();
-            state.synced_msn = written;
+            let late = mutated(Mutant::SyncCountsLate);
+            state.synced_msn = if late { locked(&self.commit).buffered_msn } else { written };
         }
         Ok(())
     }

@@ -6,6 +6,7 @@
 mod checkpoint;
 mod closed;
 mod commit;
+mod grow;
 mod growth;
 mod maintain;
 mod open;
@@ -208,6 +209,16 @@ impl Engine {
             taken.extend(state.space.allocate(1).map(|start| crate::extents::Extent { start, blocks: 1 }));
         }
         taken
+    }
+
+    /// Seals memtables and brings the first of them into its tree.
+    pub(crate) fn seal_and_drain_one(&self) -> Result<()> {
+        let mut state = locked(&self.trees);
+        self.seal(&mut state)?;
+        while state.to_drain.len() > 1 {
+            self.advance(&mut state, &mut 1)?;
+        }
+        Ok(())
     }
 
     /// The most bytes of changed nodes so far.

@@ -97,7 +97,11 @@ impl Engine {
         let (catalog, space) = read_catalog(&io, &superblock)?;
         let mut engine = Self::of(io, options, superblock, catalog, space);
         engine.read_only = read_only;
-        engine.recover()?;
+        if let Err(error) = engine.recover() {
+            // What of the log was not read may not count as what is behind its end.
+            engine.failed.store(!mutated(Mutant::HalfOpenedCloses), Ordering::Release);
+            return Err(error);
+        }
         Ok(engine)
     }
 
@@ -112,6 +116,7 @@ impl Engine {
             next_tree: names
                 .values()
                 .chain(catalog.snapshots.values().flat_map(|snapshot| snapshot.trees.keys()))
+                .chain(catalog.families.highest().as_ref())
                 .map(|id| id.0.saturating_add(1))
                 .max()
                 .unwrap_or(0),

@@ -70,6 +70,36 @@ impl Engine {
         });
     }
 
+    /// Makes a tree that begins with what another has.
+    pub fn clone_tree(&self, from: &str, to: &str) -> Result<()> {
+        check_length("a name", to.len(), KEY_BYTES_MAX)?;
+        let mut state = locked(&self.trees);
+        self.check()?;
+        let (tree, clone) = {
+            let mut commit = locked(&self.commit);
+            if commit.names.contains_key(to) {
+                return Err(Error::NameTaken { what: "tree", name: to.to_owned() });
+            }
+            let Some(tree) = commit.names.get(from).copied() else {
+                return Err(Error::NoSuchName { what: "tree", name: from.to_owned() });
+            };
+            // The name is taken from now on, and there is something under it when the clone is durable.
+            let clone = TreeId(commit.next_tree);
+            commit.next_tree += 1;
+            commit.names.insert(to.to_owned(), clone);
+            (tree, clone)
+        };
+        let change = CatalogChange::CloneTree { tree, clone, name: to.to_owned() };
+        if let Err(error) = self.checkpoint_with(&mut state, change) {
+            locked(&self.commit).names.remove(to);
+            return Err(error);
+        }
+        let root = state.catalog.trees.get(&clone).and_then(|record| record.root);
+        let _commit = locked(&self.commit);
+        self.versions.publish(|trees| trees.insert_mut(clone, TreeVersion::stored(root)));
+        Ok(())
+    }
+
     /// Renames a tree.
     pub fn rename_tree(&self, from: &str, to: &str) -> Result<()> {
         check_length("a name", to.len(), KEY_BYTES_MAX)?;

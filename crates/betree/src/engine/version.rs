@@ -8,7 +8,7 @@ use rpds::RedBlackTreeMapSync;
 
 use crate::catalog::TreeId;
 use crate::memtable::Memtable;
-use crate::mutant::{Mutant, mutated};
+use crate::mutant::{Mutant, between, mutated};
 use crate::node::{Edge, Node};
 use crate::pointer::BlockPointer;
 use crate::run::Run;
@@ -81,6 +81,16 @@ impl Versions {
     }
 
     pub fn view(&self) -> View {
+        if mutated(Mutant::ViewNumberFirst) {
+            let msn = self.visible_msn.load(Ordering::Acquire);
+            between();
+            return View { msn, ..self.together() };
+        }
+        between();
+        self.together()
+    }
+
+    fn together(&self) -> View {
         // Under one lock: a memtable is sealed only while nobody is in here, so all that is visible is in the version.
         let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
         let msn = self.visible_msn.load(Ordering::Acquire);

@@ -12,6 +12,7 @@ use super::checkpoint::{CatalogChange, Written};
 use super::{Engine, TreeState, TreeVersion};
 use crate::catalog::TreeId;
 use crate::error::{Error, Result};
+use crate::extents::Extent;
 use crate::memtable::Memtable;
 use crate::message::Composer;
 use crate::mutant::{Mutant, mutated};
@@ -303,7 +304,9 @@ impl Engine {
         let newest = state.catalog.newest_snapshot();
         let newest = newest.filter(|_| !mutated(Mutant::SnapshotNotHeld));
         for pointer in &changed.freed {
-            state.space.retire(pointer, number, state.generation, newest);
+            if state.catalog.families.give_up(changed.tree, Extent::of(pointer), pointer.birth) {
+                state.space.retire(pointer, number, state.generation, newest);
+            }
             // Whoever still has the old tree reads it again.
             self.io.cache.remove(pointer);
         }

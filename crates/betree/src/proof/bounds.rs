@@ -243,6 +243,34 @@ pub(super) fn fresh(compact: bool) -> Result<(), String> {
     if most > bound { Err(format!("{most} bytes of changed nodes, not {bound}")) } else { Ok(()) }
 }
 
+/// Single keys taken away by range deletes, in an order that jumps, among keys that stay: what waits is bounded, and the work for
+/// each. `PLUMB_LONG=1`: a million.
+#[test]
+fn many_range_deletes_of_single_keys_cost_little_each() {
+    let count: u32 = if std::env::var_os("PLUMB_LONG").is_some() { 1_000_000 } else { 30_000 };
+    let options = Options { memtable_bytes: 1 << 20, fresh_bytes: 4 << 20, log_bytes: 8 << 20, ..Options::default() };
+    let database = Database::create(Memory::new(2 << 30), options, 1).unwrap();
+    let tree = database.tree("t").unwrap();
+    let key = |number: u32| number.wrapping_mul(0x9e37_79b9).to_be_bytes();
+    for number in 0..2 * count {
+        tree.insert(key(number), [number as u8; 60], Durability::None).unwrap();
+    }
+    let before = database.stats();
+    for number in (0..2 * count).step_by(2) {
+        let key = key(number);
+        tree.remove_range(&key[..]..=&key[..], Durability::None).unwrap();
+    }
+    let worked = database.stats().worked_bytes - before.worked_bytes;
+    // As for as many bytes of inserts.
+    let inserted = before.worked_bytes * 2;
+    assert!(worked < inserted, "{worked} bytes of work for {count} deletes, {inserted} for as many inserts and more");
+    let left = tree.iter().inspect(|entry| assert!(entry.is_ok())).count();
+    assert_eq!(left, count as usize);
+    database.quiesce().unwrap();
+    assert_eq!(tree.keys::<&[u8]>(..).count(), count as usize);
+    assert_eq!(unsound(&database), None);
+}
+
 #[test]
 fn changed_nodes_take_bounded_memory() {
     fresh(false).unwrap();

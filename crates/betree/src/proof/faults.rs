@@ -78,6 +78,42 @@ fn run(seed: u64, fault: Option<Fault>) -> Result<u64, String> {
     }
 }
 
+/// Fails each request of opening a store whose program was killed with batches in the log; opened again, they are all there.
+pub(super) fn opening(seed: u64) -> Result<(), String> {
+    let memory = Memory::new(1 << 20);
+    let database = Database::create(memory.clone(), tiny(seed), 3).map_err(|error| error.to_string())?;
+    let tree = database.tree("t").map_err(|error| error.to_string())?;
+    let (mut random, mut map) = (random(seed), Map::new());
+    for number in 1..12 {
+        let batch = batch(&tree, number, &mut random, &mut map);
+        database.commit(&batch, Durability::Sync).map_err(|error| error.to_string())?;
+    }
+    let killed = memory.image();
+    for at in 0.. {
+        let memory = Memory::from_image(killed.clone());
+        let (faulty, faults) = Faulty::new(memory.clone());
+        faults.add(Fault { operation: None, at, lasting: false, kind: FaultKind::Error });
+        let opened = Database::open(faulty, tiny(seed)).map(drop);
+        if faults.injected() == 0 {
+            return if at > 5 { Ok(()) } else { Err(format!("only {at} requests")) };
+        }
+        let again = Database::open(memory, tiny(seed)).map_err(|error| format!("request {at}: {error}"))?;
+        let found =
+            again.tree("t").and_then(|tree| content(&tree)).map_err(|error| format!("request {at}: {error}"))?;
+        if found != map {
+            return Err(format!("request {at}, which made it {opened:?}: batches are missing"));
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_failed_opening_loses_nothing() {
+    for seed in 0..6 {
+        opening(seed).unwrap_or_else(|what| panic!("seed {seed}: {what}"));
+    }
+}
+
 /// Fails each request in turn; `stride` skips some.
 pub(super) fn every_request(seed: u64, stride: usize) -> Result<(), String> {
     let requests = run(seed, None)?;

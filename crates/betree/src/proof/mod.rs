@@ -2,7 +2,9 @@
 //! over, on a full storage; and that each deliberate defect is noticed.
 
 mod below;
+mod between;
 mod bounds;
+mod clones;
 mod closed;
 mod contained;
 mod crash;
@@ -10,6 +12,7 @@ mod damage;
 mod device;
 mod faults;
 mod full;
+mod grow;
 mod live;
 mod mutants;
 mod paced;

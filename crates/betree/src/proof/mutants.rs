@@ -4,7 +4,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::below::Below;
 use super::{
-    bounds, contained, crash, damage, faults, full, live, paced, reads, refill, refused, rest, twice, values, views,
+    between, bounds, clones, contained, crash, damage, faults, full, grow, live, paced, reads, refill, refused, rest,
+    twice, values, views,
 };
 use crate::mutant::{Mutant, set};
 
@@ -15,12 +16,19 @@ fn proofs() -> Vec<(&'static str, Proof)> {
     vec![
         ("log", Box::new(crate::log::behind_a_lost_frame)),
         ("round", Box::new(crate::log::of_an_earlier_round)),
+        ("opening", Box::new(|| faults::opening(0))),
+        ("families", Box::new(crate::families::never_had)),
         ("twice", Box::new(|| twice::torn_twice().map(drop))),
         ("live", Box::new(|| (0..2).try_for_each(|seed| live::live(seed, 120)))),
         ("views", Box::new(|| views::in_any_order(2).map(drop))),
         ("full", Box::new(|| full::fill_and_empty(2, 4096, usize::MAX))),
         ("crash", Box::new(|| (0..4).try_for_each(|seed| crash::story(Below::Memory, seed, 50, 1).map(drop)))),
         ("device", Box::new(|| crash::story(Below::Device("hdd-7200-1tb"), 0, 40, 0).map(drop))),
+        ("group commit", Box::new(between::group_commit)),
+        ("conditions", Box::new(between::conditions)),
+        ("views of a moment", Box::new(between::views)),
+        ("clones", Box::new(|| (0..3).try_for_each(|seed| clones::calls(seed, 80, false).map(drop)))),
+        ("grow", Box::new(|| grow::grows(0))),
         ("paced", Box::new(|| paced::puts(0, 3000))),
         ("refused", Box::new(|| refused::checkpoints(0))),
         ("values", Box::new(values::lives)),

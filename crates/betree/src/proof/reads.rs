@@ -134,6 +134,13 @@ pub(super) fn share(profile: &str, flushed: bool, entries: u32) -> Result<f64, S
     drop((tree, database));
     let database = Database::open(device.clone(), options(profile)).map_err(failed)?;
     let tree = database.tree("t").map_err(failed)?;
+    // Ten entries take a block of each run, and no more.
+    let before = database.stats().read_bytes;
+    let middle = tree.range(&[100u8][..]..).take(10).filter(Result::is_ok).count();
+    let bytes_of_ten = database.stats().read_bytes - before;
+    if middle != 10 || bytes_of_ten > 16 * (options(profile).basement_bytes as u64 + (16 << 10)) {
+        return Err(format!("{bytes_of_ten} bytes were read for {middle} entries"));
+    }
     let (before, began) = (database.stats().read_bytes, device.now());
     let count = tree.iter().filter(Result::is_ok).count();
     let seconds = (device.now() - began).as_secs_f64();
@@ -148,13 +155,6 @@ pub(super) fn share(profile: &str, flushed: bool, entries: u32) -> Result<f64, S
     let used = stats.capacity_bytes - options(profile).log_bytes - stats.free_bytes;
     if bytes > used * 51 / 50 {
         return Err(format!("{bytes} bytes were read of {used} in use"));
-    }
-    // Ten entries take a block of each run, and no more.
-    let before = database.stats().read_bytes;
-    let middle = tree.range(&[100u8][..]..).take(10).filter(Result::is_ok).count();
-    let bytes_of_ten = database.stats().read_bytes - before;
-    if middle != 10 || bytes_of_ten > 16 * (options(profile).basement_bytes as u64 + (16 << 10)) {
-        return Err(format!("{bytes_of_ten} bytes were read for {middle} entries"));
     }
     Ok(share)
 }

@@ -15,7 +15,7 @@ fn failed(what: &'static str) -> impl Fn(Error) -> String {
 }
 
 /// Every tree with what is in it.
-fn all(database: &Database) -> Result<BTreeMap<String, Map>, Error> {
+pub(super) fn all(database: &Database) -> Result<BTreeMap<String, Map>, Error> {
     database.tree_names().into_iter().map(|name| Ok((name.clone(), content(&database.open_tree(&name)?)?))).collect()
 }
 

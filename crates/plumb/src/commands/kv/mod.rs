@@ -1,6 +1,7 @@
 //! `plumb kv`: a Bε-tree store on a file or a block device.
 
 mod bench;
+mod grow;
 mod load;
 mod one;
 mod repair;
@@ -54,6 +55,8 @@ enum KvCommand {
     Repair(repair::RepairArguments),
     /// Describe every node, run and block; changes nothing
     Dump(state::DumpArguments),
+    /// Take a larger file or device into use
+    Grow(grow::GrowArguments),
     /// Say what is in the store and how much room it has
     Stats(state::StatsArguments),
     /// Measure inserts, lookups and scans on a store that is made for it
@@ -72,6 +75,7 @@ pub fn kv(arguments: &KvArguments) -> Done {
         KvCommand::Verify(arguments) => state::verify(arguments),
         KvCommand::Repair(arguments) => repair::repair(arguments),
         KvCommand::Dump(arguments) => state::dump(arguments),
+        KvCommand::Grow(arguments) => grow::grow(arguments),
         KvCommand::Stats(arguments) => state::stats(arguments),
         KvCommand::Bench(arguments) => bench::bench(arguments),
     }

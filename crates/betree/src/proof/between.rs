@@ -1,0 +1,191 @@
+//! What others do at the worst moment: while the log is being written or flushed, between a condition and its batch, while a view
+//! is taken. It is done by the same thread, from within the storage's calls or at a marked place, so each order comes for sure.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use storage::{Completion, Memory, Operation, Queue, Request, Storage, StorageError, Tag};
+
+use super::workload::unsound;
+use crate::mutant::set_between;
+use crate::{Batch, Compression, Database, Durability, Error, Options, Tree};
+
+type Hook = Box<dyn FnOnce() + Send>;
+
+/// A storage that lets others go first, once: before a request of a kind is carried out.
+#[derive(Clone)]
+struct Slow {
+    inner: Memory,
+    hook: Arc<Mutex<Option<(Operation, Hook)>>>,
+    /// Writes since the last flush.
+    unflushed: Arc<AtomicU64>,
+}
+
+impl Slow {
+    fn at_next(&self, operation: Operation, hook: impl FnOnce() + Send + 'static) {
+        *self.hook.lock().unwrap_or_else(PoisonError::into_inner) = Some((operation, Box::new(hook)));
+    }
+}
+
+impl Storage for Slow {
+    fn capacity_bytes(&self) -> u64 {
+        self.inner.capacity_bytes()
+    }
+
+    fn open_queue(&self) -> Result<Box<dyn Queue>, StorageError> {
+        Ok(Box::new(SlowQueue { inner: self.inner.open_queue()?, slow: self.clone() }))
+    }
+}
+
+struct SlowQueue {
+    inner: Box<dyn Queue>,
+    slow: Slow,
+}
+
+impl Queue for SlowQueue {
+    fn submit(&mut self, tag: Tag, request: Request) {
+        let hook = {
+            let mut hook = self.slow.hook.lock().unwrap_or_else(PoisonError::into_inner);
+            hook.take_if(|(operation, _)| *operation == request.operation())
+        };
+        if let Some((_, others)) = hook {
+            others();
+        }
+        match request.operation() {
+            Operation::Write => drop(self.slow.unflushed.fetch_add(1, Ordering::AcqRel)),
+            Operation::Flush => self.slow.unflushed.store(0, Ordering::Release),
+            Operation::Read | Operation::Discard => {}
+        }
+        self.inner.submit(tag, request);
+    }
+
+    fn complete(&mut self, completions: &mut Vec<Completion>) {
+        self.inner.complete(completions);
+    }
+}
+
+fn options() -> Options {
+    Options { log_bytes: 64 * 4096, compression: Compression::None, large_value_bytes: 8 << 10, ..Options::default() }
+}
+
+fn failed(what: &'static str) -> impl Fn(Error) -> String {
+    move |error| format!("{what}: {error}")
+}
+
+fn store() -> Result<(Slow, Database, Tree), String> {
+    let slow = Slow { inner: Memory::new(256 << 20), hook: Arc::default(), unflushed: Arc::default() };
+    let database = Database::create(slow.clone(), options(), 1).map_err(failed("create"))?;
+    let tree = database.tree("t").map_err(failed("tree"))?;
+    Ok((slow, database, tree))
+}
+
+/// A batch that comes while the log is written or flushed is in the next frame, and durable when its own sync returns.
+pub(super) fn group_commit() -> Result<(), String> {
+    for operation in [Operation::Write, Operation::Flush] {
+        let (slow, database, tree) = store()?;
+        let other = tree.clone();
+        slow.at_next(operation, move || {
+            let _ = other.insert("second", "2", Durability::None);
+        });
+        tree.insert("first", "1", Durability::Sync).map_err(failed("first"))?;
+        database.sync().map_err(failed("sync"))?;
+        let unflushed = slow.unflushed.load(Ordering::Acquire);
+        if unflushed > 0 {
+            return Err(format!("at a {operation:?}: {unflushed} writes are not flushed after a sync"));
+        }
+        let copy = Memory::from_image(slow.inner.image());
+        let opened = Database::open(copy, options()).map_err(failed("open"))?;
+        let found = opened.tree("t").and_then(|tree| Ok((tree.get("first")?, tree.get("second")?)));
+        let (first, second) = found.map_err(failed("read"))?;
+        if first.is_none() || second.is_none() {
+            return Err(format!("at a {operation:?}: {first:?}, {second:?} after a sync"));
+        }
+        if let Some(what) = unsound(&database) {
+            return Err(what);
+        }
+    }
+    Ok(())
+}
+
+/// What a condition says holds when the batch gets its place, whatever came since it was asked first.
+pub(super) fn conditions() -> Result<(), String> {
+    let (slow, database, tree) = store()?;
+    let other = tree.clone();
+    slow.at_next(Operation::Write, move || {
+        let _ = other.insert("key", "theirs", Durability::None);
+    });
+    let mut batch = Batch::new();
+    batch.require(&tree, "key", None);
+    batch.insert(&tree, "key", "ours");
+    // Its place is written between.
+    batch.insert(&tree, "large", vec![1; 64 << 10]);
+    match database.commit(&batch, Durability::None) {
+        Err(Error::Conflict) => {}
+        other => return Err(format!("not refused: {other:?}")),
+    }
+    let found = (tree.get("key").map_err(failed("get"))?, tree.get("large").map_err(failed("get"))?);
+    if found != (Some(b"theirs".to_vec()), None) {
+        return Err("a refused batch did something".to_owned());
+    }
+    unsound(&database).map_or(Ok(()), Err)
+}
+
+/// A view that is taken while batches come, memtables are sealed and drained, one of two trees first: it is the store before or
+/// after a batch, in all trees.
+pub(super) fn views() -> Result<(), String> {
+    for moment in 0..3 {
+        let (_, database, a) = store()?;
+        let b = database.tree("u").map_err(failed("tree"))?;
+        let both = |number: u8| {
+            let mut batch = Batch::new();
+            batch.insert(&a, "key", [number]);
+            batch.insert(&b, "key", [number]);
+            batch
+        };
+        database.commit(&both(1), Durability::None).map_err(failed("commit"))?;
+        let (others, batch, later) = (database.clone(), both(2), both(3));
+        set_between(Some(Box::new(move || {
+            let _ = others.commit(&batch, Durability::None);
+            let _ = match moment {
+                0 => Ok(()),
+                1 => others.checkpoint(),
+                // Of the first tree alone.
+                _ => others.engine.seal_and_drain_one(),
+            };
+            if moment == 1 {
+                let _ = others.commit(&later, Durability::None);
+            }
+        })));
+        let view = database.snapshot();
+        set_between(None);
+        let found = (view.get(&a, "key").map_err(failed("get"))?, view.get(&b, "key").map_err(failed("get"))?);
+        if found.0 != found.1 || found.0.is_none() {
+            return Err(format!("moment {moment}: a view has {found:?}"));
+        }
+        let now = database.snapshot();
+        let newest = now.get(&a, "key").map_err(failed("get"))?;
+        let expected = if moment == 1 { 3 } else { 2 };
+        if newest != Some(vec![expected]) {
+            return Err(format!("moment {moment}: {newest:?} is the newest"));
+        }
+        if let Some(what) = unsound(&database) {
+            return Err(what);
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_batch_that_comes_while_the_log_is_written_is_in_the_next_frame() {
+    group_commit().unwrap();
+}
+
+#[test]
+fn conditions_hold_when_the_batch_gets_its_place() {
+    conditions().unwrap();
+}
+
+#[test]
+fn a_view_is_of_one_moment() {
+    views().unwrap();
+}
