@@ -284,7 +284,10 @@ mod tests {
         // The second object is compiled once somebody opens its gate.
         let makefile = MAKEFILE.replace("%.o:", "b.o: a.o\n%.o:").replace(
             "@$(CC) -c",
-            &format!("@until [ -e {0}/$@ ]; do sleep 0.02; done; echo $@ >> {0}/compiled; $(CC) -c", place.display()),
+            &format!(
+                "@echo $@ >> {0}/begun; until [ -e {0}/$@ ]; do sleep 0.02; done; echo $@ >> {0}/compiled; $(CC) -c",
+                place.display()
+            ),
         );
         source.write("Makefile", &makefile);
         fs::rename(source.folder.path(), place.join("source")).unwrap();
@@ -292,8 +295,8 @@ mod tests {
         let mut child = Command::new(std::env::current_exe().unwrap());
         child.args(["--exact", "kernel::build::tests::a_build_that_was_interrupted_goes_on_where_it_was"]);
         let mut child = std::os::unix::process::CommandExt::process_group(child.env(PLACE, place), 0).spawn().unwrap();
-        let tree = place.join("cache").join(work_folder(Path::new(""), &recipe(place), "")).join("tree");
-        while !tree.join("a.o").exists() {
+        // The second waits for the first, which is done then.
+        while !fs::read_to_string(place.join("begun")).is_ok_and(|begun| begun.contains("b.o")) {
             assert!(child.try_wait().unwrap().is_none(), "it ended before it was interrupted");
             std::thread::sleep(std::time::Duration::from_millis(10));
         }

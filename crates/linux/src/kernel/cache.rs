@@ -37,7 +37,7 @@ fn ordered(own: Result<PathBuf, LinuxError>, is_told: bool, shared: &Path) -> Re
 /// Whether files can be made in a folder, or the folder itself where it is not there yet.
 fn can_be_written(folder: &Path) -> bool {
     let there = folder.ancestors().find(|folder| folder.exists());
-    there.is_some_and(|there| rustix::fs::access(there, rustix::fs::Access::WRITE_OK).is_ok())
+    there.is_some_and(|there| there.is_dir() && rustix::fs::access(there, rustix::fs::Access::WRITE_OK).is_ok())
 }
 
 /// Whether what lies at a path is of this user or of root: a program of somebody else's is not run.
@@ -150,7 +150,7 @@ mod tests {
         assert_eq!(ordered(nobody(), false, &shared).unwrap(), std::slice::from_ref(&shared));
         assert_eq!(ordered(own(), true, &shared).unwrap(), [own().unwrap()], "one's own was asked for");
         // Nobody makes folders there, root neither.
-        let closed = Path::new("/proc/plumb/linux");
+        let closed = Path::new("/dev/null/plumb/linux");
         assert_eq!(ordered(own(), false, closed).unwrap(), [own().unwrap(), closed.to_owned()]);
         assert!(ordered(nobody(), false, closed).is_err());
     }
