@@ -152,6 +152,26 @@ fn a_program_goes_on_when_the_launcher_is_killed() {
 }
 
 #[test]
+fn what_a_run_has_come_to_is_told_while_it_goes_on() {
+    let Some(probe) = Probe::compile() else { return };
+    let scratch = Scratch::new();
+    let data = cold_file(&scratch, "data", 8 * MIB);
+    let out = scratch.path("out");
+    let words = probe.command(&["slow", data.to_str().unwrap(), out.to_str().unwrap()]);
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let mut child = scratch.command(&[&["prefetch", "run", "--"], &words[..]].concat()).spawn().unwrap();
+    let number = child.id().to_string();
+    let mut told = false;
+    while child.try_wait().unwrap().is_none() {
+        let ran = scratch.plumb(&["prefetch", "stats", "--json"]).ok();
+        let runs: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+        told |= runs[&number]["programs"] == 1;
+    }
+    assert!(told);
+    scratch.plumb(&["prefetch", "stats", &number]).fails(2, &[&number]);
+}
+
+#[test]
 fn usual_programs_print_the_same() {
     let scratch = Scratch::new();
     let lines: String = (0..60_000).map(|line| format!("{} {:x} some text\n", line * 7919 % 60_000, line)).collect();

@@ -26,6 +26,8 @@ pub struct Limits {
     pub window_bytes: u64,
     /// Most bytes of the file that may be loaded ahead and not read yet, over all of its streams.
     pub ahead_bytes: u64,
+    /// Whether forward readers that leave nothing out are given windows: not where the kernel's own are as large.
+    pub forward: bool,
 }
 
 impl Limits {

@@ -39,6 +39,11 @@ impl Ledger {
         self.bytes
     }
 
+    /// Another budget from now on.
+    pub fn set_limit(&mut self, limit_bytes: u64) {
+        self.limit_bytes = limit_bytes;
+    }
+
     /// What may be loaded without giving anything up.
     pub fn free_bytes(&self) -> u64 {
         self.limit_bytes.saturating_sub(self.bytes)

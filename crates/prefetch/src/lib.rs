@@ -5,10 +5,10 @@
 //! - [`Streams`]: the readers of one file, found in its accesses, and the windows ahead of them.
 //! - [`Bulk`]: when random reads have cost as much as a pass over the file.
 //! - [`policy`]: what to load, as sibling policies with a table of names.
-//! - [`Ledger`]: what was loaded and not read yet, within a budget.
+//! - [`Ledger`]: what was loaded and not read yet, within a budget; [`Whole`]: which files are loaded whole.
 //! - [`simulate`]: what a policy would have done for a trace, and an oracle.
 //!
-//! Only the last two allocate; they are not for hooks.
+//! Only the last three allocate; they are not for hooks.
 
 mod access;
 mod bulk;
@@ -18,9 +18,11 @@ mod plan;
 pub mod policy;
 pub mod simulate;
 mod streams;
+mod whole;
 
 pub use access::{Access, Limits, PAGE_BYTES};
 pub use bulk::Bulk;
 pub use ledger::{FileNumber, Ledger};
 pub use plan::{MAX_RANGES, Plan, Range};
 pub use streams::{BASE_WINDOW_BYTES, STREAMS, Streams};
+pub use whole::Whole;

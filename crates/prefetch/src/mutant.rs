@@ -30,6 +30,14 @@ pub(crate) enum Mutant {
     RandomForever,
     /// An access within what is planned for a reader, but not the next one, is another's.
     SkipsUnknown,
+    /// Threads that read parts of their own are taken for one reader.
+    LanesMixed,
+    /// What readers lose does not count.
+    LossesForgotten,
+    /// Forward readers get windows beside the kernel's.
+    KernelDoubled,
+    /// Of a file, more is loaded than its reads pay for.
+    PassUnbounded,
     /// A pass over a file begins with the first random read.
     PassAtOnce,
     /// The same page pays each time it is read.
@@ -82,7 +90,7 @@ mod tests {
     use super::{Mutant, switch};
     use crate::{ledger, policy, streams};
 
-    const ALL: [Mutant; 19] = [
+    const ALL: [Mutant; 23] = [
         Mutant::ConfirmsAtOnce,
         Mutant::WasteUnbounded,
         Mutant::NoDoubts,
@@ -96,6 +104,10 @@ mod tests {
         Mutant::DroppedForgotten,
         Mutant::RandomForever,
         Mutant::SkipsUnknown,
+        Mutant::LanesMixed,
+        Mutant::LossesForgotten,
+        Mutant::KernelDoubled,
+        Mutant::PassUnbounded,
         Mutant::PassAtOnce,
         Mutant::RereadsPay,
         Mutant::WritableMapped,
@@ -104,7 +116,7 @@ mod tests {
         Mutant::NewestGoes,
     ];
 
-    const CHECKS: [fn(); 15] = [
+    const CHECKS: [fn(); 20] = [
         streams::tests::a_strided_reader_finds_everything_loaded,
         streams::tests::backward_and_forward_readers_find_everything_loaded,
         streams::tests::up_to_sixteen_readers_may_take_turns,
@@ -117,7 +129,12 @@ mod tests {
         streams::tests::random_reads_load_next_to_nothing,
         streams::tests::a_reader_after_long_random_reading_is_found,
         policy::tests::each_name_is_its_policy,
-        policy::tests::a_pass_begins_when_random_reads_have_cost_as_much,
+        streams::tests::threads_with_parts_of_their_own_are_not_one,
+        streams::tests::forward_readers_are_left_to_a_kernel_that_keeps_up,
+        streams::tests::who_ends_again_and_again_loses_little,
+        policy::tests::regions_are_loaded_when_random_reads_have_cost_as_much,
+        policy::tests::the_region_that_is_read_most_is_loaded_first,
+        policy::tests::who_turns_again_and_again_pays_for_what_is_loaded,
         policy::tests::a_mapping_is_loaded_if_it_is_large_cold_read_only_and_fits,
         ledger::tests::the_oldest_gives_way_and_neighbours_are_one,
     ];

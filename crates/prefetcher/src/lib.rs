@@ -22,6 +22,7 @@ mod table;
 mod watch;
 
 pub use error::PrefetcherError;
+pub use table::running;
 
 /// What of `prefetch` the hooks use, under the name that it has inside of the library, too.
 mod policies {

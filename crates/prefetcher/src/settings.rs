@@ -92,7 +92,7 @@ impl std::str::FromStr for Mode {
 }
 
 /// All of it; each key of a profile is one of these.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
     /// What is done.
@@ -102,6 +102,7 @@ pub struct Settings {
     /// Where an agent listens, if there is one.
     pub agent: PathBuf,
     /// Most memory for what was loaded and is not read yet. None: half of what is available.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub budget: Option<ByteSize>,
     /// Smaller files are left alone.
     pub min_file: ByteSize,

@@ -1,14 +1,19 @@
 //! The launcher's side of the table: memory of its own that programs under it can open.
 
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::mm::{MapFlags, ProtFlags};
 
 use crate::PrefetcherError;
+use crate::executor::Report;
 use crate::settings::Settings;
 use crate::shared::{MAGIC, TABLE_BYTES, Table};
+
+/// The table's name among a launcher's descriptors.
+const NAME: &str = "plumb-prefetch";
 
 /// Bytes a second and nanoseconds of an SSD on SATA, until the first pass has measured: a faster device is taken for slower by both, and
 /// their product is what counts.
@@ -25,7 +30,7 @@ impl Shared {
     /// Makes the table. Its memory belongs to the user alone, like everything below `/proc/PID/fd`.
     pub fn make(settings: &Settings) -> Result<Self, PrefetcherError> {
         let failed = PrefetcherError::kernel::<rustix::io::Errno>;
-        let memory = rustix::fs::memfd_create("plumb-prefetch", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)
+        let memory = rustix::fs::memfd_create(NAME, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)
             .map_err(failed("make shared memory"))?;
         rustix::fs::fchmod(&memory, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR)
             .map_err(failed("keep shared memory from others"))?;
@@ -33,12 +38,7 @@ impl Shared {
         // A program that shortened it would end everybody who looks at the rest.
         rustix::fs::fcntl_add_seals(&memory, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)
             .map_err(failed("seal shared memory"))?;
-        let access = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a new mapping at a place of the kernel's choice overlaps nothing.
-        let at = unsafe { rustix::mm::mmap(std::ptr::null_mut(), TABLE_BYTES, access, MapFlags::SHARED, &memory, 0) };
-        let at = at.map_err(failed("map shared memory"))?;
-        // SAFETY: of the table's size, on a page, never unmapped, of a file that cannot shrink; any bits are a table.
-        let table = unsafe { &*at.cast::<Table>() };
+        let table = map(&memory).map_err(failed("map shared memory"))?;
         let mut key = [0; 8];
         rustix::rand::getrandom(&mut key, rustix::rand::GetRandomFlags::empty()).map_err(failed("draw a number"))?;
         let key = u64::from_le_bytes(key);
@@ -60,6 +60,18 @@ impl Shared {
         Ok(Self { table, memory, key })
     }
 
+    /// That of a launcher which runs, if it has one that this user may look at.
+    fn of(process: u32) -> Option<&'static Table> {
+        let wanted = format!("/memfd:{NAME} (deleted)");
+        let is_it = |path: &PathBuf| std::fs::read_link(path).is_ok_and(|name| name.as_os_str() == wanted.as_str());
+        let path =
+            std::fs::read_dir(format!("/proc/{process}/fd")).ok()?.flatten().map(|entry| entry.path()).find(is_it)?;
+        let memory = std::fs::File::options().read(true).write(true).open(path).ok()?;
+        let has_size = memory.metadata().is_ok_and(|status| status.len() == TABLE_BYTES as u64);
+        let table = has_size.then(|| map(&memory.into()).ok()).flatten()?;
+        (table.header.magic.load(Ordering::Acquire) == MAGIC).then_some(table)
+    }
+
     /// The table.
     pub fn table(&self) -> &'static Table {
         self.table
@@ -69,6 +81,24 @@ impl Shared {
     pub fn environment(&self) -> String {
         format!("/proc/{}/fd/{}:{:x}", std::process::id(), self.memory.as_raw_fd(), self.key)
     }
+}
+
+/// Maps a table's memory, for as long as this process runs.
+fn map(memory: &OwnedFd) -> rustix::io::Result<&'static Table> {
+    let access = ProtFlags::READ | ProtFlags::WRITE;
+    // SAFETY: a new mapping at a place of the kernel's choice overlaps nothing.
+    let at = unsafe { rustix::mm::mmap(std::ptr::null_mut(), TABLE_BYTES, access, MapFlags::SHARED, memory, 0) }?;
+    // SAFETY: of the table's size, on a page, never unmapped, of a file that cannot shrink; any bits are a table.
+    Ok(unsafe { &*at.cast::<Table>() })
+}
+
+/// What runs have come to so far, by the number of their launcher: those that this user may look at.
+pub fn running() -> Vec<(u32, Report)> {
+    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let mut numbers: Vec<u32> = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    numbers.sort_unstable();
+    let of = |number: u32| Some((number, Report::of(Shared::of(number)?, false)));
+    numbers.into_iter().filter_map(of).collect()
 }
 
 impl Drop for Shared {

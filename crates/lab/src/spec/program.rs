@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use prefetcher::settings::Settings as Prefetch;
 use serde::{Deserialize, Serialize};
 use units::ByteSize;
 
@@ -18,6 +19,9 @@ pub struct Program {
     pub cold: bool,
     /// What is measured.
     pub measure: String,
+    /// The measured command is run under `plumb prefetch run` with these settings.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prefetch: Option<Prefetch>,
     /// By name, what runs meanwhile. It is killed when the measured command has ended, and must not fail before.
     #[serde(default)]
     pub beside: BTreeMap<String, String>,

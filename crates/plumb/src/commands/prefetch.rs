@@ -4,6 +4,7 @@ mod advise;
 mod agent;
 mod machine;
 mod simulate;
+mod stats;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -11,7 +12,6 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use prefetcher::PrefetcherError;
-use prefetcher::executor::Report;
 use prefetcher::launch;
 use prefetcher::residency::Source;
 use prefetcher::settings::{Mode, Settings};
@@ -33,6 +33,8 @@ enum Action {
     Run(RunArguments),
     /// Tell processes what of their files is in memory; takes CAP_BPF and CAP_PERFMON
     Agent(agent::AgentArguments),
+    /// Say what runs that go on have come to so far
+    Stats(stats::StatsArguments),
     /// Say what prefetching would have gained for a trace; loads nothing
     Advise(advise::AdviseArguments),
     /// The same for accesses as programs make them
@@ -98,6 +100,7 @@ pub fn prefetch(arguments: PrefetchArguments) -> Done {
     match arguments.action {
         Action::Run(arguments) => run(&arguments),
         Action::Agent(arguments) => agent::agent(&arguments),
+        Action::Stats(arguments) => stats::stats(&arguments),
         Action::Advise(arguments) => advise::advise(&arguments),
         Action::Simulate(arguments) => simulate::simulate(&arguments),
     }
@@ -117,10 +120,10 @@ fn run(arguments: &RunArguments) -> Done {
         eprintln!("plumb: {reads} of its reads were seen in the kernel instead");
     }
     if arguments.stats {
-        eprint!("{}", told(&outcome.report));
+        eprint!("{}", stats::told(&outcome.report, "plumb: "));
     }
     if let Some(path) = &arguments.json {
-        let text = serde_json::to_string_pretty(&outcome.report).unwrap_or_default() + "\n";
+        let text = format!("{:#}\n", stats::json(&outcome.report));
         std::fs::write(path, text)
             .map_err(|error| Failure::Machine(format!("cannot write {}: {error}", path.display())))?;
     }
@@ -151,26 +154,4 @@ fn failure(error: PrefetcherError) -> Failure {
         PrefetcherError::Kernel { .. } | PrefetcherError::NoFolder(_) => Failure::Machine(error.to_string()),
         _ => Failure::input(error),
     }
-}
-
-/// The report for a person.
-fn told(report: &Report) -> String {
-    let size = |bytes: u64| ByteSize(bytes).to_string();
-    format!(
-        "plumb: active in {} programs; {} reads of followed files, {}\n\
-         plumb: loaded {} in {} windows and {} whole files or mappings; {} windows ({}) were in memory already\n\
-         plumb: {} requests: {} without memory for them, {} of files that were gone; {} plans without room\n",
-        report.programs,
-        report.accesses,
-        size(report.accessed_bytes),
-        size(report.loaded_bytes),
-        report.windows_loaded,
-        report.bulk_loads,
-        report.windows_resident,
-        size(report.resident_bytes),
-        report.requests,
-        report.refused,
-        report.files_gone,
-        report.dropped,
-    )
 }

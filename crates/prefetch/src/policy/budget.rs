@@ -1,6 +1,6 @@
-//! Everything, within a budget: windows ahead of readers; a pass over what is read at random for long; mappings from map time on.
+//! Everything, within a budget: windows ahead of readers; regions of what is read at random for long; mappings from map time on.
 
-use super::{Event, FileState, Host, Mapping, Policy, whole};
+use super::{Event, FileState, Host, Mapping, Policy};
 use crate::access::PAGE_BYTES;
 use crate::mutant::{Mutant, mutated};
 use crate::plan::Plan;
@@ -17,10 +17,8 @@ impl Policy for Budget {
                 if let Some(plan) = file.streams.observe(*access, &host.limits(file_bytes, true)) {
                     return Some(plan);
                 }
-                let pays = file.streams.is_random() && file.bulk.pays(access, file_bytes, host);
-                let plan = if pays { whole(file_bytes, host) } else { None }?;
-                file.bulk.begin();
-                Some(plan)
+                let doubted = file.streams.is_doubted();
+                file.streams.is_random().then(|| file.bulk.pays(access, file_bytes, doubted, host)).flatten()
             }
         }
     }

@@ -36,9 +36,9 @@ impl FileState {
     }
 
     /// The plan was not carried out for another reason, and may be made again.
-    pub fn dropped(&mut self, plan: &Plan) {
+    pub fn dropped(&mut self, plan: &Plan, file_bytes: u64) {
         self.streams.dropped(plan);
-        self.bulk.dropped(plan);
+        self.bulk.dropped(plan, file_bytes);
     }
 
     /// Bytes that were loaded for the file and left memory before anybody read them.
@@ -75,9 +75,9 @@ impl Host {
     /// Bounds for a file's readers, with the kernel's window as the largest, or without.
     pub const fn limits(&self, file_bytes: u64, lifted: bool) -> Limits {
         let window_bytes = Limits::window_bytes(self.bandwidth_bytes_per_second, self.latency_ns, self.memory_bytes);
-        let window_bytes =
-            if lifted || window_bytes < self.readahead_bytes { window_bytes } else { self.readahead_bytes };
-        Limits { file_bytes, window_bytes, ahead_bytes: self.memory_bytes }
+        let forward = window_bytes > self.readahead_bytes;
+        let window_bytes = if lifted || !forward { window_bytes } else { self.readahead_bytes };
+        Limits { file_bytes, window_bytes, ahead_bytes: self.memory_bytes, forward }
     }
 }
 

@@ -38,13 +38,13 @@ impl Machine {
         read_ns: 1_000,
     };
 
-    /// What a policy is told, when `free_bytes` of the budget are free.
-    pub(super) fn host(&self, free_bytes: u64, evicts: bool) -> Host {
+    /// What a policy is told, when so much of the budget is free for windows, and for what is loaded whole.
+    pub(super) fn host(&self, unread_bytes: u64, free_bytes: u64, evicts: bool) -> Host {
         Host {
             bandwidth_bytes_per_second: self.bandwidth_bytes_per_second,
             latency_ns: self.latency_ns,
             readahead_bytes: self.readahead_bytes,
-            memory_bytes: if evicts { self.budget_bytes } else { free_bytes },
+            memory_bytes: if evicts { self.budget_bytes } else { unread_bytes },
             free_bytes,
         }
     }

@@ -41,12 +41,27 @@ const LANES: usize = 16;
 /// Readers that have not been seen for so many accesses have nothing ahead of them any more.
 const LOST_AFTER: u32 = 4096;
 
-/// After this many accesses in a row that followed nobody, only one of sixteen such rounds is looked at: a file that is read at
+/// After this many accesses in a row that followed nobody, only one of [`LOOKED_AT`] such rounds is looked at: a file that is read at
 /// random pays for few searches. A round is long enough for sixteen readers that take turns to be seen four times.
 const RANDOM_ROUND: u32 = 64;
+const LOOKED_AT: u32 = 16;
 
 /// A reader that others have read so often past has gone, and it is judged.
 const GONE_AFTER: u32 = 256;
+
+/// Of all that is read of a file, this part may be loaded in vain, and [`LOSS_ALLOWED_PAGES`] beside. Beyond, what a reader may have
+/// ahead of it is this part of what it has read, too.
+const LOSS_SHARE: u32 = 128;
+
+/// What is given to readers of whom nothing is known yet.
+const LOSS_ALLOWED_PAGES: u32 = (BASE_WINDOW_BYTES / PAGE_BYTES) as u32;
+
+/// Readers that turn for each that lasts, beyond which a file is doubted.
+const TURNED_TO_LASTED: u32 = 4;
+const MOST_COUNTED: u16 = 256;
+
+/// Threads that share a reader are no farther apart.
+const SHARED_WITHIN_BYTES: u64 = 8 * BASE_WINDOW_BYTES;
 
 /// Votes beyond the usual three that a new reader needs at most.
 const MOST_DOUBTS: u32 = 64;
@@ -68,6 +83,14 @@ pub struct Streams {
     last: u32,
     /// Votes that a reader needs beyond the usual.
     doubts: u32,
+    /// What was lost, [`LOSS_SHARE`] times, less what was read since.
+    debt_pages: u32,
+    /// Readers that turned just after they were confirmed, and such that lasted; of both, the last few hundred.
+    turned: u16,
+    lasted: u16,
+    /// Pages of windows that their readers read, and that they left behind.
+    used_pages: u64,
+    lost_pages: u64,
 }
 
 /// A slot's number, whatever bits it was read from.
@@ -92,6 +115,11 @@ impl Streams {
         unmatched: 0,
         last: 0,
         doubts: 0,
+        debt_pages: 0,
+        turned: 0,
+        lasted: 0,
+        used_pages: 0,
+        lost_pages: 0,
     };
 
     /// Takes an access into account; what should be loaded now, if anything.
@@ -107,7 +135,10 @@ impl Streams {
             self.slots[mine].seen_at = self.clock;
             return None;
         }
-        if self.slots[mine].precedes(&span) {
+        // Among random reads only those who are known already are looked at, but for a round in many.
+        let round = self.unmatched / RANDOM_ROUND;
+        let looks = round == 0 || round.is_multiple_of(LOOKED_AT) && !mutated(Mutant::RandomForever);
+        if (looks || !self.slots[mine].is_new()) && self.slots[mine].precedes(&span) {
             return self.matched(mine, access.lane, span, limits);
         }
         let turn = within(self.after[within(self.last as usize)].into());
@@ -117,15 +148,46 @@ impl Streams {
             self.of_lane[access.lane as usize % LANES] = turn as u8;
             return None;
         }
-        if self.slots[turn].precedes(&span) {
+        if (looks || !self.slots[turn].is_new()) && self.slots[turn].precedes(&span) {
             return self.matched(turn, access.lane, span, limits);
         }
-        self.search(access, span, limits)
+        self.unmatched = self.unmatched.wrapping_add(1);
+        self.debt_pages = self.debt_pages.saturating_sub(1);
+        if looks { self.search(access, span, limits) } else { None }
+    }
+
+    /// Pages of windows that were read, and such that will not be: what readers have ahead of them that have been seen for the last
+    /// time, as far as that is known. `ended`: there will be no more reads.
+    pub fn account(&self, ended: bool) -> (u64, u64) {
+        let ahead = self.slots.iter().filter(|stream| !stream.is_free()).map(|stream| u64::from(stream.ahead_pages));
+        let ahead_pages: u64 = if ended { ahead.sum() } else { 0 };
+        (self.used_pages, self.lost_pages.saturating_add(ahead_pages))
     }
 
     /// Whether the last access followed no confirmed reader.
     pub fn is_random(&self) -> bool {
         self.unmatched > 0
+    }
+
+    /// Whether the last access was by a reader that is left to the kernel.
+    #[inline]
+    pub fn is_left(&self) -> bool {
+        self.slots[within(self.last as usize)].is_left()
+    }
+
+    /// Whether most readers of this file turned just after they were confirmed.
+    #[inline]
+    pub fn is_doubted(&self) -> bool {
+        u32::from(self.turned) > TURNED_TO_LASTED * u32::from(self.lasted)
+    }
+
+    /// Forgets half where it is much, so that a file may change.
+    fn count(&mut self, turned: bool) {
+        if self.turned.max(self.lasted) >= MOST_COUNTED {
+            (self.turned, self.lasted) = (self.turned / 2, self.lasted / 2);
+        }
+        let count = if turned { &mut self.turned } else { &mut self.lasted };
+        *count += 1;
     }
 
     /// The plan was not carried out since its pages are there already: the program or the kernel is ahead of this reader. It goes on
@@ -176,13 +238,21 @@ impl Streams {
         stream.lane = lane;
         stream.seen_at = self.clock;
         let doubts = self.doubts.min(MOST_DOUBTS) as u8;
+        let found_pages = stream.find();
+        let (read_before, used_before) = (stream.read_pages, stream.used_pages);
         let step = stream.advance(&span, doubts);
+        self.used_pages = self.used_pages.wrapping_add(stream.used_pages.wrapping_sub(used_before).into());
+        self.lost_pages = self.lost_pages.saturating_sub(found_pages.into());
+        let repaid_pages = stream.read_pages.saturating_sub(read_before);
+        self.debt_pages =
+            self.debt_pages.saturating_sub(found_pages.saturating_mul(LOSS_SHARE).saturating_add(repaid_pages));
         // Where there are many unconfirmed readers, a random access follows one of them now and then.
         if !stream.is_new() {
             self.unmatched = 0;
         }
         if step.proved {
             self.doubts = u32::from(doubts) / 2;
+            self.count(false);
         }
         if step.asks { self.ask(slot, span, limits) } else { None }
     }
@@ -191,7 +261,8 @@ impl Streams {
     #[inline(never)]
     fn ask(&mut self, slot: usize, span: Span, limits: &Limits) -> Option<Plan> {
         let room_pages = (limits.ahead_bytes / PAGE_BYTES).saturating_sub(self.ahead_pages());
-        let mut plan = self.slots[slot].plan(&span, room_pages, limits)?;
+        let in_debt = self.debt_pages > LOSS_SHARE * LOSS_ALLOWED_PAGES && !mutated(Mutant::LossesForgotten);
+        let mut plan = self.slots[slot].plan(&span, room_pages, in_debt, limits)?;
         plan.stream = (slot as u32) << 8 | u32::from(self.slots[slot].generation);
         Some(plan)
     }
@@ -205,37 +276,46 @@ impl Streams {
     /// An access that neither its lane's reader nor the one whose turn it is made.
     #[inline(never)]
     fn search(&mut self, access: Access, span: Span, limits: &Limits) -> Option<Plan> {
-        let round = self.unmatched / RANDOM_ROUND;
-        if !round.is_multiple_of(16) || round > 0 && mutated(Mutant::RandomForever) {
-            self.unmatched = self.unmatched.wrapping_add(1);
-            return None;
+        let mut around = None;
+        for (slot, stream) in self.slots.iter().enumerate() {
+            if stream.precedes(&span) {
+                around = Some(slot);
+                break;
+            }
+            if around.is_none() && stream.surrounds(&span) {
+                around = Some(slot);
+            }
         }
-        if let Some(slot) = (0..STREAMS).find(|slot| self.slots[*slot].precedes(&span)) {
+        if let Some(slot) = around {
+            self.unmatched = self.unmatched.wrapping_sub(1);
             return self.matched(slot, access.lane, span, limits);
         }
-        if let Some(slot) = (0..STREAMS).find(|slot| self.slots[*slot].surrounds(&span)) {
-            return self.matched(slot, access.lane, span, limits);
-        }
-        self.unmatched = self.unmatched.wrapping_add(1);
         self.open(access.lane, span);
         None
     }
 
     /// A slot for an access that followed nobody.
     fn open(&mut self, lane: u32, span: Span) {
-        for slot in 0..STREAMS {
-            if self.clock.wrapping_sub(self.slots[slot].seen_at) > GONE_AFTER {
-                self.doubt(slot);
-            }
+        // Each in its turn.
+        let judged = self.clock as usize % STREAMS;
+        if self.clock.wrapping_sub(self.slots[judged].seen_at) > GONE_AFTER {
+            self.doubt(judged);
         }
-        let (mut near, mut near_distance, mut near_is_mine) = (None, u64::MAX, false);
+        // One of the same lane rather than a nearer one.
+        let (mut near, mut near_rank) = (None, u64::MAX);
         for (index, stream) in self.slots.iter().enumerate() {
-            let mine = stream.lane == lane;
-            let distance = stream.start_bytes.abs_diff(span.start_bytes);
-            if !stream.is_free() && (mine, u64::MAX - distance) > (near_is_mine, u64::MAX - near_distance) {
-                (near, near_distance, near_is_mine) = (Some(index), distance, mine);
+            let distance = stream.start_bytes.abs_diff(span.start_bytes) / 2;
+            let rank = distance | u64::from(stream.lane != lane) << 63;
+            if rank < near_rank && !stream.is_free() {
+                (near, near_rank) = (Some(index), rank);
             }
         }
+        // Threads that share a reader are near each other; farther off, two of them have parts of the file of their own.
+        let is_near = |near: &usize| {
+            let stream = &self.slots[*near];
+            stream.lane == lane || stream.start_bytes.abs_diff(span.start_bytes) <= SHARED_WITHIN_BYTES
+        };
+        let near = near.filter(|near| is_near(near) || mutated(Mutant::LanesMixed));
         let candidate = near.map_or(0, |near| span.start_bytes.wrapping_sub(self.slots[near].start_bytes) as i64);
         // The reader's own second access explains its first better than its distance to another reader does.
         let slot = match near {
@@ -262,19 +342,28 @@ impl Streams {
 
     /// The reader in a slot is given up: was it one?
     fn doubt(&mut self, slot: usize) {
-        if self.slots[slot].is_disappointing() && !mutated(Mutant::NoDoubts) {
+        let disappoints = self.slots[slot].is_disappointing();
+        let lost_pages = self.slots[slot].lose();
+        self.lost_pages = self.lost_pages.wrapping_add(lost_pages.into());
+        self.debt_pages = self.debt_pages.saturating_add(lost_pages.saturating_mul(LOSS_SHARE));
+        if disappoints && !mutated(Mutant::NoDoubts) {
             self.doubts = (self.doubts.min(MOST_DOUBTS) * 2).clamp(1, MOST_DOUBTS);
             self.slots[slot].free();
+            self.count(true);
         }
     }
 
     /// The slot to be given to somebody else: the free first, then the unconfirmed, then the confirmed; of each the one that was not
     /// seen for longest.
     fn victim(&self) -> usize {
-        let rank = |slot: &usize| {
-            let stream = &self.slots[*slot];
-            (stream.spare(), self.clock.wrapping_sub(stream.seen_at))
-        };
-        (0..STREAMS).max_by_key(rank).unwrap_or_default()
+        let rank = |stream: &Stream| stream.spare() << 32 | u64::from(self.clock.wrapping_sub(stream.seen_at));
+        let (mut victim, mut most) = (0, 0);
+        for (slot, stream) in self.slots.iter().enumerate() {
+            let rank = rank(stream);
+            if rank >= most {
+                (victim, most) = (slot, rank);
+            }
+        }
+        victim
     }
 }

@@ -8,6 +8,8 @@ use crate::mutant::{Mutant, mutated};
 const CONFIRMED: u8 = 3;
 /// How far behind its reader an access still counts as the reader's: threads that share one come a little out of order.
 pub(super) const BEHIND_BYTES: u64 = BASE_WINDOW_BYTES;
+/// Accesses that a gap between two is remembered for.
+const GAPS_REMEMBERED: u8 = 16;
 /// A reader's distance to the end of what is planned for it; more is a damaged state.
 const MOST_BYTES_AHEAD: u64 = 1 << 32;
 
@@ -104,7 +106,7 @@ pub(super) struct Stream {
     /// Read by it so far.
     pub(super) read_pages: u32,
     /// Of what was planned, read.
-    used_pages: u32,
+    pub(super) used_pages: u32,
     pub(super) lane: u32,
     /// The clock at its last access.
     pub(super) seen_at: u32,
@@ -115,7 +117,14 @@ pub(super) struct Stream {
     kind: u8,
     /// Changes when the slot is given to another reader.
     pub(super) generation: u8,
-    reserved: [u8; 3],
+    /// Counts down since a forward reader left something out.
+    gaps: u8,
+    /// Whether it was left to the kernel: nothing is planned up to its frontier.
+    pub(super) left: u8,
+    reserved: u8,
+    /// Of what was ahead of it, taken for lost when it had not been seen for long.
+    pub(super) gone_pages: u32,
+    unused: u32,
 }
 
 impl Stream {
@@ -137,7 +146,11 @@ impl Stream {
         backward_votes: 0,
         kind: 0,
         generation: 0,
-        reserved: [0; 3],
+        gaps: 0,
+        left: 0,
+        reserved: 0,
+        gone_pages: 0,
+        unused: 0,
     };
 
     /// A reader's first access. `candidate_bytes` is its distance to what may have been the one before, or 0.
@@ -179,6 +192,11 @@ impl Stream {
     /// Whether it was confirmed, and then read little of what was planned for it.
     pub(super) fn is_disappointing(&self) -> bool {
         self.spare() == 0 && self.used_pages < BASE_PAGES && self.ahead_pages > self.used_pages
+    }
+
+    /// Whether the kernel's own readahead follows it: forward, and nothing left out.
+    pub(super) fn is_the_kernels(&self) -> bool {
+        self.kind() == Kind::Forward && self.gaps == 0
     }
 
     /// Nobody's any more.
@@ -333,6 +351,13 @@ impl Stream {
             _ => 0,
         };
         self.ahead_pages -= between_pages.min(new_pages).min(u64::from(self.ahead_pages)) as u32;
+        // What lies farther off than a reader's next access was not looked at.
+        if self.kind() == Kind::Forward && between_pages > 0 && between_pages <= end.saturating_sub(first) {
+            self.resume();
+            self.gaps = GAPS_REMEMBERED;
+        } else {
+            self.gaps = self.gaps.saturating_sub(1);
+        }
         Step { proved: unproved && self.used_pages >= BASE_PAGES, asks: asks || mutated(Mutant::MarkIgnored) }
     }
 

@@ -6,7 +6,7 @@ use super::*;
 use crate::plan::Range;
 
 const MIB: u64 = 1 << 20;
-const LIMITS: Limits = Limits { file_bytes: 256 * MIB, window_bytes: 8 * MIB, ahead_bytes: 64 * MIB };
+const LIMITS: Limits = Limits { file_bytes: 256 * MIB, window_bytes: 8 * MIB, ahead_bytes: 64 * MIB, forward: true };
 
 fn read(offset_bytes: u64, length_bytes: u64) -> Access {
     Access { offset_bytes, length_bytes, lane: 1 }
@@ -128,6 +128,18 @@ pub(crate) fn threads_that_share_a_reader_are_one() {
     assert!(outcome.covered >= 990, "{}", outcome.covered);
 }
 
+/// Sixteen threads at equal places of their parts, so that the distance from one to the next is always the same.
+#[test]
+pub(crate) fn threads_with_parts_of_their_own_are_not_one() {
+    let part = LIMITS.file_bytes / 16;
+    let turns = (1..=256u64).flat_map(|turn| {
+        (0..16u64).map(move |lane| Access { lane: lane as u32, ..read((lane + 1) * part - turn * 65536, 65536) })
+    });
+    let outcome = run(&LIMITS, turns);
+    assert_eq!(outcome.wasted_pages(), 0);
+    assert!(outcome.covered >= 250 * 16, "{}", outcome.covered);
+}
+
 #[test]
 pub(crate) fn gaps_do_not_stop_a_reader() {
     let gaps = (0..8000u64).map(|i| read(i * 14_000 + i * 7919 % 2000, 8192));
@@ -229,6 +241,36 @@ pub(crate) fn a_reader_after_long_random_reading_is_found() {
     assert!(outcome.covered >= 1900, "{}", outcome.covered);
 }
 
+#[test]
+pub(crate) fn forward_readers_are_left_to_a_kernel_that_keeps_up() {
+    let limits = Limits { forward: false, ..LIMITS };
+    let forward = run(&limits, (0..4000).map(|i| read(i * 16384, 16384)));
+    assert_eq!((forward.plans, forward.loaded_pages), (0, 0));
+    // What leaves something out the kernel takes for random.
+    let gaps = run(&limits, (0..4000).map(|i| read(i * 24576, 16384)));
+    assert!(gaps.covered >= 3900, "{}", gaps.covered);
+    let late = (0..1000).map(|i| read(i * 16384, 16384)).chain((0..4000).map(|i| read(16_384_000 + i * 24576, 16384)));
+    let late = run(&limits, late);
+    assert!(late.covered >= 3800, "{}", late.covered);
+    let backward = run(&limits, (0..4000).rev().map(|i| read(i * 16384, 16384)));
+    assert!(backward.covered >= 3990, "{}", backward.covered);
+}
+
+/// As the short scans of YCSB: each ends somewhere, and what is ahead of it then is lost.
+#[test]
+pub(crate) fn who_ends_again_and_again_loses_little() {
+    let scans = |count: u64, reads: u64| {
+        let start = move |scan: u64| scan * 7_919_003 % (240 * MIB) / 4096 * 4096;
+        (0..count).flat_map(move |scan| (0..reads).map(move |i| read(start(scan) + i * 8192, 8192)))
+    };
+    let outcome = run(&LIMITS, scans(1000, 50));
+    let allowed = outcome.read_pages / u64::from(LOSS_SHARE) + u64::from(LOSS_ALLOWED_PAGES);
+    assert!(outcome.wasted_pages() <= allowed + 256, "{} of {}", outcome.wasted_pages(), outcome.read_pages);
+    // Who goes on for long after that is served again.
+    let outcome = run(&LIMITS, scans(20, 50).chain((0..20_000).map(|i| read(i * 8192, 8192))));
+    assert!(outcome.covered >= 17_000, "{}", outcome.covered);
+}
+
 /// A state of any bits: what another process may have left.
 fn garbage() -> impl Strategy<Value = Streams> {
     prop::collection::vec(any::<u8>(), size_of::<Streams>()).prop_map(|bytes| {
@@ -247,17 +289,18 @@ fn garbage() -> impl Strategy<Value = Streams> {
 
 fn any_access() -> impl Strategy<Value = Access> {
     let near = (0..1u64 << 22, 0..100_000u64, 0..4u32);
-    let any = (any::<u64>(), any::<u64>(), any::<u32>());
-    prop_oneof![near, any].prop_map(|(offset_bytes, length_bytes, lane)| Access { offset_bytes, length_bytes, lane })
+    let wild = (any::<u64>(), any::<u64>(), any::<u32>());
+    prop_oneof![near, wild].prop_map(|(offset_bytes, length_bytes, lane)| Access { offset_bytes, length_bytes, lane })
 }
 
 fn any_limits() -> impl Strategy<Value = Limits> {
     let usual = (0..1u64 << 24, 0..1u64 << 23, 0..1u64 << 26);
-    let any = (any::<u64>(), any::<u64>(), any::<u64>());
-    prop_oneof![usual, any].prop_map(|(file_bytes, window_bytes, ahead_bytes)| Limits {
+    let wild = (any::<u64>(), any::<u64>(), any::<u64>());
+    (prop_oneof![usual, wild], any::<bool>()).prop_map(|((file_bytes, window_bytes, ahead_bytes), forward)| Limits {
         file_bytes,
         window_bytes,
         ahead_bytes,
+        forward,
     })
 }
 
@@ -289,7 +332,7 @@ proptest! {
     fn waste_is_bounded_for_any_accesses(
         runs in prop::collection::vec((0..200u64, 1..40u64, 1..20_000u64, -40_000..40_000i64, 0..3u32), 1..40),
     ) {
-        let limits = Limits { file_bytes: 16 * MIB, window_bytes: 2 * MIB, ahead_bytes: 4 * MIB };
+        let limits = Limits { file_bytes: 16 * MIB, window_bytes: 2 * MIB, ahead_bytes: 4 * MIB, forward: true };
         let accesses = runs.into_iter().flat_map(|(start, count, length_bytes, stride, lane)| {
             (0..count as i64).filter_map(move |i| {
                 let offset_bytes = (start * 65536).checked_add_signed(i * stride)?;

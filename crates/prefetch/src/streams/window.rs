@@ -1,23 +1,37 @@
 //! The windows of one reader: how far ahead of it something is planned.
 
+use super::LOSS_SHARE;
 use super::stream::{BASE_PAGES, BEHIND_BYTES, Kind, Span, Stream};
 use crate::access::{Limits, PAGE_BYTES};
 use crate::mutant::{Mutant, mutated};
 use crate::plan::{MAX_RANGES, Plan};
 
+/// Accesses for which a reader of a file that has lost much does not ask after it was given nothing.
+const PAUSE: i64 = 16;
+
 /// A reader's distance to the end of what is planned for it, in windows; more is a damaged state.
 const MOST_WINDOWS_AHEAD: u64 = 4;
 
 impl Stream {
-    /// The next window, within `room_pages` and the limits.
-    pub(super) fn plan(&mut self, span: &Span, room_pages: u64, limits: &Limits) -> Option<Plan> {
+    /// The next window, within `room_pages` and the limits; a small one where readers of the file have lost much.
+    pub(super) fn plan(&mut self, span: &Span, room_pages: u64, in_debt: bool, limits: &Limits) -> Option<Plan> {
+        if self.is_the_kernels() && !limits.forward && !mutated(Mutant::KernelDoubled) {
+            self.leave(limits.window_bytes);
+            return None;
+        }
+        self.resume();
         let limit_pages = limits.window_bytes / PAGE_BYTES;
         // One read at least: a smaller window helps nobody.
         let wanted_pages = u64::from(self.window_pages).max(u64::from(BASE_PAGES)).max(span.pages()).min(limit_pages);
         let ahead_pages = u64::from(self.ahead_pages).max(self.lead_pages(span, limits));
-        let earned_pages = u64::from(self.read_pages).saturating_sub(ahead_pages);
+        let trusted_pages = if in_debt { self.read_pages / LOSS_SHARE } else { self.read_pages };
+        let earned_pages = u64::from(trusted_pages).saturating_sub(ahead_pages);
         let earned_pages = if mutated(Mutant::WasteUnbounded) { u64::MAX } else { earned_pages };
         let payable_pages = wanted_pages.min(earned_pages).min(room_pages);
+        if in_debt && payable_pages == 0 {
+            self.pause(span);
+            return None;
+        }
         let plan = match self.kind() {
             Kind::Forward => self.forward(span, payable_pages, wanted_pages, limits),
             Kind::Backward => self.backward(span, payable_pages, wanted_pages, limits),
@@ -29,6 +43,17 @@ impl Stream {
         }
         self.ahead_pages = self.ahead_pages.saturating_add(u32::try_from(plan.pages()).unwrap_or(u32::MAX));
         Some(plan)
+    }
+
+    /// Does not ask again for some accesses.
+    fn pause(&mut self, span: &Span) {
+        let distance_bytes = match self.kind() {
+            Kind::Strided => self.stride_bytes,
+            Kind::Backward => (span.bytes() as i64).wrapping_neg(),
+            _ => span.bytes() as i64,
+        };
+        let from_bytes = if self.kind() == Kind::Forward { self.end_bytes } else { self.start_bytes };
+        self.mark_bytes = from_bytes.saturating_add_signed(distance_bytes.saturating_mul(PAUSE));
     }
 
     /// From the reader to the end of what was planned, whoever loaded it. What cannot be is 0.
@@ -128,6 +153,42 @@ impl Stream {
     pub(super) fn rewind(&mut self) {
         self.frontier_bytes = self.mark_bytes;
         self.mark_bytes = if self.kind() == Kind::Backward { self.end_bytes } else { self.start_bytes };
+    }
+
+    /// Nothing is planned for so much more.
+    pub(super) fn leave(&mut self, bytes: u64) {
+        self.left = 1;
+        self.mark_bytes = self.end_bytes.saturating_add(bytes);
+        self.frontier_bytes = self.mark_bytes;
+    }
+
+    /// Whether it is left to the kernel.
+    #[inline]
+    pub(super) fn is_left(&self) -> bool {
+        self.left != 0
+    }
+
+    /// If it was left to the kernel, it is not any more.
+    pub(super) fn resume(&mut self) {
+        if core::mem::take(&mut self.left) != 0 {
+            (self.mark_bytes, self.frontier_bytes) = (self.start_bytes, self.end_bytes);
+        }
+    }
+
+    /// What is ahead of it counts as lost: so many pages.
+    pub(super) fn lose(&mut self) -> u32 {
+        if self.spare() != 0 {
+            return 0;
+        }
+        self.gone_pages = self.gone_pages.saturating_add(self.ahead_pages);
+        core::mem::take(&mut self.ahead_pages)
+    }
+
+    /// It is there again, and so is what was ahead of it: so many pages.
+    pub(super) fn find(&mut self) -> u32 {
+        let found = core::mem::take(&mut self.gone_pages);
+        self.ahead_pages = self.ahead_pages.saturating_add(found);
+        found
     }
 
     /// Smaller windows, down to the first.

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use prefetch::Range;
 
 use super::open::{self, Opened};
-use super::{Common, next};
-use crate::policies::{Bulk, PAGE_BYTES};
+use super::{Common, Next, next};
+use crate::policies::{PAGE_BYTES, Plan};
 use crate::shared::{Kind, Request};
 
 /// Loaded of a mapping before the program has touched anything.
@@ -43,16 +43,46 @@ pub struct Job {
     pub clamp_bytes: u64,
 }
 
+/// Regions of files that are read at random, between two looks at how long a small read takes.
+const REGIONS_MEASURED: u32 = 64;
+
+/// What is being measured of the device.
+#[derive(Default)]
+struct Measured {
+    bytes: u64,
+    elapsed: Duration,
+    regions: u32,
+    /// The last chunk of the job before, whose end nobody has waited for: one job is at the device while the next is begun.
+    under_way: Option<(OwnedFd, u64)>,
+}
+
 /// Does jobs until it is told to stop.
 pub fn run(common: &Common, jobs: &Receiver<Job>) {
-    while let Some(job) = next(jobs, &common.stop) {
-        load(common, &job);
+    let mut measured = Measured::default();
+    loop {
+        match next(jobs, &common.stop) {
+            Next::Job(job) => load(common, &job, &mut measured),
+            // No file stays open.
+            Next::None => measured.under_way = None,
+            Next::End => return,
+        }
+    }
+}
+
+/// A job that is not done: reads at random may ask again.
+pub fn refuse(common: &Common, job: &Request, index: usize) {
+    common.table.header.done.refused.fetch_add(1, Ordering::Relaxed);
+    let file = common.table.file(index);
+    if job.kind == Kind::Pass as u32
+        && let Some(mut guard) = file.try_lock()
+    {
+        guard.bulk.dropped(&job.plan, file.file_bytes.load(Ordering::Relaxed));
     }
 }
 
 /// Loads as much of a job as there is memory for, and as the program seems to want.
-fn load(common: &Common, job: &Job) {
-    let counts = &common.counts;
+fn load(common: &Common, job: &Job, measured: &mut Measured) {
+    let counts = &common.table.header.done;
     let plan = open::within(job.request.plan, job.opened.bytes);
     let file = &job.opened.file;
     let Some(range) = plan.ranges().next() else { return };
@@ -64,20 +94,20 @@ fn load(common: &Common, job: &Job) {
         return;
     }
     // All of it or nothing: of what does not fit, the first part would be gone before the last is read.
-    if wanted - resident > common.memory.free_bytes() {
-        counts.refused.fetch_add(1, Ordering::Relaxed);
-        if job.request.kind == Kind::Pass as u32
-            && let Some(mut guard) = common.table.file(job.index).try_lock()
-        {
-            guard.bulk = Bulk::NEW;
-        }
+    let is_mapping = job.request.kind == Kind::Map as u32;
+    if wanted - resident > common.memory.free_bytes() || !is_mapping && !common.admits(job.index) {
+        refuse(common, &job.request, job.index);
         return;
     }
     counts.bulk.fetch_add(1, Ordering::Relaxed);
-    let is_mapping = job.request.kind == Kind::Map as u32;
+    let (dev, ino) = common.table.file(job.index).identity();
+    common.with_loaded(|loaded, budget_bytes| loaded.make_room(wanted - resident, budget_bytes, counts));
     let touched_before = touched(job.request.process).unwrap_or(0);
     if job.request.kind == Kind::Pass as u32 {
-        measure_latency(common, file, range);
+        if measured.regions.is_multiple_of(REGIONS_MEASURED) {
+            measure_latency(common, file, range);
+        }
+        measured.regions += 1;
     }
     let begun = Instant::now();
     let mut before = None;
@@ -97,14 +127,25 @@ fn load(common: &Common, job: &Job) {
         if common.residency.is_resident(file.as_fd(), chunk) != Some(true) {
             let Ok(asked) = common.residency.load(file.as_fd(), chunk) else { return };
             counts.loaded_bytes.fetch_add(asked, Ordering::Relaxed);
+            let chunk = Plan::contiguous(chunk.start_bytes, chunk.end_bytes);
+            common.with_loaded(|loaded, _| loaded.load(&job.request, dev, ino, &chunk));
         }
         loaded += chunk.bytes();
     }
+    if is_mapping || resident > 0 {
+        return;
+    }
+    let last = before.and_then(|last| Some((file.try_clone().ok()?, last.end_bytes)));
+    if let Some((file, end_bytes)) = std::mem::replace(&mut measured.under_way, last) {
+        read_page(&file, end_bytes.saturating_sub(PAGE_BYTES));
+    }
+    measured.bytes += loaded;
+    measured.elapsed += begun.elapsed();
     // Less says more of the processor than of the device.
-    let elapsed_ns = begun.elapsed().as_nanos() as u64;
-    if !is_mapping && resident == 0 && loaded >= MEASURED_BYTES && elapsed_ns > 0 {
-        let bandwidth = u128::from(loaded) * 1_000_000_000 / u128::from(elapsed_ns);
+    if measured.bytes >= MEASURED_BYTES && !measured.elapsed.is_zero() {
+        let bandwidth = u128::from(measured.bytes) * 1_000_000_000 / measured.elapsed.as_nanos();
         common.table.header.bandwidth_bytes_per_second.store(bandwidth as u64, Ordering::Relaxed);
+        (measured.bytes, measured.elapsed) = (0, Duration::ZERO);
     }
 }
 

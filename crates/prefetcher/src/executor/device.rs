@@ -6,8 +6,17 @@ use std::fs;
 /// As the kernel is without a word of anybody (`VM_READAHEAD_PAGES`).
 const DEFAULT_BYTES: u64 = 128 << 10;
 
-/// Bytes that one call loads at most on the device of this number.
-pub fn clamp_bytes(dev: u64) -> u64 {
+/// How a device is read ahead.
+#[derive(Clone, Copy)]
+pub struct Windows {
+    /// Bytes that one call loads at most.
+    pub clamp_bytes: u64,
+    /// The largest window that the kernel itself has ahead of a reader.
+    pub kernel_bytes: u64,
+}
+
+/// The windows of the device of this number.
+pub fn windows(dev: u64) -> Windows {
     let (major, minor) = (rustix::fs::major(dev), rustix::fs::minor(dev));
     let kib = |path: String| fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
     // A partition's queue is that of its disk; file systems of several devices have only a backing device of their own.
@@ -15,5 +24,6 @@ pub fn clamp_bytes(dev: u64) -> u64 {
     let queue = |name: &str| kib(format!("{device}/queue/{name}")).or_else(|| kib(format!("{device}/../queue/{name}")));
     let window = queue("read_ahead_kb").or_else(|| kib(format!("/sys/class/bdi/{major}:{minor}/read_ahead_kb")));
     let largest = window.max(queue("max_sectors_kb"));
-    largest.map_or(DEFAULT_BYTES, |kib| kib.saturating_mul(1024)).max(64 << 10)
+    let bytes = |kib: Option<u64>| kib.map_or(DEFAULT_BYTES, |kib| kib.saturating_mul(1024));
+    Windows { clamp_bytes: bytes(largest).max(64 << 10), kernel_bytes: bytes(window) }
 }

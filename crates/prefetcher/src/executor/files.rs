@@ -6,7 +6,7 @@ use std::path::Path;
 
 use globset::{Glob, GlobSet, GlobSetBuilder};
 
-use super::device;
+use super::device::{self, Windows};
 use super::open::Opened;
 use crate::PrefetcherError;
 use crate::settings::Settings;
@@ -18,8 +18,8 @@ const REMEMBERED: usize = 65_536;
 pub enum Verdict {
     /// It is to be loaded.
     Wanted {
-        /// Bytes that one call loads at most.
-        clamp_bytes: u64,
+        /// How its device is read ahead.
+        windows: Windows,
     },
     /// It is left alone.
     Refused,
@@ -30,7 +30,7 @@ pub struct Files {
     include: Option<GlobSet>,
     exclude: GlobSet,
     wanted: HashMap<(u64, u64), bool>,
-    clamps: BTreeMap<u64, u64>,
+    devices: BTreeMap<u64, Windows>,
 }
 
 impl Files {
@@ -38,7 +38,7 @@ impl Files {
     pub fn new(settings: &Settings) -> Result<Self, PrefetcherError> {
         let include = if settings.include.is_empty() { None } else { Some(patterns(&settings.include)?) };
         let exclude = patterns(&settings.exclude)?;
-        Ok(Self { include, exclude, wanted: HashMap::new(), clamps: BTreeMap::new() })
+        Ok(Self { include, exclude, wanted: HashMap::new(), devices: BTreeMap::new() })
     }
 
     /// Whether an open file is wanted.
@@ -55,7 +55,7 @@ impl Files {
         if !wanted {
             return Verdict::Refused;
         }
-        Verdict::Wanted { clamp_bytes: *self.clamps.entry(dev).or_insert_with(|| device::clamp_bytes(dev)) }
+        Verdict::Wanted { windows: *self.devices.entry(dev).or_insert_with(|| device::windows(dev)) }
     }
 }
 

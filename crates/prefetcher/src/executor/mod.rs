@@ -7,29 +7,34 @@ mod bulk;
 mod counts;
 mod device;
 mod files;
+mod loaded;
 mod memory;
 mod open;
 
+use std::collections::HashMap;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use prefetch::Range;
+use prefetch::{Range, Whole};
 use rustix::thread::futex;
 
 use crate::PrefetcherError;
+use crate::policies::{PAGE_BYTES, Plan};
 use crate::residency::Residency;
 use crate::settings::Settings;
 use crate::shared::{FILES, Kind, Request, Table};
 use crate::table::Shared;
 
-pub use counts::{Counts, Report};
+pub use counts::Report;
 use files::{Files, Verdict};
+use loaded::Loaded;
 use memory::Memory;
+use open::Opened;
 
 /// How often the budget is looked at, and the table's clock goes on.
 const TICK: Duration = Duration::from_millis(100);
@@ -37,7 +42,10 @@ const TICK: Duration = Duration::from_millis(100);
 /// A lock held for so many looks at it is a dead program's.
 const STUCK_TICKS: u32 = 10;
 
-/// Whole files and mappings that may wait.
+/// After so many looks without a request, a file's size counts no more: half a minute.
+const FORGOTTEN_TICKS: u32 = 300;
+
+/// Whole files, regions and mappings that may wait.
 const BULK_QUEUE: usize = 256;
 
 /// Most ranges of one plan of which it is asked whether they are resident: the policy makes plans of equal ranges.
@@ -46,7 +54,6 @@ const ASKED_RANGES: usize = 8;
 /// The executor's threads.
 pub struct Executor {
     table: &'static Table,
-    counts: Arc<Counts>,
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
 }
@@ -55,9 +62,11 @@ pub struct Executor {
 struct Common {
     table: &'static Table,
     settings: Settings,
-    counts: Arc<Counts>,
     memory: Memory,
     residency: Box<dyn Residency>,
+    loaded: Mutex<Loaded>,
+    /// Files that are loaded whole or region by region, by their places in the table.
+    whole: Mutex<Whole>,
     stop: Arc<AtomicBool>,
 }
 
@@ -68,18 +77,19 @@ impl Executor {
     /// If there cannot be threads, a pattern of the settings is none, or what is to say what is in memory is not there.
     pub fn start(shared: &Shared, settings: &Settings, others: Vec<PathBuf>) -> Result<Self, PrefetcherError> {
         let table = shared.table();
-        let (counts, stop) = (Arc::new(Counts::default()), Arc::new(AtomicBool::new(false)));
+        let stop = Arc::new(AtomicBool::new(false));
         let memory = Memory::new(settings.budget.map(|budget| budget.0), others);
         memory.look(table);
+        table.header.free_bytes.store(memory.free_bytes(), Ordering::Relaxed);
         let residency = settings.residency.open(&settings.agent)?;
-        let (settings_of_all, counts_of_all, stop_of_all) = (settings.clone(), counts.clone(), stop.clone());
         let common = Arc::new(Common {
             table,
-            settings: settings_of_all,
-            counts: counts_of_all,
+            settings: settings.clone(),
             memory,
             residency,
-            stop: stop_of_all,
+            loaded: Mutex::default(),
+            whole: Mutex::default(),
+            stop: stop.clone(),
         });
         let files = Files::new(settings)?;
         let (to_bulk, from_windows) = sync_channel(BULK_QUEUE);
@@ -89,9 +99,9 @@ impl Executor {
         let bulk = common.clone();
         let threads = vec![
             spawn("bulk", Box::new(move || bulk::run(&bulk, &from_windows)))?,
-            spawn("windows", Box::new(move || Windows { common, files, to_bulk, stuck: Stuck::default() }.run()))?,
+            spawn("windows", Box::new(move || Windows::new(common, files, to_bulk).run()))?,
         ];
-        Ok(Self { table, counts, stop, threads })
+        Ok(Self { table, stop, threads })
     }
 
     /// Ends its threads: what was done.
@@ -102,7 +112,40 @@ impl Executor {
             // One that failed has said so.
             let _ = thread.join();
         }
-        self.counts.report(self.table)
+        note_device_bytes(self.table);
+        Report::of(self.table, true)
+    }
+}
+
+impl Common {
+    /// Whether a file may be loaded whole, beside all others that are.
+    fn admits(&self, index: usize) -> bool {
+        let file_bytes = self.table.file(index).file_bytes.load(Ordering::Relaxed);
+        self.with_whole(|whole, budget_bytes| whole.admits(index as u64, file_bytes, budget_bytes))
+    }
+
+    /// Forgets files that are not read any more.
+    fn look_at_whole(&self) {
+        let now = self.table.header.clock.load(Ordering::Relaxed);
+        let is_read = |index: u64| {
+            let file = self.table.file(index as usize);
+            now.wrapping_sub(file.used_at.load(Ordering::Relaxed)) < FORGOTTEN_TICKS
+        };
+        self.with_whole(|whole, _| whole.retain(is_read));
+    }
+
+    /// Does something with what was loaded, within the budget.
+    fn with_loaded(&self, act: impl FnOnce(&mut Loaded, u64)) {
+        act(&mut self.loaded.lock().unwrap_or_else(PoisonError::into_inner), self.memory.free_bytes());
+    }
+
+    /// Does something with the files that are loaded whole, and tells programs what is free for them then.
+    fn with_whole<T>(&self, act: impl FnOnce(&mut Whole, u64) -> T) -> T {
+        let budget_bytes = self.memory.free_bytes();
+        let mut whole = self.whole.lock().unwrap_or_else(PoisonError::into_inner);
+        let done = act(&mut whole, budget_bytes);
+        self.table.header.free_bytes.store(whole.free_bytes(budget_bytes), Ordering::Relaxed);
+        done
     }
 }
 
@@ -112,9 +155,15 @@ struct Windows {
     files: Files,
     to_bulk: SyncSender<bulk::Job>,
     stuck: Stuck,
+    /// By place in the table and stream, the window that was loaded last.
+    last: HashMap<(usize, u32), (u64, u64, Plan)>,
 }
 
 impl Windows {
+    fn new(common: Arc<Common>, files: Files, to_bulk: SyncSender<bulk::Job>) -> Self {
+        Self { common, files, to_bulk, stuck: Stuck::default(), last: HashMap::new() }
+    }
+
     fn run(mut self) {
         let table = self.common.table;
         let mut ticked = Instant::now();
@@ -141,6 +190,8 @@ impl Windows {
     fn tick(&mut self) {
         self.common.table.header.clock.fetch_add(1, Ordering::Relaxed);
         self.common.memory.look(self.common.table);
+        self.common.look_at_whole();
+        note_device_bytes(self.common.table);
         self.stuck.look(self.common.table);
     }
 
@@ -164,7 +215,7 @@ impl Windows {
     fn carry_out(&mut self, index: usize, request: &Request) {
         let common = &self.common;
         let (dev, ino) = common.table.file(index).identity();
-        let counts = &common.counts;
+        let counts = &common.table.header.done;
         let Some(opened) = open::open(request, dev, ino) else {
             counts.gone.fetch_add(1, Ordering::Relaxed);
             return;
@@ -174,15 +225,27 @@ impl Windows {
             common.table.file(index).refused.store(1, Ordering::Relaxed);
             return;
         }
-        let Verdict::Wanted { clamp_bytes } = verdict else { return };
+        let Verdict::Wanted { windows } = verdict else { return };
+        let clamp_bytes = windows.clamp_bytes;
+        let was_known = common.table.file(index).kernel_bytes.swap(windows.kernel_bytes.max(1), Ordering::Relaxed) != 0;
         if request.kind != Kind::Stream as u32 {
             let job = bulk::Job { opened, request: *request, index, clamp_bytes };
             if self.to_bulk.try_send(job).is_err() {
-                counts.refused.fetch_add(1, Ordering::Relaxed);
+                bulk::refuse(common, request, index);
             }
             return;
         }
+        self.entered(index, request, (dev, ino), &opened);
+        let common = &self.common;
         let plan = open::within(request.plan, opened.bytes);
+        // Whether the kernel follows this reader by itself, the reader knows now, and asks again if not.
+        let forward = plan.count == 1 && !plan.is_backward();
+        if !was_known && forward && windows.kernel_bytes >= common.table.header.window_bytes.load(Ordering::Relaxed) {
+            if let Some(mut guard) = common.table.file(index).try_lock() {
+                guard.streams.dropped(&request.plan);
+            }
+            return;
+        }
         // Evenly over the plan: where it is resident at all of these, the program or the kernel is ahead.
         let step = (plan.count as usize).div_ceil(ASKED_RANGES).max(1);
         let is_there = |range| common.residency.is_resident(opened.file.as_fd(), range) == Some(true);
@@ -196,6 +259,10 @@ impl Windows {
             return;
         }
         let most_bytes = common.residency.most_bytes(clamp_bytes);
+        common.with_loaded(|loaded, budget_bytes| {
+            loaded.make_room(plan.bytes(), budget_bytes, counts);
+            loaded.load(request, dev, ino, &plan);
+        });
         let mut bytes = 0;
         let mut load =
             |range: Range| common.residency.load(opened.file.as_fd(), range).map(|asked| bytes += asked).is_ok();
@@ -213,7 +280,41 @@ impl Windows {
         }
         counts.plans.fetch_add(1, Ordering::Relaxed);
         counts.loaded_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.last.insert((index, request.plan.stream >> 8), (dev, ino, Plan { stream: request.plan.stream, ..plan }));
     }
+
+    /// A reader that asks for a window has come to the one before: was that there, and to its end?
+    fn entered(&mut self, index: usize, request: &Request, identity: (u64, u64), opened: &Opened) {
+        let Some((dev, ino, before)) = self.last.remove(&(index, request.plan.stream >> 8)) else { return };
+        if (dev, ino) != identity || before.stream != request.plan.stream {
+            return;
+        }
+        let done = &self.common.table.header.done;
+        self.common.with_loaded(|loaded, _| loaded.read(dev, ino, &before));
+        done.entered.fetch_add(1, Ordering::Relaxed);
+        if before.ranges().last().is_some_and(|last| open::is_readable(&opened.file, last)) {
+            done.in_time.fetch_add(1, Ordering::Relaxed);
+        }
+        // Of as many ranges as are asked about before loading.
+        let step = (before.count as usize).div_ceil(ASKED_RANGES).max(1);
+        let gone = |range: Range| {
+            let pages = range.bytes().div_ceil(PAGE_BYTES);
+            pages.saturating_sub(self.common.residency.resident_pages(opened.file.as_fd(), range).unwrap_or(pages))
+        };
+        let gone_pages: u64 = before.ranges().step_by(step).map(gone).sum();
+        done.evicted_bytes.fetch_add(gone_pages * PAGE_BYTES * step as u64, Ordering::Relaxed);
+    }
+}
+
+/// What storage has read for this process (`ru_inblock` of getrusage(2), in blocks of 512 bytes).
+fn note_device_bytes(table: &Table) {
+    // SAFETY: all zero is a `rusage`, and the kernel writes one.
+    let blocks = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_SELF, &raw mut usage);
+        usage.ru_inblock
+    };
+    table.header.done.device_bytes.store(u64::try_from(blocks).unwrap_or(0) * 512, Ordering::Relaxed);
 }
 
 /// Locks that were held at the last look.
@@ -245,16 +346,23 @@ impl Stuck {
     }
 }
 
-/// The next job, or none when it is time to end.
-fn next(jobs: &Receiver<bulk::Job>, stop: &AtomicBool) -> Option<bulk::Job> {
-    loop {
-        if stop.load(Ordering::SeqCst) {
-            return None;
-        }
-        match jobs.recv_timeout(TICK) {
-            Ok(job) => return Some(job),
-            Err(std::sync::mpsc::RecvTimeoutError::Timeout) => {}
-            Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => return None,
-        }
+/// What comes next for the thread that loads whole files.
+enum Next {
+    Job(bulk::Job),
+    /// Nothing for now.
+    None,
+    /// Its end.
+    End,
+}
+
+/// Waits for the next job, but not for long.
+fn next(jobs: &Receiver<bulk::Job>, stop: &AtomicBool) -> Next {
+    if stop.load(Ordering::SeqCst) {
+        return Next::End;
+    }
+    match jobs.recv_timeout(TICK) {
+        Ok(job) => Next::Job(job),
+        Err(std::sync::mpsc::RecvTimeoutError::Timeout) => Next::None,
+        Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => Next::End,
     }
 }

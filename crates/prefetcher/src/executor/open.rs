@@ -9,6 +9,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use prefetch::Range;
 use rustix::fs::{FileType, Mode, OFlags};
 
 use crate::policies::{PAGE_BYTES, Plan};
@@ -57,6 +58,14 @@ fn mapped(maps: &[u8], ino: u64) -> Option<&Path> {
         let path = words.next()?.trim_ascii_start();
         (found && path.starts_with(b"/")).then(|| Path::new(OsStr::from_bytes(path)))
     })
+}
+
+/// Whether the last page of a range can be read without waiting.
+pub fn is_readable(file: &OwnedFd, range: Range) -> bool {
+    let mut byte = [0_u8; 1];
+    let mut buffers = [std::io::IoSliceMut::new(&mut byte)];
+    let flags = rustix::io::ReadWriteFlags::NOWAIT;
+    rustix::io::preadv2(file, &mut buffers, range.end_bytes.saturating_sub(PAGE_BYTES), flags).is_ok()
 }
 
 /// A plan as far as it lies within the file, whatever a program has written there.

@@ -105,24 +105,39 @@ pub fn follow(fd: i32, index: usize, generation: u32, position: u64) {
     }
 }
 
-/// The next so many reads of the descriptor by this thread are not looked at. One thread rests at a time.
-pub fn rest(fd: i32, lane: u32, reads: u32) {
+/// What is looked at of a read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Look {
+    /// All.
+    Whole,
+    /// What it adds to the cost of reading at random.
+    Cost,
+    /// Nothing.
+    None,
+}
+
+/// In a word of rest: that its reads count at random.
+const COUNTED: u64 = 1 << 31;
+
+/// The next so many reads of the descriptor by this thread are not looked at, or only `counted`. One thread rests at a time.
+pub fn rest(fd: i32, lane: u32, reads: u32, counted: bool) {
     if let Some(entry) = entry(fd) {
-        entry.rest.store(u64::from(lane) << 32 | u64::from(reads), Ordering::Relaxed);
+        let counted = if counted && reads > 0 { COUNTED } else { 0 };
+        entry.rest.store(u64::from(lane) << 32 | counted | u64::from(reads), Ordering::Relaxed);
     }
 }
 
-/// Whether a read by this thread is one of those.
+/// What is looked at of a read by this thread.
 #[inline]
-pub fn rests(fd: i32, lane: u32) -> bool {
-    entry(fd).is_some_and(|entry| {
-        let rest = entry.rest.load(Ordering::Relaxed);
-        let left = rest as u32 > 0 && rest >> 32 == u64::from(lane);
-        if left {
-            entry.rest.store(rest - 1, Ordering::Relaxed);
-        }
-        left
-    })
+pub fn look(fd: i32, lane: u32) -> Look {
+    let Some(entry) = entry(fd) else { return Look::None };
+    let rest = entry.rest.load(Ordering::Relaxed);
+    let left = rest as u32 & !(COUNTED as u32);
+    if left == 0 || rest >> 32 != u64::from(lane) {
+        return Look::Whole;
+    }
+    entry.rest.store(rest - 1, Ordering::Relaxed);
+    if rest & COUNTED != 0 { Look::Cost } else { Look::None }
 }
 
 /// A `read` of so many bytes: where it began.
@@ -161,8 +176,10 @@ mod tests {
         follow(fd, 1023, u32::MAX, 4096);
         assert_eq!(known(fd), Known::Followed { index: 1023, generation: u32::MAX });
         assert_eq!((advance(fd, 100), advance(fd, 50), moved(fd, 7), advance(fd, 1)), (4096, 4196, 4246, 7));
-        rest(fd, 7, 2);
-        assert_eq!([rests(fd, 7), rests(fd, 8), rests(fd, 7), rests(fd, 7)], [true, false, true, false]);
+        rest(fd, 7, 2, false);
+        assert_eq!([7, 8, 7, 7].map(|lane| look(fd, lane)), [Look::None, Look::Whole, Look::None, Look::Whole]);
+        rest(fd, 7, 1, true);
+        assert_eq!([7, 7].map(|lane| look(fd, lane)), [Look::Cost, Look::Whole]);
         forget_range(59_999, u32::MAX);
         assert_eq!(known(fd), Known::Ignored);
     }

@@ -2,8 +2,9 @@
 
 use core::sync::atomic::Ordering;
 
-use super::{attach, descriptors, descriptors::Known, sys};
-use crate::policies::{Access, Host, Limits, PAGE_BYTES, Plan};
+use super::descriptors::{self, Known, Look};
+use super::{attach, sys};
+use crate::policies::{Access, Bulk, Host, Limits, PAGE_BYTES, Plan};
 use crate::shared::{Counts, File, Guard, Kind, Request, Table};
 
 const O_ACCMODE: i32 = 3;
@@ -80,10 +81,15 @@ fn stands(table: &'static Table, fd: i32, index: usize, generation: u32, consume
 #[inline]
 fn seen(table: &'static Table, fd: i32, index: usize, generation: u32, offset: u64, bytes: u64, check: bool) {
     let lane = lane();
-    if descriptors::rests(fd, lane) {
+    let file = table.file(index);
+    let look = descriptors::look(fd, lane);
+    if look != Look::Whole {
+        let counts = look == Look::Cost && Bulk::samples(offset, file.file_bytes.load(Ordering::Relaxed));
+        if counts {
+            cost(table, fd, index, generation, Access { offset_bytes: offset, length_bytes: bytes, lane });
+        }
         return;
     }
-    let file = table.file(index);
     // Who holds it looks at an access at this moment: this one goes unseen, and nobody waits.
     let Some(mut guard) = file.try_lock() else { return };
     if file.generation.load(Ordering::Relaxed) != generation {
@@ -94,21 +100,28 @@ fn seen(table: &'static Table, fd: i32, index: usize, generation: u32, offset: u
     Counts::bump(&file.counts.accesses, 1);
     Counts::bump(&file.counts.accessed_bytes, bytes);
     let header = &table.header;
+    let window_bytes = header.window_bytes.load(Ordering::Relaxed);
     let limits = Limits {
         file_bytes: file.file_bytes.load(Ordering::Relaxed),
-        window_bytes: header.window_bytes.load(Ordering::Relaxed),
+        window_bytes,
         ahead_bytes: header.ahead_bytes.load(Ordering::Relaxed),
+        forward: window_bytes > file.kernel_bytes.load(Ordering::Relaxed),
     };
     let access = Access { offset_bytes: offset, length_bytes: bytes, lane };
     let Some(plan) = guard.streams.observe(access, &limits) else {
         let random = guard.streams.is_random();
-        if random && header.passes.load(Ordering::Relaxed) != 0 {
+        let counts = random && header.passes.load(Ordering::Relaxed) != 0;
+        if counts {
             pass(table, file, &mut guard, fd, index, &access);
-            return;
         }
-        let rest = guard.seen(lane, random);
+        let helpless = random || guard.streams.is_left();
+        let rest = guard.seen(lane, helpless);
         if rest > 0 {
-            descriptors::rest(fd, lane, rest);
+            let counts = counts
+                && header.free_bytes.load(Ordering::Relaxed) > 0
+                && file.refused.load(Ordering::Relaxed) == 0
+                && !guard.bulk.is_complete(limits.file_bytes);
+            descriptors::rest(fd, lane, rest, counts);
         }
         return;
     };
@@ -135,7 +148,7 @@ fn due(table: &Table, file: &File, guard: &mut Guard<'_>, fd: i32, index: usize,
     if guard.is_full() {
         guard.streams.dropped(&plan);
         Counts::bump(&file.counts.dropped, 1);
-        descriptors::rest(fd, lane(), BEHIND_REST);
+        descriptors::rest(fd, lane(), BEHIND_REST, false);
         return;
     }
     // A descriptor that others share moves without us.
@@ -148,12 +161,22 @@ fn due(table: &Table, file: &File, guard: &mut Guard<'_>, fd: i32, index: usize,
         return;
     }
     let lane = lane();
-    descriptors::rest(fd, lane, guard.rest(lane));
+    descriptors::rest(fd, lane, guard.rest(lane), false);
     push(table, file, guard, index, request(plan, fd, Kind::Stream));
 }
 
-/// Counts what a read at random costs, and asks for all of the file when that is as much as a pass over it. Until then no
-/// read may go unseen.
+/// A read at random of which nothing but its cost is looked at.
+#[cold]
+#[inline(never)]
+fn cost(table: &Table, fd: i32, index: usize, generation: u32, access: Access) {
+    let file = table.file(index);
+    let Some(mut guard) = file.try_lock() else { return };
+    if file.generation.load(Ordering::Relaxed) == generation {
+        pass(table, file, &mut guard, fd, index, &access);
+    }
+}
+
+/// Counts what a read at random costs, and asks for a region of the file when that is as much as loading it.
 #[inline(never)]
 fn pass(table: &Table, file: &File, guard: &mut Guard<'_>, fd: i32, index: usize, access: &Access) {
     let header = &table.header;
@@ -162,12 +185,16 @@ fn pass(table: &Table, file: &File, guard: &mut Guard<'_>, fd: i32, index: usize
         latency_ns: header.latency_ns.load(Ordering::Relaxed),
         readahead_bytes: 0,
         memory_bytes: 0,
-        free_bytes: 0,
+        free_bytes: header.free_bytes.load(Ordering::Relaxed),
     };
     let file_bytes = file.file_bytes.load(Ordering::Relaxed);
-    if guard.bulk.pays(access, file_bytes, &host) && attach::may_call() && !guard.is_full() {
-        guard.bulk.begin();
-        push(table, file, guard, index, request(Plan::contiguous(0, file_bytes), fd, Kind::Pass));
+    if !attach::may_call() || guard.is_full() || file.refused.load(Ordering::Relaxed) != 0 {
+        return;
+    }
+    let doubted = guard.streams.is_doubted();
+    if let Some(plan) = guard.bulk.pays(access, file_bytes, doubted, &host) {
+        file.used_at.store(header.clock.load(Ordering::Relaxed), Ordering::Relaxed);
+        push(table, file, guard, index, request(plan, fd, Kind::Pass));
     }
 }
 

@@ -19,7 +19,7 @@ pub enum Kind {
     Whole = 1,
     /// A range of it was mapped.
     Map = 2,
-    /// Reading it at random has cost as much as one pass over it.
+    /// Reading it at random has cost as much as loading this region of it.
     Pass = 3,
 }
 
@@ -51,6 +51,44 @@ pub struct Counts {
     pub requests: AtomicU64,
     /// Plans for which there was no room.
     pub dropped: AtomicU64,
+    /// Pages of windows that were read, of files that have left the table.
+    pub used_pages: AtomicU64,
+    /// Pages of windows that were not read.
+    pub lost_pages: AtomicU64,
+    /// Pages of regions that were loaded, and that were read.
+    pub region_pages: AtomicU64,
+    /// Pages of them that were read, about.
+    pub region_used_pages: AtomicU64,
+}
+
+/// What the executor has done.
+#[repr(C)]
+#[derive(Default)]
+pub struct Done {
+    /// Windows that were loaded.
+    pub plans: AtomicU64,
+    /// Bytes of them, and of whole files and mappings.
+    pub loaded_bytes: AtomicU64,
+    /// Windows that were in memory already.
+    pub resident_plans: AtomicU64,
+    /// Bytes of them.
+    pub resident_bytes: AtomicU64,
+    /// Whole files, regions and mappings that were begun.
+    pub bulk: AtomicU64,
+    /// Requests whose file was gone.
+    pub gone: AtomicU64,
+    /// Requests for which there was no memory or no room.
+    pub refused: AtomicU64,
+    /// Windows whose readers came there.
+    pub entered: AtomicU64,
+    /// Of them, such that were there to their end by then.
+    pub in_time: AtomicU64,
+    /// Bytes of windows that were gone again when their readers came.
+    pub evicted_bytes: AtomicU64,
+    /// Bytes that were given up for new ones.
+    pub given_up_bytes: AtomicU64,
+    /// Bytes that the device read for the executor.
+    pub device_bytes: AtomicU64,
 }
 
 impl Counts {
@@ -61,8 +99,17 @@ impl Counts {
     }
 
     /// All of them.
-    pub fn all(&self) -> [&AtomicU64; 4] {
-        [&self.accesses, &self.accessed_bytes, &self.requests, &self.dropped]
+    pub fn all(&self) -> [&AtomicU64; 8] {
+        [
+            &self.accesses,
+            &self.accessed_bytes,
+            &self.requests,
+            &self.dropped,
+            &self.used_pages,
+            &self.lost_pages,
+            &self.region_pages,
+            &self.region_used_pages,
+        ]
     }
 }
 
@@ -87,16 +134,16 @@ const LANES: usize = 8;
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 struct Idle {
-    /// Reads in a row that were no reader's.
-    random: u16,
+    /// Reads in a row for which nothing can be done: no reader's, or one's that is left to the kernel.
+    helpless: u16,
     /// The next rest is of two to this many reads.
     rest: u16,
 }
 
-/// Reads at random in a row after which one is for a rest.
-const RANDOM_READS: u16 = 128;
+/// Such reads in a row after which one is for a rest.
+const HELPLESS_READS: u16 = 128;
 
-/// Reads that are looked at between rests of random readers: a new reader is known after fewer.
+/// Reads that are looked at between such rests: a new reader is known after fewer.
 const BETWEEN_RESTS: u16 = 16;
 
 /// The longest rest is of two to this many reads: what a reader that begins meanwhile is late by.
@@ -126,19 +173,19 @@ impl State {
         }
     }
 
-    /// A read was looked at that nobody made who is known, or that a reader made: how many of this thread go unseen after it.
+    /// A read was looked at for which nothing can be done, or another: how many of this thread go unseen after it.
     #[inline]
-    pub fn seen(&mut self, lane: u32, random: bool) -> u32 {
+    pub fn seen(&mut self, lane: u32, helpless: bool) -> u32 {
         let idle = self.idle(lane);
-        if !random {
-            idle.random = 0;
+        if !helpless {
+            idle.helpless = 0;
             return 0;
         }
-        idle.random = idle.random.saturating_add(1);
-        if idle.random < RANDOM_READS {
+        idle.helpless = idle.helpless.saturating_add(1);
+        if idle.helpless < HELPLESS_READS {
             return 0;
         }
-        idle.random = RANDOM_READS - BETWEEN_RESTS;
+        idle.helpless = HELPLESS_READS - BETWEEN_RESTS;
         1 << LONGEST_REST
     }
 
@@ -178,6 +225,8 @@ pub struct File {
     pub used_at: AtomicU32,
     /// The executor wants nothing to do with it.
     pub refused: AtomicU32,
+    /// The kernel's own window on its device; 0 while nobody has looked.
+    pub kernel_bytes: AtomicU64,
     /// What was seen of it.
     pub counts: Counts,
     state: UnsafeCell<State>,
@@ -216,6 +265,21 @@ impl File {
         let _ = self.lock.compare_exchange(held, held.wrapping_add(1), Ordering::Release, Ordering::Relaxed);
     }
 
+    /// Brings what its state knows of windows and regions into its counts; `ended`: there will be no more reads.
+    pub fn settle(&self, state: &State, ended: bool) {
+        let (used, lost) = state.streams.account(ended);
+        let (region, region_used) = state.bulk.account(self.file_bytes.load(Ordering::Relaxed));
+        let counts = &self.counts;
+        for (count, pages) in [
+            (&counts.used_pages, used),
+            (&counts.lost_pages, lost),
+            (&counts.region_pages, region),
+            (&counts.region_used_pages, region_used),
+        ] {
+            count.store(pages, Ordering::Relaxed);
+        }
+    }
+
     /// Whether no file has this place.
     pub fn is_free(&self) -> bool {
         self.ino.load(Ordering::Relaxed) == 0
@@ -234,6 +298,7 @@ impl File {
     /// Gives the place to another file: its generation; none where somebody is busy with it.
     pub(super) fn begin(&self, dev: u64, ino: u64, file_bytes: u64, now: u32, left: &Counts) -> Option<u32> {
         let mut guard = self.try_lock()?;
+        self.settle(&guard, true);
         guard.streams = Streams::NEW;
         guard.bulk = Bulk::NEW;
         guard.count = 0;
@@ -246,6 +311,7 @@ impl File {
         self.file_bytes.store(file_bytes, Ordering::Relaxed);
         self.used_at.store(now, Ordering::Relaxed);
         self.refused.store(0, Ordering::Relaxed);
+        self.kernel_bytes.store(0, Ordering::Relaxed);
         Some(self.generation.fetch_add(1, Ordering::Relaxed).wrapping_add(1))
     }
 }

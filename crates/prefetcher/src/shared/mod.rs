@@ -11,7 +11,7 @@ mod file;
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-pub use file::{Counts, File, Guard, Kind, Request};
+pub use file::{Counts, Done, File, Guard, Kind, Request};
 
 /// Files that are followed at once.
 pub const FILES: usize = 1024;
@@ -58,6 +58,8 @@ pub struct Header {
     pub window_bytes: AtomicU64,
     /// Most bytes of a file that are loaded and not read yet.
     pub ahead_bytes: AtomicU64,
+    /// What may be loaded of files that are read at random: 0 where they do not fit together.
+    pub free_bytes: AtomicU64,
     /// Bytes a second of large requests, as measured last.
     pub bandwidth_bytes_per_second: AtomicU64,
     /// What a small read that is not in memory takes, as measured last.
@@ -66,6 +68,8 @@ pub struct Header {
     pub programs: AtomicU64,
     /// Accesses and requests of files that had to leave the table.
     pub left: Counts,
+    /// What the executor has done.
+    pub done: Done,
 }
 
 /// All of it.

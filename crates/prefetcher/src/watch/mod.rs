@@ -143,10 +143,12 @@ impl Readers {
         Counts::bump(&file.counts.accesses, 1);
         Counts::bump(&file.counts.accessed_bytes, access.length_bytes);
         let header = &table.header;
+        let window_bytes = header.window_bytes.load(Ordering::Relaxed);
         let limits = Limits {
             file_bytes,
-            window_bytes: header.window_bytes.load(Ordering::Relaxed),
+            window_bytes,
             ahead_bytes: header.ahead_bytes.load(Ordering::Relaxed),
+            forward: window_bytes > file.kernel_bytes.load(Ordering::Relaxed),
         };
         let Some(plan) = guard.streams.observe(access, &limits) else { return };
         file.used_at.store(header.clock.load(Ordering::Relaxed), Ordering::Relaxed);

@@ -104,6 +104,9 @@ impl ProgramInput {
     fn environment(&self, scratch: &Path) -> Vec<(OsString, OsString)> {
         let mut environment = linux_host::environment();
         environment.push(("SCRATCH".into(), scratch.into()));
+        // For what is run under it.
+        let plumb = self.program.prefetch.as_ref().and_then(|_| std::env::current_exe().ok());
+        environment.extend(plumb.map(|plumb| ("PLUMB".into(), plumb.into_os_string())));
         environment.extend(self.variables.iter().map(|(key, value)| (OsString::from(key), OsString::from(value))));
         environment
     }
@@ -143,6 +146,12 @@ fn failed(said: &str) -> ProgramError {
     ProgramError::Failed { which, said }
 }
 
+/// What was prefetched, as metrics: each number of the report under its name.
+fn prefetched(report: &[u8]) -> Vec<(String, f64)> {
+    let report: serde_json::Map<String, serde_json::Value> = serde_json::from_slice(report).unwrap_or_default();
+    report.iter().filter_map(|(name, value)| Some((format!("prefetch_{name}"), value.as_f64()?))).collect()
+}
+
 /// What the script in `scratch` left: how long the measured command took, and the run's record but for the device.
 fn result(input: &ProgramInput, scratch: &Path) -> Result<(u64, RunResult), LabError> {
     let file = |name: &str| std::fs::read(scratch.join(name)).unwrap_or_default();
@@ -158,6 +167,9 @@ fn result(input: &ProgramInput, scratch: &Path) -> Result<(u64, RunResult), LabE
     }
     let mut values =
         vec![("elapsed_s".to_owned(), told.elapsed_ns as f64 / 1e9), ("status".to_owned(), f64::from(told.status))];
+    if input.program.prefetch.is_some() {
+        values.extend(prefetched(&file(script::PREFETCHED)));
+    }
     for (name, extractor) in &input.extractors {
         match extractor.value(&printed) {
             Some(value) => values.push((name.clone(), value)),

@@ -8,6 +8,9 @@ use crate::spec::{Program, Stack};
 /// Files of the run's folder, which the scripts find as `$SCRATCH`.
 const PREPARE: &str = "prepare.sh";
 const MEASURE: &str = "measure.sh";
+/// What is prefetched for it, and what came of that.
+const PROFILE: &str = "prefetch.toml";
+pub(super) const PREFETCHED: &str = "prefetched.json";
 /// What the measured command printed, and its errors.
 pub(super) const PRINTED: &str = "measured.out";
 pub(super) const COMPLAINED: &str = "measured.err";
@@ -28,6 +31,9 @@ pub(super) enum Groups<'a> {
 /// Commands by the names of their files.
 pub(super) fn files(program: &Program) -> Vec<(String, String)> {
     let mut files = vec![(PREPARE.to_owned(), program.prepare.clone()), (MEASURE.to_owned(), program.measure.clone())];
+    // A profile is plain keys and values, which always have a form.
+    let profile = |settings| toml::to_string(settings).unwrap_or_default();
+    files.extend(program.prefetch.as_ref().map(|settings| (PROFILE.to_owned(), profile(settings))));
     files.extend(program.beside.values().zip(0..).map(|(command, number)| (beside(number), command.clone())));
     files
 }
@@ -68,9 +74,15 @@ pub(super) fn measure(program: &Program, groups: Groups<'_>, besides_pay: bool) 
         script += &format!("({pay}exec sh -e \"$SCRATCH/{beside}\" > /dev/null 2> \"$SCRATCH/beside.err\") & ");
         script += "besides=\"$besides $!\"\n";
     }
+    let under = match program.prefetch {
+        Some(_) => format!(
+            "exec \"$PLUMB\" prefetch run --profile \"$SCRATCH/{PROFILE}\" --json \"$SCRATCH/{PREFETCHED}\" -- "
+        ),
+        None => String::new(),
+    };
     script += &format!(
         "before=$(cat \"$disk/stat\"); begun=$(date +%s%N)
-status=0; (sh -e \"$SCRATCH/{MEASURE}\") > \"$SCRATCH/{PRINTED}\" 2> \"$SCRATCH/{COMPLAINED}\" || status=$?
+status=0; ({under}sh -e \"$SCRATCH/{MEASURE}\") > \"$SCRATCH/{PRINTED}\" 2> \"$SCRATCH/{COMPLAINED}\" || status=$?
 ended=$(date +%s%N); after=$(cat \"$disk/stat\")
 for process in $besides; do
     if kill -0 $process 2> /dev/null; then continue; fi
@@ -141,6 +153,16 @@ impl Told {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_command_is_run_under_the_settings_that_it_has() {
+        let mut program = Program { measure: "true".to_owned(), ..Program::default() };
+        assert!(!measure(&program, Groups::Guest, false).contains("prefetch"));
+        program.prefetch = Some(toml::from_str("mode = \"budget\"\nbudget = \"1GiB\"").unwrap());
+        assert!(measure(&program, Groups::Guest, false).contains("prefetch run --profile"));
+        let (_, profile) = files(&program).into_iter().find(|(name, _)| name == PROFILE).unwrap();
+        assert_eq!(toml::from_str(&profile).ok(), program.prefetch);
+    }
 
     #[test]
     fn what_was_told_is_the_difference() {

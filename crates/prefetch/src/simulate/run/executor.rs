@@ -10,6 +10,7 @@ use crate::access::PAGE_BYTES;
 use crate::ledger::Ledger;
 use crate::plan::{Plan, Range};
 use crate::policy::{Event, FileState};
+use crate::whole::Whole;
 
 /// Loaded and unread ranges that are known at once.
 const MOST_RANGES: usize = 65_536;
@@ -17,6 +18,7 @@ const MOST_RANGES: usize = 65_536;
 pub(super) struct Executor {
     pub(super) files: Vec<FileState>,
     pub(super) ledger: Ledger,
+    whole: Whole,
     /// Windows, and behind them passes over whole files: what somebody waits for comes first.
     windows: VecDeque<(usize, Range)>,
     passes: VecDeque<(usize, Range)>,
@@ -32,6 +34,7 @@ impl Executor {
         Self {
             files: vec![FileState::NEW; files],
             ledger: Ledger::new(budget_bytes, MOST_RANGES),
+            whole: Whole::default(),
             windows: VecDeque::new(),
             passes: VecDeque::new(),
             under_way: 0,
@@ -45,7 +48,9 @@ impl Run<'_> {
     /// Tells the policy what was done, and carries out its plan.
     pub(super) fn tell(&mut self, step: &Step, event: &Event) {
         let Driver::Policy(policy) = self.driver else { return };
-        let host = self.machine.host(self.executor.ledger.free_bytes(), policy.evicts());
+        let unread_bytes = self.executor.ledger.free_bytes();
+        let whole_bytes = self.executor.whole.free_bytes(self.machine.budget_bytes);
+        let host = self.machine.host(unread_bytes, whole_bytes.min(unread_bytes), policy.evicts());
         let file_bytes = self.trace.files[step.file];
         let Some(plan) = policy.observe(&mut self.executor.files[step.file], event, file_bytes, &host) else { return };
         let absent = plan.ranges().map(|range| self.absent_pages(step.file, range)).sum::<u64>();
@@ -54,10 +59,15 @@ impl Run<'_> {
             self.executor.files[step.file].resident(&plan);
             return;
         }
+        let budget_bytes = self.machine.budget_bytes;
+        if !plan.is_window() && !self.executor.whole.admits(step.file as u64, file_bytes, budget_bytes) {
+            self.executor.files[step.file].dropped(&plan, file_bytes);
+            return;
+        }
         let bytes = absent * PAGE_BYTES;
         if bytes > self.executor.ledger.free_bytes() {
             if !policy.evicts() {
-                self.executor.files[step.file].dropped(&plan);
+                self.executor.files[step.file].dropped(&plan, file_bytes);
                 return;
             }
             for (file, range) in self.executor.ledger.make_room(bytes) {
