@@ -34,10 +34,11 @@ impl Cut {
 }
 
 fn put(image: &mut Image, piece: Piece<'_>) {
-    match piece.bytes {
-        Some(bytes) => image.write(piece.offset_bytes, bytes),
-        None => image.zero(piece.offset_bytes, piece.len_bytes),
-    }
+    let read = piece.visit(|at, len_bytes, bytes| match bytes {
+        Some(bytes) => image.write(at, bytes),
+        None => image.zero(at, len_bytes),
+    });
+    debug_assert!(read.is_ok(), "an image is made of a log in memory");
 }
 
 /// The cuts of a log: one before its first entry and one after each that changes what a cut could leave.

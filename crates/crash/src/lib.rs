@@ -55,7 +55,7 @@ mod write;
 
 pub use cuts::{Cut, Cuts};
 pub use image::{BLOCK_BYTES, Image};
-pub use log::{Content, Entry, Event, FlushId, Log, LogError, LogReader, LogWriter, WriteId};
+pub use log::{Content, Entry, Event, FlushId, Log, LogError, LogReader, LogWriter, Source, Stored, WriteId};
 pub use moments::Moments;
 pub use rules::{LyingCache, Ordered, ProtectedCache, Rule, Streams, VolatileCache};
 pub use shrink::{Shrunk, shrink};

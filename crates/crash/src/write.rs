@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::log::{Content, WriteId};
+use crate::log::{Content, LogError, WriteId, digest};
 
 /// A discard is there in so many parts at most: it may cover a whole device, and nobody relies on where it was torn.
 const DISCARD_PARTS_MAX: u64 = 64;
@@ -22,15 +22,58 @@ pub struct LoggedWrite {
     pub(crate) overtaken: Vec<Range<u64>>,
 }
 
-/// A range of a device and what is there: bytes, or zeroes.
+/// A range of a device and what is there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Piece<'a> {
     /// Where.
     pub offset_bytes: u64,
     /// How long.
     pub len_bytes: u64,
-    /// What; `None` for zeroes.
-    pub bytes: Option<&'a [u8]>,
+    content: &'a Content,
+    /// Where in the content it begins.
+    from: u64,
+}
+
+impl<'a> Piece<'a> {
+    /// The bytes, where they are in memory; those of a log that was [opened](crate::LogReader::open) are not, and zeroes are not.
+    pub fn bytes(&self) -> Option<&'a [u8]> {
+        match self.content {
+            Content::Bytes(bytes) => bytes.get(self.from as usize..(self.from + self.len_bytes) as usize),
+            Content::Stored(_) | Content::Zeroes(_) => None,
+        }
+    }
+
+    /// Calls `each` with all of it piece by piece: where on the device, how long, and what is there, `None` for zeroes.
+    ///
+    /// # Errors
+    /// Where contents that are stored cannot be read.
+    pub fn visit(&self, mut each: impl FnMut(u64, u64, Option<&[u8]>)) -> Result<(), LogError> {
+        let offset_bytes = self.offset_bytes - self.from;
+        self.content.visit(self.from..self.from + self.len_bytes, |at, len, bytes| each(offset_bytes + at, len, bytes))
+    }
+
+    /// The number of each of its units that is not zeroes, and a digest of the bytes.
+    pub(crate) fn digests(&self, unit_bytes: u64, mut each: impl FnMut(u64, u64)) {
+        let first = self.offset_bytes / unit_bytes;
+        match self.content {
+            Content::Zeroes(_) => {}
+            Content::Stored(stored) => {
+                let offset_bytes = self.offset_bytes - self.from;
+                stored.digests(self.from..self.from + self.len_bytes, |at, digest| {
+                    each((offset_bytes + at) / unit_bytes, digest);
+                });
+            }
+            Content::Bytes(_) => {
+                let units = self.bytes().unwrap_or_default().chunks(unit_bytes as usize);
+                for (number, unit) in (first..).zip(units) {
+                    match digest(unit) {
+                        0 => {}
+                        digest => each(number, digest),
+                    }
+                }
+            }
+        }
+    }
 }
 
 impl LoggedWrite {
@@ -48,7 +91,7 @@ impl LoggedWrite {
     fn part_bytes(&self, atomic_bytes: u32) -> u64 {
         let atomic = u64::from(atomic_bytes);
         match self.content {
-            Content::Bytes(_) => atomic,
+            Content::Bytes(_) | Content::Stored(_) => atomic,
             Content::Zeroes(len_bytes) => len_bytes.div_ceil(DISCARD_PARTS_MAX).next_multiple_of(atomic).max(atomic),
         }
     }
@@ -90,8 +133,8 @@ impl LoggedWrite {
     }
 
     fn piece(&self, range: Range<u64>) -> Piece<'_> {
-        let within = range.start - self.offset_bytes..range.end - self.offset_bytes;
-        Piece { offset_bytes: range.start, len_bytes: range.end - range.start, bytes: self.content.part(within) }
+        let from = range.start - self.offset_bytes;
+        Piece { offset_bytes: range.start, len_bytes: range.end - range.start, content: &self.content, from }
     }
 
     /// All that can be there of it.
@@ -164,7 +207,7 @@ mod tests {
             }
             let mut found = vec![0; 40];
             for piece in write.pieces(512, |unit| chosen[unit]) {
-                let bytes = piece.bytes.unwrap();
+                let bytes = piece.bytes().unwrap();
                 prop_assert_eq!(bytes.len() as u64, piece.len_bytes);
                 for (number, unit) in bytes.chunks(512).enumerate() {
                     let place = piece.offset_bytes as usize / 512 + number;

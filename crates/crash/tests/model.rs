@@ -98,7 +98,7 @@ fn may_read(log: &Log, entries: usize, promise: Promise) -> Vec<BTreeSet<u8>> {
         .enumerate()
         .filter_map(|(submitted, event)| match event {
             Event::Write { id, offset_bytes, content, fua, .. } => Some(Version {
-                value: content.part(0..1).map_or(0, |bytes| bytes[0]),
+                value: if let Content::Bytes(bytes) = content { bytes[0] } else { 0 },
                 units: offset_bytes / UNIT..(offset_bytes + content.len_bytes()) / UNIT,
                 fua: *fua,
                 submitted,
@@ -160,7 +160,7 @@ fn images<R: Rule>(log: &Log, rule: &R, plan: &StatePlan) -> Vec<(Vec<u8>, usize
         let put = |image: &mut Vec<u8>, pieces: Vec<crash::Piece<'_>>| {
             for piece in pieces {
                 for unit in 0..piece.len_bytes / UNIT {
-                    let value = piece.bytes.map_or(0, |bytes| bytes[(unit * UNIT) as usize]);
+                    let value = piece.bytes().map_or(0, |bytes| bytes[(unit * UNIT) as usize]);
                     image[(piece.offset_bytes / UNIT + unit) as usize] = value;
                 }
             }

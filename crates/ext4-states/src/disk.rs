@@ -152,7 +152,7 @@ impl Disk {
         id
     }
 
-    /// Puts a piece of a write of the log there.
+    /// Puts a piece of a write of the log there, whose contents are in memory.
     pub(crate) fn put(&mut self, piece: &Piece<'_>) {
         let (mut at, end) = (piece.offset_bytes, piece.offset_bytes + piece.len_bytes);
         let block_bytes = self.block_bytes;
@@ -162,7 +162,7 @@ impl Disk {
             let within = (at % block_bytes as u64) as usize;
             let len = (block_bytes - within).min((end - at) as usize);
             let from = (at - piece.offset_bytes) as usize;
-            let bytes = piece.bytes.and_then(|bytes| bytes.get(from..from + len));
+            let bytes = piece.bytes().and_then(|bytes| bytes.get(from..from + len));
             let id = match bytes {
                 None if len == block_bytes => Id::ZEROES,
                 Some(bytes) if len == block_bytes => self.id_of(bytes),

@@ -2,6 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt, symlink};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -28,6 +29,7 @@ fn main() -> Done {
         "replace" => replace(),
         "die" => die(),
         "ring" => ring(),
+        "requests" => requests(),
         other => Err(format!("unknown: {other}").into()),
     }
 }
@@ -194,8 +196,45 @@ fn die() -> Done {
 }
 
 fn ring() -> Done {
+    // `struct io_uring_params`, linux/io_uring.h.
+    let mut parameters = [0_u32; 30];
+    // SAFETY: the call fills the structure.
+    let result = unsafe { libc::syscall(libc::SYS_io_uring_setup, 1, parameters.as_mut_ptr()) };
+    if result >= 0 { Ok(()) } else { Err("no io_uring here".into()) }
+}
+
+/// Requests of Linux AIO: a write and a synchronisation after it, and a write whose end nobody asks for.
+fn requests() -> Done {
+    let file = File::create("a")?;
     let mut context: u64 = 0;
     // SAFETY: the call fills one number.
-    let result = unsafe { libc::syscall(libc::SYS_io_setup, 1, &raw mut context) };
-    if result == 0 { Ok(()) } else { Err("no AIO here".into()) }
+    if unsafe { libc::syscall(libc::SYS_io_setup, 8, &raw mut context) } != 0 {
+        return Err("no AIO here".into());
+    }
+    let bytes = b"later";
+    // `struct iocb`, linux/aio_abi.h: operation, descriptor, buffer, length and offset.
+    let request = |operation: u64, length: u64, offset: u64| {
+        let descriptor = file.as_raw_fd() as u64;
+        let buffer = if length > 0 { bytes.as_ptr() as u64 } else { 0 };
+        [0, 0, operation | descriptor << 32, buffer, length, offset, 0, 0_u64]
+    };
+    let submit = |request: &[u64; 8]| -> Done {
+        let list = [request.as_ptr()];
+        // SAFETY: the list has one request, which stays where it is until its end was told or the process ends.
+        let taken = unsafe { libc::syscall(libc::SYS_io_submit, context, 1, list.as_ptr()) };
+        if taken == 1 { Ok(()) } else { Err("a request was not taken".into()) }
+    };
+    let wait = || -> Done {
+        let mut event = [0_u64; 4];
+        let none = std::ptr::null::<libc::timespec>();
+        // SAFETY: there is room for the one event that is asked for.
+        let told = unsafe { libc::syscall(libc::SYS_io_getevents, context, 1, 1, event.as_mut_ptr(), none) };
+        if told == 1 { Ok(()) } else { Err("no end was told".into()) }
+    };
+    let (write, sync, last) = (request(1, 5, 3), request(2, 0, 0), request(1, 5, 8));
+    submit(&write)?;
+    wait()?;
+    submit(&sync)?;
+    wait()?;
+    submit(&last)
 }

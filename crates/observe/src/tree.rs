@@ -36,27 +36,27 @@ pub enum TreeError {
 }
 
 /// Reads the names, sizes and bytes of all files below `folder`, on its own file system and its subvolumes. Holes cost nothing;
-/// `bytes_max` is the most that is read.
+/// `bytes_max` is the most that is read. Of what are not the first `whole_bytes_max` bytes besides zeroes, digests are kept.
 ///
 /// # Errors
 ///
 /// If anything cannot be read: what a recovered file system does not give back is no smaller loss than what is not there, but
 /// another one.
-pub fn read_tree(folder: &Path, bytes_max: u64) -> Result<Found, TreeError> {
+pub fn read_tree(folder: &Path, bytes_max: u64, whole_bytes_max: u64) -> Result<Found, TreeError> {
     let fail = |path: &Path| {
         let path = path.to_owned();
         move |source| TreeError::Read { path, source }
     };
     let metadata = folder.metadata().map_err(fail(folder))?;
     let mut found = Found::new(id(&metadata));
-    let mut room_bytes = bytes_max;
+    let mut room = Room { bytes: bytes_max, whole_bytes: whole_bytes_max };
     for entry in WalkDir::new(folder).min_depth(1).sort_by_file_name() {
         let entry = entry?;
         let path = entry.path();
         let metadata = entry.metadata()?;
         let kind = metadata.file_type();
         let node = if kind.is_file() {
-            let contents = contents(path, metadata.size(), &mut room_bytes).map_err(fail(path))?;
+            let contents = contents(path, metadata.size(), &mut room).map_err(fail(path))?;
             Node::File(contents.ok_or_else(|| TreeError::TooLarge { folder: folder.to_owned(), bytes_max })?)
         } else if kind.is_dir() {
             Node::Folder
@@ -76,11 +76,17 @@ fn id(metadata: &std::fs::Metadata) -> FileId {
     FileId { device: metadata.dev(), inode: metadata.ino() }
 }
 
+/// How much more is read, and how much of it kept as it is.
+struct Room {
+    bytes: u64,
+    whole_bytes: u64,
+}
+
 /// Read at once, at most.
 const PIECE_BYTES: u64 = 256 * FILE_BLOCK_BYTES;
 
 /// A file's bytes, `None` if they are more than there is room for.
-fn contents(path: &Path, size_bytes: u64, room_bytes: &mut u64) -> io::Result<Option<Contents>> {
+fn contents(path: &Path, size_bytes: u64, room: &mut Room) -> io::Result<Option<Contents>> {
     let mut contents = Contents::zeroes(size_bytes);
     if size_bytes == 0 {
         return Ok(Some(contents));
@@ -109,9 +115,18 @@ fn contents(path: &Path, size_bytes: u64, room_bytes: &mut u64) -> io::Result<Op
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 read => read?,
             };
-            let Some(room) = room_bytes.checked_sub(read as u64) else { return Ok(None) };
-            *room_bytes = room;
-            contents.put(at, piece.get(..read).unwrap_or_default());
+            let Some(left) = room.bytes.checked_sub(read as u64) else { return Ok(None) };
+            room.bytes = left;
+            let piece = piece.get(..read).unwrap_or_default();
+            if piece.iter().any(|byte| *byte != 0) {
+                match room.whole_bytes.checked_sub(read as u64) {
+                    Some(left) => {
+                        room.whole_bytes = left;
+                        contents.put(at, piece);
+                    }
+                    None => contents.put_digests(at, piece),
+                }
+            }
             at += read as u64;
         }
     }
@@ -136,7 +151,7 @@ mod tests {
         let sparse = File::create(at("sparse")).unwrap();
         sparse.set_len(1 << 40).unwrap();
         sparse.write_at(b"far", (1 << 39) + 5).unwrap();
-        let found = read_tree(folder.path(), 1 << 20).unwrap();
+        let found = read_tree(folder.path(), 1 << 20, 1 << 20).unwrap();
         let names: Vec<String> = found.entries().map(|(path, _)| path.to_string()).collect();
         assert_eq!(names, ["link", "other", "sparse", "sub", "sub/file"]);
         let get = |name: &str| found.get(&FilePath::from(name)).unwrap();
@@ -146,7 +161,7 @@ mod tests {
         let mut expected = Contents::zeroes(1 << 40);
         expected.put((1 << 39) + 5, b"far");
         assert_eq!(get("sparse").node, Node::File(expected));
-        assert!(matches!(read_tree(folder.path(), 100), Err(TreeError::TooLarge { .. })));
-        assert!(matches!(read_tree(&at("none"), 100), Err(TreeError::Read { .. })));
+        assert!(matches!(read_tree(folder.path(), 100, 100), Err(TreeError::TooLarge { .. })));
+        assert!(matches!(read_tree(&at("none"), 100, 100), Err(TreeError::Read { .. })));
     }
 }

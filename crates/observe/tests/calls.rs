@@ -20,7 +20,13 @@ fn acts() -> PathBuf {
 }
 
 fn options(folder: &Path) -> Options {
-    Options { folder: folder.to_owned(), acknowledge: None, data_bytes_max: 1 << 20, wait_for_all: true }
+    Options {
+        folder: folder.to_owned(),
+        acknowledge: None,
+        data_bytes_max: 1 << 20,
+        whole_bytes_max: 1 << 20,
+        wait_for_all: true,
+    }
 }
 
 /// What an act does, or `None` where nobody may be traced.
@@ -55,6 +61,8 @@ fn said(calls: &[Call]) -> Vec<String> {
     };
     let text = |data: &Data| match data {
         Data::Bytes(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+        Data::Sectors(sectors) => format!("{sectors:?}"),
+        Data::Zeroes(len_bytes) => format!("0x{len_bytes}"),
         Data::Unknown(len_bytes) => format!("?{len_bytes}"),
     };
     let what = calls.iter().map(|call| {
@@ -303,11 +311,34 @@ fn what_is_not_followed_is_said() {
     let folder = tempfile::tempdir().unwrap();
     let Some(followed) = act("ring", folder.path(), &options(folder.path())) else { return };
     if !followed.status.success() {
+        println!("skipped: the kernel has no io_uring");
+        return;
+    }
+    assert_eq!(said(&followed.calls), ["io_uring_setup"]);
+    assert_eq!(followed.unfollowed, ["io_uring"]);
+}
+
+#[test]
+fn requests_are_over_when_their_ends_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(followed) = act("requests", folder.path(), &options(folder.path())) else { return };
+    if !followed.status.success() {
         println!("skipped: the kernel has no Linux AIO");
         return;
     }
-    assert_eq!(said(&followed.calls), ["io_setup"]);
-    assert_eq!(followed.unfollowed, ["Linux AIO (io_submit)"]);
+    assert_eq!(followed.unfollowed, Vec::<String>::new());
+    let expected = [
+        "openat Some(\"a\") A",
+        "io_submit (pwrite) A 3 \"later\"",
+        "io_submit (fsync) A",
+        "io_submit (pwrite) A 8 \"later\"",
+    ];
+    assert_eq!(said(&followed.calls), expected);
+    check_moments(&followed.calls);
+    let results: Vec<Option<i64>> = followed.calls.iter().skip(1).map(|call| call.result).collect();
+    assert_eq!(results, [Some(5), Some(0), None]);
+    // What was over when the synchronisation was asked for is what it covers.
+    assert!(followed.calls[1].left.order < followed.calls[2].entered.order);
 }
 
 #[test]

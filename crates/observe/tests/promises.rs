@@ -13,6 +13,8 @@ use observe::tree::read_tree;
 
 /// Most bytes of the files here.
 const BYTES_MAX: u64 = 64 << 20;
+/// All of them are kept.
+const WHOLE_BYTES_MAX: u64 = BYTES_MAX;
 
 /// The program of `examples/acts.rs`, which cargo builds with the tests.
 fn acts() -> PathBuf {
@@ -29,9 +31,14 @@ struct Done {
 
 fn run(folder: &Path, mut command: Command) -> Option<Done> {
     command.current_dir(folder);
-    let initial = read_tree(folder, BYTES_MAX).unwrap();
-    let options =
-        Options { folder: folder.to_owned(), acknowledge: None, data_bytes_max: BYTES_MAX, wait_for_all: true };
+    let initial = read_tree(folder, BYTES_MAX, WHOLE_BYTES_MAX).unwrap();
+    let options = Options {
+        folder: folder.to_owned(),
+        acknowledge: None,
+        data_bytes_max: BYTES_MAX,
+        whole_bytes_max: WHOLE_BYTES_MAX,
+        wait_for_all: true,
+    };
     let mut position = 0;
     let next = || {
         position += 1;
@@ -40,7 +47,7 @@ fn run(folder: &Path, mut command: Command) -> Option<Done> {
     match follow(command, &options, next) {
         Ok(followed) => {
             assert!(followed.status.success(), "{}", followed.status);
-            Some(Done { initial, followed, left: read_tree(folder, BYTES_MAX).unwrap() })
+            Some(Done { initial, followed, left: read_tree(folder, BYTES_MAX, WHOLE_BYTES_MAX).unwrap() })
         }
         Err(FollowError::Trace { what, source }) => {
             println!("skipped: cannot {what}: {source}");

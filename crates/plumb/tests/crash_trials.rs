@@ -190,11 +190,30 @@ fn what_is_not_followed_is_said_first_and_is_not_good() {
     if !linux_rig::has("fio") {
         return;
     }
-    let fio = "fio --name=j --rw=write --bs=4k --size=16k --ioengine=libaio --direct=1 > /dev/null";
+    let fio = "fio --name=j --rw=write --bs=4k --size=16k --ioengine=io_uring --direct=1 > /dev/null";
     let mut command = Command::new(PLUMB);
     command.args(["crash", "--fs", "ext4", "--size", "64MiB", "--states", "5", "--", "sh", "-c", fio]);
     let output = command.stdin(Stdio::null()).current_dir(trial.folder.path()).output().unwrap();
     assert_eq!(status(&output), 3, "{output:?}");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(text.starts_with("files were not held against durability guarantees from the first Linux AIO"), "{text}");
+    assert!(text.starts_with("files were not held against durability guarantees from the first io_uring"), "{text}");
+}
+
+/// Writes and synchronisations of Linux AIO are followed: what they promise is held against what is there.
+#[test]
+fn requests_of_linux_aio_are_promises() {
+    let Some(trial) = Trial::new("ext4") else { return };
+    if !linux_rig::has("fio") {
+        return;
+    }
+    let fio =
+        "fio --name=j --rw=randwrite --bs=4k --size=64k --ioengine=libaio --iodepth=4 --direct=1 --fsync=4 > /dev/null";
+    let output = run(&trial, &["--states", "40"], &["sh", "-c", fio]);
+    assert_eq!((status(&output), report(&output)["unfollowed"].as_array().unwrap().len()), (0, 0), "{output:?}");
+    let calls = std::fs::read_to_string(trial.folder.path().join("plumb-crash/calls.jsonl")).unwrap();
+    assert!(calls.contains("io_submit (pwrite)") || calls.contains("io_submit (pwritev)"), "{calls}");
+    // A device that lies about flushes is found out by them.
+    let output = run(&trial, &["--fresh", "--states", "40", "--survives", "lying-cache"], &["sh", "-c", fio]);
+    assert_eq!(status(&output), 1, "{output:?}");
+    assert!(bad(&report(&output)).iter().any(|bad| bad["verdict"]["fault"]["by"] == "files"), "{output:?}");
 }

@@ -187,7 +187,7 @@ fn cut(name: &str, steps: &[Step], at: Nanos, seed: u64, fault: Option<Fault>) -
         let allowed = *sector == durable
             || last.undecided.iter().flat_map(LoggedWrite::whole).any(|piece| {
                 let within = at.checked_sub(piece.offset_bytes).filter(|within| *within < piece.len_bytes);
-                within.is_some_and(|within| match piece.bytes {
+                within.is_some_and(|within| match piece.bytes() {
                     Some(bytes) => bytes[within as usize..][..SECTOR_BYTES] == *sector,
                     None => sector.iter().all(|byte| *byte == 0),
                 })

@@ -3,15 +3,33 @@
 use std::collections::BTreeMap;
 
 use super::calls::{FileId, FilePath};
+use super::tree::SECTOR_BYTES;
 
 /// Size of a block of [`Contents`].
 pub const FILE_BLOCK_BYTES: u64 = 4096;
 
-/// Bytes of a file; blocks of zeroes are not kept.
+/// Bytes of a file; blocks of zeroes are not kept, and of many bytes only digests are.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Contents {
     size_bytes: u64,
-    blocks: BTreeMap<u64, Box<[u8]>>,
+    blocks: BTreeMap<u64, Block>,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Block {
+    Bytes(Box<[u8]>),
+    /// Of each sector; 0 for zeroes.
+    Digests([u64; BLOCK_SECTORS]),
+}
+
+const BLOCK_SECTORS: usize = (FILE_BLOCK_BYTES / SECTOR_BYTES) as usize;
+
+/// A sector.
+#[derive(Clone, Copy)]
+pub(super) enum Part<'a> {
+    Bytes(&'a [u8]),
+    /// Not of zeroes.
+    Digest(u64),
 }
 
 impl Contents {
@@ -30,9 +48,10 @@ impl Contents {
             let (now, later) = rest.split_at(rest.len().min(FILE_BLOCK_BYTES as usize - inside));
             let is_zero = now.iter().all(|byte| *byte == 0);
             if !is_zero || self.blocks.contains_key(&number) {
-                let block =
-                    self.blocks.entry(number).or_insert_with(|| vec![0; FILE_BLOCK_BYTES as usize].into_boxed_slice());
-                if let Some(part) = block.get_mut(inside..inside + now.len()) {
+                let zeroes = || Block::Bytes(vec![0; FILE_BLOCK_BYTES as usize].into_boxed_slice());
+                if let Block::Bytes(block) = self.blocks.entry(number).or_insert_with(zeroes)
+                    && let Some(part) = block.get_mut(inside..inside + now.len())
+                {
                     part.copy_from_slice(now);
                 }
             }
@@ -41,11 +60,35 @@ impl Contents {
         }
     }
 
+    /// The same, of which whole blocks are kept as digests of their sectors.
+    pub fn put_digests(&mut self, offset_bytes: u64, bytes: &[u8]) {
+        let block_bytes = FILE_BLOCK_BYTES as usize;
+        let head = (FILE_BLOCK_BYTES - offset_bytes % FILE_BLOCK_BYTES) % FILE_BLOCK_BYTES;
+        let (head, rest) = bytes.split_at((head as usize).min(bytes.len()));
+        self.put(offset_bytes, head);
+        let first = (offset_bytes + head.len() as u64) / FILE_BLOCK_BYTES;
+        for (number, block) in (first..).zip(rest.chunks(block_bytes)) {
+            if block.len() < block_bytes {
+                self.put(number * FILE_BLOCK_BYTES, block);
+                continue;
+            }
+            let mut digests = [0; BLOCK_SECTORS];
+            for (digest, sector) in digests.iter_mut().zip(block.chunks(SECTOR_BYTES as usize)) {
+                *digest = crate::log::digest(sector);
+            }
+            if digests != [0; BLOCK_SECTORS] {
+                self.blocks.insert(number, Block::Digests(digests));
+            }
+        }
+    }
+
     /// Bytes are cut off, or zeroes come behind.
     pub fn resize(&mut self, size_bytes: u64) {
         self.blocks.retain(|number, _| *number < size_bytes.div_ceil(FILE_BLOCK_BYTES));
         let inside = (size_bytes % FILE_BLOCK_BYTES) as usize;
-        if let Some(tail) = self.blocks.get_mut(&(size_bytes / FILE_BLOCK_BYTES)).and_then(|it| it.get_mut(inside..)) {
+        if let Some(Block::Bytes(block)) = self.blocks.get_mut(&(size_bytes / FILE_BLOCK_BYTES))
+            && let Some(tail) = block.get_mut(inside..)
+        {
             tail.fill(0);
         }
         self.size_bytes = size_bytes;
@@ -56,16 +99,22 @@ impl Contents {
         self.size_bytes
     }
 
-    /// The blocks that may have something else than zeroes, each of [`FILE_BLOCK_BYTES`] with zeroes behind the size, by their
-    /// number.
-    pub fn blocks(&self) -> impl Iterator<Item = (u64, &[u8])> {
-        self.blocks.iter().map(|(number, block)| (*number, &**block))
+    /// The numbers of sectors that may have something else than zeroes.
+    pub(super) fn sectors(&self) -> impl Iterator<Item = u64> {
+        let sectors = BLOCK_SECTORS as u64;
+        self.blocks.keys().flat_map(move |block| block * sectors..(block + 1) * sectors)
     }
 
-    /// A part of a block, `None` for zeroes; `offset_bytes` to `len_bytes` after lies in one block.
-    pub(super) fn part(&self, offset_bytes: u64, len_bytes: u64) -> Option<&[u8]> {
-        let inside = (offset_bytes % FILE_BLOCK_BYTES) as usize;
-        self.blocks.get(&(offset_bytes / FILE_BLOCK_BYTES))?.get(inside..inside + len_bytes as usize)
+    /// A sector, with zeroes behind the size; `None` for zeroes.
+    pub(super) fn sector(&self, number: u64) -> Option<Part<'_>> {
+        let inside = (number % BLOCK_SECTORS as u64) as usize;
+        match self.blocks.get(&(number / BLOCK_SECTORS as u64))? {
+            Block::Bytes(block) => {
+                let from = inside * SECTOR_BYTES as usize;
+                block.get(from..from + SECTOR_BYTES as usize).map(Part::Bytes)
+            }
+            Block::Digests(digests) => digests.get(inside).filter(|digest| **digest != 0).copied().map(Part::Digest),
+        }
     }
 }
 

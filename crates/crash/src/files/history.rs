@@ -81,7 +81,10 @@ pub(super) struct History<T> {
 impl<T> History<T> {
     /// It was this before anything began, and is so durably.
     pub(super) fn new(value: T) -> Self {
-        Self { versions: vec![Version { value, span: Span::default() }], promises: PromiseList::default() }
+        // Most have one more: there is a history of each sector.
+        let mut versions = Vec::with_capacity(2);
+        versions.push(Version { value, span: Span::default() });
+        Self { versions, promises: PromiseList::default() }
     }
 
     pub(super) fn push(&mut self, value: T, span: Span) {

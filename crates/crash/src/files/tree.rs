@@ -1,14 +1,19 @@
 //! The files of the model, with all that they were.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::calls::FilePath;
+use super::calls::{FilePath, Sectors};
+use super::found::Part;
 use super::history::{History, PromiseList, Span};
+use crate::log::digest;
 
 /// The unit in which bytes of a write may be there or not: no device writes less than this whole.
 pub(super) const SECTOR_BYTES: u64 = 512;
+
+/// Writes of zeroes that are remembered: as many as can be under way at once.
+const ZEROED_MAX: usize = 64;
 
 /// The place of a file in the list of all.
 pub(super) type Number = usize;
@@ -35,6 +40,8 @@ pub(super) struct Binding {
 pub(super) enum Sector {
     Zeroes,
     Bytes(Arc<[u8]>),
+    /// Those with this digest.
+    Digest(u64),
     /// Any: they were changed in a way that nobody saw, or in an order that nobody knows.
     Unknown,
 }
@@ -47,9 +54,9 @@ impl Sector {
     /// With other bytes from `from` on.
     fn with(&self, from: usize, bytes: &[u8]) -> Self {
         let mut all = match self {
-            Self::Unknown if bytes.len() < SECTOR_BYTES as usize => return Self::Unknown,
+            Self::Unknown | Self::Digest(_) if bytes.len() < SECTOR_BYTES as usize => return Self::Unknown,
             Self::Bytes(old) => old.to_vec(),
-            Self::Zeroes | Self::Unknown => vec![0; SECTOR_BYTES as usize],
+            Self::Zeroes | Self::Digest(_) | Self::Unknown => vec![0; SECTOR_BYTES as usize],
         };
         if let Some(part) = all.get_mut(from..from + bytes.len()) {
             part.copy_from_slice(bytes);
@@ -58,13 +65,20 @@ impl Sector {
     }
 
     /// Whether these first bytes of a sector, `None` for zeroes, are this one's.
-    pub(super) fn begins_with(&self, found: Option<&[u8]>, len: usize) -> bool {
+    pub(super) fn begins_with(&self, found: Option<Part<'_>>, len: usize) -> bool {
         match (self, found) {
             (Self::Unknown, _) => true,
             (Self::Zeroes, None) => true,
-            (Self::Zeroes, Some(found)) => found.iter().take(len).all(|byte| *byte == 0),
+            (Self::Zeroes, Some(Part::Bytes(found))) => found.iter().take(len).all(|byte| *byte == 0),
             (Self::Bytes(bytes), None) => bytes.iter().take(len).all(|byte| *byte == 0),
-            (Self::Bytes(bytes), Some(found)) => bytes.get(..len) == found.get(..len),
+            (Self::Bytes(bytes), Some(Part::Bytes(found))) => bytes.get(..len) == found.get(..len),
+            // Of a sector that is not there as a whole, a digest says nothing.
+            _ if len < SECTOR_BYTES as usize => true,
+            (Self::Digest(_), None) => false,
+            (Self::Zeroes, Some(Part::Digest(_))) => false,
+            (Self::Bytes(bytes), Some(Part::Digest(found))) => digest(bytes) == found,
+            (Self::Digest(own), Some(Part::Bytes(found))) => *own == digest(found),
+            (Self::Digest(own), Some(Part::Digest(found))) => *own == found,
         }
     }
 }
@@ -85,6 +99,8 @@ pub(super) struct Inode {
     pub(super) size: History<u64>,
     /// Those that were ever written; others are zeroes.
     pub(super) sectors: BTreeMap<u64, History<Sector>>,
+    /// Sectors to which zeroes were written last.
+    zeroed: VecDeque<(Range<u64>, Span)>,
     /// Sectors that can be anything from a position of the log on.
     pub(super) unknown: Vec<(Range<u64>, u64)>,
     /// Promises of all of its bytes and its size.
@@ -109,6 +125,7 @@ impl Inode {
             kind,
             size: History::new(0),
             sectors: BTreeMap::new(),
+            zeroed: VecDeque::new(),
             unknown: Vec::new(),
             data: PromiseList::default(),
             unnamed: PromiseList::default(),
@@ -131,7 +148,15 @@ impl Inode {
 
     /// Changes one sector; whether what is in it is known afterwards depends on what else was under way.
     fn change(&mut self, number: u64, span: Span, change: impl FnOnce(&Sector) -> Sector) {
-        let history = self.sectors.entry(number).or_insert_with(|| History::new(Sector::Zeroes));
+        let zeroed = &self.zeroed;
+        let history = self.sectors.entry(number).or_insert_with(|| {
+            // Zeroes that were written where nothing had been are no change, unless something else was under way.
+            let mut history = History::new(Sector::Zeroes);
+            for (_, span) in zeroed.iter().filter(|(range, _)| range.contains(&number)) {
+                history.push(Sector::Zeroes, *span);
+            }
+            history
+        });
         let overlaps = history.overlaps(span);
         let changed = if overlaps { Sector::Unknown } else { change(&history.last().value) };
         history.push(changed, span);
@@ -148,6 +173,27 @@ impl Inode {
             at += now.len() as u64;
             rest = later;
         }
+    }
+
+    /// The same of many.
+    pub(super) fn put_sectors(&mut self, offset_bytes: u64, sectors: &Sectors, span: Span) {
+        self.put(offset_bytes, &sectors.head, span);
+        let mut at = offset_bytes + sectors.head.len() as u64;
+        for digest in &sectors.digests {
+            let sector = if *digest == 0 { Sector::Zeroes } else { Sector::Digest(*digest) };
+            self.change(at / SECTOR_BYTES, span, |_| sector);
+            at += SECTOR_BYTES;
+        }
+        self.put(at, &sectors.tail, span);
+    }
+
+    /// Zeroes are written.
+    pub(super) fn put_zeroes(&mut self, range: Range<u64>, span: Span) {
+        self.zero(range.clone(), span);
+        if self.zeroed.len() == ZEROED_MAX {
+            self.zeroed.pop_front();
+        }
+        self.zeroed.push_back((range.start / SECTOR_BYTES..range.end.div_ceil(SECTOR_BYTES), span));
     }
 
     /// Nobody knows what is in the range any more.

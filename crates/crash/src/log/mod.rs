@@ -1,8 +1,11 @@
 //! What a device was asked to do, with the bytes.
 
 mod file;
+mod shared;
+mod stored;
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use twox_hash::XxHash3_64;
@@ -11,6 +14,7 @@ use units::Nanos;
 use crate::order::OrderTuple;
 
 pub use file::{LogReader, LogWriter};
+pub use stored::{Source, Stored};
 
 /// Names a write or a discard of a log.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -25,6 +29,8 @@ pub struct FlushId(pub u64);
 pub enum Content {
     /// These.
     Bytes(Arc<[u8]>),
+    /// These, which stay in the log's file.
+    Stored(Stored),
     /// Zeroes, so many: a discard, or a Write Zeroes command.
     Zeroes(u64),
 }
@@ -34,6 +40,7 @@ impl Content {
     pub fn len_bytes(&self) -> u64 {
         match self {
             Self::Bytes(bytes) => bytes.len() as u64,
+            Self::Stored(stored) => stored.len_bytes(),
             Self::Zeroes(len_bytes) => *len_bytes,
         }
     }
@@ -43,13 +50,26 @@ impl Content {
         self.len_bytes() == 0
     }
 
-    /// A part of them, `None` for zeroes; `range` lies inside.
-    pub fn part(&self, range: std::ops::Range<u64>) -> Option<&[u8]> {
+    /// Calls `each` with the bytes of a range piece by piece: where they begin, how many, and what they are, `None` for zeroes.
+    /// `range` lies inside.
+    ///
+    /// # Errors
+    /// Where stored ones cannot be read.
+    pub fn visit(&self, range: Range<u64>, mut each: impl FnMut(u64, u64, Option<&[u8]>)) -> Result<(), LogError> {
         match self {
-            Self::Bytes(bytes) => bytes.get(range.start as usize..range.end as usize),
-            Self::Zeroes(_) => None,
+            Self::Stored(stored) => return stored.visit(range, each),
+            Self::Bytes(bytes) => {
+                each(range.start, range.end - range.start, bytes.get(range.start as usize..range.end as usize));
+            }
+            Self::Zeroes(_) => each(range.start, range.end - range.start, None),
         }
+        Ok(())
     }
+}
+
+/// Names the bytes of a unit; 0 where all are zero.
+pub(crate) fn digest(unit: &[u8]) -> u64 {
+    if unit.iter().all(|byte| *byte == 0) { 0 } else { XxHash3_64::oneshot(unit).max(1) }
 }
 
 /// One thing that happened at the device's border.
@@ -222,7 +242,7 @@ impl Log {
                 self.writes = self.writes.max(id.0.saturating_add(1));
                 let content = match content {
                     Content::Bytes(bytes) => Content::Bytes(self.kept(bytes)),
-                    zeroes @ Content::Zeroes(_) => zeroes,
+                    other => other,
                 };
                 Event::Write { id, offset_bytes, content, fua, order }
             }

@@ -408,3 +408,46 @@ fn what_was_changed_and_not_synchronised_is_named() {
     assert_eq!(unsynced(&linked, "btrfs"), ["bytes 0 to 512 of b (synced without a name), call 1"]);
     assert_eq!(unsynced(&linked, "ext4"), NOTHING);
 }
+
+/// Of much that was written, and of large files, only digests are kept.
+#[test]
+fn many_bytes_are_judged_by_their_digests() {
+    let bytes: Vec<u8> = (0..40_000_u32).map(|at| (at / 97 + 1) as u8).collect();
+    let write = |offset_bytes: u64, bytes: &[u8]| Action::Write {
+        file: id(2),
+        offset_bytes,
+        data: Data::Bytes(bytes.to_vec()).by_sectors(offset_bytes),
+        durability: None,
+    };
+    let zeroes = Action::Write { file: id(2), offset_bytes: 40_000, data: Data::Zeroes(9152), durability: None };
+    let calls =
+        Calls::default().create("a", 2).add("write", write(0, &bytes[..700])).add("write", write(700, &bytes[700..]));
+    let calls = calls.add("write", zeroes).sync();
+    let found = |changed: Option<usize>, is_whole: bool| {
+        let mut bytes = [&bytes[..], &[0; 9152]].concat();
+        if let Some(at) = changed {
+            bytes[at] ^= 1;
+        }
+        let mut contents = Contents::zeroes(bytes.len() as u64);
+        if is_whole {
+            contents.put(0, &bytes)
+        } else {
+            contents.put_digests(0, &bytes)
+        }
+        let mut found = tree(&[("a", 2, &[])]);
+        found.get_mut(&path("a")).unwrap().node = Node::File(contents);
+        found
+    };
+    for is_whole in [true, false] {
+        assert_eq!(calls.say("ext4", &found(None, is_whole)), NOTHING);
+        for (at, sector) in [(20_000, 19_968), (600, 512), (45_000, 44_544)] {
+            let said = calls.say("ext4", &found(Some(at), is_whole));
+            assert_eq!(said.len(), 1, "byte {at}");
+            assert!(said[0].contains(&format!("in bytes {sector} to {}", sector + 511)), "{said:?}");
+        }
+    }
+    // What was written into a sector of which only the digest is known may be anything.
+    let calls = calls.write(2, 20_000, b"new").sync();
+    assert_eq!(calls.say("ext4", &found(Some(20_001), false)), NOTHING);
+    assert_eq!(calls.say("ext4", &found(Some(21_001), false)).len(), 1);
+}

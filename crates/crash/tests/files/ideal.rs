@@ -288,6 +288,8 @@ impl Ideal {
         self.set_bytes(file, bytes);
         let durability = (step.what % 20 == 6).then_some(Durability::Data);
         let data = Data::Bytes(vec![fill; to - from]);
+        // Of some only digests are known.
+        let data = if self.calls.len() % 3 == 1 { data.by_sectors(from as u64) } else { data };
         self.call("pwrite64", step, Action::Write { file: id(file), offset_bytes: from as u64, data, durability });
         if durability.is_some() {
             let covered = Covered::Range { inode: file, from, to };

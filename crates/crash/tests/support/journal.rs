@@ -255,7 +255,7 @@ impl Played {
 
 fn put(blocks: &mut [u64], piece: &crash::Piece<'_>) {
     let first = (piece.offset_bytes / u64::from(BLOCK)) as usize;
-    let bytes = piece.bytes.unwrap_or_default().chunks(BLOCK as usize);
+    let bytes = piece.bytes().unwrap_or_default().chunks(BLOCK as usize);
     for (block, bytes) in blocks.iter_mut().skip(first).zip(bytes) {
         *block = u64::from_le_bytes(bytes[..8].try_into().unwrap());
     }

@@ -5,6 +5,7 @@ mod diagnosis;
 mod memory;
 mod plan;
 mod process;
+mod processor;
 mod terminal;
 
 use std::fs::{self, File};

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{PidfdFlags, pidfd_open};
 
+use super::processor::{self, Placement};
 use crate::charge::Charges;
 use crate::error::LinuxError;
 
@@ -95,15 +96,20 @@ impl Boot<'_> {
             .stderr(log("cannot pass on the kernel's log")?);
         let kept: Vec<RawFd> = self.channels.iter().chain(&self.terminal).map(AsRawFd::as_raw_fd).collect();
         let mut copies = kept.clone();
+        let processor = processor::first();
         // Above the numbers they are to get, so that no copy has one of them.
         let above = FIRST_CHANNEL + kept.len() as RawFd;
-        // SAFETY: between fork and exec the closure makes only personality, fcntl and dup2 calls, which are
-        // async-signal-safe; it neither allocates nor touches a lock.
+        // SAFETY: between fork and exec the closure makes only personality, affinity, fcntl and dup2 calls, which
+        // are async-signal-safe; it neither allocates nor touches a lock.
         unsafe {
             command.pre_exec(move || {
                 // The place of the host's heap decides how much memory the kernel has.
                 if libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong) < 0 {
                     return Err(std::io::Error::last_os_error());
+                }
+                // Where that is refused, it runs anywhere.
+                if let Some(processor) = &processor {
+                    let _ = rustix::thread::sched_setaffinity(None, processor);
                 }
                 // All are copied before any number is taken: an original may have one of them.
                 for (copy, fd) in copies.iter_mut().zip(&kept) {
@@ -150,6 +156,7 @@ impl Running {
         let failed = || LinuxError::system("cannot wait for the kernel");
         let until = limit.map(|limit| Instant::now() + limit);
         let pid = rustix::process::Pid::from_child(&self.child);
+        let mut placement = Placement::new(pid);
         let handle = pidfd_open(pid, PidfdFlags::empty()).map_err(std::io::Error::from).map_err(failed())?;
         loop {
             if let Some(status) = self.child.try_wait().map_err(failed())? {
@@ -164,6 +171,7 @@ impl Running {
             if too_much() {
                 return Ok(Err(Interrupted::TooMuchOutput));
             }
+            placement.look();
             let tick = rustix::event::Timespec { tv_sec: 0, tv_nsec: TICK.as_nanos() as _ };
             // A signal ends the wait early, which the next round finds out.
             let _ = poll(&mut [PollFd::new(&handle, PollFlags::IN)], Some(&tick));

@@ -42,7 +42,7 @@ const BASE: BuiltIn = recipe!("time-travel":
 );
 
 /// What `--kernel` can name, beside the base.
-const ON_TOP: &[BuiltIn] = &[ORDER, CACHEMAP];
+const ON_TOP: &[BuiltIn] = &[ORDER, CACHEMAP, REPAIRED];
 
 /// Writes that the device keeps in order, and tasks that submit as if from several processors.
 const ORDER: BuiltIn = recipe!("order":
@@ -66,6 +66,16 @@ const CACHEMAP: BuiltIn = recipe!("cachemap":
     "0002-mm-readahead-CACHEMAP_PREFETCH.patch",
     "0003-Documentation-cachemap.patch",
     "0004-mm-CACHEMAP_SHADOW-for-comparison.patch",
+);
+
+/// File systems without the faults of docs/crash.md that have a repair.
+const REPAIRED: BuiltIn = recipe!("repaired":
+    "0001-f2fs-wait-for-the-first-node-of-an-fsync.patch",
+    "0002-f2fs-sync-flushes-the-drive-without-a-checkpoint.patch",
+    "0003-f2fs-no-block-behind-the-end-for-a-hole.patch",
+    "0004-xfs-sync-flushes-the-drive.patch",
+    "0005-btrfs-files-that-were-synchronised-without-a-name.patch",
+    "0006-f2fs-the-size-on-disk-is-the-file-s.patch",
 );
 
 /// The recipe that is taken where none is named.

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use crash::files::{Action, Allocation, Data, Durability, FileId, FilePath};
 use libc::user_regs_struct;
 
+use super::aio::Submission;
 use super::process::{Descriptor, Process, id, read_up_to, resolve};
 use super::syscalls::{FICLONE, FICLONERANGE};
 
@@ -33,6 +34,10 @@ pub(super) enum CallPlan {
     Mapping { address: Option<u64>, len_bytes: u64 },
     /// A line for the file of acknowledgements.
     Acknowledge(Vec<u8>),
+    /// Requests of Linux AIO.
+    Submit(Vec<Submission>),
+    /// The ends of such requests, as many as the call returns.
+    Reap { events: u64 },
     /// A way of changing files that is not followed.
     Unfollowed(&'static str),
 }
@@ -162,7 +167,8 @@ impl Places {
                 call.clone_range(a, number(0)?, number(8)?, number(16)?, number(24)?)
             }
             "io_uring_setup" => Some(CallPlan::Unfollowed("io_uring")),
-            "io_setup" => Some(CallPlan::Unfollowed("Linux AIO (io_submit)")),
+            "io_submit" => call.submissions(b, c),
+            "io_getevents" | "io_pgetevents" => Some(CallPlan::Reap { events: d }),
             _ => None,
         }
     }
@@ -240,9 +246,9 @@ impl Places {
 }
 
 /// A call that is being made.
-struct At<'a> {
+pub(super) struct At<'a> {
     places: &'a Places,
-    process: Process,
+    pub(super) process: Process,
     room_bytes: u64,
 }
 
@@ -252,19 +258,25 @@ impl At<'_> {
         self.process.descriptor(descriptor as i32).filter(|it| self.places.has(&it.path))
     }
 
-    fn file(&self, descriptor: u64) -> Option<FileId> {
+    pub(super) fn file(&self, descriptor: u64) -> Option<FileId> {
         self.descriptor(descriptor).map(|it| it.file())
     }
 
     /// The `iovec`s at an address.
-    fn pieces(&self, address: u64, count: u64) -> Vec<(u64, u64)> {
+    pub(super) fn pieces(&self, address: u64, count: u64) -> Vec<(u64, u64)> {
         let bytes = self.process.memory(address, (count.min(PIECES_MAX) * 16) as usize);
         let numbers: Vec<u64> =
             bytes.chunks_exact(8).map(|bytes| u64::from_ne_bytes(bytes.try_into().unwrap_or_default())).collect();
         numbers.chunks_exact(2).filter_map(|pair| Some((*pair.first()?, *pair.get(1)?))).collect()
     }
 
-    fn write(&self, descriptor: u64, pieces: &[(u64, u64)], offset: Option<u64>, flags: i32) -> Option<CallPlan> {
+    pub(super) fn write(
+        &self,
+        descriptor: u64,
+        pieces: &[(u64, u64)],
+        offset: Option<u64>,
+        flags: i32,
+    ) -> Option<CallPlan> {
         let open = self.process.descriptor(descriptor as i32)?;
         if self.places.acknowledge.as_deref() == Some(&open.path) {
             return Some(CallPlan::Acknowledge(self.bytes(pieces, WRITE_BYTES_MAX)?));

@@ -112,7 +112,7 @@ mod tests {
         let allow = libc::SECCOMP_RET_ALLOW;
         let at = |number: libc::c_long, arguments| run(number as u32, ARCHITECTURE, arguments);
         assert_eq!(at(libc::SYS_write, [0; 6]), stop);
-        assert_eq!(at(libc::SYS_io_setup, [0; 6]), stop);
+        assert_eq!(at(libc::SYS_io_submit, [0; 6]), stop);
         assert_eq!(at(libc::SYS_read, [0; 6]), allow);
         assert_eq!(at(libc::SYS_openat, [0, 0, libc::O_RDWR as u32, 0, 0, 0]), allow);
         assert_eq!(at(libc::SYS_openat, [0, 0, libc::O_DIRECTORY as u32, 0, 0, 0]), allow);

@@ -10,6 +10,7 @@ use std::thread;
 use crash::files::{Action, Call, Data, Moment};
 
 use super::acknowledge::Lines;
+use super::aio::{Over, Requests};
 use super::decode::{CallPlan, Exclusive, Places};
 use super::filter;
 use super::process::Process;
@@ -37,7 +38,9 @@ pub(super) fn follow(
         numbers: 0,
         order: 0,
         waiting: VecDeque::new(),
+        requests: Requests::default(),
         room_bytes: options.data_bytes_max,
+        whole_bytes: options.whole_bytes_max,
         lines: Lines::default(),
         followed: Followed {
             calls: Vec::new(),
@@ -80,6 +83,9 @@ fn places(options: &Options) -> Result<Places, FollowError> {
     }
 }
 
+/// So many zeroes at least take no memory.
+const ZEROES_BYTES_MIN: u64 = 512;
+
 /// A thread that is traced.
 struct Thread {
     /// Counted as they were seen.
@@ -105,8 +111,11 @@ struct Tracer<P> {
     order: u64,
     /// Threads that stand before a call, because another's must be over first.
     waiting: VecDeque<Tid>,
+    requests: Requests,
     /// How much more written data may be kept.
     room_bytes: u64,
+    /// How much more of it as it is, and not by digests.
+    whole_bytes: u64,
     lines: Lines,
     followed: Followed,
     /// The command's process, once it runs its program.
@@ -124,6 +133,7 @@ impl<P: FnMut() -> u64> Tracer<P> {
                 ptrace::kill(*tid);
             }
         }
+        self.list_rest(first);
         result.map(|()| self.followed)
     }
 
@@ -268,12 +278,56 @@ impl<P: FnMut() -> u64> Tracer<P> {
             self.followed.unfollowed.push(way.to_owned());
         }
         let thread = self.thread(tid).number;
-        for action in self.places.done(Process(tid), begun.plan, result, self.room_bytes) {
-            if let Action::Write { data: Data::Bytes(bytes), .. } = &action {
-                self.room_bytes = self.room_bytes.saturating_sub(bytes.len() as u64);
+        let Begun { name, entered, plan } = begun;
+        let returned = result.and_then(|result| u64::try_from(result).ok()).unwrap_or(0);
+        let over = match plan {
+            CallPlan::Submit(submissions) => {
+                self.requests.submitted(Process(tid), (thread, entered), submissions, returned)
             }
-            let (name, entered) = (begun.name.to_owned(), begun.entered);
-            self.followed.calls.push(Call { thread, name, entered, left, result, action });
+            CallPlan::Reap { events } => self.requests.reaped(Process(tid), events, returned),
+            plan => vec![Over { thread, name, entered, plan, result }],
+        };
+        for over in over {
+            self.list(Process(tid), over, left);
+        }
+    }
+
+    /// A call, or a request, that is over by `left`.
+    fn list(&mut self, process: Process, over: Over, left: Moment) {
+        let Over { thread, name, entered, plan, result } = over;
+        for mut action in self.places.done(process, plan, result, self.room_bytes) {
+            if let Action::Write { offset_bytes, data, .. } = &mut action {
+                *data = self.kept(*offset_bytes, std::mem::replace(data, Data::Zeroes(0)));
+            }
+            self.followed.calls.push(Call { thread, name: name.to_owned(), entered, left, result, action });
+        }
+    }
+
+    /// Requests whose ends nobody saw.
+    fn list_rest(&mut self, first: Tid) {
+        let rest = self.requests.rest();
+        if !rest.is_empty() {
+            let left = self.moment();
+            for over in rest {
+                self.list(Process(first), over, left);
+            }
+        }
+    }
+
+    /// Written data, as it is kept.
+    fn kept(&mut self, offset_bytes: u64, data: Data) -> Data {
+        let Data::Bytes(bytes) = &data else { return data };
+        let len_bytes = bytes.len() as u64;
+        if len_bytes >= ZEROES_BYTES_MIN && bytes.iter().all(|byte| *byte == 0) {
+            return Data::Zeroes(len_bytes);
+        }
+        self.room_bytes = self.room_bytes.saturating_sub(len_bytes);
+        match self.whole_bytes.checked_sub(len_bytes) {
+            Some(left) => {
+                self.whole_bytes = left;
+                data
+            }
+            None => data.by_sectors(offset_bytes),
         }
     }
 

@@ -9,12 +9,16 @@
 //! kernel.
 //!
 //! Followed: writes of all forms, copies inside the kernel, truncation, allocation, names, synchronisation, and that a file is
-//! mapped shared and writable. Not followed, but said ([`Followed::unfollowed`]): io_uring, Linux AIO, and calls of 32-bit programs.
+//! mapped shared and writable. A request of Linux AIO begins with `io_submit` and is over when `io_getevents` gives its end back, which
+//! may be later than it was; one whose end a program takes from the ring of completions itself is never known to be over. Not
+//! followed, but said ([`Followed::unfollowed`]): io_uring, and calls of 32-bit programs.
 //! Only on x86-64.
 
 mod acknowledge;
 mod lines;
 
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod aio;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod decode;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
@@ -49,8 +53,10 @@ pub struct Options {
     /// Lines appended to this file are [`Acknowledgement`]s; the command finds its name in the variable [`ACKNOWLEDGE`]. It is
     /// not below the folder.
     pub acknowledge: Option<PathBuf>,
-    /// Most bytes of written data that are kept; of what is written later only the length is.
+    /// Most bytes of written data, but for zeroes, that are known afterwards; of what is written later only the length is.
     pub data_bytes_max: u64,
+    /// So many of them as they are; of the others digests of whole sectors of the file.
+    pub whole_bytes_max: u64,
     /// Whether processes that the command left behind are followed until they end too; else they are killed when it has ended.
     pub wait_for_all: bool,
 }

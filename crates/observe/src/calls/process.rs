@@ -55,6 +55,13 @@ impl Process {
         PathBuf::from(format!("/proc/{}/{what}", self.0))
     }
 
+    /// The number of its process, by which its memory is known.
+    pub(super) fn group(self) -> i32 {
+        let text = fs::read_to_string(self.at("status")).unwrap_or_default();
+        let group = text.lines().find_map(|line| line.strip_prefix("Tgid:"));
+        group.and_then(|group| group.trim().parse().ok()).unwrap_or(self.0)
+    }
+
     /// The name of the program that it runs.
     pub(super) fn program(self) -> String {
         let name = fs::read(self.at("comm")).unwrap_or_default();

@@ -19,6 +19,9 @@ pub(super) enum When {
     Is(u32, &'static [u32]),
 }
 
+/// asm/unistd_64.h; libc does not have it everywhere.
+const SYS_IO_PGETEVENTS: c_long = 333;
+
 /// `ioctl` commands, linux/fs.h.
 pub(super) const FICLONE: u32 = 0x4004_9409;
 pub(super) const FICLONERANGE: u32 = 0x4020_940d;
@@ -76,7 +79,9 @@ pub(super) const SYSCALLS: &[Syscall] = &[
     always(libc::SYS_splice, "splice"),
     Syscall { number: libc::SYS_ioctl, name: "ioctl", when: &[When::Is(1, &[FICLONE, FICLONERANGE])] },
     always(libc::SYS_io_uring_setup, "io_uring_setup"),
-    always(libc::SYS_io_setup, "io_setup"),
+    always(libc::SYS_io_submit, "io_submit"),
+    always(libc::SYS_io_getevents, "io_getevents"),
+    always(SYS_IO_PGETEVENTS, "io_pgetevents"),
 ];
 
 /// Its place in [`SYSCALLS`].

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use lab::Shard;
 use linux::crash::{Amount, ProgramCheck, Survival, Trial};
@@ -31,6 +31,7 @@ use crate::failure::Failure;
       sh -c 'echo new > f.tmp && mv f.tmp f'
   plumb crash --fs xfs --states 20000 --check-as sqlite:db -- ./load.sh
   plumb crash --fs ext4 --kernel-patch my.patch -- ./load.sh
+  plumb crash --fs f2fs --known repaired -- ./load.sh
   plumb crash --ordering streams -- ./load.sh
   plumb crash --offline-states 1000000 -- ./load.sh
   plumb crash replay plumb-crash 3f2a91c0d4e5b678 -- bash
@@ -79,6 +80,13 @@ struct ReplayFlags {
     command: Vec<OsString>,
 }
 
+/// Which kernel.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Known {
+    AsIs,
+    Repaired,
+}
+
 #[derive(Args)]
 struct RunFlags {
     /// Device profile, built-in (`plumb list devices`) or a .toml file
@@ -115,6 +123,9 @@ struct RunFlags {
     /// Every subset of units at each crash point with at most so many undecided
     #[arg(long, value_name = "UNITS", num_args = 0..=1, default_missing_value = "10")]
     exhaustive: Option<u32>,
+    /// Faults of file systems that docs/crash.md knows: as they are, or a kernel in which they are repaired
+    #[arg(long, value_name = "HOW", default_value = "as-is", hide_default_value = true, conflicts_with = "ordering")]
+    known: Known,
     /// Seed of the sample, and of the kernel's random numbers
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -152,7 +163,7 @@ struct RunFlags {
     /// Seconds on the clock of this machine that COMMAND with its set-up may take, and each look at a state
     #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..))]
     time_limit: u64,
-    /// Memory of each guest; what was written lies there twice
+    /// Memory of each guest; what is durable at a moment lies there, and one state
     #[arg(long, value_name = "SIZE", default_value = "4GiB")]
     memory: ByteSize,
     /// Print the result as JSON
@@ -210,7 +221,8 @@ pub fn task(arguments: &TaskArguments) -> Done {
 
 fn run(flags: &RunFlags, kernel: &KernelChoice, order: &OrderFlags) -> Done {
     let mut trial = trial(flags, order)?;
-    let kernel = kernel.find(order.kernel())?;
+    let needed = if flags.known == Known::Repaired { Some("repaired") } else { order.kernel() };
+    let kernel = kernel.find(needed)?;
     let named = named(flags, &mut trial, &kernel)?;
     let stop = stop()?;
     let stopped = || stop.load(Ordering::Relaxed);

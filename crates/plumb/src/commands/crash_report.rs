@@ -5,7 +5,7 @@ use std::fmt::{Display, Write};
 use std::path::Path;
 
 use linux::crash::{Evidence, Group, Judged, Recording, SMALLEST, Summary, Trial, grouped};
-use units::{Printable, printable};
+use units::{ByteSize, Printable, printable};
 
 /// Everything there is to say.
 pub struct Report<'a> {
@@ -35,6 +35,14 @@ impl Report<'_> {
             let _ = writeln!(
                 text,
                 "files were not held against durability guarantees from the first {ways} on: what that changes is not followed"
+            );
+        }
+        let unknown_bytes = self.evidence.unknown_bytes();
+        if unknown_bytes > 0 && self.trial.files {
+            let _ = writeln!(
+                text,
+                "of {} that were written the bytes are not known: of files only sizes and names are held against durability guarantees there",
+                ByteSize(unknown_bytes)
             );
         }
         let bad = self.summary.bad();
@@ -119,6 +127,7 @@ impl Report<'_> {
             "sampled_moments": self.summary.sampled_moments,
             "acknowledgements": self.recording.acknowledgements,
             "unfollowed": self.recording.unfollowed,
+            "unknown_bytes": self.evidence.unknown_bytes(),
             "file_system": self.trial.linux.file_system.to_string(),
             "device": self.trial.linux.device,
             "survives": self.trial.survival.to_string(),

@@ -1,10 +1,12 @@
 //! `plumb linux`: a command under a real Linux kernel, on a modelled device, in virtual time.
 
+use std::cell::Cell;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
 use linux::{Charges, Device, FileSystem, FrontEnd, Input, Linux, LinuxError, Outcome, OutputStreams};
@@ -27,8 +29,8 @@ use crate::failure::Failure;
 
 Inside, the host's files can be read, and written without a trace; the device is $PLUMB_DEVICE, and
 /dev/plumb. With --fs it is mounted at $PLUMB_MOUNT, where the command starts. Only --output DIR reaches
-the host. Time is virtual: the clock jumps from timer to timer, and the processor costs nothing but by
---charge, a table that `plumb calibrate cpu` measures. Further devices are /dev/plumb1, /dev/plumb2, ... and in
+the host. Time is virtual: the clock jumps from timer to timer, and the processor costs next to nothing
+but by --charge, a table that `plumb calibrate cpu` measures. Further devices are /dev/plumb1, /dev/plumb2, ... and in
 $PLUMB_DEVICES; the file system goes on the first.
 
 Exit status: the command's; 128 + N for one that signal N killed; 1 when the guest failed.")]
@@ -92,8 +94,9 @@ struct RunFlags {
     /// Memory of the guest; contents of devices lie outside of it
     #[arg(long, value_name = "SIZE", default_value = "4GiB")]
     memory: ByteSize,
-    /// Charge the processor's work for the command by this table of `plumb calibrate cpu` [default: it is free]
-    #[arg(long, value_name = "FILE")]
+    /// Charge the processor's work for the command by this table of `plumb calibrate cpu`; `free` charges nothing
+    /// [default: 100 ns a system call and 250 ns a page fault, so that a program that never waits gets on]
+    #[arg(long, value_name = "FILE|free")]
     charge: Option<PathBuf>,
     /// Seed of the kernel's random numbers
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -105,6 +108,11 @@ struct RunFlags {
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
+
+/// In place of a table of costs.
+const FREE: &str = "free";
+/// After so long on the clock of this machine is said why a run may take its time.
+const LONG: Duration = Duration::from_secs(60);
 
 /// Runs the command, or sees to the kernel.
 pub fn linux(arguments: LinuxArguments) -> Done {
@@ -128,7 +136,18 @@ fn run(flags: &RunFlags, kernel: &KernelChoice, order: &OrderFlags) -> Done {
     let run = described(flags, order)?;
     let kernel = kernel.find(order.kernel())?;
     let stop = stop()?;
-    let outcome = match run.run_until(&kernel, &|| stop.load(Ordering::Relaxed)) {
+    let (begun, has_said) = (Instant::now(), Cell::new(flags.quiet));
+    let stopped = || {
+        if begun.elapsed() > LONG && !has_said.replace(true) {
+            eprintln!(
+                "plumb: {} s on this machine's clock so far; while a program computes without waiting, virtual time stands still \
+                 (docs/linux.md). Ctrl-C ends the run",
+                LONG.as_secs()
+            );
+        }
+        stop.load(Ordering::Relaxed)
+    };
+    let outcome = match run.run_until(&kernel, &stopped) {
         Err(LinuxError::Stopped) => return Ok(ExitCode::from(EXIT_INTERRUPTED)),
         done => done.map_err(failure)?,
     };
@@ -166,7 +185,11 @@ fn described(flags: &RunFlags, order: &OrderFlags) -> Result<Linux, Failure> {
     run.mount_options.clone_from(&flags.mount_options);
     run.output.clone_from(&flags.output);
     run.memory_bytes = flags.memory.0;
-    run.charge = flags.charge.as_deref().map(Charges::read).transpose().map_err(failure)?;
+    run.charge = match flags.charge.as_deref() {
+        None => Some(Charges::least()),
+        Some(free) if free == Path::new(FREE) => None,
+        Some(file) => Some(Charges::read(file).map_err(failure)?),
+    };
     order.put(&mut run);
     run.trace = flags.trace.is_some();
     run.commands = flags.commands.is_some();

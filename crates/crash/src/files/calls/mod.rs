@@ -5,7 +5,7 @@ mod path;
 
 use serde::{Deserialize, Serialize};
 
-pub use data::Data;
+pub use data::{Data, Sectors};
 pub use path::FilePath;
 
 /// Names a file while it exists; a file system may give the number of a deleted one to a new one.

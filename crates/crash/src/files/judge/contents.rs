@@ -28,12 +28,9 @@ impl Judge<'_> {
         for (number, history) in &inode.sectors {
             self.sector(inode, *number, Some(history), (found, end_bytes), also, &mut ranges);
         }
-        for (block, bytes) in found.blocks() {
-            let first = block * (bytes.len() as u64 / SECTOR_BYTES);
-            for number in first..first + bytes.len() as u64 / SECTOR_BYTES {
-                if !inode.sectors.contains_key(&number) {
-                    self.sector(inode, number, None, (found, end_bytes), also, &mut ranges);
-                }
+        for number in found.sectors() {
+            if !inode.sectors.contains_key(&number) {
+                self.sector(inode, number, None, (found, end_bytes), also, &mut ranges);
             }
         }
         for (first, Wrong { len_bytes, instead, by }) in ranges.merged() {
@@ -58,7 +55,7 @@ impl Judge<'_> {
             return;
         }
         let len = len_bytes as usize;
-        let bytes = found.part(first, SECTOR_BYTES);
+        let bytes = found.sector(number);
         let allowed = history.map(|history| history.allowed(self.until, also));
         let is_right = match &allowed {
             Some(allowed) => allowed.versions().any(|version| version.value.begins_with(bytes, len)),

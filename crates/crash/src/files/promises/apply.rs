@@ -1,7 +1,7 @@
 //! What a call changes in the model.
 
 use super::super::calls::{Action, Allocation, Call, Data, FileId, FilePath};
-use super::super::found::Contents;
+use super::super::found::{Contents, Part};
 use super::super::history::{History, Span};
 use super::super::tree::{Binding, Inode, Kind, Number, SECTOR_BYTES, Sector, Slot};
 use super::Promises;
@@ -89,6 +89,8 @@ impl Promises {
         match data {
             _ if data.len_bytes() == 0 => return,
             Data::Bytes(bytes) if has_succeeded => inode.put(offset_bytes, bytes, span),
+            Data::Sectors(sectors) if has_succeeded => inode.put_sectors(offset_bytes, sectors, span),
+            Data::Zeroes(_) if has_succeeded => inode.put_zeroes(offset_bytes..end, span),
             // How much of a failed one there is nobody knows.
             _ => inode.forget(offset_bytes..end, span.position),
         }
@@ -149,13 +151,13 @@ impl Inode {
     /// The bytes that are there before anything begins.
     pub(super) fn start_with(&mut self, contents: &Contents) {
         self.size = History::new(contents.size_bytes());
-        for (number, block) in contents.blocks() {
-            let first = number * (block.len() as u64 / SECTOR_BYTES);
-            for (number, bytes) in (first..).zip(block.chunks(SECTOR_BYTES as usize)) {
-                if bytes.iter().any(|byte| *byte != 0) {
-                    self.sectors.insert(number, History::new(Sector::Bytes(bytes.into())));
-                }
-            }
+        for number in contents.sectors() {
+            let sector = match contents.sector(number) {
+                Some(Part::Bytes(bytes)) if bytes.iter().any(|byte| *byte != 0) => Sector::Bytes(bytes.into()),
+                Some(Part::Digest(digest)) => Sector::Digest(digest),
+                _ => continue,
+            };
+            self.sectors.insert(number, History::new(sector));
         }
     }
 

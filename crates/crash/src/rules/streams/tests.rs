@@ -239,7 +239,7 @@ type Image = Vec<u8>;
 
 fn put(image: &mut Image, piece: &Piece<'_>) {
     let first = (piece.offset_bytes / UNIT) as usize;
-    let blocks = piece.bytes.unwrap_or_default().chunks(UNIT as usize).map(|block| block[0]);
+    let blocks = piece.bytes().unwrap_or_default().chunks(UNIT as usize).map(|block| block[0]);
     image.splice(first..first + (piece.len_bytes / UNIT) as usize, blocks);
 }
 

@@ -24,29 +24,40 @@ pub(super) struct Known {
     is_it: fn(&Seen<'_>) -> bool,
 }
 
-const KNOWN: [Known; 5] = [
+const KNOWN: [Known; 6] = [
     Known {
-        name: "XFS: sync and syncfs do not always flush the drive's cache (docs/crash.md, \"Found so far\"; a repair is there)",
+        name: "XFS: sync and syncfs do not always flush the drive's cache (docs/reports/xfs-sync.md; --known repaired is without it)",
         is_it: |seen| seen.file_system == FileSystem::Xfs && is_sync(seen.call) && matches!(seen.gap, Gap::NoFlush(_)),
     },
     Known {
-        name: "F2FS: the first fsync after a checkpoint does not wait for what it wrote (docs/crash.md, \"Found so far\"; a \
-               repair is there)",
+        name: "F2FS: the first fsync after a checkpoint does not wait for what it wrote (docs/reports/f2fs-first-fsync.md; \
+               --known repaired is without it)",
         is_it: |seen| {
             let is_waiting = matches!(seen.gap, Gap::FlushedTooEarly { .. } | Gap::UnderWay(_));
             seen.file_system == FileSystem::F2fs && !is_sync(seen.call) && is_waiting
         },
     },
     Known {
-        name: "F2FS: a hole punched across the end of a file makes it longer (docs/crash.md, \"Found so far\")",
+        name: "F2FS: a hole punched across the end of a file makes it longer (docs/reports/f2fs-punch-hole.md; --known repaired is \
+               without it)",
         is_it: |seen| seen.file_system == FileSystem::F2fs && seen.has_punched && seen.what.contains("wrong size"),
     },
     Known {
-        name: "F2FS: sync does not flush the drive's cache after an overwrite in place (docs/crash.md, \"Found so far\")",
+        name: "F2FS: a file that grew to the end of its last page keeps its old size (docs/reports/f2fs-direct-write.md; --known \
+               repaired is without it)",
+        is_it: |seen| {
+            let is_size = seen.what.contains("wrong size") && seen.gap == Gap::NothingLost;
+            seen.file_system == FileSystem::F2fs && !is_sync(seen.call) && !seen.has_punched && is_size
+        },
+    },
+    Known {
+        name: "F2FS: sync does not flush the drive's cache after an overwrite in place (docs/reports/f2fs-sync.md; --known repaired \
+               is without it)",
         is_it: |seen| seen.file_system == FileSystem::F2fs && is_sync(seen.call) && matches!(seen.gap, Gap::NoFlush(_)),
     },
     Known {
-        name: "Btrfs: fsync of a file without a name (O_TMPFILE) keeps nothing for a later link (docs/crash-promises.md)",
+        name: "Btrfs: fsync of a file without a name (O_TMPFILE) keeps nothing for a later link (docs/reports/btrfs-tmpfile.md; \
+               --known repaired is without it)",
         is_it: |seen| seen.file_system == FileSystem::Btrfs && seen.was_unnamed,
     },
 ];
@@ -76,5 +87,6 @@ mod tests {
         assert_eq!(of(FileSystem::F2fs, "fsync", early).as_deref(), Some("F2FS: the"));
         assert_eq!(of(FileSystem::Ext4, "fsync", early), None);
         assert_eq!(of(FileSystem::F2fs, "syncfs", Gap::NoFlush(1)).as_deref(), Some("F2FS: sync"));
+        assert_eq!(of(FileSystem::F2fs, "fsync", Gap::NothingLost), None, "the size is what it says");
     }
 }

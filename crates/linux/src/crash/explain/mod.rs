@@ -11,7 +11,7 @@ use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
 
-use crash::files::Call;
+use crash::files::{Action, Call, Data};
 use crash::{Event, LogReader};
 use file_systems::FileSystem;
 use observe::calls::Followed;
@@ -55,7 +55,7 @@ impl Evidence {
         };
         let damaged =
             |path: &Path, why: String| LinuxError::Invalid { message: format!("{} is damaged: {why}", path.display()) };
-        let reader = LogReader::read(open(log)?).map_err(|error| damaged(log, error.to_string()))?;
+        let reader = LogReader::open(log).map_err(|error| damaged(log, error.to_string()))?;
         let followed = Followed::read(open(calls)?).map_err(|error| damaged(calls, error.to_string()))?;
         let writers = Writers::new(followed.calls, followed.programs);
         Ok(Self { log: reader, recorded, survival, file_system, writers })
@@ -72,6 +72,15 @@ impl Evidence {
             lost.extend(smallest.lost.iter().map(|lost| format!("  {}", self.describe(lost))));
         }
         Some(Explained { cause: self.cause(fault, smallest), lost })
+    }
+
+    /// How much was written of which only the length is known.
+    pub fn unknown_bytes(&self) -> u64 {
+        let unknown = |call: &Call| match &call.action {
+            Action::Write { data: Data::Unknown(len_bytes), .. } => *len_bytes,
+            _ => 0,
+        };
+        self.writers.calls.iter().map(unknown).sum()
     }
 
     fn describe(&self, lost: &Lost) -> String {

@@ -85,12 +85,13 @@ impl<'a> Examiner<'a> {
         }
         let folder = self.folder.clone();
         // First of all, since commands may change files.
-        let violations = self.promises.as_ref().and_then(|promises| promises.violations(&folder, position_bytes));
-        let found = match violations {
-            Some(broken) => {
+        let violations = self.promises.as_ref().map(|promises| promises.violations(&folder, position_bytes));
+        let found = match violations.transpose().map(Option::flatten) {
+            Ok(Some(broken)) => {
                 Ok(Some(Finding { promised_by: broken.promised_by, ..Finding::new(Judged::Files, broken.what) }))
             }
-            None => self.checks(node, &folder),
+            Ok(None) => self.checks(node, &folder),
+            Err(error) => Err(error),
         };
         let unmounted = mounts::unmount(&folder);
         if let Some(fault) = found? {

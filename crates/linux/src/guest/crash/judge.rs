@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
-use std::io::{BufReader, Write};
+use std::io::Write;
 
 use crash::{LogReader, LoggedWrite, Moments, PartOrder, Rule, State, StatePlan, Survivors};
 
@@ -32,10 +32,8 @@ pub(super) struct Recording {
 impl Recording {
     pub(super) fn read(task: &Judge) -> Result<Self, GuestError> {
         let damaged = |path: &std::path::Path, why: String| GuestError::new(format!("{}: {why}", path.display()));
-        // Piece by piece: a log is as large as what was written, and the guest's memory is not.
-        let file = attempt(File::open(&task.log), || format!("cannot read {}", task.log.display()))?;
-        let log = LogReader::read(BufReader::with_capacity(1 << 20, file))
-            .map_err(|error| damaged(&task.log, error.to_string()))?;
+        // Contents stay there: a log is as large as what was written, and the guest's memory is not.
+        let log = LogReader::open(&task.log).map_err(|error| damaged(&task.log, error.to_string()))?;
         let text = attempt(fs::read(&task.recorded), || format!("cannot read {}", task.recorded.display()))?;
         let recorded = serde_json::from_slice(&text).map_err(|error| damaged(&task.recorded, error.to_string()))?;
         Ok(Self { log, recorded })

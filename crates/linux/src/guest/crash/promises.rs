@@ -6,13 +6,14 @@ use std::path::Path;
 
 use crash::files::{Entry, FileId, Found, Promises, Rules, Unsynced, judge};
 use observe::calls::Followed;
-use observe::tree::read_tree;
+use observe::tree::{TreeError, read_tree};
 
+use super::record::WHOLE_BYTES_MAX;
 use crate::crash::Judge;
 use crate::guest::error::{GuestError, attempt};
 
-/// Most bytes of files that are read of one state.
-const FILES_BYTES_MAX: u64 = 1 << 30;
+/// Most bytes of files that are read of one state, zeroes and all.
+const FILES_BYTES_MAX: u64 = 16 << 30;
 /// Violations that are said of one state.
 const SAID_MAX: usize = 5;
 
@@ -36,7 +37,7 @@ impl FilePromises {
         let file = attempt(File::open(&task.calls), || format!("cannot read {}", task.calls.display()))?;
         let followed = Followed::read(BufReader::new(file))
             .map_err(|error| GuestError::new(format!("{}: {error}", task.calls.display())))?;
-        let found = read(folder).map_err(GuestError::new)?;
+        let found = read(folder)?.map_err(GuestError::new)?;
         let rules = Rules::of(task.file_system.mount_type().unwrap_or_default());
         let over = |order: u64| followed.calls.partition_point(|call| call.left.order < order);
         let acknowledged = followed.acknowledgements.iter().map(|made| (made.at.order, over(made.at.order))).collect();
@@ -50,14 +51,17 @@ impl FilePromises {
     }
 
     /// What of the files mounted at `folder` is not as it was promised at a position of the log.
-    pub(super) fn violations(&self, folder: &Path, position_bytes: u64) -> Option<Broken> {
+    ///
+    /// # Errors
+    /// Where that cannot be told, since there is too much of them.
+    pub(super) fn violations(&self, folder: &Path, position_bytes: u64) -> Result<Option<Broken>, GuestError> {
         if !self.promises.knows(position_bytes) {
-            return None;
+            return Ok(None);
         }
-        let found = match read(folder) {
+        let found = match read(folder)? {
             Ok(found) => found,
             // What the kernel does not give back is lost.
-            Err(why) => return Some(Broken { what: why, promised_by: None }),
+            Err(why) => return Ok(Some(Broken { what: why, promised_by: None })),
         };
         let violations = judge(&self.promises.promised(position_bytes), &found);
         let mut lines: Vec<String> = violations.iter().take(SAID_MAX).map(ToString::to_string).collect();
@@ -65,12 +69,18 @@ impl FilePromises {
             lines.push(format!("and {} more", violations.len() - SAID_MAX));
         }
         let promised_by = violations.iter().find_map(|violation| Some(violation.promised_by.as_ref()?.call));
-        (!lines.is_empty()).then(|| Broken { what: lines.join("\n"), promised_by })
+        Ok((!lines.is_empty()).then(|| Broken { what: lines.join("\n"), promised_by }))
     }
 }
 
-fn read(folder: &Path) -> Result<Found, String> {
-    read_tree(folder, FILES_BYTES_MAX).map_err(|error| error.to_string())
+/// The files, or why the kernel does not give them.
+fn read(folder: &Path) -> Result<Result<Found, String>, GuestError> {
+    match read_tree(folder, FILES_BYTES_MAX, WHOLE_BYTES_MAX) {
+        Err(error @ TreeError::TooLarge { .. }) => {
+            Err(GuestError::of_the_caller(format!("{error}, too many to be held against promises (--no-files)")))
+        }
+        read => Ok(read.map_err(|error| error.to_string())),
+    }
 }
 
 /// The same files with the device's number under which the command saw them.

@@ -17,8 +17,10 @@ use crate::outcome::Ended;
 
 /// Where the command acknowledges.
 const ACKNOWLEDGE: &str = "/tmp/plumb-acknowledge";
-/// Most bytes of written data that are kept to be held against what is found.
-const DATA_BYTES_MAX: u64 = 1 << 30;
+/// Most bytes of written data, but for zeroes, that are held against what is found. Who judges has some 200 bytes for each sector.
+const DATA_BYTES_MAX: u64 = 320 << 20;
+/// Most of them that are kept as they are. A process inside has a mapping on the host for each page of its memory.
+pub(super) const WHOLE_BYTES_MAX: u64 = 32 << 20;
 
 /// Sets up, makes everything so far durable, and runs the command; its exit status.
 pub(super) fn record(task: &Record) -> Result<u8, GuestError> {
@@ -61,6 +63,7 @@ fn follow(task: &Record, folder: &Path, mount: Option<&Path>) -> Result<Followed
         folder: mount.map_or_else(|| PathBuf::from("/dev/shm"), Path::to_owned),
         acknowledge: Some(path),
         data_bytes_max: DATA_BYTES_MAX,
+        whole_bytes_max: WHOLE_BYTES_MAX,
         wait_for_all: false,
     };
     let log = task.log.clone();

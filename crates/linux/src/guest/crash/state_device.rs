@@ -60,10 +60,8 @@ impl StateDevices {
     /// More has become durable. There is no state while this is called.
     pub(super) fn settle(&mut self, writes: &[LoggedWrite]) -> Result<(), GuestError> {
         for piece in writes.iter().flat_map(LoggedWrite::whole) {
-            put(&self.durable, &piece, [&self.written])?;
-            if piece.bytes.is_some() {
-                self.written.extend(grains(&piece));
-            }
+            let new = put(&self.durable, &piece, [&self.written])?;
+            self.written.extend(new.into_iter().flatten());
         }
         Ok(())
     }
@@ -78,10 +76,8 @@ impl StateDevices {
         let device = attempt(opened, || format!("cannot open {}", mapped.node.display()))?;
         let mut written_here = BTreeSet::new();
         for piece in pieces {
-            put(&device, piece, [&self.written, &written_here])?;
-            if piece.bytes.is_some() {
-                written_here.extend(grains(piece));
-            }
+            let new = put(&device, piece, [&self.written, &written_here])?;
+            written_here.extend(new.into_iter().flatten());
         }
         attempt(device.sync_data(), || "cannot write a state".to_owned())?;
         Ok(StateDevice { mapped })
@@ -92,22 +88,56 @@ impl StateDevices {
     }
 }
 
-fn grains(piece: &Piece<'_>) -> Range<u64> {
-    piece.offset_bytes / GRAIN_BYTES..(piece.offset_bytes + piece.len_bytes).div_ceil(GRAIN_BYTES)
+/// The grains of a range of the device.
+fn grains(from_bytes: u64, len_bytes: u64) -> Range<u64> {
+    from_bytes / GRAIN_BYTES..(from_bytes + len_bytes).div_ceil(GRAIN_BYTES)
 }
 
-/// Writes a piece; zeroes only where something is.
-fn put<const N: usize>(device: &File, piece: &Piece<'_>, written: [&BTreeSet<u64>; N]) -> Result<(), GuestError> {
+/// Writes a piece; zeroes only where something is. The grains that may have something else now.
+fn put<const N: usize>(
+    device: &File,
+    piece: &Piece<'_>,
+    written: [&BTreeSet<u64>; N],
+) -> Result<Vec<Range<u64>>, GuestError> {
+    let mut new: Vec<Range<u64>> = Vec::new();
+    let mut wrote = Ok(());
+    let read = piece.visit(|at_bytes, len_bytes, bytes| {
+        if wrote.is_err() {
+            return;
+        }
+        wrote = match bytes {
+            Some(bytes) => {
+                new.push(grains(at_bytes, len_bytes));
+                device.write_all_at(bytes, at_bytes)
+            }
+            // A piece may have bytes and zeroes in one grain, so what it wrote itself counts, too.
+            None => zero(device, at_bytes, len_bytes, written, &new),
+        };
+    });
+    attempt(wrote, || "cannot write a state".to_owned())?;
+    read.map_err(|error| GuestError::new(format!("the log of writes: {error}")))?;
+    Ok(new)
+}
+
+/// Writes zeroes where something is.
+fn zero<const N: usize>(
+    device: &File,
+    from_bytes: u64,
+    len_bytes: u64,
+    written: [&BTreeSet<u64>; N],
+    new: &[Range<u64>],
+) -> std::io::Result<()> {
     const ZEROES: [u8; GRAIN_BYTES as usize] = [0; GRAIN_BYTES as usize];
-    let failed = || "cannot write a state".to_owned();
-    if let Some(bytes) = piece.bytes {
-        return attempt(device.write_all_at(bytes, piece.offset_bytes), failed);
-    }
-    let end = piece.offset_bytes + piece.len_bytes;
-    for grain in written.iter().flat_map(|grain| grain.range(grains(piece))) {
-        let from = (grain * GRAIN_BYTES).max(piece.offset_bytes);
+    let end = from_bytes + len_bytes;
+    let range = grains(from_bytes, len_bytes);
+    let edges = [range.start, range.end.saturating_sub(1)];
+    let own = edges.into_iter().filter(|edge| new.iter().any(|new| new.contains(edge)));
+    let there: BTreeSet<u64> =
+        written.iter().flat_map(|grain| grain.range(range.clone())).copied().chain(own).collect();
+    for grain in there {
+        let from = (grain * GRAIN_BYTES).max(from_bytes);
         let to = ((grain + 1) * GRAIN_BYTES).min(end);
-        attempt(device.write_all_at(&ZEROES[..(to - from) as usize], from), failed)?;
+        device.write_all_at(&ZEROES[..(to - from) as usize], from)?;
     }
     Ok(())
 }

@@ -1,0 +1,51 @@
+//! What is much for one trial: gigabytes that are written are recorded and judged.
+#![allow(clippy::unwrap_used)]
+
+mod crash_rig;
+mod linux_rig;
+
+use crash_rig::{Trial, bad};
+
+fn is_long() -> bool {
+    let is_long = std::env::var_os("PLUMB_LONG").is_some();
+    if !is_long {
+        println!("skipped: gigabytes under plumb crash (PLUMB_LONG)");
+    }
+    is_long
+}
+
+fn length(trial: &Trial, name: &str) -> u64 {
+    std::fs::metadata(trial.folder.path().join("out").join(name)).unwrap().len()
+}
+
+/// Runs the script; its report and the trial.
+fn judged(script: &str, states: &str) -> Option<(serde_json::Value, Trial)> {
+    let trial = Trial::new("ext4")?;
+    let flags = ["--fs", "ext4", "--size", "2GiB", "--states", states, "--no-fsck", "--time-limit", "3600"];
+    let (status, report) = trial.run(&flags, script);
+    assert_eq!((status, bad(&report).len()), (0, 0), "{report:#}");
+    Some((report, trial))
+}
+
+#[test]
+fn hundreds_of_mebibytes_of_random_bytes() {
+    if !is_long() {
+        return;
+    }
+    let script = "dd if=/dev/urandom of=f bs=1M count=300 status=none; sync f; dd if=f of=g bs=1M status=none; sync g";
+    let Some((report, trial)) = judged(script, "12") else { return };
+    assert!(report["states"].as_u64() >= Some(12), "{report:#}");
+    let (log, calls) = (length(&trial, "writes.log"), length(&trial, "calls.jsonl"));
+    // The copy costs nothing, and of most bytes the list of calls has only digests.
+    assert!((300 << 20..400 << 20).contains(&log), "{log}");
+    assert!(calls < 100 << 20, "{calls}");
+}
+
+#[test]
+fn more_than_a_gibibyte_of_zeroes() {
+    if !is_long() {
+        return;
+    }
+    let Some((_, trial)) = judged("dd if=/dev/zero of=f bs=1M count=1200 status=none; sync f", "8") else { return };
+    assert!(length(&trial, "writes.log") < 64 << 20 && length(&trial, "calls.jsonl") < 1 << 20);
+}
