@@ -24,5 +24,5 @@ pub use operations::{
     Allocate, Attributes, Caller, Cookie, DirectoryEntry, Error, InodeNumber, Kind, Name, Operations, Permissions,
     RenameFlags, Result, Seek, SetAttributes, SetXattr, Statistics, Timestamp, XattrName,
 };
-pub use served::Served;
+pub use served::{Served, drop_mounted_snapshot, keep_mounted_snapshot, remove_mounted_tree};
 pub use volume::{Volume, VolumeOptions};

@@ -38,6 +38,12 @@ pub(crate) enum Mutant {
     CookieOfNext,
     /// Many names have the same cookie, and a directory is read on behind them all.
     CookieReused,
+    /// A read does not see what was written and is held.
+    GatheredNotSeen,
+    /// fsync leaves what is held.
+    GatheredNotSynced,
+    /// Changes overtake what is held.
+    GatheredOvertaken,
     /// fsync returns at once.
     SyncDoesNothing,
     /// Numbers that were given are not remembered across mounts.
@@ -89,7 +95,7 @@ pub(crate) const fn mutated(_mutant: Mutant) -> bool {
 
 #[cfg(test)]
 impl Mutant {
-    pub const ALL: [Self; 36] = [
+    pub const ALL: [Self; 39] = [
         Self::CountOutsideOfBatch,
         Self::CountForgotten,
         Self::OrphanNotRecorded,
@@ -108,6 +114,9 @@ impl Mutant {
         Self::CookieOfNext,
         Self::CookieReused,
         Self::SyncDoesNothing,
+        Self::GatheredNotSeen,
+        Self::GatheredNotSynced,
+        Self::GatheredOvertaken,
         Self::NumberReused,
         Self::RenameKeepsOldName,
         Self::RenameLeaksReplaced,

@@ -79,7 +79,8 @@ pub fn collect(extra: &[PathBuf]) -> Result<Vec<Copy>, Error> {
         }
     }
     for tools in FileSystem::ALL.into_iter().filter_map(|(file_system, _)| Tools::of(file_system)) {
-        for tool in [tools.make, tools.check] {
+        // Plumb itself is among what a caller adds.
+        for tool in [tools.make, tools.check].into_iter().filter(|tool| !tool.is_own()) {
             programs.push(host::require(tool.program, tool.package)?);
         }
     }

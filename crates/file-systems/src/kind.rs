@@ -20,18 +20,21 @@ pub enum FileSystem {
     Btrfs,
     /// F2FS (`mkfs.f2fs`), zoned on a zoned device.
     F2fs,
+    /// Plumb's own on its Bε-tree (`plumb fs`), which a process serves through FUSE.
+    Betrfs,
     /// zonefs, on zoned devices only; its super block is written without `mkzonefs`.
     Zonefs,
 }
 
 impl FileSystem {
     /// Every choice, with its name.
-    pub const ALL: [(Self, &'static str); 6] = [
+    pub const ALL: [(Self, &'static str); 7] = [
         (Self::None, "none"),
         (Self::Ext4, "ext4"),
         (Self::Xfs, "xfs"),
         (Self::Btrfs, "btrfs"),
         (Self::F2fs, "f2fs"),
+        (Self::Betrfs, "betrfs"),
         (Self::Zonefs, "zonefs"),
     ];
 
@@ -42,7 +45,22 @@ impl FileSystem {
 
     /// Its name to `mount`; nothing for [`FileSystem::None`].
     pub fn mount_type(self) -> Option<&'static str> {
-        (self != Self::None).then(|| self.name())
+        match self {
+            Self::None => None,
+            Self::Betrfs => Some("fuse.plumb"),
+            _ => Some(self.name()),
+        }
+    }
+
+    /// What `/proc/filesystems` has for it; nothing for [`FileSystem::None`].
+    pub fn kernel_type(self) -> Option<&'static str> {
+        if self.is_served() { Some("fuse") } else { self.mount_type() }
+    }
+
+    /// Whether a process of Plumb serves it: `mount -t` finds that by a helper, and once it is unmounted the process writes what is
+    /// left, and has the device until then.
+    pub fn is_served(self) -> bool {
+        self == Self::Betrfs
     }
 }
 
@@ -83,6 +101,6 @@ mod tests {
             assert_eq!((name.parse(), file_system.to_string()), (Ok(file_system), name.to_owned()));
         }
         let error = "zfs".parse::<FileSystem>().unwrap_err().to_string();
-        assert_eq!(error, "`zfs` is not one of none, ext4, xfs, btrfs, f2fs, zonefs");
+        assert_eq!(error, "`zfs` is not one of none, ext4, xfs, btrfs, f2fs, betrfs, zonefs");
     }
 }

@@ -1,5 +1,6 @@
 //! The table: what makes, bounds and checks each.
 
+use std::path::Path;
 use std::process::Command;
 
 use crate::FileSystem;
@@ -13,6 +14,21 @@ pub struct Tool {
     pub package: &'static str,
     /// Words before the device.
     pub arguments: &'static [&'static str],
+}
+
+/// The program that Plumb itself is.
+const OWN: &str = "plumb";
+
+impl Tool {
+    /// Whether it is Plumb itself, which no package has.
+    pub fn is_own(&self) -> bool {
+        self.program == OWN
+    }
+
+    /// Where it is: `plumb` where it is Plumb itself, and for the search path to find otherwise.
+    pub fn path<'a>(&self, plumb: &'a Path) -> &'a Path {
+        if self.is_own() { plumb } else { Path::new(self.program) }
+    }
 }
 
 /// What a file system is made, bounded and checked with.
@@ -88,6 +104,15 @@ impl Tools {
                 // It says what it found, and succeeds.
                 fault: Some("[Fail]"),
             },
+            FileSystem::Betrfs => Self {
+                make: tool(OWN, "", &["fs", "mkfs"]),
+                at_once: &[],
+                conventional: &[],
+                zoned: &[],
+                size: Size::Before("--size", ""),
+                check: tool(OWN, "", &["fs", "fsck"]),
+                fault: None,
+            },
         };
         Some(tools)
     }
@@ -100,16 +125,16 @@ impl Tools {
         }
     }
 
-    /// The command that makes it all at once, for which further words and the device are missing.
-    pub fn maker(&self) -> Command {
-        let mut command = Command::new(self.make.program);
+    /// The command that makes it all at once, for which further words and the device are missing; `plumb` is this program.
+    pub fn maker(&self, plumb: &Path) -> Command {
+        let mut command = Command::new(self.make.path(plumb));
         command.args(self.make.arguments).args(self.at_once);
         command
     }
 
-    /// The command that looks for faults, for which the device is missing.
-    pub fn checker(&self) -> Command {
-        let mut command = Command::new(self.check.program);
+    /// The command that looks for faults, for which the device is missing; `plumb` is this program.
+    pub fn checker(&self, plumb: &Path) -> Command {
+        let mut command = Command::new(self.check.path(plumb));
         command.args(self.check.arguments);
         command
     }
@@ -131,7 +156,7 @@ mod tests {
                 assert!(matches!(file_system, FileSystem::None | FileSystem::Zonefs), "{name}");
                 continue;
             };
-            assert!(tools.make.program.ends_with(name), "{name}");
+            assert!(tools.make.program.ends_with(name) || tools.make.is_own() && file_system.is_served(), "{name}");
             assert_eq!(tools.make.package, tools.check.package, "{name}");
             let (before, behind) = tools.size_words(1 << 30);
             assert_eq!(before.len() + behind.len(), if before.is_empty() { 1 } else { 2 }, "{name}");

@@ -63,7 +63,7 @@ pub use error::FuseError;
 pub use mount::{FolderMount, Mount, MountError, MountOptions, OptionError};
 pub use reply::Body;
 pub use request::{Caller, Forgets, Operation, SetAttributes, SetTime};
-pub use server::{Activity, Handler, Request, Server};
+pub use server::{Activity, Handler, Notices, Request, Rings, Server};
 pub use single_file::SingleFile;
 pub use transport::{Incoming, ReplyTo, Transport};
 pub use watch::{End, Watch};

@@ -37,6 +37,7 @@ const TRIES: usize = 50;
 const TRY_AGAIN: Duration = Duration::from_millis(10);
 
 /// The switch of FUSE's rings, on. It goes back off with this, if it was off.
+#[derive(Debug)]
 pub(crate) struct Enabled {
     /// Locked, so that no other server turns off what this one needs.
     switch: File,
@@ -79,6 +80,8 @@ pub(crate) struct RingChannel {
     ring: Ring<Entry128>,
     buffers: RingBuffers,
     entries_per_queue: usize,
+    /// The queue of the first entry.
+    first_queue: usize,
     /// What had completed before anybody asked.
     early: VecDeque<Completed>,
 }
@@ -96,12 +99,19 @@ impl RingChannel {
     /// A ring for requests whose data has `payload_bytes` at most; `None` where
     /// the processors are so many that their queues would take too much memory.
     pub(crate) fn new(payload_bytes: usize) -> io::Result<Option<Self>> {
-        let possible = fs::read_to_string("/sys/devices/system/cpu/possible")?;
-        let Some((queues, entries_per_queue)) = shape(&possible, payload_bytes) else { return Ok(None) };
-        let entries = queues * entries_per_queue;
+        let Some((queues, entries_per_queue)) = shape(&possible()?, payload_bytes) else { return Ok(None) };
+        Self::with(queues * entries_per_queue, 0, entries_per_queue, payload_bytes).map(Some)
+    }
+
+    /// A ring of one request at a time, of the processor `queue`: for a thread that waits for nothing else.
+    pub(crate) fn of_queue(queue: usize, payload_bytes: usize) -> io::Result<Self> {
+        Self::with(1, queue, 1, payload_bytes)
+    }
+
+    fn with(entries: usize, first_queue: usize, entries_per_queue: usize, payload_bytes: usize) -> io::Result<Self> {
         let buffers = RingBuffers::map(entries, payload_bytes)?;
         let ring = Ring::new(entries as u32)?;
-        Ok(Some(Self { ring, buffers, entries_per_queue, early: VecDeque::new() }))
+        Ok(Self { ring, buffers, entries_per_queue, first_queue, early: VecDeque::new() })
     }
 
     /// Offers every entry to the connection of `device`, whose INIT has been
@@ -122,7 +132,7 @@ impl RingChannel {
     }
 
     fn push(&mut self, device: BorrowedFd<'_>, code: u32, index: usize, commit_id: u64) -> io::Result<()> {
-        let queue = (index / self.entries_per_queue) as u16;
+        let queue = (self.first_queue + index / self.entries_per_queue) as u16;
         let command = RingCommand { flags: 0, commit_id, queue, padding: [0; 3] };
         let mut bytes = [0; 80];
         bytes[..size_of::<RingCommand>()].copy_from_slice(command.as_bytes());
@@ -174,6 +184,11 @@ impl RingChannel {
         self.ring.submit()
     }
 
+    /// The same, and sleeps until a completion is there.
+    pub(crate) fn wait(&mut self) -> io::Result<()> {
+        if self.early.is_empty() { self.ring.wait() } else { self.ring.submit() }
+    }
+
     /// Whether a completion is there.
     pub(crate) fn is_ready(&mut self) -> bool {
         !self.early.is_empty() || self.ring.is_ready()
@@ -186,15 +201,30 @@ impl AsFd for RingChannel {
     }
 }
 
-/// Queues and entries of each, for the processors that `possible` lists: the
-/// kernel has a queue for each that could ever come.
-fn shape(possible: &str, payload_bytes: usize) -> Option<(usize, usize)> {
+/// The processors that could ever come, as the kernel lists them.
+fn possible() -> io::Result<String> {
+    fs::read_to_string("/sys/devices/system/cpu/possible")
+}
+
+/// How many queues the kernel has: one for each processor that could ever come.
+pub(crate) fn queues() -> Option<usize> {
+    count(&possible().ok()?)
+}
+
+/// How many processors a list has.
+fn count(possible: &str) -> Option<usize> {
     let mut queues = 0;
     for range in possible.trim().split(',') {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
         let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
         queues = last.checked_sub(first)?.checked_add(queues + 1)?;
     }
+    Some(queues)
+}
+
+/// Queues and entries of each, for the processors that `possible` lists.
+fn shape(possible: &str, payload_bytes: usize) -> Option<(usize, usize)> {
+    let queues = count(possible)?;
     let entries = ENTRIES_WANTED.div_ceil(queues).max(ENTRIES_PER_QUEUE_MIN);
     (queues * entries * payload_bytes <= MEMORY_MAX_BYTES).then_some((queues, entries))
 }

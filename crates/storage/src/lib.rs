@@ -11,6 +11,7 @@
 //! | [`Modelled`] | a modelled SSD, disk or card in virtual time, with power cuts |
 //! | [`Faulty`] | a wrapper that fails, shortens, delays or corrupts the n-th request |
 //! | [`Recorded`] | a wrapper that keeps what a power cut could leave at each moment |
+//! | [`Unflushed`] | a wrapper that lets no flush through |
 //!
 //! # What survives a power cut
 //!
@@ -41,6 +42,7 @@ mod memory;
 mod modelled;
 mod queue;
 mod recorded;
+mod unflushed;
 mod uring;
 
 pub use buffer::Buffer;
@@ -51,6 +53,7 @@ pub use memory::Memory;
 pub use modelled::{Modelled, ModelledError, ModelledOptions, PowerLoss};
 pub use queue::{Completion, Queue, QueueExt, Request, Storage, Tag};
 pub use recorded::{Recorded, Recording};
+pub use unflushed::Unflushed;
 
 /// The bytes of a [`Memory`].
 pub use crash::Image;

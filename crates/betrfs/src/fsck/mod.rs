@@ -136,7 +136,7 @@ impl Check<'_> {
 
 /// Checks the file system of a store as it is now. The first finding leads; others may follow from it.
 pub(crate) fn check_store(store: &Store, next: u64) -> Result<Vec<Finding>> {
-    let at = store.database.snapshot();
+    let at = store.moment();
     let mut check = Check { store, at, next, known: BTreeMap::new(), findings: Vec::new() };
     check.inodes()?;
     check.names()?;
@@ -154,7 +154,7 @@ pub fn check(storage: impl Storage + 'static, options: &VolumeOptions) -> Result
     let of_store = options.store(&storage);
     let database = Database::open(storage, of_store)?;
     let mut findings: Vec<Finding> = database.verify()?.into_iter().map(Finding::Store).collect();
-    let (store, next) = open_store(database)?;
+    let (store, next) = open_store(database, None)?;
     findings.extend(check_store(&store, next)?);
     Ok(findings)
 }
@@ -166,7 +166,7 @@ impl Volume {
     ///
     /// What the storage met other than damage.
     pub fn check(&self) -> Result<Vec<Finding>> {
-        let (store, next) = self.now();
+        let (store, next) = self.settled_store()?;
         check_store(store, next)
     }
 }

@@ -48,7 +48,7 @@ impl Round<'_> {
             (schema::XATTRS, xattrs),
             (schema::DATA, data),
         ];
-        trees.into_iter().find(|(one, _)| *one == name).map(|(_, tree)| tree)
+        trees.into_iter().find(|(one, _)| *one == name).map(|(_, tree)| &**tree)
     }
 
     /// Writes an inode to its place.
@@ -256,6 +256,6 @@ pub(crate) fn repair_store(store: &Store, mut next: u64, now: Timestamp) -> Resu
 pub fn repair(storage: impl Storage + 'static, options: &VolumeOptions, now: Timestamp) -> Result<Repair> {
     let of_store = options.store(&storage);
     let database = Database::open(storage, of_store)?;
-    let (store, next) = open_store(database)?;
+    let (store, next) = open_store(database, None)?;
     repair_store(&store, next, now)
 }

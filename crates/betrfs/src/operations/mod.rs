@@ -164,6 +164,37 @@ pub trait Operations: Send + Sync {
     /// See [`Operations`].
     fn reap(&self, entries: usize) -> Result<bool>;
 
+    /// Keeps everything as it is now under a name, durably, to be looked at later; what it alone refers to keeps its space. The owner of
+    /// the root directory may, and root.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Exists`], [`Error::NotPermitted`], [`Error::NotSupported`] where there are none, and see [`Operations`].
+    fn keep_snapshot(&self, caller: &Caller<'_>, name: &str) -> Result<()> {
+        let _ = (caller, name);
+        Err(Error::NotSupported)
+    }
+
+    /// Gives a kept snapshot up; its space returns by and by.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotFound`], and as [`keep_snapshot`](Operations::keep_snapshot).
+    fn drop_snapshot(&self, caller: &Caller<'_>, name: &str) -> Result<()> {
+        let _ = (caller, name);
+        Err(Error::NotSupported)
+    }
+
+    /// Does up to `bytes` of work that changes owe, beside them; whether more is owed. Who never calls it leaves it to the changes.
+    ///
+    /// # Errors
+    ///
+    /// What the storage met.
+    fn work(&self, bytes: u64) -> Result<bool> {
+        let _ = bytes;
+        Ok(false)
+    }
+
     /// Makes a regular file without a name (`O_TMPFILE`) in a directory's file system, and opens it.
     ///
     /// # Errors

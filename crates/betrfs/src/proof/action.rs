@@ -8,32 +8,134 @@ use crate::operations::{Allocate, Kind, RenameFlags, Seek, SetXattr};
 /// One operation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Action {
-    Lookup { parent: usize, name: Vec<u8> },
-    Create { parent: usize, name: Vec<u8>, mode: u32 },
-    Mknod { parent: usize, name: Vec<u8>, kind: Kind, mode: u32 },
-    Mkdir { parent: usize, name: Vec<u8>, mode: u32 },
-    Symlink { parent: usize, name: Vec<u8>, target: Vec<u8> },
-    Link { inode: usize, parent: usize, name: Vec<u8> },
-    Unlink { parent: usize, name: Vec<u8> },
-    Rmdir { parent: usize, name: Vec<u8> },
-    RemoveTree { parent: usize, name: Vec<u8>, at_a_time: usize },
-    Rename { parent: usize, name: Vec<u8>, new_parent: usize, new_name: Vec<u8>, flags: RenameFlags },
-    Tmpfile { parent: usize, mode: u32 },
-    Open { inode: usize },
-    Release { inode: usize },
-    Read { inode: usize, offset: u64, length: usize },
-    Write { inode: usize, offset: u64, length: usize, seed: u64, kill: bool },
-    Truncate { inode: usize, size: u64 },
-    Chmod { inode: usize, mode: u32 },
-    Chown { inode: usize, uid: u32 },
-    Utimes { inode: usize, seconds: i64 },
-    Fallocate { inode: usize, mode: Allocate, offset: u64, length: u64 },
-    Seek { inode: usize, offset: u64, what: Seek },
-    Copy { source: usize, from: u64, target: usize, to: u64, length: u64 },
-    SetXattr { inode: usize, name: Vec<u8>, value: Vec<u8>, how: SetXattr },
-    RemoveXattr { inode: usize, name: Vec<u8> },
-    Readdir { inode: usize },
-    Fsync { inode: usize },
+    Lookup {
+        parent: usize,
+        name: Vec<u8>,
+    },
+    Create {
+        parent: usize,
+        name: Vec<u8>,
+        mode: u32,
+    },
+    Mknod {
+        parent: usize,
+        name: Vec<u8>,
+        kind: Kind,
+        mode: u32,
+    },
+    Mkdir {
+        parent: usize,
+        name: Vec<u8>,
+        mode: u32,
+    },
+    Symlink {
+        parent: usize,
+        name: Vec<u8>,
+        target: Vec<u8>,
+    },
+    Link {
+        inode: usize,
+        parent: usize,
+        name: Vec<u8>,
+    },
+    Unlink {
+        parent: usize,
+        name: Vec<u8>,
+    },
+    Rmdir {
+        parent: usize,
+        name: Vec<u8>,
+    },
+    RemoveTree {
+        parent: usize,
+        name: Vec<u8>,
+        at_a_time: usize,
+    },
+    Rename {
+        parent: usize,
+        name: Vec<u8>,
+        new_parent: usize,
+        new_name: Vec<u8>,
+        flags: RenameFlags,
+    },
+    Tmpfile {
+        parent: usize,
+        mode: u32,
+    },
+    Open {
+        inode: usize,
+    },
+    Release {
+        inode: usize,
+    },
+    Read {
+        inode: usize,
+        offset: u64,
+        length: usize,
+    },
+    /// Where the last write ended.
+    WriteOn {
+        length: usize,
+        seed: u64,
+        kill: bool,
+    },
+    Write {
+        inode: usize,
+        offset: u64,
+        length: usize,
+        seed: u64,
+        kill: bool,
+    },
+    Truncate {
+        inode: usize,
+        size: u64,
+    },
+    Chmod {
+        inode: usize,
+        mode: u32,
+    },
+    Chown {
+        inode: usize,
+        uid: u32,
+    },
+    Utimes {
+        inode: usize,
+        seconds: i64,
+    },
+    Fallocate {
+        inode: usize,
+        mode: Allocate,
+        offset: u64,
+        length: u64,
+    },
+    Seek {
+        inode: usize,
+        offset: u64,
+        what: Seek,
+    },
+    Copy {
+        source: usize,
+        from: u64,
+        target: usize,
+        to: u64,
+        length: u64,
+    },
+    SetXattr {
+        inode: usize,
+        name: Vec<u8>,
+        value: Vec<u8>,
+        how: SetXattr,
+    },
+    RemoveXattr {
+        inode: usize,
+        name: Vec<u8>,
+    },
+    Readdir {
+        inode: usize,
+    },
+    Fsync {
+        inode: usize,
+    },
     Syncfs,
 }
 
@@ -123,7 +225,11 @@ pub(super) fn action(random: &mut impl Rng, slots: usize, scale: Scale) -> Actio
                 _ => pick(scale.write_bytes),
             };
             let kill = pick(2) == 0;
-            Action::Write { inode, offset: offset(random, most), length, seed: random.next_u64(), kill }
+            let (offset, seed) = (offset(random, most), random.next_u64());
+            match seed % 5 {
+                0..3 => Action::Write { inode, offset, length, seed, kill },
+                _ => Action::WriteOn { length, seed, kill },
+            }
         }
         76..81 => Action::Truncate { inode, size: offset(random, most) },
         81 if pick(3) == 0 => Action::Chown { inode, uid: pick(3) as u32 },

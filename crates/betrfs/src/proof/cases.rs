@@ -37,6 +37,20 @@ fn is_zero(fs: &Volume, file: InodeNumber, begin: u64, length: usize) -> Result<
     }
 }
 
+/// Writes that are held back are seen by whoever looks.
+pub(super) fn held() -> Result<(), String> {
+    let fs = Volume::create(Memory::new(16 << 20), tiny(0), 1, at(0)).map_err(words)?;
+    let file = new_file(&fs, b"file")?;
+    let written: Vec<u8> = (0..900).map(|number| number as u8).collect();
+    for (number, piece) in written.chunks(300).enumerate() {
+        fs.write(&caller(2), file, number as u64 * 300, piece, false).map_err(words)?;
+    }
+    let size = fs.getattr(file).map_err(words)?.size_bytes;
+    let mut read = vec![0; 1000];
+    let length = fs.read(&reader(), file, 0, &mut read).map_err(words)?;
+    if size == 900 && read[..length] == written { Ok(()) } else { Err(format!("{size} bytes, {length} read")) }
+}
+
 /// Patches on a granule go with the granule, and what a shorter file left below its blocks never comes back.
 pub(super) fn holes() -> Result<(), String> {
     let fs = Volume::create(Memory::new(16 << 20), tiny(0), 1, at(0)).map_err(words)?;

@@ -73,13 +73,15 @@ fn explore(story: Story, seed: u64, steps: usize, depth: usize, seen: &mut Seen)
             models.push(model.fs.copied());
             let mark = match action {
                 Action::Fsync { .. } | Action::Syncfs => !matches!(found, Answer::Error(_)),
-                _ if random.random_range(0..25) == 0 => real.fs.database().checkpoint().is_ok(),
+                _ if random.random_range(0..25) == 0 => {
+                    real.fs.settle().is_ok() && real.fs.database().checkpoint().is_ok()
+                }
                 _ if random.random_range(0..40) == 0 => {
                     real.fs.syncfs().map_err(words("syncfs"))?;
-                    let Side { fs, slots, .. } = real;
+                    let Side { fs, slots, end, .. } = real;
                     drop(fs);
-                    real = Side { fs: open()?, slots, opened: Vec::new() };
-                    model = Side { fs: model.fs.remounted(), slots: model.slots, opened: Vec::new() };
+                    real = Side { fs: open()?, slots, opened: Vec::new(), end };
+                    model = Side { fs: model.fs.remounted(), slots: model.slots, opened: Vec::new(), end: model.end };
                     true
                 }
                 _ => false,
@@ -166,7 +168,7 @@ pub(super) fn story(seed: u64, steps: usize, depth: usize) -> Result<Seen, Strin
 #[test]
 fn every_cut_leaves_a_prefix_with_everything_synced() {
     let long = std::env::var_os("PLUMB_LONG").is_some();
-    let (stories, steps, enough) = if long { (10_000, 150, 1_000_000) } else { (3, 60, u64::MAX) };
+    let (stories, steps, enough) = if long { (10_000, 150, 1_000_000) } else { (24, 60, u64::MAX) };
     let (mut states, mut orphans) = (0, 0);
     for seed in 0..stories {
         if states >= enough {

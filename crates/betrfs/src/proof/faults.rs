@@ -58,8 +58,8 @@ fn run(seed: u64, fault: Option<Fault>) -> Result<u64, String> {
                     if !matches!(action, Action::Lookup { .. } | Action::Readdir { .. }) {
                         break;
                     }
-                    let Side { slots, opened, .. } = model;
-                    model = Side { fs: before, slots, opened };
+                    let Side { slots, opened, end, .. } = model;
+                    model = Side { fs: before, slots, opened, end };
                     model.slots.truncate(real.slots.len());
                     states.pop();
                 }

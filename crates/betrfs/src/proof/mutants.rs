@@ -13,6 +13,7 @@ fn proofs() -> Vec<(&'static str, Proof)> {
     vec![
         ("refused", Box::new(refused::too_large)),
         ("holes", Box::new(cases::holes)),
+        ("held", Box::new(cases::held)),
         ("exchange", Box::new(cases::exchange)),
         ("renames", Box::new(cases::renames)),
         ("trees", Box::new(cases::trees)),

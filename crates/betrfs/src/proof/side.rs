@@ -12,6 +12,8 @@ pub(super) struct Side<F> {
     pub fs: F,
     pub slots: Vec<InodeNumber>,
     pub opened: Vec<InodeNumber>,
+    /// Where the last write ended.
+    pub end: (InodeNumber, u64),
 }
 
 /// What an operation answered, in terms that are the same on both sides.
@@ -80,7 +82,7 @@ pub(super) fn entries(
 
 impl<F: Operations> Side<F> {
     pub fn new(fs: F) -> Self {
-        Self { fs, slots: vec![InodeNumber::ROOT], opened: Vec::new() }
+        Self { fs, slots: vec![InodeNumber::ROOT], opened: Vec::new(), end: (InodeNumber::ROOT, 0) }
     }
 
     fn keep(&mut self, attributes: Attributes) -> Answer {
@@ -169,7 +171,15 @@ impl<F: Operations> Side<F> {
                 Answer::Bytes(buffer)
             }
             Action::Write { inode, offset, length, seed, kill } => {
-                let written = fs.write(caller, at(inode), *offset, &bytes(*seed, *length), *kill)?;
+                let inode = at(inode);
+                let written = fs.write(caller, inode, *offset, &bytes(*seed, *length), *kill)?;
+                self.end = (inode, offset + *length as u64);
+                Answer::Attributes(seen(&written))
+            }
+            Action::WriteOn { length, seed, kill } => {
+                let (inode, offset) = self.end;
+                let written = fs.write(caller, inode, offset, &bytes(*seed, *length), *kill)?;
+                self.end = (inode, offset + *length as u64);
                 Answer::Attributes(seen(&written))
             }
             Action::Truncate { inode, size } => self.set(caller, *inode, |changes| changes.size_bytes = Some(*size))?,

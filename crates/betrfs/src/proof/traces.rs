@@ -76,11 +76,11 @@ pub(super) fn trace(seed: u64, steps: u64, scale: Scale) -> Result<(), String> {
         }
         if random.random_range(0..250) == 0 {
             real.fs.syncfs().map_err(|e| failed("syncfs", e))?;
-            let Side { fs, slots, .. } = real;
+            let Side { fs, slots, end, .. } = real;
             drop(fs);
             let volume = Volume::open(memory.clone(), tiny(seed)).map_err(|e| failed("open", e))?;
-            real = Side { fs: volume, slots, opened: Vec::new() };
-            model = Side { fs: model.fs.remounted(), slots: model.slots, opened: Vec::new() };
+            real = Side { fs: volume, slots, opened: Vec::new(), end };
+            model = Side { fs: model.fs.remounted(), slots: model.slots, opened: Vec::new(), end: model.end };
         }
     }
     let findings = real.fs.database().verify().map_err(|error| error.to_string())?;

@@ -4,7 +4,7 @@ use fuse::{FallocateMode, OpenFlags, Operation, Request, reply};
 
 use super::caller::groups;
 use super::names::entry_of;
-use super::{Answer, REMEMBERED, Served, convert};
+use super::{Answer, Served, convert, remembered};
 use crate::operations::{Allocate, Error, InodeNumber, Name, Permissions, Seek, SetAttributes};
 
 /// Flags of open(2), on every architecture with the numbers of asm-generic.
@@ -110,7 +110,8 @@ impl Served<'_> {
     ) -> Answer {
         let caller = self.caller(request);
         let changed = self.operations.setattr(&caller, inode, &convert::changes(changes, caller.now));
-        reply::attributes(body, &convert::attributes(&self.done(changed)?), REMEMBERED);
+        let changed = self.done(changed)?;
+        reply::attributes(body, &convert::attributes(&changed), remembered(&changed));
         Ok(())
     }
 }

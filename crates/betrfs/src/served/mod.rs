@@ -8,16 +8,28 @@ mod convert;
 mod data;
 mod directory;
 mod names;
+mod whole_trees;
 mod xattrs;
 
+use std::sync::Mutex;
 use std::time::Duration;
 
-use fuse::{Handler, Operation, Request, reply};
+use fuse::{Handler, Notices, Operation, Request, reply};
 
-use crate::operations::{Error, InodeNumber, Operations, Timestamp};
+use crate::operations::{Attributes, Error, InodeNumber, Kind, Operations, Timestamp};
+pub use whole_trees::{drop_mounted_snapshot, keep_mounted_snapshot, remove_mounted_tree};
 
 /// How long the kernel may remember what only it changes.
 const REMEMBERED: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// How long it may remember an inode with several names: when a whole tree goes, inodes in it lose a name behind its back.
+const LINKED_REMEMBERED: Duration = Duration::from_secs(1);
+
+/// How long the kernel may remember attributes.
+fn remembered(attributes: &Attributes) -> Duration {
+    let is_linked = attributes.links > 1 && attributes.kind != Kind::Directory;
+    if is_linked { LINKED_REMEMBERED } else { REMEMBERED }
+}
 
 /// The result of a request: an error number.
 type Answer = Result<(), i32>;
@@ -28,16 +40,22 @@ pub struct Served<'a> {
     clock: &'a (dyn Fn() -> Timestamp + Sync),
     /// What went wrong below, which callers see as a bare number.
     complaint: &'a (dyn Fn(&Error) + Sync),
+    /// Where the kernel hears of what changes without a system call for it.
+    notices: Option<&'a Notices>,
+    /// Held while a whole tree is changed.
+    whole_tree: Mutex<()>,
 }
 
 impl<'a> Served<'a> {
-    /// Serves `operations`. `clock` says the time of a call; `complaint` hears of storage that fails or is damaged.
+    /// Serves `operations`. `clock` says the time of a call; `complaint` hears of storage that fails or is damaged; through
+    /// `notices` the kernel hears of names that are gone with a whole tree.
     pub fn new(
         operations: &'a dyn Operations,
         clock: &'a (dyn Fn() -> Timestamp + Sync),
         complaint: &'a (dyn Fn(&Error) + Sync),
+        notices: Option<&'a Notices>,
     ) -> Self {
-        Self { operations, clock, complaint }
+        Self { operations, clock, complaint, notices, whole_tree: Mutex::new(()) }
     }
 
     /// The number of an error.
@@ -60,7 +78,7 @@ impl Handler for Served<'_> {
         match request.operation {
             Operation::GetAttr { .. } => {
                 let attributes = self.done(self.operations.getattr(inode))?;
-                reply::attributes(body, &convert::attributes(&attributes), REMEMBERED);
+                reply::attributes(body, &convert::attributes(&attributes), remembered(&attributes));
                 Ok(())
             }
             Operation::SetAttr(changes) => self.set_attributes(request, inode, &changes, body),
@@ -104,7 +122,7 @@ impl Handler for Served<'_> {
             Operation::SyncFs => self.done(self.operations.syncfs()),
             // Numbers are never used again, and what is under way is finished.
             Operation::Forget(_) | Operation::Interrupt { .. } | Operation::Flush { .. } | Operation::Destroy => Ok(()),
-            Operation::Ioctl { .. } => Err(ENOTTY),
+            Operation::Ioctl { command, data, .. } => self.ioctl(request, inode, command, data, body),
             // The kernel judges permissions by itself, and asks no more.
             Operation::Access { .. } | Operation::Unsupported => Err(ENOSYS),
         }

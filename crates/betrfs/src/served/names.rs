@@ -3,7 +3,7 @@
 use fuse::{Operation, Request, reply};
 
 use super::caller::groups;
-use super::{Answer, REMEMBERED, Served, convert};
+use super::{Answer, REMEMBERED, Served, convert, remembered};
 use crate::operations::{Attributes, Error, InodeNumber, Kind, Name, Permissions, RenameFlags};
 
 /// Flags of renameat2(2).
@@ -12,9 +12,10 @@ const RENAME_EXCHANGE: u32 = 2;
 
 /// A node as answers say it.
 pub(super) fn entry_of(attributes: &Attributes) -> reply::Entry {
+    let valid = remembered(attributes);
     let attributes = convert::attributes(attributes);
     // Inode numbers are never used again, so that every node is of the first generation.
-    reply::Entry { node: attributes.ino, generation: 0, attributes, valid: REMEMBERED }
+    reply::Entry { node: attributes.ino, generation: 0, attributes, valid }
 }
 
 /// No node, as the answer to a lookup says it, so that the kernel remembers that too.

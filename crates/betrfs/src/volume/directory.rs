@@ -36,7 +36,7 @@ impl Volume {
         entry: &mut dyn FnMut(DirectoryEntry<'_>) -> bool,
     ) -> Result<()> {
         // One moment, without the gate, so that `entry` may call back.
-        let now = self.store.database.snapshot();
+        let now = self.store.moment();
         let directory = self.store.inode_at(&now, number)?;
         if directory.attributes.kind != Kind::Directory {
             return Err(Error::NotDirectory);

@@ -6,11 +6,14 @@
 mod attributes;
 mod cache;
 mod data;
+mod dictionary;
 mod directory;
+mod gather;
 mod mount;
 mod names;
 mod numbers;
 mod operations;
+mod snapshots;
 mod space;
 mod store;
 mod transaction;
@@ -18,6 +21,7 @@ mod trees;
 mod xattrs;
 
 use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::mutant::{Mutant, mutated};
@@ -41,8 +45,14 @@ pub struct Volume {
     cache: Mutex<InodeCache>,
     /// Users of each open inode.
     opened: Mutex<BTreeMap<InodeNumber, u32>>,
+    /// Locked before the gate.
+    gather: Mutex<gather::Gather>,
+    /// Something is held there.
+    is_gathering: AtomicBool,
     space: space::Space,
     removed_orphans: u64,
+    /// There may be removed trees that are to be taken apart.
+    may_reap: AtomicBool,
 }
 
 /// What only calls that change something look at.
@@ -96,6 +106,9 @@ impl Volume {
 
     /// Carries out an operation: all its changes, or none. `adds`: it needs room beyond the reserve.
     fn change<T>(&self, adds_bytes: Option<usize>, work: impl FnOnce(&mut Transaction<'_>) -> Result<T>) -> Result<T> {
+        if self.store.is_past() {
+            return Err(Error::ReadOnly);
+        }
         let mut exclusive = self.exclusive();
         if let Some(bytes) = adds_bytes {
             self.admit(bytes)?;

@@ -1,6 +1,7 @@
 //! Making a file system, and mounting it.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, RwLock};
 
 use betree::{Batch, Database, Durability};
@@ -11,7 +12,7 @@ use super::numbers::Numbers;
 use super::space::Space;
 use super::{Exclusive, Store, Volume};
 use crate::mutant::{Mutant, mutated};
-use crate::operations::{InodeNumber, Result, Timestamp};
+use crate::operations::{Error, InodeNumber, Result, Timestamp};
 use crate::patch::{PATCH, Patches};
 use crate::rules::root_attributes;
 use crate::schema::{self, Format, Inode, Place, damaged};
@@ -57,7 +58,7 @@ impl Volume {
         let of_store = options.store(&storage);
         let database = Database::create(storage, of_store, id)?;
         let format = Format { version: schema::VERSION, features: 0, seed: id as u64 };
-        let store = Store::new(database, format.seed)?;
+        let store = Store::new(database, format.seed, None)?;
         let root = Inode {
             attributes: root_attributes(now),
             entries: 0,
@@ -84,10 +85,33 @@ impl Volume {
     pub fn open(storage: impl Storage + 'static, options: VolumeOptions) -> Result<Self> {
         let of_store = options.store(&storage);
         let database = Database::open(storage, of_store)?;
-        let (store, next) = open_store(database)?;
+        let (store, next) = open_store(database, None)?;
         let mut volume = Self::new(store, options, next);
         volume.removed_orphans = volume.remove_orphans()?;
         Ok(volume)
+    }
+
+    /// Shows a file system as it was when a snapshot of it was kept ([`keep_snapshot`](crate::Operations::keep_snapshot)). It cannot be
+    /// changed, and nothing is written, not even what recovery would.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open); [`Error::NotFound`](crate::Error::NotFound) where there is no such snapshot.
+    pub fn open_snapshot(storage: impl Storage + 'static, options: VolumeOptions, name: &str) -> Result<Self> {
+        let of_store = options.store(&storage);
+        let database = Database::open_read_only(storage, of_store)?;
+        let at = database.open_snapshot(&snapshot_name(name)).map_err(|error| match error {
+            betree::Error::NoSuchName { .. } => Error::NotFound,
+            error => error.into(),
+        })?;
+        let (store, next) = open_store(database, Some(at))?;
+        Ok(Self::new(store, options, next))
+    }
+
+    /// Names of the snapshots that are kept, in order.
+    pub fn snapshot_names(&self) -> Vec<String> {
+        let names = self.store.database.snapshot_names();
+        names.iter().filter_map(|name| name.strip_prefix(SNAPSHOT_PREFIX).map(str::to_owned)).collect()
     }
 
     fn new(store: Store, options: VolumeOptions, next: u64) -> Self {
@@ -96,8 +120,11 @@ impl Volume {
             gate: RwLock::new(Exclusive { numbers: Numbers::new(next) }),
             cache: Mutex::new(InodeCache::new(options.inode_cache_bytes)),
             opened: Mutex::new(BTreeMap::new()),
+            gather: Mutex::default(),
+            is_gathering: AtomicBool::new(false),
             space: Space::default(),
             removed_orphans: 0,
+            may_reap: AtomicBool::new(true),
             options,
         }
     }
@@ -129,14 +156,22 @@ impl Volume {
         self.removed_orphans
     }
 
-    /// The store below, for its counters, snapshots and background work.
+    /// The store below, for its counters, snapshots and background work. What is held back ([`settle`](Self::settle)) it does not have.
     pub fn database(&self) -> &Database {
         &self.store.database
     }
 }
 
-/// The trees of a file system, and the first inode number that was never used.
-pub(crate) fn open_store(database: Database) -> Result<(Store, u64)> {
+/// What stands in the store before the names of the file system's snapshots.
+const SNAPSHOT_PREFIX: &str = "snapshot ";
+
+/// The name of a snapshot in the store.
+pub(super) fn snapshot_name(name: &str) -> String {
+    format!("{SNAPSHOT_PREFIX}{name}")
+}
+
+/// The trees of a file system now or at a moment, and the first inode number that was never used.
+pub(crate) fn open_store(database: Database, at: Option<betree::Snapshot>) -> Result<(Store, u64)> {
     let names = database.tree_names();
     if !names.iter().any(|name| name == schema::SYSTEM) {
         return Err(damaged("a store without a file system"));
@@ -150,6 +185,7 @@ pub(crate) fn open_store(database: Database) -> Result<(Store, u64)> {
             "format {version} with features {features:#x}, which this program does not know"
         )));
     }
-    let next = system.get(schema::NEXT_KEY)?.ok_or_else(|| damaged("no next inode number"))?;
-    Ok((Store::new(database, format.seed)?, schema::decode_next(&next)?))
+    let store = Store::new(database, format.seed, at)?;
+    let next = store.system.get(schema::NEXT_KEY)?.ok_or_else(|| damaged("no next inode number"))?;
+    Ok((store, schema::decode_next(&next)?))
 }

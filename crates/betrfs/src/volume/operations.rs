@@ -11,14 +11,17 @@ use crate::schema;
 
 impl Operations for Volume {
     fn lookup(&self, parent: InodeNumber, name: Name<'_>) -> Result<Attributes> {
+        self.settle()?;
         self.find(parent, name)
     }
 
     fn getattr(&self, inode: InodeNumber) -> Result<Attributes> {
+        self.settle_of(inode)?;
         self.attributes(inode)
     }
 
     fn setattr(&self, caller: &Caller<'_>, inode: InodeNumber, changes: &SetAttributes) -> Result<Attributes> {
+        self.settle()?;
         self.set_attributes(caller, inode, changes)
     }
 
@@ -29,6 +32,7 @@ impl Operations for Volume {
         name: Name<'_>,
         permissions: Permissions,
     ) -> Result<Attributes> {
+        self.settle()?;
         let new = NewNode { kind: Kind::File, permissions, device: 0, size_bytes: 0 };
         self.make(caller, parent, name, new, &[], true)
     }
@@ -42,6 +46,7 @@ impl Operations for Volume {
         permissions: Permissions,
         device: u32,
     ) -> Result<Attributes> {
+        self.settle()?;
         if matches!(kind, Kind::Directory | Kind::Symlink) {
             return Err(Error::Invalid);
         }
@@ -55,11 +60,13 @@ impl Operations for Volume {
         name: Name<'_>,
         permissions: Permissions,
     ) -> Result<Attributes> {
+        self.settle()?;
         let new = NewNode { kind: Kind::Directory, permissions, device: 0, size_bytes: 0 };
         self.make(caller, parent, name, new, &[], false)
     }
 
     fn symlink(&self, caller: &Caller<'_>, parent: InodeNumber, name: Name<'_>, target: &[u8]) -> Result<Attributes> {
+        self.settle()?;
         rules::target(target)?;
         let permissions = Permissions::of_mode(0o777);
         let new = NewNode { kind: Kind::Symlink, permissions, device: 0, size_bytes: target.len() as u64 };
@@ -67,14 +74,17 @@ impl Operations for Volume {
     }
 
     fn link(&self, caller: &Caller<'_>, inode: InodeNumber, parent: InodeNumber, name: Name<'_>) -> Result<Attributes> {
+        self.settle()?;
         self.add_link(caller, inode, parent, name)
     }
 
     fn unlink(&self, caller: &Caller<'_>, parent: InodeNumber, name: Name<'_>) -> Result<()> {
+        self.settle()?;
         self.remove_name(caller, parent, name)
     }
 
     fn rmdir(&self, caller: &Caller<'_>, parent: InodeNumber, name: Name<'_>) -> Result<()> {
+        self.settle()?;
         self.remove_directory(caller, parent, name)
     }
 
@@ -87,10 +97,12 @@ impl Operations for Volume {
         new_name: Name<'_>,
         flags: RenameFlags,
     ) -> Result<()> {
+        self.settle()?;
         self.rename_entry(caller, (parent, name), (new_parent, new_name), flags)
     }
 
     fn remove_tree(&self, caller: &Caller<'_>, parent: InodeNumber, name: Name<'_>) -> Result<()> {
+        self.settle()?;
         self.detach(caller, parent, name)
     }
 
@@ -98,7 +110,22 @@ impl Operations for Volume {
         self.reap_entries(entries)
     }
 
+    fn keep_snapshot(&self, caller: &Caller<'_>, name: &str) -> Result<()> {
+        self.settle_to_last()?;
+        self.keep(caller, name)
+    }
+
+    fn drop_snapshot(&self, caller: &Caller<'_>, name: &str) -> Result<()> {
+        self.give_up(caller, name)
+    }
+
+    fn work(&self, bytes: u64) -> Result<bool> {
+        // What is over owes nothing.
+        Ok(!self.store.is_past() && self.store.database.work(bytes)?)
+    }
+
     fn tmpfile(&self, caller: &Caller<'_>, parent: InodeNumber, permissions: Permissions) -> Result<Attributes> {
+        self.settle()?;
         self.make_unnamed(caller, parent, permissions)
     }
 
@@ -111,6 +138,7 @@ impl Operations for Volume {
     }
 
     fn release(&self, inode: InodeNumber) -> Result<()> {
+        self.settle()?;
         {
             let _gate = self.shared();
             if !self.count_release(inode)? || self.inode(inode)?.attributes.links > 0 {
@@ -121,6 +149,7 @@ impl Operations for Volume {
     }
 
     fn read(&self, caller: &Caller<'_>, inode: InodeNumber, offset_bytes: u64, buffer: &mut [u8]) -> Result<usize> {
+        self.settle_of(inode)?;
         self.read_file(caller, inode, offset_bytes, buffer)
     }
 
@@ -143,10 +172,12 @@ impl Operations for Volume {
         offset_bytes: u64,
         length_bytes: u64,
     ) -> Result<Attributes> {
+        self.settle()?;
         self.allocate(caller, inode, mode, offset_bytes, length_bytes)
     }
 
     fn seek(&self, inode: InodeNumber, offset_bytes: u64, what: Seek) -> Result<u64> {
+        self.settle_of(inode)?;
         self.seek_file(inode, offset_bytes, what)
     }
 
@@ -159,6 +190,7 @@ impl Operations for Volume {
         target_offset_bytes: u64,
         length_bytes: u64,
     ) -> Result<u64> {
+        self.settle()?;
         self.copy(caller, (source, source_offset_bytes), (target, target_offset_bytes), length_bytes)
     }
 
@@ -168,9 +200,10 @@ impl Operations for Volume {
     }
 
     fn syncfs(&self) -> Result<()> {
-        if mutated(Mutant::SyncDoesNothing) {
+        if self.store.is_past() || mutated(Mutant::SyncDoesNothing) {
             return Ok(());
         }
+        self.settle_to_last()?;
         Ok(self.store.database.sync()?)
     }
 
@@ -180,10 +213,12 @@ impl Operations for Volume {
         after: Cookie,
         entry: &mut dyn FnMut(DirectoryEntry<'_>) -> bool,
     ) -> Result<()> {
+        self.settle()?;
         self.list(inode, after, entry)
     }
 
     fn readlink(&self, inode: InodeNumber) -> Result<Vec<u8>> {
+        self.settle_of(inode)?;
         let _gate = self.shared();
         let inode = self.inode(inode)?;
         match inode.attributes.kind {
@@ -193,6 +228,7 @@ impl Operations for Volume {
     }
 
     fn getxattr(&self, inode: InodeNumber, name: XattrName<'_>) -> Result<Vec<u8>> {
+        self.settle_of(inode)?;
         self.xattr(inode, name)
     }
 
@@ -204,14 +240,17 @@ impl Operations for Volume {
         value: &[u8],
         how: SetXattr,
     ) -> Result<()> {
+        self.settle()?;
         self.set_xattr(caller, inode, name, value, how)
     }
 
     fn listxattr(&self, inode: InodeNumber) -> Result<Vec<Vec<u8>>> {
+        self.settle_of(inode)?;
         self.xattr_names(inode)
     }
 
     fn removexattr(&self, caller: &Caller<'_>, inode: InodeNumber, name: XattrName<'_>) -> Result<()> {
+        self.settle()?;
         self.remove_xattr(caller, inode, name)
     }
 

@@ -25,9 +25,8 @@ impl Volume {
     /// Refuses an operation that adds something where only the reserve is left.
     pub(super) fn admit(&self, bytes: usize) -> Result<()> {
         let bytes = (bytes + OPERATION_BYTES) as u64;
-        let admitted = self.space.admitted.load(Ordering::Acquire);
-        if let Some(left) = admitted.checked_sub(bytes) {
-            self.space.admitted.store(left, Ordering::Release);
+        let take = |admitted: u64| admitted.checked_sub(bytes);
+        if self.space.admitted.fetch_update(Ordering::AcqRel, Ordering::Acquire, take).is_ok() {
             return Ok(());
         }
         let mut spare = self.spare_bytes();

@@ -1,7 +1,8 @@
 //! The trees, and what is read from them.
 
-use betree::{Batch, Database, Durability, Snapshot, Tree};
+use betree::{Batch, Database, Durability, Snapshot};
 
+use super::dictionary::Dictionary;
 use crate::operations::{Error, InodeNumber, Result};
 use crate::schema::{self, Entry, Inode, Located, Place, damaged};
 
@@ -9,14 +10,16 @@ use crate::schema::{self, Entry, Inode, Located, Place, damaged};
 #[derive(Clone, Debug)]
 pub(crate) struct Store {
     pub database: Database,
-    pub system: Tree,
-    pub entries: Tree,
-    pub inodes: Tree,
-    pub orphans: Tree,
-    pub xattrs: Tree,
-    pub data: Tree,
+    pub system: Dictionary,
+    pub entries: Dictionary,
+    pub inodes: Dictionary,
+    pub orphans: Dictionary,
+    pub xattrs: Dictionary,
+    pub data: Dictionary,
     /// Of the hashes of names.
     pub seed: u64,
+    /// The moment that it shows; what is there now without one.
+    at: Option<Snapshot>,
 }
 
 impl From<betree::Error> for Error {
@@ -30,17 +33,29 @@ impl From<betree::Error> for Error {
 }
 
 impl Store {
-    pub fn new(database: Database, seed: u64) -> Result<Self> {
+    pub fn new(database: Database, seed: u64, at: Option<Snapshot>) -> Result<Self> {
+        let tree = |name| Ok::<_, Error>(Dictionary::new(database.tree(name)?, at.clone()));
         Ok(Self {
-            system: database.tree(schema::SYSTEM)?,
-            entries: database.tree(schema::ENTRIES)?,
-            inodes: database.tree(schema::INODES)?,
-            orphans: database.tree(schema::ORPHANS)?,
-            xattrs: database.tree(schema::XATTRS)?,
-            data: database.tree(schema::DATA)?,
+            system: tree(schema::SYSTEM)?,
+            entries: tree(schema::ENTRIES)?,
+            inodes: tree(schema::INODES)?,
+            orphans: tree(schema::ORPHANS)?,
+            xattrs: tree(schema::XATTRS)?,
+            data: tree(schema::DATA)?,
             seed,
+            at,
             database,
         })
+    }
+
+    /// All trees at the moment that it shows, or now.
+    pub fn moment(&self) -> Snapshot {
+        self.at.clone().unwrap_or_else(|| self.database.snapshot())
+    }
+
+    /// Whether it shows a moment that is over, to which nothing can be done.
+    pub fn is_past(&self) -> bool {
+        self.at.is_some()
     }
 
     /// Carries out a batch; it becomes durable with the next sync.
@@ -58,7 +73,7 @@ impl Store {
 
     /// An inode.
     pub fn inode(&self, number: InodeNumber) -> Result<Inode> {
-        self.inode_at(&self.database.snapshot(), number)
+        self.inode_at(&self.moment(), number)
     }
 
     /// An inode at a moment.

@@ -3,6 +3,8 @@
 //! The directory loses its name and becomes an orphan, with all that is below it. Whoever has time takes orphans apart: each
 //! step removes some entries of one directory, and directories in it become orphans themselves.
 
+use std::sync::atomic::Ordering;
+
 use super::Volume;
 use super::transaction::Transaction;
 use crate::acl;
@@ -19,7 +21,7 @@ impl Volume {
         if name.is_dots() {
             return Err(Error::Invalid);
         }
-        self.change(None, |transaction| {
+        let detached = self.change(None, |transaction| {
             transaction.directory(parent)?;
             let number = transaction.find(parent, name)?.ok_or(Error::NotFound)?;
             let removed = transaction.inode(number)?.clone();
@@ -35,7 +37,9 @@ impl Volume {
                 transaction.count(caller, parent, -1, 0)?;
                 transaction.drop_link(caller, number)
             }
-        })
+        });
+        self.may_reap.store(true, Ordering::Release);
+        detached
     }
 
     /// Whether a caller may take an entry out of a directory.
@@ -72,10 +76,16 @@ impl Volume {
 
     /// Takes removed trees apart, for some entries; whether more is left.
     pub(super) fn reap_entries(&self, entries: usize) -> Result<bool> {
+        if self.store.is_past() || !self.may_reap.load(Ordering::Acquire) {
+            return Ok(false);
+        }
         let mut left = entries.max(1);
         let mut after = None;
         loop {
+            // Whoever removes another says so again, after it is there to be found.
+            self.may_reap.store(false, Ordering::Release);
             let Some((number, inode)) = self.next_removed(after)? else { return Ok(false) };
+            self.may_reap.store(true, Ordering::Release);
             if left == 0 {
                 return Ok(true);
             }

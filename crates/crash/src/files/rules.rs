@@ -39,6 +39,9 @@ pub struct Rules {
     /// What was never written reads as zeroes or not at all, never as what others had there: `data=ordered` of ext4
     /// (Documentation/admin-guide/ext4.rst), unwritten extents of XFS, and Btrfs, which adds an extent to a file when it is written.
     pub hides_stale_bytes: bool,
+    /// `sync` and `syncfs` make everything durable. FUSE passes neither on to who serves a file system (fs/fuse/inode.c,
+    /// `fuse_sync_fs`: only for virtiofs).
+    pub hears_sync: bool,
 }
 
 /// What POSIX and the manual pages promise, and nothing more.
@@ -51,6 +54,7 @@ const POSIX: Rules = Rules {
     rename_leaves_one_name: false,
     syncs_unnamed_files: true,
     hides_stale_bytes: false,
+    hears_sync: true,
 };
 
 const EXT4: Rules = Rules {
@@ -62,6 +66,7 @@ const EXT4: Rules = Rules {
     rename_leaves_one_name: true,
     syncs_unnamed_files: true,
     hides_stale_bytes: true,
+    hears_sync: true,
 };
 
 const XFS: Rules = Rules { name: "XFS", ..EXT4 };
@@ -71,8 +76,12 @@ const BTRFS: Rules = Rules { name: "Btrfs", rename_leaves_one_name: false, syncs
 const F2FS: Rules =
     Rules { name: "F2FS", keeps_moved_files: false, rename_leaves_one_name: false, hides_stale_bytes: false, ..EXT4 };
 
+/// `plumb fs`: a cut leaves some prefix of all calls, with everything before the last fsync in it (docs/betrfs-format.md, Durability).
+const BETRFS: Rules = Rules { name: "plumb fs", hears_sync: false, ..EXT4 };
+
 /// Those that have rules of their own, by the name that mount(8) knows them by.
-const TABLE: [(&str, Rules); 4] = [("ext4", EXT4), ("xfs", XFS), ("btrfs", BTRFS), ("f2fs", F2FS)];
+const TABLE: [(&str, Rules); 5] =
+    [("ext4", EXT4), ("xfs", XFS), ("btrfs", BTRFS), ("f2fs", F2FS), ("fuse.plumb", BETRFS)];
 
 impl Rules {
     /// Of a file system by the name that mount(8) knows it by; POSIX's of all that have none of their own.

@@ -53,7 +53,7 @@ impl System {
 
     /// Makes the file system on a device or in a file.
     pub fn make(self, place: &Path, more: &[&str]) {
-        let mut command = self.tools().maker();
+        let mut command = self.tools().maker(Path::new("plumb"));
         if matches!(self, Self::Xfs | Self::XfsExchange) {
             small_xfs(&mut command);
         }
@@ -73,7 +73,7 @@ impl System {
             set_exchange(place, false);
         }
         let tools = self.tools();
-        let mut command = tools.checker();
+        let mut command = tools.checker(Path::new("plumb"));
         let output = command.arg(place).stdin(Stdio::null()).output().unwrap();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         if !tools.is_fault(output.status.success(), &text(&output.stdout)) {

@@ -132,6 +132,25 @@ pub(crate) struct IoctlOut {
     pub(crate) out_iovs: u32,
 }
 
+/// A notice that a node's attributes, and from `off` on what it holds, are not to be remembered.
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub(crate) struct InvalidateInodeOut {
+    pub(crate) ino: u64,
+    /// Negative: only the attributes.
+    pub(crate) off: i64,
+    pub(crate) len: i64,
+}
+
+/// A notice that a name is not to be remembered; the name follows, and a zero.
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub(crate) struct InvalidateEntryOut {
+    pub(crate) parent: u64,
+    pub(crate) namelen: u32,
+    pub(crate) flags: u32,
+}
+
 /// One name of a directory; the name follows, and zeroes up to the next multiple of eight bytes.
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Clone, Copy, Debug, Default)]
 #[repr(C)]
@@ -152,5 +171,6 @@ mod tests {
         assert_eq!((size_of::<Attributes>(), size_of::<EntryOut>(), size_of::<AttrOut>()), (88, 128, 104));
         assert_eq!((size_of::<CreateOut>(), size_of::<FileSystemSize>(), size_of::<Dirent>()), (144, 80, 24));
         assert_eq!((size_of::<OpenOut>(), size_of::<SizeOut>(), size_of::<IoctlOut>()), (16, 8, 16));
+        assert_eq!((size_of::<InvalidateInodeOut>(), size_of::<InvalidateEntryOut>()), (24, 16));
     }
 }

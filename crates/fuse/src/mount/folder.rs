@@ -96,6 +96,16 @@ impl FolderMount {
         Ok(status.stx_dev_minor)
     }
 
+    /// Sets how far ahead of who reads in sequence the kernel reads; it begins with 128 KiB, which is less than one request.
+    ///
+    /// # Errors
+    ///
+    /// Only root may.
+    pub fn read_ahead(&self, bytes: u64) -> io::Result<()> {
+        let path = format!("/sys/class/bdi/0:{}/read_ahead_kb", self.connection()?);
+        fs::write(path, (bytes / 1024).to_string())
+    }
+
     /// Unmounts, from now on or once nobody uses it any more (`lazily`): then nobody new can.
     ///
     /// # Errors

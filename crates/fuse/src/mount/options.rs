@@ -8,7 +8,7 @@ pub enum OptionError {
     /// There is none of this name.
     #[error(
         "there is no mount option {name:?}; there are ro, rw, noatime, relatime, strictatime, nodiratime, nosuid, nodev, noexec, \
-         nosymfollow (and their opposites), sync, dirsync, lazytime, allow_other, fsname=NAME"
+         nosymfollow, nobarrier (and their opposites), sync, dirsync, lazytime, allow_other, fsname=NAME, snapshot=NAME"
     )]
     Unknown {
         /// What it is called.
@@ -31,6 +31,10 @@ pub struct MountOptions {
     pub remount: bool,
     /// Not only who mounted it may use it.
     pub allow_other: bool,
+    /// The snapshot that is to be seen, which cannot be changed.
+    pub snapshot: Option<String>,
+    /// The server flushes no cache of its device.
+    pub no_barrier: bool,
     /// What `mount` and `df` show as its source.
     pub source: String,
     pub(super) attributes: MountAttrFlags,
@@ -79,6 +83,8 @@ impl MountOptions {
             read_only: false,
             remount: false,
             allow_other: false,
+            snapshot: None,
+            no_barrier: false,
             source: source.to_owned(),
             attributes: MountAttrFlags::empty(),
             flags: Vec::new(),
@@ -118,6 +124,12 @@ impl MountOptions {
                     self.attributes.insert(MountAttrFlags::MOUNT_ATTR_STRICTATIME);
                 }
                 ("allow_other", None) => self.allow_other = true,
+                ("snapshot", Some(name)) if !name.is_empty() => {
+                    (self.snapshot, self.read_only) = (Some(name.to_owned()), true);
+                }
+                ("snapshot", _) => return Err(OptionError::NoValue { name: "snapshot" }),
+                ("nobarrier", None) => self.no_barrier = true,
+                ("barrier", None) => self.no_barrier = false,
                 ("fsname", Some(name)) if !name.is_empty() => name.clone_into(&mut self.source),
                 ("fsname", _) => return Err(OptionError::NoValue { name: "fsname" }),
                 (name, _) if FOR_OTHERS.contains(&name) || name.starts_with("x-") => {}
@@ -164,6 +176,10 @@ mod tests {
         );
         assert_eq!(options("noatime,relatime").unwrap(), MountOptions::new("disk,1"));
         assert!(options("allow_other,ro").is_ok_and(|options| options.allow_other && options.read_only));
+        assert!(
+            options("snapshot=a").is_ok_and(|options| options.read_only && options.snapshot.as_deref() == Some("a"))
+        );
+        assert!(options("barrier,nobarrier").is_ok_and(|options| options.no_barrier));
         assert_eq!(options("noatme"), Err(OptionError::Unknown { name: "noatme".to_owned() }));
         assert_eq!(options("fsname"), Err(OptionError::NoValue { name: "fsname" }));
     }

@@ -4,16 +4,21 @@
 //! the rest wait with the kernel. A [`Handler`] that panics costs its request an I/O error, and nothing else.
 
 mod activity;
+mod notices;
+mod rings;
 mod worker;
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::thread;
 
 use zerocopy::IntoBytes;
 
 pub use self::activity::Activity;
+pub use self::notices::Notices;
+use self::rings::RingWorker;
+pub use self::rings::Rings;
 use self::worker::Worker;
 use crate::abi::OutHeader;
 use crate::abi::init::InitOut;
@@ -48,16 +53,19 @@ pub trait Handler: Sync {
 pub struct Server {
     channel: Channel,
     agreed: Agreed,
+    /// Agreed on, and still to be offered.
+    rings: Option<Rings>,
     activity: Arc<Activity>,
 }
 
 impl Server {
-    /// Agrees with the kernel on the terms. `device` is the descriptor that the file system was mounted with.
+    /// Agrees with the kernel on the terms. `device` is the descriptor that the file system was mounted with, while `rings` were
+    /// enabled if requests are to come through them.
     ///
     /// # Errors
     ///
     /// When the kernel lacks what is needed, or the file system is unmounted meanwhile.
-    pub fn connect(device: OwnedFd) -> Result<Self, FuseError> {
+    pub fn connect(device: OwnedFd, rings: Option<Rings>) -> Result<Self, FuseError> {
         let channel = Channel::from(device);
         let mut buffer = vec![0; HEADER_ROOM_BYTES + MAX_TRANSFER_BYTES as usize];
         loop {
@@ -71,8 +79,9 @@ impl Server {
             let parts = parts.map_err(FuseError::protocol)?;
             let offer = parts.init().map_err(FuseError::protocol)?;
             let Some(offer) = offer else { return Err(FuseError::protocol("a request came before the terms")) };
-            if let Some(agreed) = agree(&channel, parts.header.unique, &offer)? {
-                return Ok(Self { channel, agreed, activity: Arc::default() });
+            if let Some(agreed) = agree(&channel, parts.header.unique, &offer, rings.is_some())? {
+                let rings = rings.filter(|_| agreed.through_ring);
+                return Ok(Self { channel, agreed, rings, activity: Arc::default() });
             }
         }
     }
@@ -82,6 +91,15 @@ impl Server {
         Arc::clone(&self.activity)
     }
 
+    /// A way to tell the kernel something without being asked.
+    ///
+    /// # Errors
+    ///
+    /// Where there are no more descriptors.
+    pub fn notices(&self) -> io::Result<Notices> {
+        self.channel.another().map(Notices::new)
+    }
+
     /// Serves with so many threads until the file system is unmounted. `say` gets a line for the operator.
     ///
     /// # Errors
@@ -89,17 +107,30 @@ impl Server {
     /// When a thread cannot be had, or the kernel sends what is no request; then the connection is over.
     pub fn run(self, handler: &dyn Handler, threads: usize, say: &(dyn Fn(&str) + Sync)) -> Result<(), FuseError> {
         let failed = |error: io::Error| FuseError::protocol(format_args!("a thread cannot be had: {error}"));
-        let mut workers = Vec::new();
-        for _ in 1..threads.max(1) {
-            let channel = self.channel.another().map_err(failed)?;
-            workers.push(Worker::new(channel, self.agreed.shape, &self.activity));
-        }
-        workers.push(Worker::new(self.channel, self.agreed.shape, &self.activity));
+        let another = || self.channel.another().map_err(failed);
+        let device = || another().map(|channel| Worker::new(channel, self.agreed.shape, &self.activity));
+        let ring = |queue| another().map(|channel| RingWorker::new(channel, self.agreed.shape, &self.activity, queue));
+        let of_rings: Vec<RingWorker> =
+            places(self.rings.as_ref(), threads).into_iter().map(ring).collect::<Result<_, _>>()?;
+        let mut of_device: Vec<Worker> = (0..threads.max(1)).map(|_| device()).collect::<Result<_, _>>()?;
         thread::scope(|scope| {
             let mut running = Vec::new();
-            for (number, worker) in workers.into_iter().enumerate() {
-                let builder = thread::Builder::new().name(format!("fuse-{number}"));
-                running.push(builder.spawn_scoped(scope, move || worker.run(handler, say)).map_err(failed)?);
+            let (offered, taken) = mpsc::channel();
+            let named = |way: &str, number: usize| thread::Builder::new().name(format!("fuse-{way}{number}"));
+            for (number, worker) in of_rings.into_iter().enumerate() {
+                let offered = offered.clone();
+                // Who waits for it is this function, which is not over yet.
+                let tell = move |taken| offered.send(taken).unwrap_or_default();
+                let run = move || worker.run(handler, say, &tell);
+                running.push(named("ring-", number).spawn_scoped(scope, run).map_err(failed)?);
+            }
+            drop(offered);
+            let through_rings = !running.is_empty() && taken.iter().all(|taken| taken);
+            drop(self.rings);
+            // Through the device comes what is forgotten or interrupted in any case.
+            of_device.truncate(if through_rings { 1 } else { threads.max(1) });
+            for (number, worker) in of_device.into_iter().enumerate() {
+                running.push(named("", number).spawn_scoped(scope, move || worker.run(handler, say)).map_err(failed)?);
             }
             let mut result = Ok(());
             for thread in running {
@@ -111,14 +142,20 @@ impl Server {
     }
 }
 
+/// The queues of the threads that rings are to have.
+fn places(rings: Option<&Rings>, threads: usize) -> Vec<usize> {
+    let Some(rings) = rings else { return Vec::new() };
+    (0..rings.threads(threads)).flat_map(|_| 0..rings.queues()).collect()
+}
+
 /// Answers an offer; there is an agreement unless the kernel has to ask again.
-fn agree(channel: &Channel, unique: u64, offer: &Init) -> Result<Option<Agreed>, FuseError> {
+fn agree(channel: &Channel, unique: u64, offer: &Init, has_rings: bool) -> Result<Option<Agreed>, FuseError> {
     let reply = |body: &[u8], error: i32| {
         let header = OutHeader { len: (size_of::<OutHeader>() + body.len()) as u32, error, unique };
         channel.reply(header.as_bytes(), body).map_err(FuseError::protocol)
     };
     let wish = &Wish::FILE_SYSTEM;
-    match agreement::answer(offer, wish, false) {
+    match agreement::answer(offer, wish, has_rings) {
         Answer::Again(terms) => reply(InitOut::as_bytes(&terms), 0).map(|_| None),
         Answer::TooOld => {
             reply(&[], -libc::EPROTO)?;

@@ -71,14 +71,14 @@ impl Worker {
 }
 
 /// What became of a request.
-struct Done {
+pub(super) struct Done {
     /// The answer, if one is taken.
-    answered: Option<Result<(), i32>>,
-    panicked: bool,
+    pub(super) answered: Option<Result<(), i32>>,
+    pub(super) panicked: bool,
 }
 
 /// Has a request answered, whatever the handler does.
-fn answer(parts: &Parts<'_>, handler: &dyn Handler, body: &mut Vec<u8>, say: &dyn Fn(&str)) -> Done {
+pub(super) fn answer(parts: &Parts<'_>, handler: &dyn Handler, body: &mut Vec<u8>, say: &dyn Fn(&str)) -> Done {
     let operation = match parts.operation() {
         Ok(operation) => operation,
         Err(error) => {

@@ -4,7 +4,7 @@
 #[derive(Debug, thiserror::Error)]
 pub enum LiveHostError {
     /// There is nothing to mount.
-    #[error("host = \"live\" cannot make {file_system}: write ext4, xfs, btrfs or f2fs")]
+    #[error("host = \"live\" cannot make {file_system}: write ext4, xfs, btrfs, f2fs or betrfs")]
     FileSystem {
         /// What the spec asks for.
         file_system: file_systems::FileSystem,

@@ -51,7 +51,7 @@ pub(super) fn of(run: &Linux, plumb: &Path, folders: Folders<'_>, terminal: bool
         (FileSystem::Zonefs, false) => {
             return Err(invalid(format!("zonefs needs a zoned device, and {} has no zones", run.device)));
         }
-        (FileSystem::Ext4 | FileSystem::Xfs, true) => {
+        (FileSystem::Ext4 | FileSystem::Xfs | FileSystem::Betrfs, true) => {
             return Err(invalid(format!(
                 "{} writes in place, and {} is a zoned device: choose btrfs, f2fs or zonefs",
                 run.file_system, run.device

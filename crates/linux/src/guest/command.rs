@@ -46,13 +46,7 @@ pub(super) fn run(
     command.env("PWD", folder).current_dir(folder);
 
     if plan.charge {
-        // Opened here, where an error has words; the switch is of who writes to it.
-        let switch = OpenOptions::new().write(true).open(OWN_SWITCH);
-        let switch = attempt(switch, || "this kernel cannot charge processor time".to_owned())?;
-        // SAFETY: between fork and exec the closure makes one system call, which neither allocates nor locks.
-        unsafe {
-            command.pre_exec(move || Ok(rustix::io::write(&switch, b"1").map(drop)?));
-        }
+        pay(&mut command)?;
     }
 
     if plan.terminal {
@@ -87,6 +81,18 @@ pub(super) fn run(
         }
     };
     processes::wait_for(Pid::from_child(&child), servers)
+}
+
+/// Has a command, and all that it starts, pay for its processor time.
+pub(super) fn pay(command: &mut Command) -> Result<(), GuestError> {
+    // Opened here, where an error has words; the switch is of who writes to it.
+    let switch = OpenOptions::new().write(true).open(OWN_SWITCH);
+    let switch = attempt(switch, || "this kernel cannot charge processor time".to_owned())?;
+    // SAFETY: between fork and exec the closure makes one system call, which neither allocates nor locks.
+    unsafe {
+        command.pre_exec(move || Ok(rustix::io::write(&switch, b"1").map(drop)?));
+    }
+    Ok(())
 }
 
 /// The caller's search path, and behind it the folders that only root has in it.

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use super::error::{GuestError, attempt};
 use super::null_blk::MemoryDevice;
-use super::{command, zonefs};
+use super::{command, served, server, zonefs};
 use crate::plan::GuestPlan;
 use file_systems::{FileSystem, Tools};
 
@@ -19,10 +19,16 @@ pub(super) fn make_and_mount(plan: &GuestPlan, node: &str, log: &File) -> Result
     let Some(kind) = plan.file_system.mount_type() else { return Ok(None) };
     let zoned = plan.devices.first().is_some_and(|device| device.zoned);
     let mut mounted = node.to_owned();
+    let plumb = PathBuf::from(&plan.plumb);
+    if plan.file_system.is_served() {
+        served::teach_mount(&plumb)?;
+    }
+    let run = |program: &Path, words: &[&str], package: &str| run(program, words, package, false, log);
     if plan.file_system_is_made {
         // Nothing to make.
     } else if let Some(tools) = Tools::of(plan.file_system) {
         let maker = tools.make;
+        let program = maker.path(&plumb);
         let mut words: Vec<&str> = maker.arguments.to_vec();
         words.extend(if zoned { tools.zoned } else { tools.conventional });
         let (before, behind) = plan.file_system_bytes.map(|bytes| tools.size_words(bytes)).unwrap_or_default();
@@ -32,12 +38,12 @@ pub(super) fn make_and_mount(plan: &GuestPlan, node: &str, log: &File) -> Result
             words.extend(["-c", node]);
             mounted = beside_metadata(node, |metadata| {
                 let words: Vec<&str> = words.iter().copied().chain([metadata]).collect();
-                run(maker.program, &words, maker.package, log)
+                run(program, &words, maker.package)
             })?;
         } else {
             words.push(node);
             words.extend(behind.iter().map(String::as_str));
-            run(maker.program, &words, maker.package, log)?;
+            run(program, &words, maker.package)?;
         }
     } else {
         zonefs::make(Path::new(node))?;
@@ -49,7 +55,8 @@ pub(super) fn make_and_mount(plan: &GuestPlan, node: &str, log: &File) -> Result
         words.extend(["-o", &plan.mount_options]);
     }
     words.extend([mounted.as_str(), MOUNT]);
-    run("mount", &words, "mount", log)?;
+    // Who serves it does the file system's work, which is not for nothing.
+    self::run(Path::new("mount"), &words, "mount", plan.charge && plan.file_system.is_served(), log)?;
     Ok(Some(folder))
 }
 
@@ -78,16 +85,22 @@ fn beside_metadata(node: &str, make: impl Fn(&str) -> Result<(), GuestError>) ->
 }
 
 /// Runs a program of the host; its output goes to the log, and into the error if it fails.
-fn run(program: &str, words: &[&str], package: &str, log: &File) -> Result<(), GuestError> {
+fn run(program: &Path, words: &[&str], package: &str, pays: bool, log: &File) -> Result<(), GuestError> {
     let path = command::search_path(None);
-    if crate::kernel::find_program(program, &path).is_none() {
-        return Err(GuestError::new(format!("{program} is not installed: apt-get install {package}")));
+    let name = program.display();
+    if !program.is_absolute() && program.to_str().is_none_or(|name| crate::kernel::find_program(name, &path).is_none())
+    {
+        return Err(GuestError::new(format!("{name} is not installed: apt-get install {package}")));
     }
-    let failed = || format!("cannot run {program}");
+    let failed = || format!("cannot run {name}");
     let said = File::from(attempt(rustix::fs::memfd_create("said", rustix::fs::MemfdFlags::CLOEXEC), failed)?);
     let copy = || attempt(said.try_clone(), failed).map(OwnedFd::from).map(Stdio::from);
     let mut child = Command::new(program);
-    child.args(words).env_clear().env("PATH", &path).stdin(Stdio::null()).stdout(copy()?).stderr(copy()?);
+    child.args(words).env_clear().env("PATH", &path).env("GLIBC_TUNABLES", server::KEEP_MEMORY);
+    child.stdin(Stdio::null()).stdout(copy()?).stderr(copy()?);
+    if pays {
+        command::pay(&mut child)?;
+    }
     let status = attempt(child.status(), failed)?;
     let mut text = vec![0; said.metadata().map_or(0, |about| about.len().min(1 << 20) as usize)];
     let read = std::os::unix::fs::FileExt::read_at(&said, &mut text, 0).unwrap_or(0);
@@ -97,7 +110,7 @@ fn run(program: &str, words: &[&str], package: &str, log: &File) -> Result<(), G
         return Ok(());
     }
     let text = String::from_utf8_lossy(&text);
-    Err(GuestError::new(format!("`{program} {}` failed ({status}): {}", words.join(" "), text.trim())))
+    Err(GuestError::new(format!("`{name} {}` failed ({status}): {}", words.join(" "), text.trim())))
 }
 
 #[cfg(test)]
@@ -107,14 +120,14 @@ mod tests {
     #[test]
     fn a_program_that_is_not_there_is_named_with_its_package() {
         let log = tempfile::tempfile().unwrap();
-        let error = run("mkfs.absent", &["/dev/x"], "absent-tools", &log).unwrap_err().to_string();
+        let error = run(Path::new("mkfs.absent"), &["/dev/x"], "absent-tools", false, &log).unwrap_err().to_string();
         assert_eq!(error, "mkfs.absent is not installed: apt-get install absent-tools");
     }
 
     #[test]
     fn a_program_that_fails_is_quoted() {
         let log = tempfile::tempfile().unwrap();
-        let error = run("ls", &["/no/such/folder"], "coreutils", &log).unwrap_err().to_string();
+        let error = run(Path::new("ls"), &["/no/such/folder"], "coreutils", false, &log).unwrap_err().to_string();
         assert!(error.starts_with("`ls /no/such/folder` failed (exit status: 2): "), "{error}");
     }
 }

@@ -16,6 +16,7 @@ mod mounts;
 mod null_blk;
 mod nvme;
 mod processes;
+mod served;
 mod server;
 mod tracing;
 mod zonefs;
@@ -80,9 +81,13 @@ fn guest() -> Result<(), GuestError> {
     let at_ns = now_ns();
     report(&Report::Ended { ended, at_ns })?;
 
-    processes::kill_others(&servers);
+    let is_served = plan.file_system.is_served();
+    processes::kill_others(&servers, is_served);
     if let Some(mount) = &mount {
         mounts::unmount(mount)?;
+        if is_served {
+            served::wait_until_ended(std::path::Path::new(first))?;
+        }
     }
     if let Some(tracing) = tracing {
         tracing.store(&plan)?;

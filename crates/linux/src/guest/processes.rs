@@ -52,13 +52,13 @@ pub(super) fn server_ended(end: Ended) -> GuestError {
     GuestError::new(format!("the server of a device {how}"))
 }
 
-/// Kills what the command left running; not `servers`.
-pub(super) fn kill_others(servers: &[Pid]) {
+/// Kills what the command left running; not `servers`, and where one is mounted (`spares_served`) not those of file systems.
+pub(super) fn kill_others(servers: &[Pid], spares_served: bool) {
     // Each round may uncover children of what the one before killed.
     for _ in 0..10 {
         let mut killed = false;
         for pid in users() {
-            if !servers.contains(&pid) && pid != Pid::INIT {
+            if !servers.contains(&pid) && pid != Pid::INIT && !(spares_served && is_of_served(pid)) {
                 killed |= kill_process(pid, Signal::KILL).is_ok();
             }
         }
@@ -68,6 +68,20 @@ pub(super) fn kill_others(servers: &[Pid]) {
         std::thread::sleep(std::time::Duration::from_millis(1));
         while let Ok(Some(_)) = rustix::process::waitpid(None, WaitOptions::NOHANG) {}
     }
+}
+
+/// Whether a process serves a file system through FUSE, or watches over one that does.
+fn is_of_served(pid: Pid) -> bool {
+    let has_device = |process: &str| {
+        let files = fs::read_dir(format!("/proc/{process}/fd")).into_iter().flatten().flatten();
+        let mut links = files.filter_map(|file| fs::read_link(file.path()).ok());
+        links.any(|link| link == std::path::Path::new("/dev/fuse"))
+    };
+    let pid = pid.as_raw_nonzero().to_string();
+    // Behind the name, which is in parentheses, are the state and the parent.
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let parent = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(1));
+    has_device(&pid) || parent.is_some_and(|parent| parent != "1" && has_device(parent))
 }
 
 /// Processes that are no threads of the kernel: those have no memory of their own, and no command line.

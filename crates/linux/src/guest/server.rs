@@ -20,8 +20,8 @@ use crate::plan::{DevicePlan, GuestPlan};
 const READY: &str = "ready at ";
 /// How long it may take to get there, and to end, in virtual milliseconds.
 const PATIENCE_MS: u32 = 60_000;
-/// The server's allocator keeps what was freed, up to a GiB, and takes requests' data from the same.
-const KEEP_MEMORY: &str = "glibc.malloc.mmap_threshold=33554432:glibc.malloc.trim_threshold=1073741824";
+/// A server's allocator keeps what was freed, up to a GiB, and takes requests' data from the same.
+pub(super) const KEEP_MEMORY: &str = "glibc.malloc.mmap_threshold=33554432:glibc.malloc.trim_threshold=1073741824";
 /// What the server says where the host's file system is full, and what helps.
 const NO_SPACE: &str = "No space left on device";
 const NO_SPACE_REMEDY: &str = "\nThe host has no room for what the device holds: make some, or name another folder \

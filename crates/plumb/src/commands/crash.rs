@@ -95,7 +95,7 @@ struct RunFlags {
     /// Change the profile: a dotted path and a TOML value
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// File system to make and mount: ext4, xfs, btrfs, f2fs or none
+    /// File system to make and mount: ext4, xfs, btrfs, f2fs, betrfs or none
     #[arg(long, value_name = "KIND", default_value = "ext4")]
     fs: FileSystem,
     /// Size of the file system; a small one is looked at sooner
@@ -369,7 +369,7 @@ fn replay(flags: &ReplayFlags) -> Done {
 
 fn trial(flags: &RunFlags, order: &OrderFlags) -> Result<Trial, Failure> {
     if matches!(flags.fs, FileSystem::Zonefs) {
-        return Err(Failure::input("zonefs has no cache to lose: choose ext4, xfs, btrfs, f2fs or none"));
+        return Err(Failure::input("zonefs has no cache to lose: choose ext4, xfs, btrfs, f2fs, betrfs or none"));
     }
     if flags.offline_states.is_some() && flags.fs != FileSystem::Ext4 {
         return Err(Failure::input("--offline-states: only ext4 can be read without its kernel"));

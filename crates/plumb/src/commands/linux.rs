@@ -62,7 +62,7 @@ struct RunFlags {
     /// Change the profile: a dotted path and a TOML value; `2:KEY=VALUE` only that of the second device
     #[arg(long = "set", value_name = "[N:]KEY=VALUE")]
     set: Vec<String>,
-    /// File system to make and mount: ext4, xfs, btrfs, f2fs, zonefs or none
+    /// File system to make and mount: ext4, xfs, btrfs, f2fs, betrfs, zonefs or none
     #[arg(long, value_name = "KIND", default_value = "none")]
     fs: FileSystem,
     /// How the kernel sees the device: auto, ublk, nvme-tcp or loop; null-blk is no model

@@ -17,7 +17,7 @@ impl Trial {
     pub fn new(file_system: &str) -> Option<Self> {
         kernel()?;
         let tools = Tools::of(file_system.parse().unwrap()).unwrap();
-        has(tools.make.program).then(|| Self { folder: tempfile::tempdir().unwrap() })
+        (tools.make.is_own() || has(tools.make.program)).then(|| Self { folder: tempfile::tempdir().unwrap() })
     }
 
     pub fn command(&self, flags: &[&str], script: &str) -> Command {

@@ -170,7 +170,7 @@ impl Rig {
 
     /// Makes a file system on the device.
     pub fn mkfs(&self, system: FileSystem) {
-        let mut command = Tools::of(system).unwrap().maker();
+        let mut command = Tools::of(system).unwrap().maker(Path::new(env!("CARGO_BIN_EXE_plumb")));
         command.arg(&self.device);
         // That of Btrfs asks about each loop device of the machine, and fails when another test's goes away meanwhile.
         for _ in 0..20 {
@@ -365,7 +365,7 @@ impl Tried for FileSystem {
 
     fn check(self, device: &Path) -> Result<(), String> {
         let tools = Tools::of(self).unwrap();
-        let mut command = tools.checker();
+        let mut command = tools.checker(Path::new(env!("CARGO_BIN_EXE_plumb")));
         let ran = finish(command.arg(device), PATIENCE);
         if tools.is_fault(ran.status.success(), &ran.stdout) {
             Err(format!("{command:?}: {}\n{}{}", ran.status, ran.stdout, ran.stderr))

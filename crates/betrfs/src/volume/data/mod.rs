@@ -12,8 +12,8 @@ mod write;
 use super::Volume;
 use super::transaction::Transaction;
 use crate::mutant::{Mutant, mutated};
-use crate::operations::{Kind, Result};
-use crate::rules::BLOCK_BYTES;
+use crate::operations::{Caller, Kind, Result};
+use crate::rules::{self, BLOCK_BYTES};
 use crate::schema::{self, GRANULE_BYTES, Inode};
 
 /// Blocks of a granule.
@@ -53,6 +53,29 @@ impl Part {
         let begin = self.index * unit_bytes;
         self.begin == begin && self.end >= size_bytes.min(begin + unit_bytes)
     }
+}
+
+/// Whether a range has whole granules alone, as far as it goes.
+pub(super) fn range_is_whole(begin: u64, end: u64) -> bool {
+    begin.is_multiple_of(GRANULE_BYTES) && end.is_multiple_of(GRANULE_BYTES)
+}
+
+/// What a write changes of an inode, but for its patches.
+pub(super) fn note_write(inode: &mut Inode, caller: &Caller<'_>, offset: u64, end: u64, kill_privileges: bool) {
+    let size = inode.attributes.size_bytes;
+    let block_of = |bytes: u64| bytes.div_ceil(BLOCK_BYTES);
+    let mut blocks = block_of(end).saturating_sub(block_of(size).max(offset / BLOCK_BYTES));
+    if inode.is_sparse {
+        blocks += block_of(end.min(size)).saturating_sub(offset / BLOCK_BYTES);
+    }
+    inode.is_sparse |= offset / BLOCK_BYTES > block_of(size);
+    inode.attributes.blocks = inode.attributes.blocks.saturating_add(blocks * BLOCK_UNITS);
+    inode.attributes.size_bytes = size.max(end);
+    bound_blocks(inode);
+    if kill_privileges {
+        rules::kill_privileges(&mut inode.attributes);
+    }
+    (inode.attributes.modified, inode.attributes.changed) = (caller.now, caller.now);
 }
 
 /// No more space than the size needs.

@@ -19,9 +19,11 @@ impl Volume {
             let inode = self.inode(number)?;
             rules::regular(&inode.attributes)?;
             let length = self.read_inode(&inode, offset_bytes, buffer)?;
-            (length, rules::notes_access(&inode.attributes, caller.now))
+            (length, rules::notes_access(&inode.attributes, caller.now) && !self.store.is_past())
         };
         if notes_access {
+            // No change overtakes what is held.
+            self.settle()?;
             self.note_access(caller, number)?;
         }
         Ok(length)

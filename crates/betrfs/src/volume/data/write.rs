@@ -1,11 +1,12 @@
 //! `write` and `copy_file_range`: nothing is read before it is written.
 
-use super::{BLOCK_UNITS, GRANULE_BLOCKS, Part, Transaction, Volume, bound_blocks, parts, place_of};
+use super::{GRANULE_BLOCKS, Part, Transaction, Volume, note_write, parts, place_of};
 use crate::mutant::{Mutant, mutated};
 use crate::operations::{Attributes, Caller, Error, InodeNumber, Result};
 use crate::patch::{self, PATCH};
 use crate::rules::{self, BLOCK_BYTES, range_end};
 use crate::schema::{self, GRANULE_BYTES};
+use crate::volume::gather::Write;
 
 const BLOCK: usize = BLOCK_BYTES as usize;
 
@@ -20,8 +21,13 @@ impl Volume {
     ) -> Result<Attributes> {
         range_end(offset_bytes, data.len() as u64)?;
         if data.is_empty() {
+            self.settle_of(number)?;
             let attributes = self.attributes(number)?;
             return rules::regular(&attributes).map(|()| attributes);
+        }
+        let write = Write { inode: number, offset: offset_bytes, data, kill_privileges };
+        if let Some(attributes) = self.hold(caller, write)? {
+            return Ok(attributes);
         }
         let (mut offset, mut result) = (offset_bytes, Err(Error::Invalid));
         for piece in data.chunks(self.options.write_bytes_max.max(BLOCK)) {
@@ -78,7 +84,7 @@ impl Volume {
 
 impl Transaction<'_> {
     /// Writes to a file; its size and times change with it.
-    pub(super) fn write(
+    pub(in crate::volume) fn write(
         &mut self,
         caller: &Caller<'_>,
         number: InodeNumber,
@@ -116,19 +122,7 @@ impl Transaction<'_> {
         }
         let inode = self.inode(number)?;
         inode.is_patched = is_patched && !mutated(Mutant::PatchedNotSaid);
-        let block_of = |bytes: u64| bytes.div_ceil(BLOCK_BYTES);
-        let mut blocks = block_of(end).saturating_sub(block_of(size).max(offset / BLOCK_BYTES));
-        if inode.is_sparse {
-            blocks += block_of(end.min(size)).saturating_sub(offset / BLOCK_BYTES);
-        }
-        inode.is_sparse |= offset / BLOCK_BYTES > block_of(size);
-        inode.attributes.blocks = inode.attributes.blocks.saturating_add(blocks * BLOCK_UNITS);
-        inode.attributes.size_bytes = size.max(end);
-        bound_blocks(inode);
-        if kill_privileges {
-            rules::kill_privileges(&mut inode.attributes);
-        }
-        (inode.attributes.modified, inode.attributes.changed) = (caller.now, caller.now);
+        note_write(inode, caller, offset, end, kill_privileges);
         Ok(())
     }
 

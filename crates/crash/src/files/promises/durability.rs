@@ -11,7 +11,7 @@ impl Promises {
         let promise = Promise { covers: call.entered.order, position: call.left.position, call: number };
         self.names.insert(number, call.name.clone());
         match &call.action {
-            Action::SyncAll => self.all.push(promise),
+            Action::SyncAll if self.rules.hears_sync => self.all.push(promise),
             Action::Sync { file, data_only } => {
                 let Some(file) = self.file(*file) else { return };
                 self.sync(file, *data_only, promise);

@@ -37,8 +37,8 @@ pub(crate) struct LiveDisk {
     device: Option<Device>,
     node: PathBuf,
     mount: PathBuf,
-    /// What it is mounted as, and with which options.
-    system: Option<(&'static str, String)>,
+    /// What is mounted, and with which options.
+    system: Option<(FileSystem, String)>,
     mounted: bool,
     // Last, so that nothing uses it when it goes.
     _folder: tempfile::TempDir,
@@ -52,7 +52,7 @@ impl LiveDisk {
         if file_system == FileSystem::Zonefs {
             return Err(LiveHostError::FileSystem { file_system });
         }
-        available(file_system.mount_type())?;
+        available(file_system.kernel_type())?;
         let mut builder = tempfile::Builder::new();
         let folder = match folder.as_os_str().is_empty() {
             true => builder.prefix("plumb-live").tempdir(),
@@ -60,7 +60,7 @@ impl LiveDisk {
         };
         let folder = folder.map_err(LiveHostError::file("make a folder for the loop device's file"))?;
         let make = |place: &Path| match Tools::of(file_system) {
-            Some(tools) => made(tools.maker().args(mkfs_options.split_whitespace()).arg(place)),
+            Some(tools) => made(tools.maker(&plumb()?).args(mkfs_options.split_whitespace()).arg(place)),
             None => Ok(()),
         };
         let (device, node) = match backing {
@@ -82,7 +82,7 @@ impl LiveDisk {
             }
         };
         let mount = folder.path().join("mnt");
-        let system = file_system.mount_type().map(|system| (system, mount_options.clone()));
+        let system = (file_system != FileSystem::None).then(|| (file_system, mount_options.clone()));
         let mut disk = Self { device: Some(device), node, mount, system, mounted: false, _folder: folder };
         fs::create_dir(&disk.mount).map_err(LiveHostError::file("make a folder to mount on"))?;
         disk.mount()?;
@@ -110,8 +110,15 @@ impl LiveDisk {
 
     fn mount(&mut self) -> Result<(), LiveHostError> {
         let Some((system, options)) = &self.system else { return Ok(()) };
-        let mut command = Command::new("mount");
-        command.args(["-t", system]);
+        let mut command = match system.is_served() {
+            true => Command::new(plumb()?),
+            false => Command::new("mount"),
+        };
+        match system.mount_type() {
+            _ if system.is_served() => command.args(["fs", "mount", "--background"]),
+            Some(system) => command.args(["-t", system]),
+            None => &mut command,
+        };
         if !options.is_empty() {
             command.args(["-o", options]);
         }
@@ -159,6 +166,11 @@ impl Drop for LiveDisk {
             let _ = Command::new("losetup").arg("--detach").arg(device).stderr(Stdio::null()).status();
         }
     }
+}
+
+/// This program, which makes and serves file systems of its own.
+fn plumb() -> Result<PathBuf, LiveHostError> {
+    std::env::current_exe().map_err(LiveHostError::file("find the plumb program"))
 }
 
 /// Whether a loop device with this file system can be here at all.

@@ -11,7 +11,7 @@ use super::shell;
 use crate::crash::{Acknowledgement, Judge, Judged};
 use crate::guest::error::{GuestError, attempt};
 use crate::guest::file_system::MOUNT;
-use crate::guest::mounts;
+use crate::guest::{mounts, served};
 use crash::files::Unsynced;
 use file_systems::Tools;
 
@@ -22,6 +22,8 @@ const ACKNOWLEDGED: &str = "/tmp/plumb-acknowledged";
 pub(super) struct Examiner<'a> {
     task: &'a Judge,
     folder: PathBuf,
+    /// This program, which serves and checks file systems of its own.
+    plumb: PathBuf,
     kernel_log: KernelLog,
     /// How many acknowledgements stand in the file.
     told: Option<usize>,
@@ -49,7 +51,11 @@ impl<'a> Examiner<'a> {
     pub(super) fn new(task: &'a Judge) -> Result<Self, GuestError> {
         let folder = PathBuf::from(MOUNT);
         attempt(fs::create_dir_all(&folder), || format!("cannot make {MOUNT}"))?;
-        Ok(Self { task, folder, kernel_log: KernelLog::open()?, told: None, promises: None })
+        let plumb = attempt(std::env::current_exe(), || "cannot find the plumb program".to_owned())?;
+        if task.file_system.is_served() {
+            served::teach_mount(&plumb)?;
+        }
+        Ok(Self { task, folder, plumb, kernel_log: KernelLog::open()?, told: None, promises: None })
     }
 
     /// Learns what was promised of the files, which on `node` are as they were when the command began.
@@ -59,7 +65,7 @@ impl<'a> Examiner<'a> {
         }
         self.mount(node)?.map_err(|why| GuestError::new(format!("before the command began: {why}")))?;
         let promises = FilePromises::new(self.task, &self.folder, device);
-        self.unmount()?;
+        self.unmount(node)?;
         self.promises = Some(promises?);
         Ok(())
     }
@@ -93,7 +99,7 @@ impl<'a> Examiner<'a> {
             Ok(None) => self.checks(node, &folder),
             Err(error) => Err(error),
         };
-        let unmounted = mounts::unmount(&folder);
+        let unmounted = self.unmount(node);
         if let Some(fault) = found? {
             unmounted?;
             return Ok(Some(fault));
@@ -108,19 +114,16 @@ impl<'a> Examiner<'a> {
     pub(super) fn mount(&mut self, node: &Path) -> Result<Result<(), String>, GuestError> {
         let kind = self.task.file_system.mount_type().unwrap_or_default();
         self.kernel_log.lines();
-        if self.task.mount_options.is_empty() {
+        if self.task.mount_options.is_empty() && !self.task.file_system.is_served() {
             let flags = rustix::mount::MountFlags::empty();
             let done = rustix::mount::mount(node, &self.folder, kind, flags, None::<&std::ffi::CStr>);
             return Ok(done.map_err(|error| format!("the kernel does not mount it: {error}")));
         }
-        let words: [&OsStr; 6] = [
-            "-t".as_ref(),
-            kind.as_ref(),
-            "-o".as_ref(),
-            self.task.mount_options.as_ref(),
-            node.as_ref(),
-            self.folder.as_ref(),
-        ];
+        let mut words: Vec<&OsStr> = vec!["-t".as_ref(), kind.as_ref()];
+        if !self.task.mount_options.is_empty() {
+            words.extend(["-o".as_ref(), OsStr::new(&self.task.mount_options)]);
+        }
+        words.extend([node.as_os_str(), self.folder.as_ref()]);
         let (status, said) = shell::run("mount", &words, Path::new("/"), &[])?;
         Ok(if status.success() { Ok(()) } else { Err(format!("the kernel does not mount it: {said}")) })
     }
@@ -131,12 +134,14 @@ impl<'a> Examiner<'a> {
             return Ok(None);
         }
         let places = Places::of(self.task.file_system, node, &self.folder);
-        self.unmount()?;
+        self.unmount(node)?;
         Ok(Some(places))
     }
 
-    pub(super) fn unmount(&self) -> Result<(), GuestError> {
-        mounts::unmount(&self.folder)
+    /// Takes the mounted state on `node` away; nobody uses it afterwards.
+    pub(super) fn unmount(&self, node: &Path) -> Result<(), GuestError> {
+        mounts::unmount(&self.folder)?;
+        if self.task.file_system.is_served() { served::wait_until_ended(node) } else { Ok(()) }
     }
 
     /// What the caller's scripts say of a state that no power cut left, where `promised` was acknowledged. All of `paths` must be
@@ -160,7 +165,7 @@ impl<'a> Examiner<'a> {
             Some(path) => Ok(Some(Finding::new(Judged::Check, format!("there is no {path}")))),
             None => self.checks(node, &folder),
         };
-        self.unmount()?;
+        self.unmount(node)?;
         found
     }
 
@@ -180,7 +185,7 @@ impl<'a> Examiner<'a> {
         let Some(tools) = Tools::of(self.task.file_system).filter(|_| self.task.fsck) else { return Ok(None) };
         let mut words: Vec<&OsStr> = tools.check.arguments.iter().map(OsStr::new).collect();
         words.push(node.as_ref());
-        let (status, said) = shell::run(tools.check.program, &words, Path::new("/"), &[])?;
+        let (status, said) = shell::run(tools.check.path(&self.plumb), &words, Path::new("/"), &[])?;
         Ok(tools
             .is_fault(status.success(), &said)
             .then(|| format!("{} ended with {status}:\n{said}", tools.check.program)))

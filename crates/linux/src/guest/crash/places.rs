@@ -118,7 +118,7 @@ fn own_places(file_system: FileSystem, node: &Path) -> Option<Vec<Place>> {
             Some(copies.into())
         }
         FileSystem::F2fs => Some(vec![own(0..8192, "F2FS's super block")]),
-        FileSystem::None | FileSystem::Zonefs => None,
+        FileSystem::None | FileSystem::Betrfs | FileSystem::Zonefs => None,
     }
 }
 

@@ -22,6 +22,9 @@ const DATA_BYTES_MAX: u64 = 320 << 20;
 /// Most of them that are kept as they are. A process inside has a mapping on the host for each page of its memory.
 pub(super) const WHOLE_BYTES_MAX: u64 = 32 << 20;
 
+/// `FUSE_SUPER_MAGIC` of statfs(2).
+const FUSE: i64 = 0x6573_5546;
+
 /// Sets up, makes everything so far durable, and runs the command; its exit status.
 pub(super) fn record(task: &Record) -> Result<u8, GuestError> {
     let mount = std::env::var_os("PLUMB_MOUNT").map(PathBuf::from);
@@ -103,7 +106,11 @@ fn settle(mount: Option<&Path>) -> Result<(), GuestError> {
     let failed = || "cannot flush what was set up".to_owned();
     if let Some(folder) = mount {
         let opened = attempt(File::open(folder), failed)?;
-        attempt(rustix::fs::syncfs(opened), failed)?;
+        attempt(rustix::fs::syncfs(&opened), failed)?;
+        // FUSE does not pass that on; who serves a file system of Plumb makes everything durable for one fsync.
+        if attempt(rustix::fs::fstatfs(&opened), failed)?.f_type == FUSE {
+            attempt(opened.sync_all(), failed)?;
+        }
     }
     let device = std::env::var_os("PLUMB_DEVICE").unwrap_or_default();
     // A device that is mounted cannot be opened for writing, and need not be for a flush.

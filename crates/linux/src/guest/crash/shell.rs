@@ -15,12 +15,13 @@ const SAID_BYTES_MAX: u64 = 16 << 10;
 
 /// Runs `program` in `folder` to its end, with these variables besides the caller's; its status and the end of what it said.
 pub(super) fn run(
-    program: &str,
+    program: impl AsRef<OsStr>,
     words: &[&OsStr],
     folder: &Path,
     variables: &[(&str, &OsStr)],
 ) -> Result<(ExitStatus, String), GuestError> {
-    let failed = || format!("cannot run {program}");
+    let program = program.as_ref();
+    let failed = || format!("cannot run {}", program.display());
     let said = File::from(attempt(rustix::fs::memfd_create("said", MemfdFlags::CLOEXEC), failed)?);
     let copy = || attempt(said.try_clone(), failed).map(Stdio::from);
     let mut command = Command::new(program);

@@ -65,7 +65,7 @@ fn with<R: Rule>(task: &Judge, stand: &Stand, recording: &Recording, rule: R) ->
     command.args(arguments).current_dir(folder).envs(variables(device.node(), folder));
     let status = attempt(command.status(), || format!("cannot run {}", Path::new(program).display()))?;
     if is_mounted {
-        examiner.unmount()?;
+        examiner.unmount(device.node())?;
     }
     devices.remove(device)?;
     Ok(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1))

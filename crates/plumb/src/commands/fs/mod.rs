@@ -6,8 +6,10 @@ mod look;
 mod mkfs;
 mod mount;
 pub mod mount_helper;
+mod quiesce;
 mod rm;
 mod serving;
+mod snapshot;
 
 use clap::{Args, Subcommand};
 
@@ -23,7 +25,9 @@ use super::Done;
   plumb fs df disk.plumb
   plumb fs stat disk.plumb /folder/file --json
   plumb fs dump disk.plumb
-  plumb fs rm disk.plumb /folder               # in one step, however much is in it
+  plumb fs rm /mnt/folder                      # in one step, however much is in it
+  plumb fs snapshot /mnt before                # kept as it is now
+  plumb fs quiesce disk.plumb                  # pay what is owed, while nobody waits
 
 Exit status: 0 done; 1 refused, damaged or in use; 2 bad usage or input.")]
 pub struct FsArguments {
@@ -45,6 +49,10 @@ enum FsCommand {
     Stat(look::StatArguments),
     /// Remove a file or a whole tree, in one step
     Rm(rm::RmArguments),
+    /// Keep it as it is now, to be mounted later
+    Snapshot(snapshot::SnapshotArguments),
+    /// Do what is owed: write the log's changes to their places, and take room back
+    Quiesce(quiesce::QuiesceArguments),
     /// List everything that is in it
     Dump(look::DumpArguments),
 }
@@ -58,6 +66,8 @@ pub fn fs(arguments: &FsArguments) -> Done {
         FsCommand::Df(arguments) => look::df(arguments),
         FsCommand::Stat(arguments) => look::stat(arguments),
         FsCommand::Rm(arguments) => rm::rm(arguments),
+        FsCommand::Snapshot(arguments) => snapshot::snapshot(arguments),
+        FsCommand::Quiesce(arguments) => quiesce::quiesce(arguments),
         FsCommand::Dump(arguments) => look::dump(arguments),
     }
 }

@@ -6,15 +6,17 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::thread;
 
-use betrfs::{Error, Model, Operations, Served, Timestamp};
-use clap::Args;
-use fuse::{FolderMount, MountError, MountOptions, Server};
+use betrfs::{Error, Model, Operations, Served, Timestamp, Volume};
+use clap::{Args, ValueEnum};
+use fuse::{FolderMount, MountError, MountOptions, Rings, Server};
 
 use super::super::{Done, EXIT_FAILED};
-use super::image::ImageFlags;
+use super::image::{self, ImageFlags};
 use super::serving::{self, Serving};
 use crate::failure::Failure;
 
+/// How far ahead of who reads in sequence the kernel reads: several requests, which several threads answer.
+const READ_AHEAD_BYTES: u64 = 4 << 20;
 /// As the source of a mount: a file system in memory, which is empty, and gone with the mount.
 const MEMORY: &str = ":memory:";
 
@@ -33,7 +35,7 @@ pub struct MountArguments {
     /// The folder
     #[arg(value_name = "DIR")]
     folder: PathBuf,
-    /// Options, as of mount(8): ro, noatime, nosuid, nodev, noexec, sync, allow_other and so on
+    /// Options, as of mount(8): ro, noatime, nosuid, nodev, noexec, sync, allow_other, nobarrier and so on
     #[arg(short = 'o', value_name = "OPTIONS")]
     options: Vec<String>,
     /// Return once it is mounted, and serve behind
@@ -42,6 +44,17 @@ pub struct MountArguments {
     /// Requests that are answered at a time [default: four for each processor]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     threads: Option<u16>,
+    /// How requests come from the kernel
+    #[arg(long, value_name = "WAY", value_enum, default_value_t = Transport::Device)]
+    transport: Transport,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Transport {
+    /// Through /dev/fuse
+    Device,
+    /// Through rings of io_uring where the kernel has them (Linux 6.14) and root mounts: for many small requests
+    IoUring,
 }
 
 /// Mounts and serves.
@@ -62,13 +75,17 @@ pub fn mount(arguments: &MountArguments) -> Done {
     let volume: Box<dyn Operations> = if image == Path::new(MEMORY) {
         Box::new(Model::new(serving::now()))
     } else {
-        Box::new(arguments.image.open()?)
+        Box::new(open(&arguments.image, &options)?)
+    };
+    let rings = match arguments.transport {
+        Transport::IoUring => Rings::enable(),
+        Transport::Device => None,
     };
     let (mount, device) = FolderMount::new(&arguments.folder, &options).map_err(|error| match error {
         MountError::Refused { .. } => Failure::input(error),
         MountError::Device(_) | MountError::NoFusermount => Failure::Machine(error.to_string()),
     })?;
-    let server = match Server::connect(device) {
+    let server = match Server::connect(device, rings) {
         Ok(server) => server,
         Err(error) => {
             // Nobody else will.
@@ -76,14 +93,37 @@ pub fn mount(arguments: &MountArguments) -> Done {
             return Err(Failure::Machine(error.to_string()));
         }
     };
+    // Who is not root has the kernel's own.
+    let _ = mount.read_ahead(READ_AHEAD_BYTES);
     println!("{} is mounted at {}", options.source, mount.folder().display());
     crate::output::flush();
     let threads = arguments.threads.map_or_else(default_threads, usize::from);
     let complaint = |error: &Error| eprintln!("{}: {error}", options.source);
     let clock: &(dyn Fn() -> Timestamp + Sync) = &serving::now;
-    let served = Served::new(&*volume, clock, &complaint);
+    let notices = server.notices().ok();
+    let served = Served::new(&*volume, clock, &complaint, notices.as_ref());
     serving::run(server, &Serving { handler: &served, operations: &*volume, mount: &mount, threads })?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Opens what is to be served, which recovers it.
+fn open(image: &ImageFlags, mount: &MountOptions) -> Result<Volume, Failure> {
+    let file = image::file(&image.image, None)?;
+    let mut options = image.options();
+    // A thread of the server's does what is owed.
+    options.store.pacing = betree::Pacing::Elsewhere;
+    let opened = match &mount.snapshot {
+        Some(name) => Volume::open_snapshot(file, options, name),
+        None if mount.no_barrier => Volume::open(storage::Unflushed(file), options),
+        None => Volume::open(file, options),
+    };
+    opened.map_err(|error| match &mount.snapshot {
+        Some(name) if error == Error::NotFound => Failure::input(format!(
+            "{0}: there is no snapshot {name:?}; `plumb fs snapshot {0}` lists them",
+            image.image.display()
+        )),
+        _ => image.fault(&error),
+    })
 }
 
 /// Enough that readers of files go on while some wait for a sync.
@@ -94,7 +134,7 @@ fn default_threads() -> usize {
 /// Has another process mount and serve, and waits for its line.
 fn in_background(arguments: &MountArguments) -> Done {
     let failed = |error: std::io::Error| Failure::Machine(format!("cannot be started in the background: {error}"));
-    let MountArguments { image, folder, options, background: _, threads } = arguments;
+    let MountArguments { image, folder, options, background: _, threads, transport } = arguments;
     let mut server = Command::new(std::env::current_exe().map_err(failed)?);
     server.args(["fs", "mount"]).arg(&image.image).arg(folder).args(["--cache", &image.cache.to_string()]);
     for words in options {
@@ -102,6 +142,9 @@ fn in_background(arguments: &MountArguments) -> Done {
     }
     if let Some(threads) = threads {
         server.args(["--threads", &threads.to_string()]);
+    }
+    if *transport == Transport::IoUring {
+        server.args(["--transport", "io-uring"]);
     }
     // Ctrl-C is for whoever starts it.
     server.stdin(Stdio::null()).stdout(Stdio::piped()).process_group(0);

@@ -16,6 +16,11 @@ use crate::failure::Failure;
 const SYNC_EVERY: Duration = Duration::from_secs(5);
 /// Entries of removed trees between which others have their turn.
 const REAPED_AT_A_TIME: usize = 1_000;
+/// Work that is owed to the store, between which changes have their turn.
+const WORK_BYTES: u64 = 1 << 20;
+/// How soon after requests it is looked whether more is owed, and how soon after none.
+const WORK_EVERY: Duration = Duration::from_millis(2);
+const IDLE_EVERY: Duration = Duration::from_millis(200);
 /// How often the watchdog hears that requests are answered.
 const BEAT_EVERY: Duration = Duration::from_secs(1);
 /// How long requests may wait without one being answered: storage that takes longer has failed.
@@ -51,11 +56,13 @@ pub fn run(server: Server, serving: &Serving<'_>) -> Result<(), Failure> {
     let served = thread::scope(|scope| {
         scope.spawn(|| stop_at_signals(&mut signals, serving));
         let syncer = scope.spawn(|| sync_now_and_then(&activity, serving.operations, &ended));
+        let worker = scope.spawn(|| work_behind(&activity, serving.operations, &ended));
         let beater = watchdog.map(|watchdog| scope.spawn(|| beat(watchdog, &activity, &ended)));
         let served = server.run(serving.handler, serving.threads, &|line| eprintln!("{line}"));
         ended.store(true, Ordering::Relaxed);
         handle.close();
         syncer.thread().unpark();
+        worker.thread().unpark();
         if let Some(beater) = beater {
             beater.thread().unpark();
         }
@@ -99,20 +106,9 @@ fn stop_at_signals(signals: &mut Signals, serving: &Serving<'_>) {
     }
 }
 
-/// Makes durable what nobody has synced, as other file systems do. Before that, trees whose removal an end of the server
-/// had interrupted are taken apart.
+/// Makes durable what nobody has synced, as other file systems do.
 fn sync_now_and_then(activity: &Activity, operations: &dyn Operations, ended: &AtomicBool) {
     let mut seen = 0;
-    while !ended.load(Ordering::Relaxed) {
-        match operations.reap(REAPED_AT_A_TIME) {
-            Ok(true) => {}
-            Ok(false) => break,
-            Err(error) => {
-                eprintln!("what was removed keeps its room: {error}");
-                break;
-            }
-        }
-    }
     while !ended.load(Ordering::Relaxed) {
         thread::park_timeout(SYNC_EVERY);
         let answered = activity.answered();
@@ -122,6 +118,25 @@ fn sync_now_and_then(activity: &Activity, operations: &dyn Operations, ended: &A
                 eprintln!("what was written is not durable: {error}");
             }
         }
+    }
+}
+
+/// Does what changes owe, so that they need not: moving them down the store's trees, checkpoints, and taking apart what was removed
+/// whole, also before an end of the server.
+fn work_behind(activity: &Activity, operations: &dyn Operations, ended: &AtomicBool) {
+    let mut seen = 0;
+    while !ended.load(Ordering::Relaxed) {
+        match operations.work(WORK_BYTES).and_then(|more| Ok(operations.reap(REAPED_AT_A_TIME)? || more)) {
+            Ok(true) => continue,
+            Ok(false) => {}
+            Err(error) => {
+                eprintln!("what is owed to the store is left to who changes something: {error}");
+                return;
+            }
+        }
+        let answered = activity.answered();
+        thread::park_timeout(if answered == seen { IDLE_EVERY } else { WORK_EVERY });
+        seen = answered;
     }
 }
 
