@@ -35,6 +35,11 @@ pub struct Piece<'a> {
 }
 
 impl<'a> Piece<'a> {
+    /// All of `content` at `offset_bytes`.
+    pub fn whole(offset_bytes: u64, content: &'a Content) -> Self {
+        Self { offset_bytes, len_bytes: content.len_bytes(), content, from: 0 }
+    }
+
     /// The bytes, where they are in memory; those of a log that was [opened](crate::LogReader::open) are not, and zeroes are not.
     pub fn bytes(&self) -> Option<&'a [u8]> {
         match self.content {

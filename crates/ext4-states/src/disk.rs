@@ -212,34 +212,34 @@ impl Disk {
 
 #[cfg(test)]
 mod tests {
+    use crash::Content;
+
     use super::*;
 
     const BLOCK_BYTES: usize = 4096;
 
-    fn piece(offset_bytes: u64, bytes: &[u8]) -> Piece<'_> {
-        Piece { offset_bytes, len_bytes: bytes.len() as u64, bytes: Some(bytes) }
-    }
-
     #[test]
     fn what_is_undone_was_never_there() {
-        let (base, over, torn) = (vec![1; 3 * BLOCK_BYTES], vec![2; 2 * BLOCK_BYTES], vec![3; 512]);
+        let contents = [vec![1; 3 * BLOCK_BYTES], vec![2; 2 * BLOCK_BYTES], vec![3; 512]]
+            .map(|bytes| Content::Bytes(bytes.into()));
+        let [base, over, torn] = &contents;
         let mut disk = Disk::new(8, BLOCK_BYTES);
         disk.classify(Class::Metadata, 0..2);
         disk.classify(Class::Journal, 2..3);
-        disk.put(&piece(0, &base));
+        disk.put(&Piece::whole(0, base));
         disk.keep();
         let (sums, ids): (Sums, Vec<Id>) = (disk.sums(), (0..8).map(|block| disk.id(block)).collect());
-        disk.put(&piece(4096, &over));
-        disk.put(&piece(512, &torn));
-        disk.put(&Piece { offset_bytes: 4096, len_bytes: 1024, bytes: None });
-        disk.put(&piece(7 * 4096, &base));
+        disk.put(&Piece::whole(4096, over));
+        disk.put(&Piece::whole(512, torn));
+        disk.put(&Piece::whole(4096, &Content::Zeroes(1024)));
+        disk.put(&Piece::whole(7 * 4096, base));
         assert_eq!(disk.bytes(disk.id(0))[510..514], [1, 1, 3, 3]);
         assert_eq!(disk.bytes(disk.id(1))[1023..1025], [0, 2]);
         assert!(sums.metadata != disk.sums().metadata && sums.journal != disk.sums().journal);
         disk.undo();
         assert_eq!((sums, ids), (disk.sums(), (0..8).map(|block| disk.id(block)).collect()));
         let mut other = Disk::new(8, BLOCK_BYTES);
-        other.put(&piece(0, &base));
+        other.put(&Piece::whole(0, base));
         other.classify(Class::Metadata, 0..2);
         other.classify(Class::Journal, 2..3);
         assert_eq!(other.sums(), sums);
