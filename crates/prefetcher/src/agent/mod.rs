@@ -1,6 +1,6 @@
 //! Tells processes what of their files is in memory, exactly and without a call: a service with two capabilities.
 //!
-//! A process connects to a socket and sends the descriptor of a file. If the kernel would tell it, too ([`permission`]), it gets the
+//! A process connects to a socket and sends the descriptor of a file. If the kernel would tell it, too (`permission`), it gets the
 //! descriptor of a frozen array that programs in the kernel keep ([`bpf`](crate::residency::bpf)), and maps it. Ends the connection, the
 //! array is not kept any more.
 
