@@ -84,7 +84,7 @@ fn a_run_does_what_the_dry_run_says_and_the_next_one_nothing() {
         let text = scratch.plumb(&["defrag", "scan", mount]).ok().stdout;
         assert!(text.contains("mode bypass: moving") && text.contains('^'), "{text}");
         let dry = scratch.plumb(&["defrag", "run", mount, "--dry-run"]).ok().stdout;
-        assert!(dry.lines().count() < 10 && dry.lines().next().unwrap().contains("KiB to write"), "{dry}");
+        assert!(dry.lines().count() < 10 && dry.lines().next().unwrap().contains("2MiB to write"), "{dry}");
         let dry = scratch.plumb(&["defrag", "run", mount, "--dry-run", "--verbose"]).ok().stdout;
         assert!(dry.contains("pieces become 1"), "{dry}");
         let ran = json(&scratch.plumb(&["defrag", "run", mount, "--journal", "j", "--report", "r", "--json"]).ok());

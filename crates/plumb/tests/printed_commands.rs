@@ -267,6 +267,7 @@ pages! {
     calibrate: "docs/calibrate.md",
     charged_time: "docs/charged-time.md",
     crash: "docs/crash.md",
+    crossprefetch: "docs/crossprefetch.md",
     defrag: "docs/defrag.md",
     experiments: "docs/experiments.md",
     for_administrators: "docs/for-administrators.md",

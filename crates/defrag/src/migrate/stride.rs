@@ -7,6 +7,8 @@ const FIRST_BYTES: u64 = 64 << 10;
 const LEAST_BYTES: u64 = 16 << 10;
 /// To commit less than this takes as long, nearly: its time is that of the journal's own requests.
 const LEAST_COMMITTED_BYTES: u64 = 1 << 20;
+/// Until the first commit: each writes blocks of the journal, which small runs on quick devices would pay for in vain.
+const FIRST_COMMITTED_BYTES: u64 = 4 << 20;
 /// What a call, or a commit, is to take; others who open the file wait for its end and a commit.
 const WANTED: Duration = Duration::from_millis(100);
 
@@ -33,7 +35,7 @@ impl Stride {
 
     /// Of what is made lasting at once.
     pub fn committed_up_to(most_bytes: u64) -> Self {
-        Self { bytes: LEAST_COMMITTED_BYTES, least_bytes: LEAST_COMMITTED_BYTES, most_bytes }
+        Self { bytes: FIRST_COMMITTED_BYTES.min(most_bytes), least_bytes: LEAST_COMMITTED_BYTES, most_bytes }
     }
 
     /// Bytes of the next call, at most.
