@@ -5,7 +5,8 @@ mod common;
 mod prefetch_rig;
 
 use std::fs;
-use std::process::{Command, Stdio};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use common::Scratch;
@@ -130,15 +131,20 @@ fn ten_thousand_threads_read_the_same_file() {
     assert_eq!((ran.stdout, ran.stderr.as_str()), (plain, ""), "{report}");
 }
 
+/// A launcher whose program takes its time, and where that says how far it is.
+fn slow_run(scratch: &Scratch, probe: &Probe) -> (Child, PathBuf) {
+    let data = cold_file(scratch, "data", 8 * MIB);
+    let out = scratch.path("out");
+    let words = probe.command(&["slow", data.to_str().unwrap(), out.to_str().unwrap()]);
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    (scratch.command(&[&["prefetch", "run", "--"], &words[..]].concat()).spawn().unwrap(), out)
+}
+
 #[test]
 fn a_program_goes_on_when_the_launcher_is_killed() {
     let Some(probe) = Probe::compile() else { return };
     let scratch = Scratch::new();
-    let data = cold_file(&scratch, "data", 8 * MIB);
-    let out = scratch.path("out");
-    let words = probe.command(&["slow", data.to_str().unwrap(), out.to_str().unwrap()]);
-    let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    let mut child = scratch.command(&[&["prefetch", "run", "--"], &words[..]].concat()).spawn().unwrap();
+    let (mut child, out) = slow_run(&scratch, &probe);
     let started = Instant::now();
     while !out.exists() && started.elapsed() < Duration::from_secs(20) {
         std::thread::sleep(Duration::from_millis(5));
@@ -155,11 +161,7 @@ fn a_program_goes_on_when_the_launcher_is_killed() {
 fn what_a_run_has_come_to_is_told_while_it_goes_on() {
     let Some(probe) = Probe::compile() else { return };
     let scratch = Scratch::new();
-    let data = cold_file(&scratch, "data", 8 * MIB);
-    let out = scratch.path("out");
-    let words = probe.command(&["slow", data.to_str().unwrap(), out.to_str().unwrap()]);
-    let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    let mut child = scratch.command(&[&["prefetch", "run", "--"], &words[..]].concat()).spawn().unwrap();
+    let (mut child, _) = slow_run(&scratch, &probe);
     let number = child.id().to_string();
     let mut told = false;
     while child.try_wait().unwrap().is_none() {
