@@ -62,6 +62,7 @@ impl Served {
             config.buffer.destage_after = Nanos::from_secs(3600);
             let mut device = Ssd::new(&config).unwrap();
             device.keep_contents(&contents, true).unwrap();
+            device.recover_from_flash();
             Box::new(device)
         })
     }

@@ -68,6 +68,7 @@ fn breach(order: OrderKind, is_counted: bool, steps: &[Step], lot: u64) -> Resul
     config.arbitration = Some(Arbitration { window: Nanos::from_micros(60), seed: lot });
     let mut ssd = Ssd::new(&config).unwrap();
     ssd.keep_contents(&Contents::Memory, true).unwrap();
+    ssd.recover_from_flash();
     let file = Shared::default();
     let (log, device) = WriteLog::wrap(Box::new(file.clone()), Box::new(ssd)).unwrap();
     let mut host = Host { device, now: Nanos::ZERO, cid: 0 };

@@ -35,6 +35,7 @@ fn server_process() {
     config.buffer.destage_after = Nanos::from_secs(3600);
     let mut device = Ssd::new(&config).unwrap();
     device.keep_contents(&Contents::File(image.into()), true).unwrap();
+    device.recover_from_flash();
     let server = Server::bind(&Listen::Unix(socket.into())).unwrap();
     let options = ServeOptions { calibrate: false, ..ServeOptions::default() };
     let report = server.run(Box::new(device), &options, &stop).unwrap();

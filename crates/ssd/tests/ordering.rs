@@ -45,6 +45,7 @@ impl Host {
     fn new(config: &SsdConfig) -> Self {
         let mut ssd = Ssd::new(config).unwrap();
         ssd.keep_contents(&Contents::Memory, true).unwrap();
+        ssd.recover_from_flash();
         Self { ssd, now: Nanos::ZERO, cid: 0, answers: BTreeMap::new() }
     }
 

@@ -283,7 +283,7 @@ fn assert_block(block: &[u8], allowed: &[u8], lba: u64) {
 
 /// Runs `ops` up to the completion of a number of commands, and cuts.
 fn run(name: &str, ops: &[Op], completions: usize, choice: Choice, faults: &FaultPlan) {
-    let options = BuildOptions { contents: Contents::Memory, ..BuildOptions::default() };
+    let options = BuildOptions { contents: Contents::Memory, recover_from_flash: true, ..BuildOptions::default() };
     let device = Profile::builtin(name).unwrap().build(&options).unwrap();
     let mut host = Host {
         device: Box::new(FaultyDevice::new(device, faults.clone())),

@@ -12,6 +12,7 @@ use super::extent_map::ExtentMap;
 use super::failures::StoreFailures;
 use super::media::{Image, Media, MediaError};
 use super::sparse::SparseMemory;
+use crate::ftl::flash_contents::UnitContents;
 use crate::{Payload, VolatileWrite};
 
 /// Where a device's bytes are to live.
@@ -312,6 +313,39 @@ impl Store {
             self.media.read(at * self.lba_bytes, &mut buffer[bytes_of(&(at..blocks.end))])?;
         }
         Ok(Some(buffer))
+    }
+
+    /// What the blocks of a unit hold without the volatile writes.
+    pub(crate) fn durable(&self, nsid: NamespaceId, range: LbaRange) -> Result<UnitContents, MediaError> {
+        let mut bytes = vec![0; (u64::from(range.count) * self.lba_bytes) as usize].into_boxed_slice();
+        self.media.read(self.flat(nsid, range).start * self.lba_bytes, &mut bytes)?;
+        Ok(UnitContents { bytes, sequences: vec![0; range.count as usize] })
+    }
+
+    /// The same with them, newest bytes first.
+    pub(crate) fn newest(&self, nsid: NamespaceId, range: LbaRange) -> Result<UnitContents, MediaError> {
+        let blocks = self.flat(nsid, range);
+        let mut sequences = vec![0; range.count as usize];
+        for (part, sequence) in self.cache.iter().flat_map(|cache| cache.newest.overlapping(blocks.clone())) {
+            let (first, last) = (part.start - blocks.start, part.end - blocks.start);
+            sequences[first as usize..last as usize].fill(sequence);
+        }
+        let bytes = self.read_kept(nsid, range)?.unwrap_or_default();
+        Ok(UnitContents { bytes, sequences })
+    }
+
+    /// Recovery found this on flash: the media hold it, and the writes that it is of are volatile no more.
+    pub(crate) fn restore(
+        &mut self,
+        nsid: NamespaceId,
+        range: LbaRange,
+        contents: &UnitContents,
+    ) -> Result<(), MediaError> {
+        let blocks = self.flat(nsid, range);
+        for (block, sequence) in blocks.clone().zip(&contents.sequences).filter(|(_, sequence)| **sequence > 0) {
+            self.cache.iter_mut().for_each(|cache| cache.note_committed(block..block + 1, *sequence));
+        }
+        self.media.write(blocks.start * self.lba_bytes, &contents.bytes)
     }
 
     /// Cuts the power: drops the volatile writes and returns them, oldest first.

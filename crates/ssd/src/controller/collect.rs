@@ -261,7 +261,7 @@ impl Ssd {
     /// A block is erased.
     pub(super) fn erased(&mut self, now: Nanos, block: u32) {
         let die = self.ftl.blocks.die(block);
-        self.ftl.blocks.erased(block, self.layout.is_slc(block));
+        self.ftl.erased(block, self.layout.is_slc(block));
         self.counters.erases += 1;
         let streams = &mut self.dies[die];
         streams.doomed -= 1;

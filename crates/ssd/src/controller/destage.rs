@@ -151,6 +151,7 @@ impl Ssd {
         self.counters.destaged_units += 1;
         self.ftl.count_host_unit();
         let slot = &mut self.buffer.slots[id];
+        self.ftl.flash.iter_mut().for_each(|flash| flash.program(slot.unit, id, ppn));
         if slot.stale {
             self.ftl.dropped(id);
         } else if self.ftl.programmed(slot.unit, id, ppn) == Plan::Delay {

@@ -57,6 +57,8 @@ impl Ssd {
             Waiter::Command(_) => controller.journal_pages_per_flush,
             Waiter::Erase(_) => 1,
         });
+        let pages = self.ftl.journal.pages_left();
+        self.ftl.flash.iter_mut().for_each(|flash| flash.journal_begins(pages));
         self.journal_page(now);
     }
 
@@ -84,6 +86,11 @@ impl Ssd {
 
     /// A journal page is programmed.
     pub(super) fn journal_page_done(&mut self, now: Nanos) {
+        self.ftl.flash.iter_mut().for_each(|flash| flash.journal_page_done());
+        #[cfg(test)]
+        if self.mutant == Some(super::Mutant::JournalCountsEarly) {
+            self.ftl.journal.forget_pages();
+        }
         let Some(mut written) = self.ftl.journal.page_done() else { return self.journal_page(now) };
         let mut status = Status::SUCCESS;
         if self.store.keeps_contents() {

@@ -13,6 +13,7 @@ mod command;
 mod destage;
 mod die_set;
 mod dies;
+mod flash_recovery;
 mod fold;
 mod host_interface;
 mod journal;

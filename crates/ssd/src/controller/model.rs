@@ -101,6 +101,7 @@ fn tiny() -> SsdConfig {
     config.geometry.page = ByteSize(4096);
     config.buffer.size = ByteSize(20 << 12);
     config.controller.processors = 2;
+    config.controller.journal_pages_per_flush = 2;
     config
 }
 
@@ -150,6 +151,7 @@ impl Host {
     fn new(config: &SsdConfig, mutant: Option<Mutant>) -> Self {
         let mut ssd = Ssd::new(config).unwrap();
         ssd.keep_contents(&Contents::Memory, true).unwrap();
+        ssd.recover_from_flash();
         mutant.into_iter().for_each(|mutant| ssd.break_by(mutant));
         Self {
             ssd,

@@ -30,6 +30,10 @@ pub(crate) enum Mutant {
     DelayedTakenForMapped,
     /// After a power cut everything that was programmed counts.
     RecoveryTrustsMemory,
+    /// A delayed version that is overwritten counts as satisfied before the newer one is mapped.
+    OverwrittenIsSatisfied,
+    /// Whoever waits for the journal is told at its first page.
+    JournalCountsEarly,
     /// An epoch is complete when its barrier is there, whatever its count.
     CountIgnored,
     /// Epochs are compared as plain numbers.
@@ -58,16 +62,17 @@ impl super::Ssd {
 }
 
 impl Mutant {
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::FlushDoesNotWait,
         Self::FuaIsEarly,
         Self::ValidityIgnored,
         Self::DeallocateIgnored,
         Self::EraseBeforeJournal,
+        Self::JournalCountsEarly,
     ];
 
     /// Those that show where order is kept.
-    pub const OF_ORDER: [Self; 11] = [
+    pub const OF_ORDER: [Self; 13] = [
         Self::MapsEarly,
         Self::NoSecondStream,
         Self::CoalescesAcrossEpochs,
@@ -76,6 +81,8 @@ impl Mutant {
         Self::DelayedTakenForMapped,
         Self::FlushDoesNotWait,
         Self::RecoveryTrustsMemory,
+        Self::OverwrittenIsSatisfied,
+        Self::JournalCountsEarly,
         Self::CountIgnored,
         Self::NoWrap,
         Self::PromotesWhenFull,

@@ -30,6 +30,13 @@ impl Ssd {
             }
             self.drop_buffer();
             self.ftl.take_back();
+            #[cfg(test)]
+            let trusts_memory = self.mutant == Some(super::Mutant::RecoveryTrustsMemory);
+            #[cfg(not(test))]
+            let trusts_memory = false;
+            if !trusts_memory {
+                self.recover();
+            }
         }
         let undecided = self.store.cut();
         self.dies.forget_rows(&self.layout);
@@ -113,7 +120,7 @@ impl Ssd {
             match self.ftl.blocks.state[at] {
                 BlockState::Victim | BlockState::Doomed => self.ftl.blocks.state[at] = BlockState::Closed,
                 BlockState::Erasing => {
-                    self.ftl.blocks.erased(block, self.layout.is_slc(block));
+                    self.ftl.erased(block, self.layout.is_slc(block));
                     self.counters.erases += 1;
                 }
                 BlockState::Free | BlockState::Open | BlockState::Closed => {}
@@ -123,22 +130,22 @@ impl Ssd {
     }
 
     pub(super) fn make_survive(&mut self, write: &VolatileWrite) {
+        let range = LbaRange { start: write.start, count: write.blocks };
+        let (first, units) = if range.count > 0 { self.units_of(write.nsid, range) } else { (0, 0) };
+        (first..first + units).for_each(|unit| self.learn_unit(unit));
         if self.store.survive(write).is_err() {
             self.counters.media_errors += 1;
         }
-        let range = LbaRange { start: write.start, count: write.blocks };
-        if range.count == 0 {
-            return;
-        }
-        let (first, units) = self.units_of(write.nsid, range);
         for index in 0..units {
             let unit = first + index;
             let zeroes = write.data.is_none() && self.store.keeps_contents();
-            if !zeroes {
-                let ppn = self.recovery_unit();
-                self.ftl.put(unit, ppn);
-            } else if self.part_of(write.nsid, range, index).1 {
+            if zeroes && self.part_of(write.nsid, range, index).1 {
                 self.ftl.remove(unit);
+            } else if !zeroes || self.ftl.is_mapped(unit) {
+                // What else the unit holds goes with it.
+                let ppn = self.recovery_unit();
+                self.program_recovered(unit, ppn);
+                self.ftl.put(unit, ppn);
             }
         }
     }
@@ -197,7 +204,8 @@ impl Ssd {
             row = Some(into);
             self.counters.gc_moved_bytes += u64::from(self.layout.unit_bytes);
         }
-        self.ftl.blocks.erased(victim, self.layout.is_slc(victim));
+        self.ftl.flash.iter_mut().for_each(|flash| flash.journal_at_rest());
+        self.ftl.erased(victim, self.layout.is_slc(victim));
         self.counters.erases += 1;
         self.dies[die].began.clear();
         self.ftl.journal.entries = 0;

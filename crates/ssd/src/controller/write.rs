@@ -139,8 +139,11 @@ impl Ssd {
         (fua, request): (u32, RequestId),
         places: &Places,
     ) {
+        self.learn_unit(unit);
         let entry = self.ftl.entry(unit);
         let older = entry.as_slot();
+        #[cfg(test)]
+        let older = older.filter(|older| !self.forgets_overwritten(now, *older, whole));
         if let Some(id) = older {
             let slot = &self.buffer.slots[id];
             // An overwritten version need not go to flash, unless FUA waits for it,
@@ -152,6 +155,7 @@ impl Ssd {
                 if let Some(part) = part {
                     self.buffer.add_part(id, part);
                 }
+                self.note_version(unit, id);
                 return;
             }
         }
@@ -179,6 +183,7 @@ impl Ssd {
         }
         let below = if whole { NONE } else { older.unwrap_or(NONE) };
         let place = self.ftl.cover(unit, entry, id, places, below);
+        self.note_version(unit, id);
         // The rest of a unit comes from flash, unless the buffer has it.
         if whole || older.is_some() || place == NONE {
             self.buffer.enqueue(id);
@@ -186,6 +191,21 @@ impl Ssd {
             self.counters.read_modify_writes += 1;
             self.flash_read(now, place / self.layout.units_per_superpage, 1, Reader::Slot(id));
         }
+    }
+
+    /// A defect: a delayed version that is overwritten as a whole counts as satisfied, though nothing newer is mapped. Whether it did.
+    #[cfg(test)]
+    fn forgets_overwritten(&mut self, now: Nanos, older: u32, whole: bool) -> bool {
+        let forgets = self.mutant == Some(super::Mutant::OverwrittenIsSatisfied)
+            && whole
+            && self.buffer.slots[older].state == SlotState::Delayed;
+        if forgets {
+            self.ftl.dropped(older);
+            self.buffer.unlink(older);
+            self.settle(now, older);
+            self.buffer.release(older);
+        }
+        forgets
     }
 
     /// The rest of a slot's unit has been read.
@@ -216,7 +236,10 @@ impl Ssd {
 
     /// The unit reads as zeroes from now on.
     pub(super) fn unmap(&mut self, now: Nanos, unit: u32) {
+        self.learn_unit(unit);
         let entry = self.ftl.entry(unit);
+        // First, as what settles below may begin a write of the journal, which must have it.
+        self.ftl.unmap(unit, entry);
         let mut at = entry.as_slot().unwrap_or(NONE);
         while at != NONE {
             let slot = &mut self.buffer.slots[at];
@@ -236,7 +259,6 @@ impl Ssd {
             }
             at = older;
         }
-        self.ftl.unmap(unit, entry);
     }
 
     /// A processed deallocation.
@@ -277,15 +299,13 @@ impl Ssd {
         let inner = LbaRange { start, count: (last.end().0 - start.0) as u32 };
         #[cfg(test)]
         self.acceptances.push((self.host[id].cid, [None, None]));
+        let mut sequence = None;
         if self.power_loss_protected() {
             if self.store.write_durable(nsid, inner, None).is_err() {
                 self.host[id].status = Status::WRITE_FAULT;
             }
         } else {
-            let sequence = self.store.write_volatile(nsid, inner, None);
-            if self.store.tracks_volatile() {
-                self.ftl.journal.note_settled(WritePart { sequence, nsid, range: inner });
-            }
+            sequence = Some(self.store.write_volatile(nsid, inner, None)).filter(|_| self.store.tracks_volatile());
         }
         self.ftl.journal.entries += 1;
         self.counters.deallocated_bytes += u64::from(end - skip) * u64::from(self.layout.unit_bytes);
@@ -293,6 +313,10 @@ impl Ssd {
         while let Some(unit) = self.ftl.first_candidate(units.clone()) {
             self.unmap(now, unit);
             units.start = unit + 1;
+        }
+        // Last, as the journal may be written meanwhile, with some of the units only.
+        if let Some(sequence) = sequence {
+            self.ftl.journal.note_settled(WritePart { sequence, nsid, range: inner });
         }
     }
 }

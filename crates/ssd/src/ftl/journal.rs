@@ -104,6 +104,17 @@ impl Journal {
         self.pages_left = asked.max(pages).max(1);
     }
 
+    /// Pages of the write in progress that are not programmed yet.
+    pub fn pages_left(&self) -> u32 {
+        self.pages_left
+    }
+
+    /// The page that is programmed counts as the last: a defect.
+    #[cfg(test)]
+    pub fn forget_pages(&mut self) {
+        self.pages_left = self.pages_left.min(1);
+    }
+
     /// A page is programmed: what the write made durable, if it was the last.
     pub fn page_done(&mut self) -> Option<Written> {
         self.pages_left -= 1;

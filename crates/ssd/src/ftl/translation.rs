@@ -12,6 +12,7 @@ use crash::order::Places;
 
 use super::blocks::Blocks;
 use super::delayed::Delayed;
+use super::flash_contents::FlashContents;
 use super::gc::{self, GcPolicy, Plan, View};
 use super::journal::Journal;
 use super::map::{Entry, Map};
@@ -19,6 +20,8 @@ use super::order::{self, Immediate, Order};
 use crate::config::{GcPolicyKind, Layout};
 use crate::slab::NONE;
 use crate::state::InitialLayout;
+
+mod recovery;
 
 /// Where a unit is on flash.
 #[derive(Clone, Copy)]
@@ -53,11 +56,16 @@ pub(crate) struct Translation {
     blocks_per_die: u32,
     /// Whether a power cut takes changes back that the journal has not written.
     volatile: bool,
+    /// What flash holds, where a power cut is to leave just that.
+    pub flash: Option<Box<FlashContents>>,
     /// Takes garbage for valid, or what is delayed for garbage: defects, for tests.
     #[cfg(test)]
     pub ignores_validity: bool,
     #[cfg(test)]
     pub forgets_delayed: bool,
+    /// Has the journal say that a delayed version that moved is mapped: another.
+    #[cfg(test)]
+    pub journals_delayed_moves: bool,
     /// When each version was accepted, and which of them each unit is mapped to.
     #[cfg(test)]
     serials: std::collections::BTreeMap<u32, u64>,
@@ -87,10 +95,13 @@ impl Translation {
             units_per_block: layout.units_per_block(),
             blocks_per_die: layout.blocks_per_die,
             volatile,
+            flash: None,
             #[cfg(test)]
             ignores_validity: false,
             #[cfg(test)]
             forgets_delayed: false,
+            #[cfg(test)]
+            journals_delayed_moves: false,
             #[cfg(test)]
             serials: Default::default(),
             #[cfg(test)]
@@ -256,7 +267,16 @@ impl Translation {
         self.note_undo(unit, place.entry);
         let holder = entry.as_slot().filter(|newest| *newest != version);
         self.relocate(unit, holder, place.ppn, Resolved::at(ppn));
+        self.note_change(unit, Some(ppn));
         self.journal.entries += 1;
+    }
+
+    /// The journal is to say that a unit is at `ppn`, or nowhere.
+    #[inline]
+    fn note_change(&mut self, unit: u32, ppn: Option<u32>) {
+        if let Some(flash) = &mut self.flash {
+            flash.change(unit, ppn);
+        }
     }
 
     #[cfg(test)]
@@ -283,6 +303,7 @@ impl Translation {
 
     /// A unit reads as zeroes from now on; its map entry was `entry`.
     pub fn unmap(&mut self, unit: u32, entry: Entry) {
+        self.note_change(unit, None);
         let place = self.place(unit, entry);
         if place.ppn != NONE {
             self.note_undo(unit, place.entry);
@@ -305,6 +326,9 @@ impl Translation {
     /// A move survives a power cut without the journal: the copy carries its
     /// logical address beside the data, and is as good as the original.
     pub fn moved(&mut self, unit: u32, from: u32, to: u32) {
+        if let Some(flash) = &mut self.flash {
+            flash.copy(unit, from, to);
+        }
         let before = self.map.entry_for(from, self.blocks.is_initial(from));
         let entry = self.map.entry(unit);
         let holder = entry.as_slot();
@@ -313,36 +337,23 @@ impl Translation {
         let current = current || self.ignores_validity;
         if current {
             self.relocate(unit, holder, from, Resolved::at(to));
+            self.note_change(unit, Some(to));
             self.journal.entries += 1;
         } else if self.delayed.moved(from, to) {
             self.lose(from);
             self.gain(unit, Resolved::at(to));
+            #[cfg(test)]
+            if self.journals_delayed_moves {
+                self.note_change(unit, Some(to));
+            }
         }
     }
 
-    /// Puts a unit, of which there is no version in the buffer, to a physical unit.
-    pub fn put(&mut self, unit: u32, ppn: u32) {
-        self.replace(unit, Resolved::at(ppn));
-    }
-
-    /// Takes a unit off flash, of which there is no version in the buffer.
-    pub fn remove(&mut self, unit: u32) {
-        if self.map.is_mapped(unit, self.map.entry(unit)) {
-            self.replace(unit, Resolved::NOWHERE);
-        }
-    }
-
-    fn replace(&mut self, unit: u32, to: Resolved) {
-        let entry = self.map.entry(unit);
-        self.relocate(unit, None, self.map.locate(unit, entry), to);
-    }
-
-    /// Takes back, newest first, what the journal has not written. No unit has a version in the buffer.
-    pub fn take_back(&mut self) {
-        let mut undo = self.journal.take_undo();
-        for (unit, before) in undo.drain(..).rev() {
-            let ppn = self.map.locate(unit, before);
-            self.replace(unit, Resolved { entry: before, ppn });
+    /// A block is erased; `is_slc` says of which kind.
+    pub fn erased(&mut self, block: u32, is_slc: bool) {
+        self.blocks.erased(block, is_slc);
+        if let Some(flash) = &mut self.flash {
+            flash.erase(block, self.units_per_block);
         }
     }
 

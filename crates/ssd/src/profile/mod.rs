@@ -105,6 +105,8 @@ pub struct BuildOptions {
     pub contents: Contents,
     /// Whether power cuts will be asked for though no contents are kept.
     pub power_cuts: bool,
+    /// Whether an SSD has nothing after a power cut but what its flash holds ([`Ssd::recover_from_flash`]): for tests.
+    pub recover_from_flash: bool,
     /// Key of the layout of initially overwritten data, or of a zoned device's
     /// service times; absent: the profile's.
     pub seed: Option<u64>,
@@ -370,6 +372,9 @@ impl Profile {
                 }
                 let mut ssd = self.start.build(&config)?;
                 ssd.keep_contents(&options.contents, options.power_cuts)?;
+                if options.recover_from_flash {
+                    ssd.recover_from_flash();
+                }
                 Box::new(ssd)
             }
             DeviceConfig::Zoned(config) => {

@@ -120,6 +120,7 @@ impl Modelled {
             power_cuts: true,
             seed: options.seed,
             initial: options.initial.clone(),
+            ..BuildOptions::default()
         };
         Self::of_device(profile.build_send(&build)?, options.capacity_bytes)
     }

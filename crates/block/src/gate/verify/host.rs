@@ -142,6 +142,7 @@ impl Run {
         let executor = Executor::new_virtual();
         let mut ssd = Ssd::new(&case.device()).unwrap();
         ssd.keep_contents(&Contents::Memory, true).unwrap();
+        ssd.recover_from_flash();
         let commands = Rc::new(RefCell::new(Vec::new()));
         let seen = Seen { device: Box::new(ssd), commands: commands.clone() };
         let device = BlockDevice::new(&executor.handle(), Box::new(seen), case.queue(), Recorder::default());
