@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::num::NonZeroU32;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -13,6 +13,7 @@ use crate::error::LinuxError;
 use crate::kernel::Kernel;
 use crate::ordering::{self, Streams, SubmissionCpus};
 use crate::outcome::Outcome;
+use crate::plan::Text;
 use file_systems::FileSystem;
 
 /// A command to run under a real kernel on a modelled device.
@@ -31,9 +32,13 @@ use file_systems::FileSystem;
 /// println!("{} of virtual time", outcome.virtual_time());
 /// # Ok::<(), linux::LinuxError>(())
 /// ```
-#[derive(Clone, Debug)]
+///
+/// Written down (`serde`), it is what decides what the guest does: not how it is watched, fed and stopped, which is as for a new run
+/// where it is read.
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Linux {
     /// The plumb program: it is the first process inside, and serves the device.
+    #[serde(skip)]
     pub plumb: PathBuf,
     /// Device profile: a built-in name or a file.
     pub device: String,
@@ -41,16 +46,20 @@ pub struct Linux {
     pub settings: Vec<String>,
     /// Keeps the device's contents, made when absent; an absolute path. Otherwise they lie in a file that goes with
     /// the run.
+    #[serde(skip)]
     pub image: Option<PathBuf>,
     /// Devices beside it, without file systems.
+    #[serde(skip)]
     pub more_devices: Vec<Device>,
     /// More arguments for `plumb serve` of the first device.
+    #[serde(skip)]
     pub serve_arguments: Vec<OsString>,
     /// How the devices are shown.
     pub front_end: FrontEnd,
     /// What is made on it and mounted.
     pub file_system: FileSystem,
     /// The image holds the file system already: it is mounted as it is.
+    #[serde(skip)]
     pub file_system_is_made: bool,
     /// How much of the device the file system takes; all of it where nothing is said.
     pub file_system_bytes: Option<u64>,
@@ -59,38 +68,82 @@ pub struct Linux {
     /// Options for `mount`, separated by commas.
     pub mount_options: String,
     /// The program and its arguments.
+    #[serde(with = "words")]
     pub command: Vec<OsString>,
     /// Environment of the command.
+    #[serde(skip, default = "own_environment")]
     pub environment: Vec<(OsString, OsString)>,
     /// The caller's folder: where relative names in `command` are looked for.
+    #[serde(with = "path")]
     pub folder: PathBuf,
     /// A folder of the host that can be written from inside, at the same path.
+    #[serde(skip)]
     pub output: Option<PathBuf>,
     /// Memory of the guest in bytes.
     pub memory_bytes: u64,
     /// Order of writes that the device keeps; for ext4, with the kernel [`KERNEL`](crate::ordering::KERNEL).
+    #[serde(default)]
     pub ordering: Option<Streams>,
     /// How many processors seem to submit, which that kernel knows too. With an order there are several.
+    #[serde(default)]
     pub submission_cpus: Option<SubmissionCpus>,
     /// Of so many places where the kernel may put a task to sleep, it does for a tick at one, chosen by the seed; that
     /// kernel again.
+    #[serde(default)]
     pub delay_every: Option<NonZeroU32>,
     /// More words of the kernel's command line.
+    #[serde(skip)]
     pub kernel_parameters: Vec<String>,
     /// What the processor's work for the command costs; nothing where there is none.
+    #[serde(skip)]
     pub charge: Option<Charges>,
     /// Whether block and NVMe events of the kernel and spans of the device are recorded.
+    #[serde(skip)]
     pub trace: bool,
     /// Whether writes and flushes of the NVMe driver are set beside what the device got; for NVMe/TCP.
+    #[serde(skip)]
     pub commands: bool,
     /// Seed of the kernel's random numbers.
     pub seed: u64,
     /// Standard input of the command.
+    #[serde(skip)]
     pub input: Input,
     /// Where its output goes.
+    #[serde(skip)]
     pub output_streams: OutputStreams,
     /// When to give up.
+    #[serde(skip)]
     pub limits: Limits,
+}
+
+fn own_environment() -> Vec<(OsString, OsString)> {
+    std::env::vars_os().collect()
+}
+
+mod words {
+    use super::{OsString, Text};
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(words: &[OsString], to: S) -> Result<S::Ok, S::Error> {
+        to.collect_seq(words.iter().map(|word| Text::from(&**word)))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<OsString>, D::Error> {
+        Ok(Vec::<Text>::deserialize(from)?.iter().map(OsString::from).collect())
+    }
+}
+
+mod path {
+    use super::{Path, PathBuf, Text};
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
+        Text::from(path).serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<PathBuf, D::Error> {
+        Ok(PathBuf::from(&Text::deserialize(from)?))
+    }
 }
 
 /// A further device.
@@ -163,7 +216,7 @@ impl Linux {
             mkfs_options: String::new(),
             mount_options: String::new(),
             command: Vec::new(),
-            environment: std::env::vars_os().collect(),
+            environment: own_environment(),
             folder: std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/")),
             output: None,
             memory_bytes: DEFAULT_MEMORY_BYTES,

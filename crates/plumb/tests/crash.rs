@@ -145,13 +145,16 @@ fn shards_and_a_stop_change_nothing() {
 
     let stopped = Trial::new("ext4").unwrap();
     let mut child = stopped.command(&flags, EARLY_LOG).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let verdict = |folder: &Path| {
+    let verdicts_of = |folder: &Path| {
         let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
         files
             .filter(|file| file.file_name().to_string_lossy().starts_with("verdicts"))
             .any(|file| std::fs::read_to_string(file.path()).is_ok_and(|text| text.lines().count() > 3))
     };
-    while !verdict(&stopped.folder.path().join("out")) && child.try_wait().unwrap().is_none() {
+    let verdict = |folder: &Path| {
+        std::fs::read_dir(folder).into_iter().flatten().flatten().any(|judged| verdicts_of(&judged.path()))
+    };
+    while !verdict(&stopped.folder.join("out")) && child.try_wait().unwrap().is_none() {
         std::thread::sleep(Duration::from_millis(20));
     }
     // It may just have come to its end.

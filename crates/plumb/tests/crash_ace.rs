@@ -66,6 +66,28 @@ fn pairs_of_operations() {
     if is_long() { as_promised(2, 1000, 20_000) } else { println!("skipped: pairs (PLUMB_LONG)") }
 }
 
+/// A file grows on blocks that were another's, and is synchronised: F2FS writes its node, which recovery follows, without a flush
+/// after the data, so that after a cut before fsync is over the file has its new size and what lay there before.
+#[test]
+fn a_file_that_grows_on_f2fs_may_hold_what_lay_there_before() {
+    let Some(trial) = Trial::new("f2fs") else { return };
+    let used = "for i in $(seq 300); do mkdir d; echo $i > d/x; sync; rm -r d; sync; done
+        for i in 1 2 3 4 5 6; do head -c 400000 /dev/urandom > r; sync; rm r; done
+        head -c 16484 /dev/zero | tr '\\0' a > f; sync; echo x > g; sync g";
+    let grows = "head -c 40960 /dev/zero | tr '\\0' b > /tmp/b
+        for i in 1 2 3; do
+            dd if=/tmp/b of=f bs=40960 seek=$((16484 + i * 20480)) oflag=seek_bytes conv=notrunc,fsync status=none
+        done";
+    let flags = ["--fs", "f2fs", "--size", "128MiB", "--states", "200", "--no-fsck", "--setup", used];
+    let (status, report) = trial.run(&flags, grows);
+    assert_eq!(status, 1, "{report:#}");
+    let is_named = |cause: &serde_json::Value| {
+        cause["known"].as_str().is_some_and(|name| name.starts_with("F2FS: fsync writes the node"))
+            && cause["lost"].to_string().contains("data of f")
+    };
+    assert!(report["causes"].as_array().unwrap().iter().any(is_named), "{report:#}");
+}
+
 /// Faults of file systems that were found so (docs/crash.md): there in the kernel as it is, gone with what is known repaired.
 #[test]
 fn what_was_found_is_gone_with_its_repair() {

@@ -15,7 +15,7 @@ fn is_long() -> bool {
 }
 
 fn length(trial: &Trial, name: &str) -> u64 {
-    std::fs::metadata(trial.folder.path().join("out").join(name)).unwrap().len()
+    std::fs::metadata(trial.folder.join("out").join(name)).unwrap().len()
 }
 
 /// Runs the script; its report and the trial.

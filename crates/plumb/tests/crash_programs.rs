@@ -1,103 +1,199 @@
 //! Databases and git under `plumb crash`, judged by the checks that are built in: what they promise as they are set up here holds in
-//! every state, and the same program with a promise taken away is caught. `PLUMB_LONG` looks at 20,000 states of each, and at 1,000 of
-//! the two servers, whose states take seconds each.
+//! every state, and the same program with a promise taken away is caught. `PLUMB_LONG` looks at 20,000 states of each, by seed, of
+//! runs that have more, and at 1,000 of the two servers, whose states take seconds each; `PLUMB_TRIALS=DIR` keeps their folders, and
+//! a second start goes on there.
 #![allow(clippy::unwrap_used)]
 
 mod crash_rig;
 mod linux_rig;
 
+use std::fmt::Write;
+
 use crash_rig::{Trial, bad};
 use linux_rig::has;
-
-/// How much is looked at.
-struct Size {
-    transactions: usize,
-    states: usize,
-}
 
 fn is_long() -> bool {
     std::env::var_os("PLUMB_LONG").is_some()
 }
 
-fn size(states: usize) -> Size {
-    if is_long() { Size { transactions: 600, states: 20_000 } } else { Size { transactions: 6, states } }
+/// What the long suite looks at, of each program.
+const STATES: usize = 20_000;
+/// Of each server, and what it is told.
+const SERVER_STATES: usize = 1000;
+const SERVER_TRANSACTIONS: usize = 60;
+
+/// What is run: a name for its folder, flags, what is set up, and what runs.
+struct Run<'a> {
+    name: &'a str,
+    flags: &'a [&'a str],
+    setup: &'a str,
+    script: &'a str,
 }
 
-/// The states that were looked at, and those that were bad.
-fn looked_at(flags: &[&str], setup: &str, script: &str, states: usize) -> (u64, serde_json::Value) {
-    let trial = Trial::new("ext4").unwrap();
-    let states = states.to_string();
-    let flags = [flags, &["--states", &states, "--setup", setup]].concat();
-    let (status, report) = trial.run(&flags, script);
-    assert_eq!(status, i32::from(!bad(&report).is_empty()), "{report:#}");
-    let looked_at = report["states"].as_u64().unwrap();
-    println!("{flags:?}: {looked_at} states, {} bad, {} acknowledged", bad(&report).len(), report["acknowledgements"]);
-    (looked_at, report)
-}
+impl Run<'_> {
+    /// What was found in so many states.
+    fn report(&self, states: usize) -> serde_json::Value {
+        let Self { name, flags, setup, script } = *self;
+        let trial = Trial::kept("ext4", name).unwrap();
+        let states = states.to_string();
+        // Longer than an argument may be.
+        let file = trial.folder.join("script");
+        std::fs::write(&file, script).unwrap();
+        let (status, report) =
+            trial.run(&[flags, &["--states", &states, "--setup", setup]].concat(), &format!(". {}", file.display()));
+        assert_eq!(status, i32::from(!bad(&report).is_empty()), "{report:#}");
+        println!(
+            "{name}: {} states at {} crash points of {} subsets, {} bad, {} acknowledged",
+            report["states"],
+            report["moments"],
+            report["subsets"],
+            bad(&report).len(),
+            report["acknowledgements"]
+        );
+        report
+    }
 
-/// For what runs in the long suite alone.
-const SERVER: Size = Size { transactions: 60, states: 1000 };
+    fn clean(&self, states: usize) {
+        let report = self.report(states);
+        assert!(bad(&report).is_empty(), "{report:#}");
+        let looked_at = report["states"].as_u64().unwrap();
+        // A short run may have fewer.
+        let least = if is_long() { states } else { states / 2 };
+        assert!(looked_at >= least as u64, "{looked_at} states");
+    }
 
-fn clean(flags: &[&str], setup: &str, script: &str, states: usize) {
-    let (looked_at, report) = looked_at(flags, setup, script, states);
-    assert!(bad(&report).is_empty(), "{report:#}");
-    // A short run may have fewer.
-    assert!(looked_at >= states as u64 / 2, "{looked_at} states");
-}
-
-/// Found bad by the check, in these words.
-fn caught(flags: &[&str], setup: &str, script: &str, states: usize, says: &str) {
-    let (_, report) = looked_at(flags, setup, script, states);
-    let says_so = |bad: &serde_json::Value| {
-        let fault = &bad["verdict"]["fault"];
-        fault["by"] == "check" && fault["what"].as_str().unwrap().contains(says)
-    };
-    assert!(bad(&report).iter().any(says_so), "{report:#}");
+    /// Found bad by the check, in these words.
+    fn caught(&self, states: usize, says: &str) {
+        let report = self.report(states);
+        let says_so = |bad: &serde_json::Value| {
+            let fault = &bad["verdict"]["fault"];
+            fault["by"] == "check" && fault["what"].as_str().unwrap().contains(says)
+        };
+        assert!(bad(&report).iter().any(says_so), "{report:#}");
+    }
 }
 
 fn can(programs: &[&str]) -> bool {
     linux_rig::kernel().is_some() && programs.iter().all(|program| has(program))
 }
 
-const EXT4: [&str; 4] = ["--fs", "ext4", "--size", "64MiB"];
+/// Transactions of many kinds, one a line: what a database is told, and at the end of the line, by the client's word for a command of
+/// the shell, a query that answers 1 from then on. The table is `t(i, n, v)`, with a key `i`, a number and a text.
+struct Client {
+    /// Before each table's name.
+    schema: &'static str,
+    /// A text of so many letters.
+    text: fn(usize) -> String,
+    shell: &'static str,
+}
+
+impl Client {
+    fn transactions(&self, count: usize) -> String {
+        (0..count).fold(String::new(), |mut lines, number| {
+            let (told, holds) = self.transaction(number);
+            writeln!(lines, "{told}").unwrap();
+            if let Some(holds) = holds {
+                writeln!(lines, "{} echo '{holds}' > $PLUMB_ACKNOWLEDGE", self.shell).unwrap();
+            }
+            lines
+        })
+    }
+
+    fn transaction(&self, number: usize) -> (String, Option<String>) {
+        let Self { schema, text, .. } = *self;
+        let insert = |i: usize, v: &str| format!("insert into {schema}t values({i}, 0, {v});");
+        let are_there = |i: &str| format!("select count(*) from {schema}t where {i}");
+        let (pair, before) = (number + 1_000_000, number.saturating_sub(3));
+        let (told, holds) = match number % 10 {
+            0..=2 => (insert(number, &text(600)), are_there(&format!("i = {number}"))),
+            // Is deleted below.
+            3 => return (insert(number, "1"), None),
+            4 => {
+                let both = format!("begin; {} {} commit;", insert(number, "2"), insert(pair, &text(4000)));
+                (both, are_there(&format!("i in ({number}, {pair})")).replace("count(*)", "count(*) - 1"))
+            }
+            5 => (
+                format!("update {schema}t set n = {number} where i = 0;"),
+                are_there(&format!("i = 0 and n >= {number}")),
+            ),
+            6 => (
+                format!("delete from {schema}t where i = {before};"),
+                are_there(&format!("i = {before}")).replace("count(*)", "1 - count(*)"),
+            ),
+            7 => (insert(number, &text(18_000)), are_there(&format!("i = {number} and length(v) = 18000"))),
+            8 => {
+                let (told, all) = (insert(number, "3"), format!("delete from {schema}t"));
+                let partly = format!("begin; {told} savepoint s; {all}; rollback to savepoint s; commit;");
+                (partly, are_there(&format!("i = {number}")))
+            }
+            _ => {
+                let table = format!("{schema}u{number}");
+                let made = format!("create table {table}(a int); create index x{number} on {table}(a);");
+                (format!("{made} insert into {table} values(1);"), format!("select count(*) from {table}"))
+            }
+        };
+        (told, Some(holds))
+    }
+}
+
+/// Whose own checker takes most of a state's time, and is left out.
+const EXT4: [&str; 5] = ["--fs", "ext4", "--size", "128MiB", "--no-fsck"];
 
 /// One process, as an application has it.
 fn sqlite(synchronous: &str, transactions: usize) -> String {
-    let mut script = format!("sqlite3 -batch db > /dev/null <<'END'\npragma synchronous={synchronous};\n");
-    for number in 0..transactions {
-        script += &format!(
-            "insert into t values({number}, hex(randomblob(300)));\n\
-             .shell echo 'select count(*) from t where i = {number}' > $PLUMB_ACKNOWLEDGE\n"
-        );
+    let client = Client { schema: "", text: |letters| format!("hex(randomblob({}))", letters / 2), shell: ".shell" };
+    let lines = client.transactions(transactions);
+    format!("sqlite3 -batch db > /dev/null <<'END'\npragma synchronous={synchronous};\n{lines}END\n")
+}
+
+/// Whose database is in this mode; with these names of what is safe and what is not.
+fn sqlite_in(mode: &str, name: &str, safe: &str, transactions: usize) {
+    if !can(&["sqlite3", "mkfs.ext4"]) {
+        return;
     }
-    script + "END\n"
+    let setup = format!("sqlite3 db 'pragma journal_mode={mode}; create table t(i integer primary key, n, v text)'");
+    let flags = [&EXT4[..], &["--check-as", "sqlite:db"]].concat();
+    let (transactions, states) = if is_long() { (transactions, STATES) } else { (8, 60) };
+    let script = sqlite(safe, transactions);
+    Run { name, flags: &flags, setup: &setup, script: &script }.clean(states);
+    let (name, script) = (format!("{name}-off"), sqlite("off", 6));
+    Run { name: &name, flags: &flags, setup: &setup, script: &script }
+        .caught(60, "acknowledged, and not so any more: select count(*)");
 }
 
 #[test]
 fn sqlite_with_a_rollback_journal() {
-    if !can(&["sqlite3", "mkfs.ext4"]) {
-        return;
-    }
-    let setup = "sqlite3 db 'create table t(i integer primary key, v text)'";
-    let flags = [&EXT4[..], &["--check-as", "sqlite:db"]].concat();
-    let Size { transactions, states } = size(60);
-    clean(&flags, setup, &sqlite("extra", transactions), states);
-    caught(&flags, setup, &sqlite("off", 6), 60, "acknowledged, and not so any more: select count(*)");
+    sqlite_in("delete", "sqlite-extra", "extra", 500);
 }
 
 #[test]
 fn sqlite_with_a_write_ahead_log() {
-    if !can(&["sqlite3", "mkfs.ext4"]) {
-        return;
-    }
-    let setup = "sqlite3 db 'pragma journal_mode=wal; create table t(i integer primary key, v text)'";
-    let flags = [&EXT4[..], &["--check-as", "sqlite:db"]].concat();
-    let Size { transactions, states } = size(60);
-    clean(&flags, setup, &sqlite("full", transactions), states);
-    caught(&flags, setup, &sqlite("off", 6), 60, "acknowledged, and not so any more: select count(*)");
+    sqlite_in("wal", "sqlite-wal", "full", 600);
 }
 
-/// git makes no promise of when a commit's reference is durable, so none is asked of it; its objects and references are whole.
+/// Commits of many kinds. git makes no promise of when a commit's reference is durable: it is asked of commits of which everything
+/// was synchronised.
+fn git(synchronises: &str, commits: usize) -> String {
+    format!(
+        "cd repository; git config core.fsync {synchronises}
+         for i in $(seq {commits}); do
+             case $((i % 8)) in
+                 0) git rm -q g$((i - 5)) ;;
+                 1) echo $i > f; mkdir d$i; seq $i 3000 > d$i/many; git add . ;;
+                 2) echo $i > f$i; git add . ;;
+                 3) git mv f$((i - 1)) g$i ;;
+                 4) git checkout -qb branch$i; echo $i > h; git add .; git commit -qm on-branch; git checkout -q -
+                    git merge -q --no-ff -m merged branch$i; echo $i > f ;;
+                 5) git tag -a -m tagged tag$i; echo $i > f ;;
+                 6) echo $i > f; git commit -qam before; echo again > f; git commit -qa --amend -m amended; echo $i > f ;;
+                 *) git pack-refs --all; [ $((i % 32)) != 31 ] || git repack -adq; echo $i > f ;;
+             esac
+             git commit -qam $i
+             [ $((i % 5)) != 0 ] || {{ sync; git rev-parse HEAD > $PLUMB_ACKNOWLEDGE; }}
+         done"
+    )
+}
+
 #[test]
 fn git_that_synchronises_everything() {
     if !can(&["git", "mkfs.ext4"]) {
@@ -105,18 +201,13 @@ fn git_that_synchronises_everything() {
     }
     let setup = "git init -q repository; cd repository; git config user.name n; git config user.email e
         git config gc.auto 0; echo 0 > f; git add f; git commit -qm 0; sync";
-    let script = |all: &str, commits: usize| {
-        format!(
-            "cd repository; git config core.fsync {all}
-             for i in $(seq {commits}); do echo $i > f; echo $i > f$((i % 7)); git add .; git commit -qm $i; done"
-        )
-    };
     let flags = [&EXT4[..], &["--check-as", "git:repository", "--no-files"]].concat();
-    let Size { transactions, states } = size(40);
-    clean(&flags, setup, &script("all", transactions), states);
+    let (commits, states) = if is_long() { (400, STATES) } else { (5, 40) };
+    Run { name: "git", flags: &flags, setup, script: &git("all", commits) }.clean(states);
     // Names of objects are in the journal before what is in them is on the device.
-    let lazy = script("none", 4).replace("git commit", "sync f; git commit");
-    caught(&flags, setup, &lazy, 60, "empty");
+    let lazy = "cd repository; git config core.fsync none
+        for i in 1 2 3 4; do echo $i > f; echo $i > f$i; git add .; sync f; git commit -qm $i; done";
+    Run { name: "git-lazy", flags: &flags, setup, script: lazy }.caught(60, "empty");
 }
 
 const POSTGRESQL_PATH: &str = "PATH=$PATH:/usr/sbin:/sbin:$(echo /usr/lib/postgresql/*/bin | tr ' ' :)
@@ -143,21 +234,21 @@ fn postgresql() {
     let stop = "kill -INT $(head -n 1 data/postmaster.pid); wait $server\n";
     let setup = format!(
         "{POSTGRESQL_PATH} mkdir data; chown 65534:65534 data; owner initdb -k -D data -U postgres -A trust > /dev/null
-         {start} {ask} -c 'create table t(i integer primary key, v text)'\n{stop} sync"
+         {start} {ask} -c 'create table t(i integer primary key, n int, v text)'\n{stop} sync"
     );
+    let client = Client { schema: "", text: |letters| format!("repeat('x', {letters})"), shell: r"\!" };
     let script = |setting: &str, transactions: usize| {
         format!(
-            "{POSTGRESQL_PATH} {} for i in $(seq {transactions}); do
-                {ask} -c \"insert into t values($i, repeat(md5('$i'), 9))\"
-                echo \"select count(*) from t where i = $i\" > $PLUMB_ACKNOWLEDGE
-             done\n{stop}",
-            start.replace("-c autovacuum=off", &format!("-c autovacuum=off -c {setting}"))
+            "{POSTGRESQL_PATH} {} {ask} > /dev/null <<'END'\n{}END\n{stop}",
+            start.replace("-c autovacuum=off", &format!("-c autovacuum=off -c {setting}")),
+            client.transactions(transactions)
         )
     };
-    let flags = ["--fs", "ext4", "--size", "256MiB", "--check-as", "postgresql:data"];
-    let Size { transactions, states } = SERVER;
-    clean(&flags, &setup, &script("fsync=on", transactions), states);
-    caught(&flags, &setup, &script("synchronous_commit=off", 4), 16, "acknowledged, and not so any more");
+    let flags = ["--fs", "ext4", "--size", "256MiB", "--no-fsck", "--check-as", "postgresql:data"];
+    let (safe, unsafe_) = (script("fsync=on", SERVER_TRANSACTIONS), script("synchronous_commit=off", 4));
+    Run { name: "postgresql", flags: &flags, setup: &setup, script: &safe }.clean(SERVER_STATES);
+    Run { name: "postgresql-off", flags: &flags, setup: &setup, script: &unsafe_ }
+        .caught(16, "acknowledged, and not so any more");
 }
 
 #[test]
@@ -181,21 +272,22 @@ fn mariadb() {
         "PATH=$PATH:/usr/sbin:/sbin
          mariadb-install-db --no-defaults --user=root --datadir=$PWD/data --auth-root-authentication-method=normal \
          --innodb-log-file-size=4M --loose-innodb-buffer-pool-size-max=128M > /tmp/install.log 2>&1 || {{ tail /tmp/install.log; exit 1; }}
-         {start} {ask} -e 'create database d; create table d.t(i int primary key, v text) engine=innodb'\n{stop} sync"
+         {start} {ask} -e 'create database d; create table d.t(i int primary key, n int, v text) engine=innodb'\n{stop} sync"
     );
+    let client = Client { schema: "d.", text: |letters| format!("repeat('x', {letters})"), shell: r"\!" };
     let script = |setting: &str, transactions: usize| {
         format!(
-            "{} for i in $(seq {transactions}); do
-                {ask} -e \"insert into d.t values($i, repeat(md5('$i'), 9))\"
-                echo \"select count(*) from d.t where i = $i\" > $PLUMB_ACKNOWLEDGE
-             done\n{stop}",
-            start.replace("--skip-networking", &format!("--skip-networking {setting}"))
+            "{} {ask} > /dev/null <<'END'\n{}END\n{stop}",
+            start.replace("--skip-networking", &format!("--skip-networking {setting}")),
+            client.transactions(transactions)
         )
     };
-    let flags = ["--fs", "ext4", "--size", "512MiB", "--check-as", "mariadb:data"];
-    let Size { transactions, states } = SERVER;
-    clean(&flags, &setup, &script("--innodb-flush-log-at-trx-commit=1", transactions), states);
-    caught(&flags, &setup, &script("--innodb-flush-log-at-trx-commit=0", 4), 12, "acknowledged, and not so any more");
+    let flags = ["--fs", "ext4", "--size", "512MiB", "--no-fsck", "--check-as", "mariadb:data"];
+    let setting = |at_commit: u8| format!("--innodb-flush-log-at-trx-commit={at_commit}");
+    let (safe, unsafe_) = (script(&setting(1), SERVER_TRANSACTIONS), script(&setting(0), 4));
+    Run { name: "mariadb", flags: &flags, setup: &setup, script: &safe }.clean(SERVER_STATES);
+    Run { name: "mariadb-off", flags: &flags, setup: &setup, script: &unsafe_ }
+        .caught(12, "acknowledged, and not so any more");
 }
 
 /// `ldb` writes its log without a flush: whoever acknowledges has to synchronise it.
@@ -213,9 +305,28 @@ fn rocksdb() {
              done"
         )
     };
-    // It allocates its log in advance.
-    let flags = ["--fs", "ext4", "--size", "512MiB", "--check-as", "rocksdb:db"];
-    let Size { transactions, states } = size(40);
-    clean(&flags, "true", &script("sync db/* db .", transactions), states);
-    caught(&flags, "true", &script("", 6), 60, "acknowledged, and not there any more");
+    let (safe, unsafe_) = (script("sync db/* db .", 6), script("", 6));
+    Run { name: "rocksdb-ldb", flags: &ROCKSDB, setup: "true", script: &safe }.clean(40);
+    Run { name: "rocksdb-ldb-off", flags: &ROCKSDB, setup: "true", script: &unsafe_ }
+        .caught(60, "acknowledged, and not there any more");
+}
+
+/// It allocates its log in advance.
+const ROCKSDB: [&str; 7] = ["--fs", "ext4", "--size", "512MiB", "--no-fsck", "--check-as", "rocksdb:db"];
+
+/// Its own benchmark, with synchronous writes: puts, overwrites and deletions through its log, tables and compactions. (Its
+/// `fillsync` writes a thousandth of what it is told.)
+#[test]
+fn rocksdb_by_its_own_benchmark() {
+    if !can(&["db_bench", "ldb", "mkfs.ext4"]) {
+        return;
+    }
+    let (entries, states) = if is_long() { (1000, STATES) } else { (12, 40) };
+    let script = format!(
+        "db_bench --db=db --benchmarks=fillrandom,overwrite,deleterandom --sync=1 --num={entries} --value_size=3000 \
+         --write_buffer_size=131072 --target_file_size_base=131072 --max_bytes_for_level_base=262144 --seed=1 \
+         > /tmp/bench 2>&1 || {{ cat /tmp/bench; exit 1; }}
+         grep -q 'overwrite *:' /tmp/bench"
+    );
+    Run { name: "rocksdb-bench", flags: &ROCKSDB, setup: "true", script: &script }.clean(states);
 }

@@ -18,7 +18,7 @@ fn run(trial: &Trial, flags: &[&str], words: &[&str]) -> Output {
     if !flags.contains(&"--states") {
         command.args(["--states", "12"]);
     }
-    command.arg("--").args(words).env("PATH", "/usr/bin:/bin").stdin(Stdio::null()).current_dir(trial.folder.path());
+    command.arg("--").args(words).env("PATH", "/usr/bin:/bin").stdin(Stdio::null()).current_dir(&trial.folder);
     command.output().unwrap()
 }
 
@@ -54,7 +54,7 @@ while read i; do grep -qx \"entry $i\" log || { echo entry $i is gone; exit 1; }
 #[test]
 fn verdicts_are_of_the_program_and_the_check_as_they_are_now() {
     let Some(trial) = Trial::new("ext4") else { return };
-    let folder = trial.folder.path();
+    let folder = &trial.folder;
     write(folder, "load.sh", &program(true));
     write(folder, "check.sh", CHECK);
     let go = |flags: &[&str]| run(&trial, &[&["--check", "./check.sh"], flags].concat(), &["./load.sh"]);
@@ -104,7 +104,7 @@ fn verdicts_are_of_the_program_and_the_check_as_they_are_now() {
 #[test]
 fn a_check_that_fails_where_no_power_was_lost_is_no_verdict() {
     let Some(trial) = Trial::new("ext4") else { return };
-    let folder = trial.folder.path();
+    let folder = &trial.folder;
     write(folder, "load.sh", &program(true));
     let refused = |flags: &[&str], words: &str| {
         let output = run(&trial, &[flags, &["--fresh"]].concat(), &["./load.sh"]);
@@ -127,7 +127,7 @@ fn a_check_that_fails_where_no_power_was_lost_is_no_verdict() {
 #[test]
 fn a_command_that_cannot_start_is_no_trial() {
     let Some(trial) = Trial::new("ext4") else { return };
-    write(trial.folder.path(), "plain.txt", "no program");
+    write(&trial.folder, "plain.txt", "no program");
     for words in [&["no-such-program"][..], &["./absent"], &["sh", "absent.sh"]] {
         let output = run(&trial, &["--fresh"], words);
         assert_eq!(status(&output), 2, "{output:?}");
@@ -138,7 +138,7 @@ fn a_command_that_cannot_start_is_no_trial() {
 #[test]
 fn what_is_named_from_where_the_caller_stands_is_run_there() {
     let Some(trial) = Trial::new("ext4") else { return };
-    let folder = trial.folder.path();
+    let folder = &trial.folder;
     write(folder, "load.sh", &program(true));
     write(folder, "words.txt", "entry 1\n");
     std::fs::create_dir(folder.join("tools")).unwrap();
@@ -165,7 +165,7 @@ fn what_is_named_from_where_the_caller_stands_is_run_there() {
 #[test]
 fn a_check_or_a_command_that_hangs_is_ended_and_is_no_verdict() {
     let Some(trial) = Trial::new("ext4") else { return };
-    write(trial.folder.path(), "load.sh", &program(true));
+    write(&trial.folder, "load.sh", &program(true));
     // It hangs in a state that only a power cut leaves.
     let hangs = "[ \"$(cat log 2> /dev/null | wc -l)\" != 1 ] || while :; do :; done";
     let output = run(&trial, &["--time-limit", "20", "--check", hangs], &["./load.sh"]);
@@ -174,6 +174,19 @@ fn a_check_or_a_command_that_hangs_is_ended_and_is_no_verdict() {
     let output = run(&trial, &["--time-limit", "20", "--fresh"], &["sh", "-c", "while :; do :; done"]);
     assert_eq!(status(&output), 3, "{output:?}");
     assert!(said(&output).contains("not finished after 20 s"), "{output:?}");
+}
+
+/// Such a command pays for its system calls, so that its own time limit ends it.
+#[test]
+fn a_command_that_never_waits_has_a_clock_that_goes_on() {
+    let Some(trial) = Trial::new("ext4") else { return };
+    let script = "head -c 8388608 /dev/zero > f; sync f
+        timeout 0.01 sh -c 'while :; do cat f; done' > /dev/null && exit 1
+        echo done > g; sync g; echo done > $PLUMB_ACKNOWLEDGE";
+    let check = "[ ! -s $PLUMB_ACKNOWLEDGED ] || grep -q done g";
+    let output = run(&trial, &["--time-limit", "600", "--check", check], &["sh", "-c", script]);
+    assert_eq!(status(&output), 0, "{output:?}");
+    assert_eq!(report(&output)["acknowledgements"], 1);
 }
 
 #[test]
@@ -193,7 +206,7 @@ fn what_is_not_followed_is_said_first_and_is_not_good() {
     let fio = "fio --name=j --rw=write --bs=4k --size=16k --ioengine=io_uring --direct=1 > /dev/null";
     let mut command = Command::new(PLUMB);
     command.args(["crash", "--fs", "ext4", "--size", "64MiB", "--states", "5", "--", "sh", "-c", fio]);
-    let output = command.stdin(Stdio::null()).current_dir(trial.folder.path()).output().unwrap();
+    let output = command.stdin(Stdio::null()).current_dir(&trial.folder).output().unwrap();
     assert_eq!(status(&output), 3, "{output:?}");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(text.starts_with("files were not held against durability guarantees from the first io_uring"), "{text}");
@@ -210,7 +223,7 @@ fn requests_of_linux_aio_are_promises() {
         "fio --name=j --rw=randwrite --bs=4k --size=64k --ioengine=libaio --iodepth=4 --direct=1 --fsync=4 > /dev/null";
     let output = run(&trial, &["--states", "40"], &["sh", "-c", fio]);
     assert_eq!((status(&output), report(&output)["unfollowed"].as_array().unwrap().len()), (0, 0), "{output:?}");
-    let calls = std::fs::read_to_string(trial.folder.path().join("plumb-crash/calls.jsonl")).unwrap();
+    let calls = std::fs::read_to_string(trial.folder.join("plumb-crash/calls.jsonl")).unwrap();
     assert!(calls.contains("io_submit (pwrite)") || calls.contains("io_submit (pwritev)"), "{calls}");
     // A device that lies about flushes is found out by them.
     let output = run(&trial, &["--fresh", "--states", "40", "--survives", "lying-cache"], &["sh", "-c", fio]);

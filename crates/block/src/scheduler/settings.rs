@@ -58,9 +58,9 @@ impl Default for MqDeadlineConfig {
 #[serde(deny_unknown_fields, default)]
 pub struct ZincConfig {
     /// The kernel's timer tick (1/HZ). The module arms its timer again each time it
-    /// fires, and Linux lets none fire early, so that an epoch lasts its interval
+    /// fires, and Linux lets none fire early, so that a period lasts its interval
     /// in whole ticks and one more (kernel/time/timer.c, calc_index): 68 ms for
-    /// 64 ms at 250 Hz, the default. With 0 epochs last exactly their interval.
+    /// 64 ms at 250 Hz, the default. With 0 periods last exactly their interval.
     pub tick: Nanos,
     /// For zone resets.
     pub reset: ZincClassConfig,
@@ -88,7 +88,7 @@ pub struct ZincClassConfig {
     /// While fewer write units than this are in flight, nothing is held back
     /// (`minimum_concurrency_treshold`).
     pub minimum_concurrency: u64,
-    /// Epochs for which a request may be held back.
+    /// Periods for which a request may be held back.
     pub maximum_epoch_holds: u32,
 }
 
@@ -107,7 +107,7 @@ impl Default for ZincClassConfig {
 fn interval<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Nanos, D::Error> {
     let interval = Nanos::deserialize(deserializer)?;
     if interval == Nanos::ZERO {
-        return Err(serde::de::Error::custom("an epoch of no length never ends; write a time such as \"64ms\""));
+        return Err(serde::de::Error::custom("a period of no length never ends; write a time such as \"64ms\""));
     }
     Ok(interval)
 }

@@ -2,17 +2,17 @@
 //! others, "ConfZNS++", SYSTOR 2024): mq-deadline with zone resets and finishes
 //! held back in two queues of their own.
 //!
-//! Each class, resets and finishes, has a timer that sets its *flag* once an
-//! epoch. The flag is also set when a request comes, or ends, while fewer write
+//! Each class, resets and finishes, has a timer that sets its *flag* once a
+//! period (an epoch in the paper, which here is a word of ordered writes). The flag is also set when a request comes, or ends, while fewer write
 //! units are in flight than the concurrency threshold. Asked for a request with
 //! the flag set, ZINC takes the flag down and sends the oldest of the class if
 //!
 //! 0. fewer write units are in flight than the threshold, or
 //! 1. more write units than the tokens were dispatched since the last one, or
-//! 2. the oldest was held back for as many epochs as may be.
+//! 2. the oldest was held back for as many periods as may be.
 //!
-//! Otherwise every waiting request of the class is held back for one epoch more.
-//! So under load at most one request of a class leaves in an epoch. A write unit
+//! Otherwise every waiting request of the class is held back for one period more.
+//! So under load at most one request of a class leaves in a period. A write unit
 //! is 8 KiB of write or append, from dispatch to completion.
 //!
 //! What is not a reset or a finish goes the way of mq-deadline.
@@ -22,8 +22,8 @@
 //! so that the oldest may starve; it takes appends, discards, write zeroes and
 //! all management but finishes for resets; and it does not hear of a reset's end.
 //!
-//! The module only notes that an epoch has ended and waits for the next I/O to
-//! look; here an epoch's end looks by itself.
+//! The module only notes that a period has ended and waits for the next I/O to
+//! look; here a period's end looks by itself.
 
 use units::Nanos;
 
@@ -77,7 +77,7 @@ pub(super) struct Zinc {
 /// What is known of a request.
 #[derive(Clone, Copy, Default)]
 struct Known {
-    /// Epochs for which it was held back.
+    /// Periods for which it was held back.
     holds: u32,
     /// Write units that it counts as in flight.
     write_units: u32,
@@ -90,7 +90,7 @@ impl Zinc {
         Self {
             variant,
             deadline: MqDeadline::new(deadline),
-            classes: [&config.reset, &config.finish].map(|class| Class::new(class.clone(), epoch(class, config.tick))),
+            classes: [&config.reset, &config.finish].map(|class| Class::new(class.clone(), period(class, config.tick))),
             known: PerRequest::default(),
             in_flight_units: 0,
         }
@@ -107,8 +107,8 @@ impl Zinc {
     }
 }
 
-/// How long an epoch of a class lasts, at least a nanosecond.
-fn epoch(config: &ZincClassConfig, tick: Nanos) -> Nanos {
+/// How long a period of a class lasts, at least a nanosecond.
+fn period(config: &ZincClassConfig, tick: Nanos) -> Nanos {
     let interval = config.epoch_interval.max(Nanos(1));
     match tick {
         Nanos::ZERO => interval,
@@ -186,8 +186,8 @@ impl Scheduler for Zinc {
     }
 
     fn next_event(&self) -> Option<Nanos> {
-        // With nothing to hold, an epoch's end is noted when something comes.
-        self.classes.iter().filter(|class| !class.queue.is_empty()).map(|class| class.epoch_end).min()
+        // With nothing to hold, a period's end is noted when something comes.
+        self.classes.iter().filter(|class| !class.queue.is_empty()).map(|class| class.period_end).min()
     }
 
     fn tick(&mut self, now: Nanos) -> bool {
@@ -204,7 +204,7 @@ impl Scheduler for Zinc {
         self.known = PerRequest::default();
         self.in_flight_units = 0;
         for class in &mut self.classes {
-            *class = Class { holds: class.holds, ..Class::new(class.config.clone(), class.epoch) };
+            *class = Class { holds: class.holds, ..Class::new(class.config.clone(), class.period) };
         }
     }
 }
@@ -218,25 +218,25 @@ struct Class {
     dispatched_units: u64,
     /// Whether the next dispatch looks at this class.
     flag: bool,
-    /// How long an epoch lasts, and when the one under way ends.
-    epoch: Nanos,
-    epoch_end: Nanos,
-    /// Epochs for which requests were held back, summed over them.
+    /// How long a period lasts, and when the one under way ends.
+    period: Nanos,
+    period_end: Nanos,
+    /// Periods for which requests were held back, summed over them.
     holds: u64,
 }
 
 impl Class {
-    fn new(config: ZincClassConfig, epoch: Nanos) -> Self {
+    fn new(config: ZincClassConfig, period: Nanos) -> Self {
         let queue = RequestList::default();
-        Self { config, queue, dispatched_units: 0, flag: false, epoch, epoch_end: epoch, holds: 0 }
+        Self { config, queue, dispatched_units: 0, flag: false, period, period_end: period, holds: 0 }
     }
 
     /// Sets the flag if the timer has fired by `now`; whether it has.
     fn tick(&mut self, now: Nanos) -> bool {
-        if now < self.epoch_end {
+        if now < self.period_end {
             return false;
         }
-        self.epoch_end = Nanos(now.0 - now.0 % self.epoch.0) + self.epoch;
+        self.period_end = Nanos(now.0 - now.0 % self.period.0) + self.period;
         self.flag = true;
         true
     }

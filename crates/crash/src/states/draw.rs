@@ -59,6 +59,12 @@ impl Timeline {
         self.until.get(moment.checked_sub(self.first)?).copied()
     }
 
+    /// How many subsets of undecided parts there are at all of these moments, whatever order forbids of them; or the largest
+    /// number where they are more.
+    pub fn subsets(&self) -> f64 {
+        self.parts.iter().map(|parts| 2_f64.powi(i32::try_from(*parts).unwrap_or(i32::MAX))).sum::<f64>().min(f64::MAX)
+    }
+
     /// How many states to draw at each moment for `states` in all: of a moment with fewer subsets of its parts all of them, and
     /// as many of each other one.
     pub fn share(&self, states: u64) -> u64 {

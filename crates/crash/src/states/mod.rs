@@ -75,10 +75,14 @@ pub struct StatePlan {
     pub moments: usize,
     /// Of these, moments with too many undecided parts to look at each subset.
     pub sampled_moments: usize,
+    /// Subsets of undecided parts, of all these moments: at most so many distinct states there are.
+    pub subsets: f64,
 }
 
 /// States that are generated for each that a moment still is to give, at most: it may have fewer distinct ones.
 const TRIES: usize = 4;
+/// Of so few parts all subsets are tried, where the sample is short of states.
+const FEW_PARTS: usize = 10;
 
 impl StatePlan {
     /// States of `log` under `rule` at moments after its first `from` entries, on a device that writes `atomic_bytes` whole or not
@@ -108,54 +112,116 @@ impl StatePlan {
     ) -> Self {
         let atomic_bytes = atomic_bytes.max(log.unit_bytes());
         let timeline = Timeline::new(log, rule.clone(), from, atomic_bytes);
-        let mut plan = Self { moments: timeline.moments().len(), ..Self::default() };
-        let mut random = Xoshiro256PlusPlus::seed_from_u64(match amount {
-            Amount::Sampled { seed, .. } => seed,
-            Amount::Exhaustive { .. } => 0,
-        });
-        let mut hash = ImageHash::new(log.unit_bytes());
-        let mut known: BTreeMap<u64, usize> = BTreeMap::new();
-        let mut drafts: Vec<Option<State>> = Vec::new();
-        let mut walk = Moments::new(log, rule.clone());
-        let mut moment = 0;
-        while walk.advance() {
-            for write in walk.settled() {
-                hash.settle(write);
-            }
-            if let Some(until) = timeline.until(moment) {
-                let at = moment - timeline.moments().start;
-                let undecided = walk.undecided();
-                let order = walk.part_order(atomic_bytes).map(&change);
-                // What earlier moments could not give is for the later ones.
-                let given = |states: usize| (states * (at + 1) / plan.moments).saturating_sub(known.len().min(states));
-                let wanted = if let Amount::Sampled { states, .. } = amount { given(states) } else { 0 };
-                let mut add = |survivors: Survivors| {
-                    plan.generated += 1;
-                    let hash = hash.with(&survivors.pieces(&undecided, atomic_bytes));
-                    let state = State { moment, entries: walk.entries(), until, survivors, hash };
-                    let older = known.insert(hash, drafts.len());
-                    drafts.push(Some(state));
-                    if let Some(slot) = older.and_then(|older| drafts.get_mut(older)) {
-                        *slot = None;
-                    }
-                    older.is_none()
-                };
-                let at = Undecided { writes: &undecided, order: order.as_ref(), atomic_bytes, moment };
-                match amount {
-                    Amount::Exhaustive { parts_max } => {
-                        let parts_max = parts_max.min(EXHAUSTIVE_PARTS_MAX);
-                        plan.sampled_moments += usize::from(at.every_subset(parts_max, &mut random, &mut add));
-                    }
-                    Amount::Sampled { .. } => at.sample(wanted, &mut random, &mut add),
+        let mut plan = Self { moments: timeline.moments().len(), subsets: timeline.subsets(), ..Self::default() };
+        let mut drafts = Drafts::default();
+        // Goes through all moments that count; each is told its number among them.
+        let walk = |drafts: &mut Drafts, look: &mut dyn FnMut(usize, &Undecided<'_>, &mut Adding<'_>)| {
+            let mut hash = ImageHash::new(log.unit_bytes());
+            let mut walk = Moments::new(log, rule.clone());
+            let mut moment = 0;
+            while walk.advance() {
+                for write in walk.settled() {
+                    hash.settle(write);
                 }
+                if let Some(until) = timeline.until(moment) {
+                    let undecided = walk.undecided();
+                    let order = walk.part_order(atomic_bytes).map(&change);
+                    let state = |survivors: Survivors| {
+                        let hash = hash.with(&survivors.pieces(&undecided, atomic_bytes));
+                        State { moment, entries: walk.entries(), until, survivors, hash }
+                    };
+                    let at = Undecided { writes: &undecided, order: order.as_ref(), atomic_bytes, moment };
+                    look(moment - timeline.moments().start, &at, &mut Adding { drafts: &mut *drafts, state: &state });
+                }
+                moment += 1;
             }
-            moment += 1;
-        }
-        plan.states = drafts.into_iter().flatten().collect();
-        if let Amount::Sampled { states, .. } = amount {
-            thin(&mut plan.states, states, &mut random);
+        };
+        match amount {
+            Amount::Exhaustive { parts_max } => {
+                let mut random = Xoshiro256PlusPlus::seed_from_u64(0);
+                let parts_max = parts_max.min(EXHAUSTIVE_PARTS_MAX);
+                walk(&mut drafts, &mut |_, at, adding| {
+                    plan.sampled_moments += usize::from(at.every_subset(parts_max, &mut random, adding));
+                });
+                (plan.generated, plan.states) = drafts.in_order();
+            }
+            Amount::Sampled { states, seed } => {
+                let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+                walk(&mut drafts, &mut |number, at, adding| {
+                    // What earlier moments could not give is for the later ones.
+                    let given = states * (number + 1) / plan.moments;
+                    at.sample(given.saturating_sub(adding.distinct().min(states)), &mut random, adding);
+                });
+                // What the last ones could not give is for all that have more, alike.
+                let mut open = plan.moments;
+                while open > 0 && drafts.distinct() < states {
+                    let share = (states - drafts.distinct()).div_ceil(open);
+                    open = 0;
+                    walk(&mut drafts, &mut |_, at, adding| {
+                        let wanted = share.min(states.saturating_sub(adding.distinct()));
+                        open += usize::from(wanted > 0 && at.more(wanted, &mut random, adding) == wanted);
+                    });
+                }
+                (plan.generated, plan.states) = drafts.in_order();
+                thin(&mut plan.states, states, &mut random);
+            }
         }
         plan
+    }
+}
+
+/// States that were found so far.
+#[derive(Default)]
+struct Drafts {
+    /// Where in `states` the one with this hash is.
+    known: BTreeMap<u64, usize>,
+    states: Vec<Option<State>>,
+    generated: u64,
+}
+
+impl Drafts {
+    /// Whether there was none like it. Of equal ones that of the latest moment is kept.
+    fn add(&mut self, state: State) -> bool {
+        self.generated += 1;
+        let older = self.known.get(&state.hash).copied();
+        if let Some(slot) = older.and_then(|older| self.states.get_mut(older)) {
+            if slot.as_ref().is_some_and(|older| older.moment > state.moment) {
+                return false;
+            }
+            *slot = None;
+        }
+        self.known.insert(state.hash, self.states.len());
+        self.states.push(Some(state));
+        older.is_none()
+    }
+
+    fn distinct(&self) -> usize {
+        self.known.len()
+    }
+
+    /// How many were generated, and those that are distinct in the order of the log.
+    fn in_order(self) -> (u64, Vec<State>) {
+        let mut states: Vec<State> = self.states.into_iter().flatten().collect();
+        states.sort_by_key(|state| state.moment);
+        (self.generated, states)
+    }
+}
+
+/// States of one moment, to be added.
+struct Adding<'a> {
+    drafts: &'a mut Drafts,
+    state: &'a dyn Fn(Survivors) -> State,
+}
+
+impl Adding<'_> {
+    /// Whether there was none like it.
+    fn add(&mut self, survivors: Survivors) -> bool {
+        self.drafts.add((self.state)(survivors))
+    }
+
+    /// Of all moments.
+    fn distinct(&self) -> usize {
+        self.drafts.distinct()
     }
 }
 
@@ -180,28 +246,41 @@ struct Undecided<'a> {
 
 impl Undecided<'_> {
     /// All subsets, or, of too many, some; whether it is some.
-    fn every_subset(
-        &self,
-        parts_max: u32,
-        random: &mut Xoshiro256PlusPlus,
-        add: &mut impl FnMut(Survivors) -> bool,
-    ) -> bool {
+    fn every_subset(&self, parts_max: u32, random: &mut Xoshiro256PlusPlus, adding: &mut Adding<'_>) -> bool {
         let parts = survivors::parts_of(self.writes, self.atomic_bytes);
         if parts <= parts_max as usize {
-            for mask in 0..1_u64 << parts {
-                let survivors = Survivors::choose(parts, |part| mask >> part & 1 == 1);
-                if self.order.is_none_or(|order| order.allows(&survivors)) {
-                    add(survivors);
-                }
-            }
+            self.subsets(parts, usize::MAX, adding);
             return false;
         }
-        self.sample(1 << parts_max, random, add);
+        self.sample(1 << parts_max, random, adding);
         true
     }
 
-    /// Nothing, everything, and more until `wanted` new ones were found or tried for long enough.
-    fn sample(&self, wanted: usize, random: &mut Xoshiro256PlusPlus, add: &mut impl FnMut(Survivors) -> bool) {
+    /// So many new ones, or all that there are; how many new ones it were.
+    fn more(&self, wanted: usize, random: &mut Xoshiro256PlusPlus, adding: &mut Adding<'_>) -> usize {
+        match survivors::parts_of(self.writes, self.atomic_bytes) {
+            parts @ 0..=FEW_PARTS => self.subsets(parts, wanted, adding),
+            _ => self.sample(wanted, random, adding),
+        }
+    }
+
+    /// Of all subsets so many that are new; how many it were.
+    fn subsets(&self, parts: usize, wanted: usize, adding: &mut Adding<'_>) -> usize {
+        let mut found = 0;
+        for mask in 0..1_u64 << parts {
+            if found >= wanted {
+                break;
+            }
+            let survivors = Survivors::choose(parts, |part| mask >> part & 1 == 1);
+            if self.order.is_none_or(|order| order.allows(&survivors)) {
+                found += usize::from(adding.add(survivors));
+            }
+        }
+        found
+    }
+
+    /// Nothing, everything, and more until `wanted` new ones were found or tried for long enough; how many new ones it were.
+    fn sample(&self, wanted: usize, random: &mut Xoshiro256PlusPlus, adding: &mut Adding<'_>) -> usize {
         let mut choices = Choices::new(self.writes.iter().map(|write| write.parts(self.atomic_bytes)));
         let tries = if self.writes.is_empty() { 1 } else { (wanted * TRIES).max(2) };
         let mut found = 0;
@@ -216,7 +295,8 @@ impl Undecided<'_> {
                 Some(order) if number >= 2 && number % 2 == 1 => order.cut(self.moment + number / 2, random),
                 Some(order) => order.reduced(&choices.next(random)),
             };
-            found += usize::from(add(survivors));
+            found += usize::from(adding.add(survivors));
         }
+        found
     }
 }

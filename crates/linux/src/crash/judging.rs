@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::callers_words;
+use super::settings::Judging;
 use super::task::{Judge, Rehearsal, SMALLEST, Stand, Task};
 use super::trial::{Trial, failed_inside};
 use super::verdicts::{self, Summary};
@@ -75,11 +76,10 @@ impl Trial {
     /// As [`Linux::run_until`](crate::Linux::run_until), and where they fail.
     pub fn rehearse(&self, kernel: &Kernel, stop: &dyn Fn() -> bool) -> Result<(), LinuxError> {
         let done = self.judged_folder()?.join("rehearsed");
-        if done.exists() || self.check.is_none() && self.recover.is_none() {
+        if done.exists() || self.judging.check.is_none() && self.judging.recover.is_none() {
             return Ok(());
         }
-        let rehearsal = Rehearsal { paths: self.checked_paths.clone(), done };
-        let task = Task::Rehearse(Box::new(self.task()), rehearsal);
+        let task = Task::Rehearse(Box::new(self.task()), Rehearsal { done });
         let mut run = self.guest(&task, "rehearse")?;
         // Two looks.
         run.limits.wall = self.time_limit.checked_mul(2);
@@ -202,6 +202,7 @@ impl Trial {
     }
 
     fn task(&self) -> Judge {
+        let judging = &self.judging;
         let own = |text: &str| callers_words::script(&self.linux.folder, text);
         Judge {
             log: self.log(),
@@ -209,13 +210,11 @@ impl Trial {
             calls: self.calls(),
             file_system: self.linux.file_system,
             mount_options: self.linux.mount_options.clone(),
-            recover: self.recover.as_deref().map(own),
-            check: self.check.as_deref().map(own),
-            files: self.files,
-            fsck: self.fsck,
-            survival: self.survival,
-            atomic_bytes: self.atomic_bytes,
-            amount: self.amount,
+            judging: Judging {
+                recover: judging.recover.as_deref().map(own),
+                check: judging.check.as_deref().map(own),
+                ..judging.clone()
+            },
             first: 0,
             step: 1,
             beat: PathBuf::new(),

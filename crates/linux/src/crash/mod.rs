@@ -36,6 +36,7 @@ pub use crash::{Amount, EXHAUSTIVE_PARTS_MAX};
 pub use explain::{Cause, Evidence, Explained, Group, grouped};
 pub use judging::Progress;
 pub use recorded_run::RecordedRun;
+pub use settings::Judging;
 pub use survival::Survival;
 pub(crate) use task::signature;
 pub(crate) use task::{Acknowledgement, Answer, Judge, Record, Recorded, Rehearsal, Stand, Task};

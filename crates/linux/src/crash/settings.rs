@@ -1,159 +1,112 @@
 //! What makes a recording, and what makes verdicts, the same as those that are there.
 
-use std::ffi::{OsStr, OsString};
-use std::num::NonZeroU32;
-use std::path::PathBuf;
+use std::ffi::OsStr;
+use std::path::Path;
 use std::time::Duration;
 
 use crash::Amount;
-use file_systems::FileSystem;
 use serde::{Deserialize, Serialize};
 
 use super::inputs::{Inputs, Search};
 use super::survival::Survival;
 use super::trial::Trial;
-use crate::choice::FrontEnd;
 use crate::error::LinuxError;
 use crate::kernel::Kernel;
-use crate::ordering::{Streams, SubmissionCpus};
-use crate::plan::Text;
 use crate::run::Linux;
 
 /// Of the recording: `trial.json`. Another makes another trial, but for the contents of files, which ask for a new recording.
-#[derive(Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct Recorded {
+#[derive(Clone, Serialize, Deserialize)]
+pub(super) struct RecordedTrial {
     version: String,
     pub(super) kernel: String,
-    device: String,
-    settings: Vec<String>,
-    file_system: FileSystem,
-    file_system_bytes: Option<u64>,
-    mkfs_options: String,
-    mount_options: String,
-    front_end: FrontEnd,
-    #[serde(default)]
-    ordering: Option<Streams>,
-    #[serde(default)]
-    submission_cpus: Option<SubmissionCpus>,
-    #[serde(default)]
-    delay_every: Option<NonZeroU32>,
-    seed: u64,
-    memory_bytes: u64,
-    command: Vec<Text>,
-    folder: Text,
+    /// All of it but what does not change what is recorded.
+    #[serde(flatten)]
+    linux: Linux,
     setup: Option<String>,
     /// Files of the host that command and setup name.
     pub(super) inputs: Inputs,
 }
 
+/// How states are judged, and which of them.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Judging {
+    /// For `sh -e` in each recovered state, before the check: what the program does after a crash.
+    pub recover: Option<String>,
+    /// For `sh -e` in each recovered state: what must hold there. `$PLUMB_ACKNOWLEDGED` names a file with the lines that the
+    /// command wrote to `$PLUMB_ACKNOWLEDGE` before the cut.
+    pub check: Option<String>,
+    /// Files, from the mounted file system on, that must be there when the command has ended: what a check looks at.
+    #[serde(default)]
+    pub checked_paths: Vec<String>,
+    /// Whether files are held against what fsync and its like promised of them (`docs/crash-promises.md`).
+    pub files: bool,
+    /// Whether the file system's own checker has a look at each state.
+    pub fsck: bool,
+    /// What survives; not [`Survival::Auto`], which is for whoever knows the device.
+    pub survival: Survival,
+    /// What the device writes whole or not at all when the power goes: a power of two, at least a logical block.
+    pub atomic_bytes: u32,
+    /// How many states.
+    pub amount: Amount,
+}
+
 /// Of verdicts over a recording: `judging.json`.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct Judged {
-    recover: Option<String>,
-    check: Option<String>,
-    #[serde(default)]
-    checked_paths: Vec<String>,
-    files: bool,
-    fsck: bool,
-    survival: Survival,
-    atomic_bytes: u32,
-    amount: Amount,
+pub(super) struct JudgedTrial {
+    #[serde(flatten)]
+    judging: Judging,
     /// Files of the host that both scripts name.
     inputs: Inputs,
 }
 
-impl Recorded {
+impl RecordedTrial {
     pub(super) fn of(trial: &Trial, kernel: &Kernel) -> Self {
         let linux = &trial.linux;
         let texts = linux.command.iter().map(|word| &**word).chain(trial.setup.as_deref().map(OsStr::new));
         Self {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             kernel: kernel.name(),
-            device: linux.device.clone(),
-            settings: linux.settings.clone(),
-            file_system: linux.file_system,
-            file_system_bytes: linux.file_system_bytes,
-            mkfs_options: linux.mkfs_options.clone(),
-            mount_options: linux.mount_options.clone(),
-            front_end: linux.front_end,
-            ordering: linux.ordering,
-            submission_cpus: linux.submission_cpus,
-            delay_every: linux.delay_every,
-            seed: linux.seed,
-            memory_bytes: linux.memory_bytes,
-            command: linux.command.iter().map(|word| Text::from(&**word)).collect(),
-            folder: Text::from(linux.folder.as_path()),
+            linux: linux.clone(),
             setup: trial.setup.clone(),
             inputs: inputs(trial, texts.chain([OsStr::new(&linux.device)])),
         }
     }
 
+    /// Whether all that is kept of it is the same.
+    pub(super) fn is_the_same(&self, other: &Self) -> bool {
+        matches!((serde_json::to_value(self), serde_json::to_value(other)), (Ok(one), Ok(other)) if one == other)
+    }
+
     /// Whether all but the contents of files is the same.
     pub(super) fn is_as_asked(&self, other: &Self) -> bool {
         let without = |key: &Self| Self { inputs: Inputs::new(), ..key.clone() };
-        without(self) == without(other)
+        without(self).is_the_same(&without(other))
     }
 
-    /// What is run, by the program `plumb`.
-    pub(super) fn linux(self, plumb: PathBuf) -> (Linux, Option<String>) {
-        let mut linux = Linux::new(plumb, self.device);
-        linux.settings = self.settings;
-        linux.file_system = self.file_system;
-        linux.file_system_bytes = self.file_system_bytes;
-        linux.mkfs_options = self.mkfs_options;
-        linux.mount_options = self.mount_options;
-        linux.front_end = self.front_end;
-        linux.ordering = self.ordering;
-        linux.submission_cpus = self.submission_cpus;
-        linux.delay_every = self.delay_every;
-        linux.seed = self.seed;
-        linux.memory_bytes = self.memory_bytes;
-        linux.command = self.command.iter().map(OsString::from).collect();
-        linux.folder = PathBuf::from(&self.folder);
-        (linux, self.setup)
+    /// The trial that judges so what was recorded, by the program `plumb`.
+    pub(super) fn trial(self, judged: JudgedTrial, plumb: &Path, folder: &Path) -> Trial {
+        Trial {
+            linux: Linux { plumb: plumb.to_owned(), ..self.linux },
+            setup: self.setup,
+            judging: judged.judging,
+            folder: folder.to_owned(),
+            time_limit: Duration::MAX,
+            guests: 1,
+            shard: (0, 1),
+        }
     }
 }
 
-impl Judged {
+impl JudgedTrial {
     pub(super) fn of(trial: &Trial) -> Self {
-        let texts = [&trial.recover, &trial.check].into_iter().flatten().map(OsStr::new);
-        Self {
-            recover: trial.recover.clone(),
-            check: trial.check.clone(),
-            checked_paths: trial.checked_paths.clone(),
-            files: trial.files,
-            fsck: trial.fsck,
-            survival: trial.survival,
-            atomic_bytes: trial.atomic_bytes,
-            amount: trial.amount,
-            inputs: inputs(trial, texts),
-        }
+        let texts = [&trial.judging.recover, &trial.judging.check].into_iter().flatten().map(OsStr::new);
+        Self { judging: trial.judging.clone(), inputs: inputs(trial, texts) }
     }
 
     /// A folder's name for it: the same for the same.
     pub(super) fn folder_name(&self) -> Result<String, LinuxError> {
         let text = serde_json::to_vec(self).map_err(|error| LinuxError::Invalid { message: error.to_string() })?;
         Ok(format!("{FOLDER_PREFIX}{}", &blake3::hash(&text).to_hex()[..16]))
-    }
-
-    /// The trial that judges so what `linux` runs after `setup`.
-    pub(super) fn trial(self, (linux, setup): (Linux, Option<String>), folder: PathBuf) -> Trial {
-        Trial {
-            linux,
-            setup,
-            recover: self.recover,
-            check: self.check,
-            checked_paths: self.checked_paths,
-            files: self.files,
-            fsck: self.fsck,
-            survival: self.survival,
-            atomic_bytes: self.atomic_bytes,
-            amount: self.amount,
-            folder,
-            time_limit: Duration::MAX,
-            guests: 1,
-            shard: (0, 1),
-        }
     }
 }
 

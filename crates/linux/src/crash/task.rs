@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::survival::Survival;
+use super::settings::Judging;
 use crate::outcome::Ended;
 use crate::plan::Text;
+use crash::LogReader;
 use crash::files::Unsynced;
-use crash::{Amount, LogReader};
 use file_systems::FileSystem;
 
 /// What the inside does.
@@ -80,17 +80,8 @@ pub(crate) struct Judge {
     pub(crate) calls: PathBuf,
     pub(crate) file_system: FileSystem,
     pub(crate) mount_options: String,
-    /// Both for `sh -e`.
-    pub(crate) recover: Option<String>,
-    pub(crate) check: Option<String>,
-    /// Whether files are held against what fsync and its like promised.
-    pub(crate) files: bool,
-    /// Whether the file system's own checker has a look.
-    pub(crate) fsck: bool,
-    pub(crate) survival: Survival,
-    /// What the device writes whole or not at all.
-    pub(crate) atomic_bytes: u32,
-    pub(crate) amount: Amount,
+    /// Its scripts as the guest runs them.
+    pub(crate) judging: Judging,
     /// Every n-th state from this one.
     pub(crate) first: usize,
     pub(crate) step: usize,
@@ -104,8 +95,6 @@ pub(crate) struct Judge {
 
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(crate) struct Rehearsal {
-    /// Must be there when the command has ended, from the mounted file system on.
-    pub(crate) paths: Vec<String>,
     /// Is made where the scripts are content.
     pub(crate) done: PathBuf,
 }
@@ -130,6 +119,9 @@ pub(crate) enum Answer {
         generated: u64,
         moments: usize,
         sampled_moments: usize,
+        /// At most so many distinct states there are.
+        #[serde(default)]
+        subsets: f64,
     },
     Verdict(Box<Verdict>),
     /// All of this guest's were looked at.

@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use super::explain::Evidence;
 use super::recorded_run::RecordedRun;
-use super::survival::Survival;
-use crash::Amount;
+use super::settings::Judging;
 
 use super::callers_words;
 use super::inputs;
 use super::settings;
 use super::task::{Record, Recorded, Task};
 use super::verdicts;
+use crate::charge::Charges;
 use crate::choice::FrontEnd;
 use crate::error::LinuxError;
 use crate::kernel::Kernel;
@@ -35,23 +35,8 @@ pub struct Trial {
     pub linux: Linux,
     /// For `sh -e` in the mounted file system, before the command; the log begins after it.
     pub setup: Option<String>,
-    /// For `sh -e` in each recovered state, before the check: what the program does after a crash.
-    pub recover: Option<String>,
-    /// For `sh -e` in each recovered state: what must hold there. `$PLUMB_ACKNOWLEDGED` names a file with the lines that the
-    /// command wrote to `$PLUMB_ACKNOWLEDGE` before the cut.
-    pub check: Option<String>,
-    /// Files, from the mounted file system on, that must be there when the command has ended: what a check looks at.
-    pub checked_paths: Vec<String>,
-    /// Whether files are held against what fsync and its like promised of them (`docs/crash-promises.md`).
-    pub files: bool,
-    /// Whether the file system's own checker has a look at each state.
-    pub fsck: bool,
-    /// What survives; not [`Survival::Auto`], which is for whoever knows the device.
-    pub survival: Survival,
-    /// What the device writes whole or not at all when the power goes: a power of two, at least a logical block.
-    pub atomic_bytes: u32,
-    /// How many states.
-    pub amount: Amount,
+    /// How states are judged.
+    pub judging: Judging,
     /// An absolute path.
     pub folder: PathBuf,
     /// On the wall clock: for the command with its setup, and for each look at a state.
@@ -94,20 +79,20 @@ impl Trial {
     /// # Errors
     /// Where it holds none.
     pub fn of_folder(folder: &Path, state: &str, plumb: &Path) -> Result<(Self, String), LinuxError> {
-        let key: settings::Recorded = read_json(&folder.join(TRIAL))?
+        let key: settings::RecordedTrial = read_json(&folder.join(TRIAL))?
             .ok_or_else(|| LinuxError::Invalid { message: format!("{} holds no trial", folder.display()) })?;
-        let judged = verdicts::folder_with(folder, state)?
+        let verdicts = verdicts::folder_with(folder, state)?
             .ok_or_else(|| LinuxError::Invalid { message: format!("no state was judged in {}", folder.display()) })?;
-        let judging: settings::Judged = read_json(&judged.join(JUDGING))?
-            .ok_or_else(|| LinuxError::Invalid { message: format!("{} has no {JUDGING}", judged.display()) })?;
+        let judged: settings::JudgedTrial = read_json(&verdicts.join(JUDGING))?
+            .ok_or_else(|| LinuxError::Invalid { message: format!("{} has no {JUDGING}", verdicts.display()) })?;
         let kernel = key.kernel.clone();
-        Ok((judging.trial(key.linux(plumb.to_owned()), folder.to_owned()), kernel))
+        Ok((key.trial(judged, plumb, folder), kernel))
     }
 
     /// Whether the folder holds this trial, or none.
     pub fn is_at_home(&self, kernel: &Kernel) -> bool {
-        match read_json::<settings::Recorded>(&self.folder.join(TRIAL)) {
-            Ok(Some(found)) => found.is_as_asked(&settings::Recorded::of(self, kernel)),
+        match read_json::<settings::RecordedTrial>(&self.folder.join(TRIAL)) {
+            Ok(Some(found)) => found.is_as_asked(&settings::RecordedTrial::of(self, kernel)),
             Ok(None) => !self.recorded().exists(),
             Err(_) => false,
         }
@@ -121,7 +106,7 @@ impl Trial {
     /// Where the folder holds another trial, or something else.
     pub fn open(&self, kernel: &Kernel, fresh: bool) -> Result<Vec<String>, LinuxError> {
         let path = self.folder.join(TRIAL);
-        let key = settings::Recorded::of(self, kernel);
+        let key = settings::RecordedTrial::of(self, kernel);
         fs::create_dir_all(&self.folder)
             .map_err(LinuxError::system(format!("cannot make {}", self.folder.display())))?;
         let mut changed = Vec::new();
@@ -129,8 +114,8 @@ impl Trial {
             self.forget()?;
         }
         match fs::read(&path) {
-            Ok(found) => match serde_json::from_slice::<settings::Recorded>(&found) {
-                Ok(found) if found == key => return Ok(Vec::new()),
+            Ok(found) => match serde_json::from_slice::<settings::RecordedTrial>(&found) {
+                Ok(found) if found.is_the_same(&key) => return Ok(Vec::new()),
                 Ok(found) if found.is_as_asked(&key) => {
                     if self.recorded().exists() {
                         changed = inputs::changed(&found.inputs, &key.inputs);
@@ -186,7 +171,7 @@ impl Trial {
 
     /// Where verdicts of these checks over this recording go; another check, or one that was edited, has another folder.
     pub(super) fn judged_folder(&self) -> Result<PathBuf, LinuxError> {
-        let key = settings::Judged::of(self);
+        let key = settings::JudgedTrial::of(self);
         let folder = self.folder.join(key.folder_name()?);
         fs::create_dir_all(&folder).map_err(LinuxError::system(format!("cannot make {}", folder.display())))?;
         let path = folder.join(JUDGING);
@@ -222,6 +207,8 @@ impl Trial {
         });
         let mut run = self.guest(&task, "record")?;
         run.limits.wall = Some(self.time_limit);
+        // Without any price a command that never waits, such as a loop that reads cached files, stops the clock for good.
+        run.kernel_parameters.extend(Charges::least().parameters());
         run.serve_arguments.extend([OsString::from("--write-log"), self.log().into_os_string()]);
         let outcome = run.run_until(kernel, stop)?;
         let part = self.folder.join("recorded.part");
@@ -251,7 +238,7 @@ impl Trial {
         let recorded = self
             .read_recorded()?
             .ok_or_else(|| LinuxError::Invalid { message: format!("{} has no recording", self.folder.display()) })?;
-        Evidence::read(&self.log(), &self.calls(), recorded, self.survival, self.linux.file_system)
+        Evidence::read(&self.log(), &self.calls(), recorded, self.judging.survival, self.linux.file_system)
     }
 
     /// What was recorded, to judge states without a kernel.

@@ -21,6 +21,8 @@ pub struct Summary {
     pub moments: usize,
     /// Moments with too many undecided parts for each subset to be looked at.
     pub sampled_moments: usize,
+    /// Subsets of undecided parts, of all moments: at most so many distinct states there are.
+    pub subsets: f64,
     /// By the state's name.
     pub verdicts: BTreeMap<String, Verdict>,
 }
@@ -43,11 +45,12 @@ impl Summary {
                 // The last line of a guest that was stopped may be torn: its state is looked at again.
                 let Ok(answer) = serde_json::from_slice::<Answer>(&line) else { continue };
                 match answer {
-                    Answer::StatePlan { states, generated, moments, sampled_moments } => {
+                    Answer::StatePlan { states, generated, moments, sampled_moments, subsets } => {
                         summary.states = states;
                         summary.generated = generated;
                         summary.moments = moments;
                         summary.sampled_moments = sampled_moments;
+                        summary.subsets = subsets;
                     }
                     Answer::Verdict(verdict) => {
                         summary.verdicts.insert(verdict.state.clone(), *verdict);

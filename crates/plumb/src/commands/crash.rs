@@ -10,7 +10,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use lab::Shard;
-use linux::crash::{Amount, ProgramCheck, Survival, Trial};
+use linux::crash::{Amount, Judging, ProgramCheck, Survival, Trial};
 use linux::{FileSystem, FrontEnd, Kernel, Linux, LinuxError};
 use ssd::Contents;
 use ssd::config::OrderKind;
@@ -291,7 +291,7 @@ fn run(flags: &RunFlags, kernel: &KernelChoice, order: &OrderFlags) -> Done {
     }
     let is_bad = !summary.bad().is_empty() || offline.as_ref().is_some_and(|offline| offline.is_bad());
     // Of files that are not followed nobody knows whether they are as promised.
-    let is_followed = recording.unfollowed.is_empty() || !trial.files;
+    let is_followed = recording.unfollowed.is_empty() || !trial.judging.files;
     let is_judged = is_followed && offline.is_none_or(|offline| offline.is_whole());
     Ok(match (is_bad, is_judged) {
         (true, _) => ExitCode::from(EXIT_FAILED),
@@ -397,14 +397,16 @@ fn trial(flags: &RunFlags, order: &OrderFlags) -> Result<Trial, Failure> {
     Ok(Trial {
         linux: linux.command(flags.command.iter().cloned()),
         setup: flags.setup.clone(),
-        recover: flags.recover.clone(),
-        check: check(flags)?,
-        checked_paths: flags.check_as.iter().map(|check| check.path().to_owned()).collect(),
-        files: !flags.no_files,
-        fsck: !flags.no_fsck,
-        survival: survival(flags, order.setting())?,
-        atomic_bytes: atomic_bytes(flags.atomic)?,
-        amount,
+        judging: Judging {
+            recover: flags.recover.clone(),
+            check: check(flags)?,
+            checked_paths: flags.check_as.iter().map(|check| check.path().to_owned()).collect(),
+            files: !flags.no_files,
+            fsck: !flags.no_fsck,
+            survival: survival(flags, order.setting())?,
+            atomic_bytes: atomic_bytes(flags.atomic)?,
+            amount,
+        },
         folder: absolute(flags.out.as_deref().unwrap_or(Path::new(OUT)))?,
         time_limit: Duration::from_secs(flags.time_limit),
         guests: flags.guests.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from)),

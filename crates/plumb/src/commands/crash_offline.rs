@@ -26,7 +26,7 @@ pub fn judge(
 ) -> Result<Option<Offline>, Failure> {
     let run = trial.recorded_run().map_err(failure)?;
     let unit_bytes = run.log.log.unit_bytes();
-    let found = match trial.survival {
+    let found = match trial.judging.survival {
         Survival::Streams => by(trial, &run, states, seed, &Streams::new(unit_bytes), stop, progress),
         Survival::ProtectedCache => by(trial, &run, states, seed, &ProtectedCache::default(), stop, progress),
         Survival::LyingCache => by(trial, &run, states, seed, &LyingCache::of_a_cheap_drive(run.first), stop, progress),
@@ -55,14 +55,17 @@ fn by<R: Rule + Sync>(
         log: &run.log,
         from: run.first,
         device: run.device,
-        calls: trial.files.then_some(&run.calls),
-        fsck: trial.fsck,
-        atomic_bytes: trial.atomic_bytes,
+        calls: trial.judging.files.then_some(&run.calls),
+        fsck: trial.judging.fsck,
+        atomic_bytes: trial.judging.atomic_bytes,
         states,
         seed,
         threads: trial.guests,
         folder: &trial.folder.join("offline"),
-        name: &format!("survives {}\nfiles {} fsck {}", trial.survival, trial.files, trial.fsck),
+        name: &format!(
+            "survives {}\nfiles {} fsck {}",
+            trial.judging.survival, trial.judging.files, trial.judging.fsck
+        ),
         defect: None,
     };
     ext4_states::judge(&judgement, rule, stop, progress)

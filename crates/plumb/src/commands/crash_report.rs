@@ -38,7 +38,7 @@ impl Report<'_> {
             );
         }
         let unknown_bytes = self.evidence.unknown_bytes();
-        if unknown_bytes > 0 && self.trial.files {
+        if unknown_bytes > 0 && self.trial.judging.files {
             let _ = writeln!(
                 text,
                 "of {} that were written the bytes are not known: of files only sizes and names are held against durability guarantees there",
@@ -63,7 +63,7 @@ impl Report<'_> {
             self.trial.linux.file_system,
             self.trial.linux.device,
             self.kernel,
-            self.trial.survival,
+            self.trial.judging.survival,
             self.recording.acknowledgements
         );
         for (judged, count) in self.by_judge() {
@@ -125,12 +125,13 @@ impl Report<'_> {
             "generated": self.summary.generated,
             "moments": self.summary.moments,
             "sampled_moments": self.summary.sampled_moments,
+            "subsets": self.summary.subsets,
             "acknowledgements": self.recording.acknowledgements,
             "unfollowed": self.recording.unfollowed,
             "unknown_bytes": self.evidence.unknown_bytes(),
             "file_system": self.trial.linux.file_system.to_string(),
             "device": self.trial.linux.device,
-            "survives": self.trial.survival.to_string(),
+            "survives": self.trial.judging.survival.to_string(),
             "kernel": self.kernel,
             "causes": causes,
             "bad": bad,

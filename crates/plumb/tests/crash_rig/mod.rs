@@ -1,6 +1,7 @@
 //! What the tests of `plumb crash` share.
 #![allow(dead_code)] // Each test file uses its own part.
 
+use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
 use file_systems::Tools;
@@ -9,7 +10,8 @@ use crate::linux_rig::{PLUMB, has, kernel};
 
 /// A trial's folder.
 pub struct Trial {
-    pub folder: tempfile::TempDir,
+    pub folder: PathBuf,
+    _temporary: Option<tempfile::TempDir>,
 }
 
 impl Trial {
@@ -17,12 +19,26 @@ impl Trial {
     pub fn new(file_system: &str) -> Option<Self> {
         kernel()?;
         let tools = Tools::of(file_system.parse().unwrap()).unwrap();
-        (tools.make.is_own() || has(tools.make.program)).then(|| Self { folder: tempfile::tempdir().unwrap() })
+        (tools.make.is_own() || has(tools.make.program)).then(|| {
+            let temporary = tempfile::tempdir().unwrap();
+            Self { folder: temporary.path().to_owned(), _temporary: Some(temporary) }
+        })
+    }
+
+    /// One that goes on where an earlier start was stopped: its folder is `name` in the folder of `PLUMB_TRIALS`, where that is
+    /// told, and stays.
+    pub fn kept(file_system: &str, name: &str) -> Option<Self> {
+        let Some(trials) = std::env::var_os("PLUMB_TRIALS") else { return Self::new(file_system) };
+        Self::new(file_system).map(|_| {
+            let folder = PathBuf::from(trials).join(name);
+            std::fs::create_dir_all(&folder).unwrap();
+            Self { folder, _temporary: None }
+        })
     }
 
     pub fn command(&self, flags: &[&str], script: &str) -> Command {
         let mut command = Command::new(PLUMB);
-        command.args(["crash", "--time-limit", "3600"]).args(flags).arg("--out").arg(self.folder.path().join("out"));
+        command.args(["crash", "--time-limit", "3600"]).args(flags).arg("--out").arg(self.folder.join("out"));
         command.args(["--", "sh", "-ec", script]).env("PATH", "/usr/bin:/bin").stdin(Stdio::null());
         command
     }
@@ -37,7 +53,7 @@ impl Trial {
 
     pub fn replay(&self, state: &str, script: &str) -> Output {
         let mut command = Command::new(PLUMB);
-        command.args(["crash", "replay"]).arg(self.folder.path().join("out")).arg(state);
+        command.args(["crash", "replay"]).arg(self.folder.join("out")).arg(state);
         command.args(["--", "sh", "-c", script]).stdin(Stdio::null()).output().unwrap()
     }
 }

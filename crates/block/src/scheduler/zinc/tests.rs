@@ -10,10 +10,10 @@ const RESET_OP: BioOp = BioOp::Zone(ZoneOp::Reset);
 const FINISH_OP: BioOp = BioOp::Zone(ZoneOp::Finish);
 /// Sectors of a write unit.
 const UNIT: u64 = 16;
-const EPOCH: Nanos = Nanos::from_millis(1);
+const PERIOD: Nanos = Nanos::from_millis(1);
 
 fn tunables(command_tokens: u64, minimum_concurrency: u64, maximum_epoch_holds: u32) -> ZincClassConfig {
-    ZincClassConfig { epoch_interval: EPOCH, command_tokens, minimum_concurrency, maximum_epoch_holds }
+    ZincClassConfig { epoch_interval: PERIOD, command_tokens, minimum_concurrency, maximum_epoch_holds }
 }
 
 fn zinc(variant: Variant, class: &ZincClassConfig) -> Bench<Zinc> {
@@ -40,18 +40,18 @@ impl Bench<Zinc> {
 }
 
 #[test]
-fn an_epoch_lasts_its_interval_and_a_tick() {
+fn a_period_lasts_its_interval_and_a_tick() {
     let length = |millis, tick| {
-        epoch(&ZincClassConfig { epoch_interval: Nanos::from_millis(millis), ..Default::default() }, tick)
+        period(&ZincClassConfig { epoch_interval: Nanos::from_millis(millis), ..Default::default() }, tick)
     };
     let tick = ZincConfig::default().tick;
     assert_eq!([16, 17, 64].map(|millis| length(millis, tick)), [20, 24, 68].map(Nanos::from_millis));
     assert_eq!(length(64, Nanos::ZERO), Nanos::from_millis(64));
 }
 
-/// The middle of an epoch, counted from 0.
-fn within(epoch: u64) -> Nanos {
-    Nanos(EPOCH.0 * epoch + EPOCH.0 / 2)
+/// The middle of a period, counted from 0.
+fn within(period: u64) -> Nanos {
+    Nanos(PERIOD.0 * period + PERIOD.0 / 2)
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn tokens_let_one_go() {
         let first = bench.insert(RESET_OP, 0, 0, within(0));
         assert_eq!(bench.take(within(1)), None, "ten units are not more than ten");
         bench.load(1, within(1));
-        assert_eq!(bench.take(within(1)), None, "the flag is down until the epoch ends");
+        assert_eq!(bench.take(within(1)), None, "the flag is down until the period ends");
         assert_eq!(bench.take(within(2)), Some(first));
         // The count starts again, for this class and not for the other.
         bench.insert(RESET_OP, 0, 0, within(2));
@@ -111,15 +111,15 @@ fn holds_are_counted_per_request_and_bounded() {
         let mut bench = zinc(variant, &tunables(1000, 3, 3));
         bench.load(3, within(0));
         let early = bench.insert(RESET_OP, 0, 0, within(0));
-        for epoch in 1..=2 {
-            assert_eq!(bench.take(within(epoch)), None);
+        for period in 1..=2 {
+            assert_eq!(bench.take(within(period)), None);
         }
         let late = (variant == Variant::Described).then(|| bench.insert(RESET_OP, 8, 0, within(2)));
         assert_eq!(bench.take(within(3)), None);
         assert_eq!(bench.scheduler.known[early].holds, 3);
         assert_eq!(bench.take(within(4)), Some(early));
         if let Some(late) = late {
-            assert_eq!(bench.scheduler.known[late].holds, 1, "the epoch of a dispatch holds nothing back");
+            assert_eq!(bench.scheduler.known[late].holds, 1, "the period of a dispatch holds nothing back");
             assert_eq!((bench.take(within(5)), bench.take(within(6))), (None, None));
             assert_eq!(bench.take(within(7)), Some(late));
         }
@@ -128,7 +128,7 @@ fn holds_are_counted_per_request_and_bounded() {
 }
 
 #[test]
-fn many_looks_in_one_epoch_hold_once() {
+fn many_looks_in_one_period_hold_once() {
     let mut bench = zinc(Variant::Described, &tunables(1000, 3, 3));
     bench.load(3, within(0));
     let reset = bench.insert(RESET_OP, 0, 0, within(0));
@@ -136,7 +136,7 @@ fn many_looks_in_one_epoch_hold_once() {
         assert_eq!(bench.take(within(1)), None);
     }
     assert_eq!(bench.scheduler.known[reset].holds, 1);
-    assert_eq!(bench.scheduler.next_event(), Some(EPOCH * 2));
+    assert_eq!(bench.scheduler.next_event(), Some(PERIOD * 2));
 }
 
 #[test]
@@ -183,17 +183,17 @@ fn only_resets_and_finishes_are_held() {
     }
 }
 
-/// Resets come as fast as the rules let them go. How many epochs the first waits, of `epochs`.
-fn wait_of_the_first(variant: Variant, epochs: u64) -> Option<u64> {
+/// Resets come as fast as the rules let them go. How many periods the first waits, of `periods`.
+fn wait_of_the_first(variant: Variant, periods: u64) -> Option<u64> {
     let mut bench = zinc(variant, &tunables(u64::MAX, 3, 2));
     bench.load(3, within(0));
     let first = bench.insert(RESET_OP, 0, 0, within(0));
     bench.insert(RESET_OP, 8, 0, within(0));
-    for epoch in 1..epochs {
-        match bench.take(within(epoch)) {
-            Some(rq) if rq == first => return Some(epoch),
-            // Whoever reset a zone resets the next one, long before the epoch ends.
-            Some(_) => drop(bench.insert(RESET_OP, 16 * epoch, 0, within(epoch))),
+    for period in 1..periods {
+        match bench.take(within(period)) {
+            Some(rq) if rq == first => return Some(period),
+            // Whoever reset a zone resets the next one, long before the period ends.
+            Some(_) => drop(bench.insert(RESET_OP, 16 * period, 0, within(period))),
             None => {}
         }
     }
@@ -217,23 +217,23 @@ struct Known {
 }
 
 /// Runs random traffic through `scheduler` and holds it against the rules with
-/// the tunables `told`, from outside: epochs are counted on the clock, units
+/// the tunables `told`, from outside: periods are counted on the clock, units
 /// from what was given out and ended.
 fn judge(variant: Variant, configured: &ZincClassConfig, told: &ZincClassConfig, seed: u64) -> Result<(), String> {
     let mut rng = sim::rng::stream(seed, "zinc");
     let mut bench = zinc(variant, configured);
     let mut waiting: [Vec<Known>; 2] = Default::default();
     let mut since_last = [0_u64; 2];
-    let mut epoch_of_last = [None; 2];
+    let mut period_of_last = [None; 2];
     let mut in_flight: Vec<(Rq, u64)> = Vec::new();
     let (mut now, mut looked_at, mut inserted, mut given) = (Nanos::ZERO, Nanos::ZERO, 0, 0);
-    let quiet_from = Nanos(EPOCH.0 * 60);
-    while now < Nanos(EPOCH.0 * 400) {
+    let quiet_from = Nanos(PERIOD.0 * 60);
+    while now < Nanos(PERIOD.0 * 400) {
         let step = now + Nanos::from_micros(rng.random_range(1..40));
         let ticks = bench.scheduler.next_event().filter(|tick| *tick <= step);
         now = ticks.unwrap_or(step);
-        // The flag is up whenever an epoch has ended since the last look.
-        let flagged = epochs_between(looked_at, now) > 0;
+        // The flag is up whenever a period has ended since the last look.
+        let flagged = periods_between(looked_at, now) > 0;
         let most_holds = u64::from(told.maximum_epoch_holds);
         if ticks.is_some() {
             bench.scheduler.tick(now);
@@ -283,21 +283,21 @@ fn judge(variant: Variant, configured: &ZincClassConfig, told: &ZincClassConfig,
                 return Err(format!("sent after {} holds, {} units", waiting[class][0].holds, since_last[class]));
             }
             let known = waiting[class].remove(0);
-            let waited = epochs_between(known.inserted_at, now);
+            let waited = periods_between(known.inserted_at, now);
             if waited > known.rank + most_holds + 1 {
-                return Err(format!("of rank {}, waited {waited} epochs", known.rank));
+                return Err(format!("of rank {}, waited {waited} periods", known.rank));
             }
             let loaded = units_in_flight >= told.minimum_concurrency;
-            let epoch = now.0 / EPOCH.0;
-            if loaded && epoch_of_last[class].replace(epoch) == Some(epoch) {
-                return Err("two in one epoch under load".to_owned());
+            let period = now.0 / PERIOD.0;
+            if loaded && period_of_last[class].replace(period) == Some(period) {
+                return Err("two in one period under load".to_owned());
             }
             since_last[class] = 0;
             served.push(class);
             bench.finish(rq);
         }
         if due.iter().any(|class| !served.contains(class)) {
-            return Err("an epoch ended, a rule let one go, and none went".to_owned());
+            return Err("a period ended, a rule let one go, and none went".to_owned());
         }
         for class in (0..2).filter(|class| flagged && !served.contains(class)) {
             waiting[class].iter_mut().for_each(|known| known.holds += 1);
@@ -306,9 +306,9 @@ fn judge(variant: Variant, configured: &ZincClassConfig, told: &ZincClassConfig,
     if inserted != given { Err(format!("{given} of {inserted} were sent")) } else { Ok(()) }
 }
 
-/// Ends of epochs after `from`, up to and with `to`.
-fn epochs_between(from: Nanos, to: Nanos) -> u64 {
-    to.0 / EPOCH.0 - from.0 / EPOCH.0
+/// Ends of periods after `from`, up to and with `to`.
+fn periods_between(from: Nanos, to: Nanos) -> u64 {
+    to.0 / PERIOD.0 - from.0 / PERIOD.0
 }
 
 #[test]

@@ -24,7 +24,7 @@ pub(super) struct Known {
     is_it: fn(&Seen<'_>) -> bool,
 }
 
-const KNOWN: [Known; 6] = [
+const KNOWN: [Known; 7] = [
     Known {
         name: "XFS: sync and syncfs do not always flush the drive's cache (docs/reports/xfs-sync.md; --known repaired is without it)",
         is_it: |seen| seen.file_system == FileSystem::Xfs && is_sync(seen.call) && matches!(seen.gap, Gap::NoFlush(_)),
@@ -56,6 +56,14 @@ const KNOWN: [Known; 6] = [
         is_it: |seen| seen.file_system == FileSystem::F2fs && is_sync(seen.call) && matches!(seen.gap, Gap::NoFlush(_)),
     },
     Known {
+        name: "F2FS: fsync writes the node that recovery follows before what it names is flushed, so that a file which grows may \
+               hold what lay in its blocks before (docs/crash.md; it is not repaired)",
+        is_it: |seen| {
+            let is_foreign = seen.what.contains("never written there");
+            seen.file_system == FileSystem::F2fs && is_foreign && matches!(seen.gap, Gap::GivenAfter(_))
+        },
+    },
+    Known {
         name: "Btrfs: fsync of a file without a name (O_TMPFILE) keeps nothing for a later link (docs/reports/btrfs-tmpfile.md; \
                --known repaired is without it)",
         is_it: |seen| seen.file_system == FileSystem::Btrfs && seen.was_unnamed,
@@ -77,10 +85,11 @@ mod tests {
 
     #[test]
     fn a_fault_is_known_by_what_is_seen_of_it() {
-        let of = |file_system, call, gap| {
-            let seen = Seen { file_system, call, gap, what: "", has_punched: false, was_unnamed: false };
+        let says = |file_system, call, gap, what: &str| {
+            let seen = Seen { file_system, call, gap, what, has_punched: false, was_unnamed: false };
             known(&seen).map(|known| known.name.split(' ').take(2).collect::<Vec<_>>().join(" "))
         };
+        let of = |file_system, call, gap| says(file_system, call, gap, "");
         let early = Gap::FlushedTooEarly { write: 1, flush: 2 };
         assert_eq!(of(FileSystem::Xfs, "sync", Gap::NoFlush(1)).as_deref(), Some("XFS: sync"));
         assert_eq!(of(FileSystem::Xfs, "fsync", Gap::NoFlush(1)), None);
@@ -88,5 +97,9 @@ mod tests {
         assert_eq!(of(FileSystem::Ext4, "fsync", early), None);
         assert_eq!(of(FileSystem::F2fs, "syncfs", Gap::NoFlush(1)).as_deref(), Some("F2FS: sync"));
         assert_eq!(of(FileSystem::F2fs, "fsync", Gap::NothingLost), None, "the size is what it says");
+        let foreign = "bytes that were never written there in bytes 0 to 511";
+        let named = says(FileSystem::F2fs, "sync", Gap::GivenAfter(1), foreign);
+        assert_eq!(named.as_deref(), Some("F2FS: fsync"));
+        assert_eq!(says(FileSystem::Xfs, "sync", Gap::GivenAfter(1), foreign), None);
     }
 }

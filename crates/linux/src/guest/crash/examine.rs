@@ -60,7 +60,7 @@ impl<'a> Examiner<'a> {
 
     /// Learns what was promised of the files, which on `node` are as they were when the command began.
     pub(super) fn learn(&mut self, node: &Path, device: u64) -> Result<(), GuestError> {
-        if !self.task.files || self.task.file_system.mount_type().is_none() {
+        if !self.task.judging.files || self.task.file_system.mount_type().is_none() {
             return Ok(());
         }
         self.mount(node)?.map_err(|why| GuestError::new(format!("before the command began: {why}")))?;
@@ -170,8 +170,10 @@ impl<'a> Examiner<'a> {
     }
 
     fn checks(&self, node: &Path, folder: &Path) -> Result<Found, GuestError> {
-        let scripts =
-            [(Judged::Recover, "--recover", &self.task.recover), (Judged::Check, "--check", &self.task.check)];
+        let scripts = [
+            (Judged::Recover, "--recover", &self.task.judging.recover),
+            (Judged::Check, "--check", &self.task.judging.check),
+        ];
         for (judged, name, script) in scripts {
             let Some(script) = script else { continue };
             if let Err(why) = shell::script(name, script, folder, &variables(node, folder))? {
@@ -182,7 +184,7 @@ impl<'a> Examiner<'a> {
     }
 
     fn fsck(&self, node: &Path) -> Result<Option<String>, GuestError> {
-        let Some(tools) = Tools::of(self.task.file_system).filter(|_| self.task.fsck) else { return Ok(None) };
+        let Some(tools) = Tools::of(self.task.file_system).filter(|_| self.task.judging.fsck) else { return Ok(None) };
         let mut words: Vec<&OsStr> = tools.check.arguments.iter().map(OsStr::new).collect();
         words.push(node.as_ref());
         let (status, said) = shell::run(tools.check.path(&self.plumb), &words, Path::new("/"), &[])?;

@@ -56,7 +56,7 @@ impl Recording {
 
     /// The states of all guests.
     pub(super) fn plan<R: Rule>(&self, rule: &R, task: &Judge) -> StatePlan {
-        StatePlan::new(&self.log.log, rule, self.first(), task.atomic_bytes, task.amount)
+        StatePlan::new(&self.log.log, rule, self.first(), task.judging.atomic_bytes, task.judging.amount)
     }
 }
 
@@ -76,7 +76,7 @@ pub(super) use with_rule;
 /// Looks at every state of this guest's share and writes what it found.
 pub(super) fn judge(task: &Judge) -> Result<(), GuestError> {
     let recording = Recording::read(task)?;
-    with_rule!(task.survival, recording, |rule| walk(task, &recording, rule))
+    with_rule!(task.judging.survival, recording, |rule| walk(task, &recording, rule))
 }
 
 fn walk<R: Rule>(task: &Judge, recording: &Recording, rule: R) -> Result<(), GuestError> {
@@ -88,6 +88,7 @@ fn walk<R: Rule>(task: &Judge, recording: &Recording, rule: R) -> Result<(), Gue
         generated: plan.generated,
         moments: plan.moments,
         sampled_moments: plan.sampled_moments,
+        subsets: plan.subsets,
     })?;
     let known: BTreeSet<&str> = task.known.iter().map(String::as_str).collect();
     let mut mine = plan
@@ -115,7 +116,7 @@ fn walk<R: Rule>(task: &Judge, recording: &Recording, rule: R) -> Result<(), Gue
         if !is_moment || moments.has_narrowed() {
             for (state, mut fault) in waiting.drain(..) {
                 let undecided: Vec<&LoggedWrite> = undecided.iter().collect();
-                let survivors = state.survivors.extended(&undecided, task.atomic_bytes);
+                let survivors = state.survivors.extended(&undecided, task.judging.atomic_bytes);
                 let (examiner, order) = (&mut examiner, order.as_ref());
                 let mut look = Look { task, recording, devices: &devices, examiner, undecided: &undecided, order };
                 // That of the last turn.
@@ -156,7 +157,7 @@ fn walk<R: Rule>(task: &Judge, recording: &Recording, rule: R) -> Result<(), Gue
         }
         if !waiting.is_empty() {
             undecided = now.into_iter().cloned().collect();
-            order = moments.part_order(task.atomic_bytes);
+            order = moments.part_order(task.judging.atomic_bytes);
             entries = moments.entries();
         }
         moment += 1;
@@ -207,7 +208,7 @@ impl Look<'_, '_, '_> {
 
     /// As if the command had promised no more than this number.
     fn with_promises(&mut self, survivors: &Survivors, until: usize, most: usize) -> Result<Found, GuestError> {
-        let atomic_bytes = self.task.atomic_bytes;
+        let atomic_bytes = self.task.judging.atomic_bytes;
         let device = self.devices.make(&survivors.pieces(self.undecided, atomic_bytes))?;
         beat(self.task)?;
         let promises = self.recording.promised_until(until);
@@ -220,7 +221,7 @@ impl Look<'_, '_, '_> {
     /// What lies where at this moment when nothing of it is lost.
     fn places(&mut self, parts: usize) -> Result<Option<Places>, GuestError> {
         let everything = Survivors::choose(parts, |_| true);
-        let device = self.devices.make(&everything.pieces(self.undecided, self.task.atomic_bytes))?;
+        let device = self.devices.make(&everything.pieces(self.undecided, self.task.judging.atomic_bytes))?;
         let places = self.examiner.places(device.node());
         self.devices.remove(device)?;
         places
@@ -253,7 +254,7 @@ impl Look<'_, '_, '_> {
     fn smallest(&mut self, bad: &Survivors, at: At, fault: &Fault) -> Result<Smallest, GuestError> {
         let At { moment, entries, until } = at;
         let by = fault.by;
-        let atomic_bytes = self.task.atomic_bytes;
+        let atomic_bytes = self.task.judging.atomic_bytes;
         let groups = crash::parts_by_write(self.undecided, atomic_bytes);
         let mut failed = None;
         let mut last: Option<Finding> = None;

@@ -12,6 +12,7 @@ use observe::calls::{FollowError, Followed, Options};
 
 use super::shell;
 use crate::crash::{Acknowledgement, Record, Recorded, argument};
+use crate::guest::command::pay;
 use crate::guest::error::{GuestError, attempt};
 use crate::outcome::Ended;
 
@@ -61,6 +62,8 @@ fn follow(task: &Record, folder: &Path, mount: Option<&Path>) -> Result<Followed
     let mut command = Command::new(program);
     let callers = PathBuf::from(&task.callers_folder);
     command.args(arguments.iter().map(|word| argument(&callers, folder, word))).current_dir(folder);
+    // The command alone: following it is not its work.
+    pay(&mut command)?;
     let options = Options {
         // Without a file system there are no files to follow but the device itself.
         folder: mount.map_or_else(|| PathBuf::from("/dev/shm"), Path::to_owned),

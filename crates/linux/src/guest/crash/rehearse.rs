@@ -12,11 +12,11 @@ use crate::guest::error::{GuestError, attempt};
 /// its file system was unmounted; writes a file where both are content.
 pub(super) fn rehearse(task: &Judge, rehearsal: &Rehearsal) -> Result<(), GuestError> {
     let recording = Recording::read(task)?;
-    with_rule!(task.survival, recording, |rule| with(task, rehearsal, &recording, rule))?;
+    with_rule!(task.judging.survival, recording, |rule| with(task, &recording, rule))?;
     attempt(std::fs::write(&rehearsal.done, ""), || format!("cannot write {}", rehearsal.done.display()))
 }
 
-fn with<R: Rule>(task: &Judge, rehearsal: &Rehearsal, recording: &Recording, rule: R) -> Result<(), GuestError> {
+fn with<R: Rule>(task: &Judge, recording: &Recording, rule: R) -> Result<(), GuestError> {
     let log = &recording.log.log;
     let mut devices = StateDevices::new(log.capacity_bytes(), log.unit_bytes())?;
     let mut examiner = Examiner::new(task)?;
@@ -33,11 +33,11 @@ fn with<R: Rule>(task: &Judge, rehearsal: &Rehearsal, recording: &Recording, rul
         }
     }
     let undecided = moments.undecided();
-    let parts = crash::parts_by_write(&undecided, task.atomic_bytes).last().map_or(0, |last| last.end);
+    let parts = crash::parts_by_write(&undecided, task.judging.atomic_bytes).last().map_or(0, |last| last.end);
     let everything = Survivors::choose(parts, |_| true);
-    let device = devices.make(&everything.pieces(&undecided, task.atomic_bytes))?;
+    let device = devices.make(&everything.pieces(&undecided, task.judging.atomic_bytes))?;
     let promised = recording.promised_until(usize::MAX);
-    let found = examiner.rehearse(device.node(), promised, &rehearsal.paths);
+    let found = examiner.rehearse(device.node(), promised, &task.judging.checked_paths);
     devices.remove(device)?;
     content(found?, "after the command had ended, where no power was lost")
 }

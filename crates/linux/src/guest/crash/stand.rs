@@ -17,7 +17,7 @@ use crate::guest::file_system::MOUNT;
 /// Makes the state, mounts it where the kernel does, and runs the command in it; its exit status.
 pub(super) fn stand(task: &Judge, stand: &Stand) -> Result<u8, GuestError> {
     let recording = Recording::read(task)?;
-    with_rule!(task.survival, recording, |rule| with(task, stand, &recording, rule))
+    with_rule!(task.judging.survival, recording, |rule| with(task, stand, &recording, rule))
 }
 
 /// A state to stand in.
@@ -48,7 +48,7 @@ fn with<R: Rule>(task: &Judge, stand: &Stand, recording: &Recording, rule: R) ->
         moments.advance();
         devices.settle(moments.settled())?;
     }
-    let device = devices.make(&state.survivors.pieces(&moments.undecided(), task.atomic_bytes))?;
+    let device = devices.make(&state.survivors.pieces(&moments.undecided(), task.judging.atomic_bytes))?;
     let mut examiner = Examiner::new(task)?;
     examiner.tell(recording.promised_until(state.until))?;
     let mut folder = Path::new("/");
