@@ -72,6 +72,8 @@ enum Command {
     App(commands::app::AppArguments),
     /// Write the manual pages
     Man(commands::man::ManArguments),
+    /// Print what a shell needs to complete the command line
+    Completion(commands::completion::CompletionArguments),
     /// The first process inside a guest of `plumb linux`
     #[command(name = "linux-guest", hide = true)]
     LinuxGuest,
@@ -111,6 +113,7 @@ fn main() -> ExitCode {
         Command::App(arguments) => commands::app::app(&arguments),
         Command::LinuxTask(arguments) => commands::crash::task(&arguments),
         Command::Man(arguments) => commands::man::man(&arguments, Arguments::command()),
+        Command::Completion(arguments) => commands::completion::completion(&arguments, Arguments::command()),
         Command::LinuxGuest => commands::linux::guest(),
         Command::FuseWatchdog(arguments) => commands::fuse_watchdog::fuse_watchdog(&arguments),
         Command::DefragStudy(arguments) => commands::defrag_study::defrag_study(&arguments),

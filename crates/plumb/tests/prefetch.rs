@@ -131,6 +131,28 @@ fn ten_thousand_threads_read_the_same_file() {
     assert_eq!((ran.stdout, ran.stderr.as_str()), (plain, ""), "{report}");
 }
 
+#[test]
+fn a_report_pictures_what_was_read_loaded_and_in_memory() {
+    let Some(probe) = Probe::compile() else { return };
+    let scratch = Scratch::new();
+    let data = cold_file(&scratch, "data", 32 * MIB);
+    let plain = probe.plain(&["reverse", data.to_str().unwrap()]);
+    let words = probe.command(&["reverse", data.to_str().unwrap()]);
+    // On a busy machine, the program may end before anything is loaded for it.
+    let pictured = (0..10).any(|_| {
+        cold_file(&scratch, "data", 32 * MIB);
+        let (ran, report) = run(&scratch, &["--report", "run.html"], &words);
+        assert_eq!((ran.stdout, ran.stderr.as_str()), (plain.clone(), ""), "{report}");
+        let page = fs::read_to_string(scratch.path("run.html")).unwrap();
+        let has = |class: &str| page.contains(&format!("<path style=\"stroke: var(--{class})\""));
+        assert!(page.contains("/data</h2>") && (has("hit") || has("wait")), "{page}");
+        assert!(!page.contains("accesses are not in it"), "{page}");
+        // Where the file system keeps everything in memory there is nothing to load.
+        has("resident") && (has("prefetch") || report["windows_resident"].as_u64() > Some(0))
+    });
+    assert!(pictured);
+}
+
 /// A launcher whose program takes its time, and where that says how far it is.
 fn slow_run(scratch: &Scratch, probe: &Probe) -> (Child, PathBuf) {
     let data = cold_file(scratch, "data", 8 * MIB);

@@ -2,11 +2,13 @@
 #![allow(clippy::unwrap_used)]
 
 mod common;
+mod prefetch_rig;
 
 use std::fmt::Write;
 use std::fs::{self, File};
 
 use common::Scratch;
+use prefetch_rig::{Probe, cold_file};
 use serde_json::Value;
 
 const MIB: u64 = 1 << 20;
@@ -52,6 +54,36 @@ fn a_trace_is_advised_on_and_drawn() {
     let outcomes: Value = serde_json::from_str(&ran.stdout).unwrap();
     assert_eq!(of(&outcomes, "app-only")["reads"], 200);
     assert!(of(&outcomes, "predict+opt")["share_of_oracle_gain"].as_f64().unwrap() > 0.8);
+}
+
+#[test]
+fn a_command_is_run_and_nothing_is_loaded_for_it() {
+    let Some(probe) = Probe::compile() else { return };
+    let scratch = Scratch::new();
+    let data = cold_file(&scratch, "data", 32 * MIB);
+    let data = data.to_str().unwrap();
+    let advised = |options: &[&str], pattern: &str| {
+        let words = probe.command(&[pattern, data]);
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        scratch.plumb(&[&["prefetch", "advise"], options, &["--"], &words[..]].concat())
+    };
+    for (pattern, reads) in [("stride", 512), ("reverse", 2048)] {
+        let ran = advised(&["--json", "--html", "would.html"], pattern).ok();
+        // What the command printed stands apart.
+        assert_eq!(ran.stderr, probe.plain(&[pattern, data]), "{pattern}");
+        let outcomes: Value = serde_json::from_str(&ran.stdout).unwrap();
+        // Each piece, and one more at the end.
+        assert_eq!(of(&outcomes, "app-only")["reads"], reads + 1, "{pattern}");
+        let plain = of(&outcomes, "app-only")["time_ns"].as_u64().unwrap();
+        assert!(of(&outcomes, "predict+opt")["time_ns"].as_u64().unwrap() * 3 < plain * 2, "{pattern}: {outcomes}");
+        assert!(of(&outcomes, "predict+opt")["share_of_oracle_gain"].as_f64().unwrap() > 0.8, "{pattern}: {outcomes}");
+        assert!(fs::read_to_string(scratch.path("would.html")).unwrap().contains("/data"));
+    }
+    let ran = advised(&[], "fork").ok();
+    assert!(ran.stdout.contains("least time:") && ran.stdout.contains("oracle"), "{}", ran.stdout);
+    scratch.plumb(&["prefetch", "advise", "--", "true"]).fails(2, &["no read"]);
+    let script = format!("head -c 4M {data} > /dev/null; exit 3");
+    assert_eq!(scratch.plumb(&["prefetch", "advise", "--", "sh", "-c", &script]).status, Some(3));
 }
 
 #[test]

@@ -28,7 +28,7 @@ pub struct Shared {
 
 impl Shared {
     /// Makes the table. Its memory belongs to the user alone, like everything below `/proc/PID/fd`.
-    pub fn make(settings: &Settings) -> Result<Self, PrefetcherError> {
+    pub fn make(settings: &Settings, records: bool) -> Result<Self, PrefetcherError> {
         let failed = PrefetcherError::kernel::<rustix::io::Errno>;
         let memory = rustix::fs::memfd_create(NAME, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)
             .map_err(failed("make shared memory"))?;
@@ -47,6 +47,7 @@ impl Shared {
         header.key.store(key, Ordering::Relaxed);
         header.follow.store(settings.mode.follows().into(), Ordering::Relaxed);
         header.whole_at_open.store(settings.mode.loads_whole().into(), Ordering::Relaxed);
+        header.records.store(records.into(), Ordering::Relaxed);
         header.passes.store(settings.mode.passes().into(), Ordering::Relaxed);
         header.drop_advice.store(settings.mode.drops_advice().into(), Ordering::Relaxed);
         header.min_file_bytes.store(settings.min_file.0, Ordering::Relaxed);

@@ -3,6 +3,7 @@
 pub mod app;
 pub mod calibrate;
 mod calibrate_cpu;
+pub mod completion;
 pub mod control;
 pub mod control_inject;
 pub mod crash;

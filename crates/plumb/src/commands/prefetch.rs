@@ -3,19 +3,20 @@
 mod advise;
 mod agent;
 mod machine;
+mod recorded;
 mod simulate;
 mod stats;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use prefetcher::PrefetcherError;
-use prefetcher::launch;
+use prefetcher::launch::{self, Recorded};
 use prefetcher::residency::Source;
 use prefetcher::settings::{Mode, Settings};
-use units::ByteSize;
+use units::{ByteSize, Printable};
 
 use super::Done;
 use crate::failure::Failure;
@@ -35,7 +36,7 @@ enum Action {
     Agent(agent::AgentArguments),
     /// Say what runs that go on have come to so far
     Stats(stats::StatsArguments),
-    /// Say what prefetching would have gained for a trace; loads nothing
+    /// Say what prefetching would have gained, for a command or a trace; loads nothing
     Advise(advise::AdviseArguments),
     /// The same for accesses as programs make them
     Simulate(simulate::SimulateArguments),
@@ -45,6 +46,7 @@ enum Action {
 #[command(after_help = "Examples:
   plumb prefetch run -- ./my-program
   plumb prefetch run --stats -- sh -c 'tac big.txt | head'
+  plumb prefetch run --report run.html -- ./my-program
   plumb prefetch run --mode fetchall+opt --budget 2GiB --include '*.sst' -- db_bench --use_existing_db=1 --benchmarks=readrandom
 
 The command sees the same bytes, descriptors and errors as without. A library that is loaded before its own
@@ -87,6 +89,9 @@ struct RunArguments {
     /// Write the same as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Draw what was read, loaded and in memory over time; costs each read some microseconds
+    #[arg(long, value_name = "FILE.html")]
+    report: Option<PathBuf>,
     /// Do not say where the library cannot act
     #[arg(long, short)]
     quiet: bool,
@@ -108,9 +113,10 @@ pub fn prefetch(arguments: PrefetchArguments) -> Done {
 
 fn run(arguments: &RunArguments) -> Done {
     let settings = settings(arguments)?;
-    let outcome = launch::run(&settings, &arguments.command, |obstacle| {
+    let recorded = if arguments.report.is_some() { Recorded::Accesses } else { Recorded::Nothing };
+    let outcome = launch::run(&settings, recorded, &arguments.command, |obstacle| {
         if !arguments.quiet {
-            eprintln!("plumb: not active in this program: {obstacle}");
+            tell(obstacle);
         }
     })
     .map_err(failure)?;
@@ -123,11 +129,23 @@ fn run(arguments: &RunArguments) -> Done {
         eprint!("{}", stats::told(&outcome.report, "plumb: "));
     }
     if let Some(path) = &arguments.json {
-        let text = format!("{:#}\n", stats::json(&outcome.report));
-        std::fs::write(path, text)
-            .map_err(|error| Failure::Machine(format!("cannot write {}: {error}", path.display())))?;
+        write(path, &format!("{:#}\n", stats::json(&outcome.report)))?;
+    }
+    if let (Some(path), Some(recording)) = (&arguments.report, &outcome.recording) {
+        let words: Vec<_> = arguments.command.iter().map(|word| word.to_string_lossy()).collect();
+        write(path, &recorded::page(&words.join(" "), recording))?;
     }
     Ok(ExitCode::from(outcome.status))
+}
+
+/// Says where the library cannot act.
+fn tell(obstacle: &launch::Obstacle) {
+    eprintln!("plumb: not active in this program: {obstacle}");
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    std::fs::write(path, text)
+        .map_err(|error| Failure::Machine(format!("cannot write {}: {error}", Printable::path(path))))
 }
 
 /// Those of the profile, and over them those of the command line.

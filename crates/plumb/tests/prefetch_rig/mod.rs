@@ -1,4 +1,5 @@
 //! A program that reads in known ways, hostile ones among them, and files that are not in memory.
+#![allow(dead_code)] // Each test file uses its own part.
 
 use std::fs::{self, File};
 use std::os::fd::AsFd;

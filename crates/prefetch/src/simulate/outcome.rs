@@ -103,6 +103,19 @@ pub enum Mark {
         /// By whom.
         origin: Origin,
     },
+    /// It was in memory, as somebody who looked found.
+    There {
+        /// Which file.
+        file: usize,
+        /// From when on.
+        from_ns: u64,
+        /// Until when.
+        to_ns: u64,
+        /// First byte.
+        start_bytes: u64,
+        /// Behind the last byte.
+        end_bytes: u64,
+    },
     /// A page left memory.
     Leave {
         /// Which file.

@@ -41,8 +41,9 @@ pub struct Pictured {
     pub bytes: u64,
 }
 
-/// An HTML page, well-formed XML besides, with a picture of each of `files`. The same values give the same bytes.
-pub fn picture(title: &str, marks: &[Mark], files: &[Pictured], end_ns: u64) -> String {
+/// An HTML page, well-formed XML besides, with a picture of each of `files` and what is said `about` all of them. The same values give
+/// the same bytes.
+pub fn picture(title: &str, about: &str, marks: &[Mark], files: &[Pictured], end_ns: u64) -> String {
     let mut out = format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n<title>{title}</title>\n<style>{STYLE}</style>\n\
          </head>\n<body>\n<h1>{title}</h1>\n<p class=\"key\">",
@@ -51,7 +52,7 @@ pub fn picture(title: &str, marks: &[Mark], files: &[Pictured], end_ns: u64) -> 
     for (class, meaning) in LAYERS {
         let _ = write!(out, "<span><b style=\"background: var(--{class})\"></b>{meaning}</span>");
     }
-    out += "</p>\n<p>Along each picture: time. Up it: the place in the file.</p>\n";
+    let _ = writeln!(out, "</p>\n<p>Along each picture: time. Up it: the place in the file. {}</p>", escaped(about));
     for file in files {
         one(&mut out, marks, file, end_ns.max(1));
     }
@@ -112,6 +113,9 @@ fn layers(marks: &[Mark], file: &Pictured, end_ns: u64) -> [Cells; 5] {
                     }
                     *bytes += overlap(row, start_bytes, end_bytes, file.bytes);
                 }
+            }
+            Mark::There { file: of, from_ns, to_ns, start_bytes, end_bytes } if of == file.file => {
+                fill(0, from_ns, to_ns, start_bytes, end_bytes);
             }
             Mark::Leave { file: of, at_ns, start_bytes, end_bytes } if of == file.file => {
                 let rows = row(start_bytes)..=row(end_bytes.saturating_sub(1));
@@ -189,12 +193,14 @@ mod tests {
             Mark::Leave { file: 0, at_ns: 360, start_bytes, end_bytes },
             Mark::Read { file: 1, from_ns: 200, to_ns: 300, start_bytes, end_bytes, hit: false },
         ];
+        let there = Mark::There { file: 0, from_ns: 700, to_ns: 719, start_bytes, end_bytes };
+        assert_eq!(runs(&layers(&[there], &file, 720)[0][0]), vec![(700, 20)]);
         let found = layers(&marks, &file, 720);
         let of = |layer: usize| runs(&found[layer][0]);
         assert_eq!((of(0), of(1), of(3)), (vec![(100, 261)], vec![(0, 101)], vec![(200, 1)]));
         assert!(found[2].iter().chain(&found[4]).flatten().all(|cell| !cell), "another file's");
         assert!(found.iter().all(|cells| cells[1..].iter().flatten().all(|cell| !cell)));
-        let page = picture("x", &marks, &[file], 720);
-        assert!(page.contains("a&lt;b") && page.contains("M100 239.5h261"), "{page}");
+        let page = picture("x", "y & z", &marks, &[file], 720);
+        assert!(page.contains("a&lt;b") && page.contains("y &amp; z") && page.contains("M100 239.5h261"), "{page}");
     }
 }

@@ -127,14 +127,29 @@ impl Streams {
     /// The caller says what became of a plan that it does not carry out: [`resident`](Self::resident) or [`dropped`](Self::dropped).
     #[inline]
     pub fn observe(&mut self, access: Access, limits: &Limits) -> Option<Plan> {
+        if self.glides(&access, limits.file_bytes) { None } else { self.observe_other(access, limits) }
+    }
+
+    /// Takes an access into account if it is the next of the reader before, within a window, as most are: nothing is to be loaded then.
+    /// Whether it is; if not, [`observe_other`](Self::observe_other) comes next.
+    #[inline]
+    pub fn glides(&mut self, access: &Access, file_bytes: u64) -> bool {
+        let Some(span) = Span::of(*access, file_bytes) else { return false };
+        let mine = within(self.of_lane[access.lane as usize % LANES].into());
+        let glides = self.last as usize == mine && self.slots[mine].glides(&span);
+        if glides {
+            self.clock = self.clock.wrapping_add(1);
+            self.slots[mine].seen_at = self.clock;
+        }
+        glides
+    }
+
+    /// As [`observe`](Self::observe), for an access that does not [glide](Self::glides).
+    #[inline]
+    pub fn observe_other(&mut self, access: Access, limits: &Limits) -> Option<Plan> {
         let span = Span::of(access, limits.file_bytes)?;
         self.clock = self.clock.wrapping_add(1);
         let mine = within(self.of_lane[access.lane as usize % LANES].into());
-        // Most accesses are the next of the same reader, within a window.
-        if self.last as usize == mine && self.slots[mine].glides(&span) {
-            self.slots[mine].seen_at = self.clock;
-            return None;
-        }
         // Among random reads only those who are known already are looked at, but for a round in many.
         let round = self.unmatched / RANDOM_ROUND;
         let looks = round == 0 || round.is_multiple_of(LOOKED_AT) && !mutated(Mutant::RandomForever);

@@ -27,7 +27,7 @@ impl Serving {
         let mounts = Mounts::now().map_err(PrefetcherError::kernel("tell what is mounted"))?;
         let found = groups.iter().map(|group| Cgroup::of(group, &mounts)).collect::<Result<Vec<_>, _>>();
         let found = found.map_err(|error| PrefetcherError::Settings(error.to_string()))?;
-        let shared = Shared::make(settings)?;
+        let shared = Shared::make(settings, false)?;
         let folders = found.iter().map(|group| group.path.clone()).collect();
         let executor = Executor::start(&shared, settings, folders)?;
         let watch = Watch::begin(shared.table(), &Watched::Groups(found));
@@ -45,6 +45,6 @@ impl Serving {
         let seen = self.watch.seen();
         drop(self.watch);
         drop(self.shared);
-        (seen, self.executor.finish())
+        (seen, self.executor.finish().0)
     }
 }

@@ -1,5 +1,6 @@
 //! Whole files and mappings, loaded chunk after chunk beside the program.
 
+use std::collections::VecDeque;
 use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::Ordering;
@@ -24,6 +25,10 @@ const MEASURED_BYTES: u64 = 16 << 20;
 
 /// Small reads that are measured.
 const SAMPLES: u64 = 9;
+
+/// What is on its way at most, and for how long readers may wait behind it: large requests one at a time keep no fast device busy.
+const MOST_UNDER_WAY: u64 = 8 << 20;
+const UNDER_WAY: Duration = Duration::from_millis(1);
 
 /// How long a program that touches nothing is waited for.
 const PATIENCE: Duration = Duration::from_millis(20);
@@ -110,7 +115,7 @@ fn load(common: &Common, job: &Job, measured: &mut Measured) {
         measured.regions += 1;
     }
     let begun = Instant::now();
-    let mut before = None;
+    let mut under_way = UnderWay::default();
     let mut loaded = 0;
     for chunk in plan.chunks(job.clamp_bytes) {
         // A mapping may be of a file of which little is looked at.
@@ -120,14 +125,15 @@ fn load(common: &Common, job: &Job, measured: &mut Measured) {
         if common.stop.load(Ordering::SeqCst) || common.memory.free_bytes() < chunk.bytes() {
             return;
         }
-        // Never more than two chunks on their way: readers wait behind them.
-        if let Some(last) = before.replace(chunk) {
-            read_page(file, last.end_bytes.saturating_sub(PAGE_BYTES));
+        while let Some(oldest) = under_way.beyond(chunk.bytes(), loaded, begun.elapsed()) {
+            read_page(file, oldest.end_bytes.saturating_sub(PAGE_BYTES));
         }
+        under_way.add(chunk);
         if common.residency.is_resident(file.as_fd(), chunk) != Some(true) {
             let Ok(asked) = common.residency.load(file.as_fd(), chunk) else { return };
             counts.loaded_bytes.fetch_add(asked, Ordering::Relaxed);
             let chunk = Plan::contiguous(chunk.start_bytes, chunk.end_bytes);
+            common.note_load((dev, ino), &chunk);
             common.with_loaded(|loaded, _| loaded.load(&job.request, dev, ino, &chunk));
         }
         loaded += chunk.bytes();
@@ -135,7 +141,7 @@ fn load(common: &Common, job: &Job, measured: &mut Measured) {
     if is_mapping || resident > 0 {
         return;
     }
-    let last = before.and_then(|last| Some((file.try_clone().ok()?, last.end_bytes)));
+    let last = under_way.last().and_then(|last| Some((file.try_clone().ok()?, last.end_bytes)));
     if let Some((file, end_bytes)) = std::mem::replace(&mut measured.under_way, last) {
         read_page(&file, end_bytes.saturating_sub(PAGE_BYTES));
     }
@@ -146,6 +152,37 @@ fn load(common: &Common, job: &Job, measured: &mut Measured) {
         let bandwidth = u128::from(measured.bytes) * 1_000_000_000 / measured.elapsed.as_nanos();
         common.table.header.bandwidth_bytes_per_second.store(bandwidth as u64, Ordering::Relaxed);
         (measured.bytes, measured.elapsed) = (0, Duration::ZERO);
+    }
+}
+
+/// Chunks that were asked for and nobody has waited for.
+#[derive(Default)]
+struct UnderWay {
+    chunks: VecDeque<Range>,
+    bytes: u64,
+}
+
+impl UnderWay {
+    fn add(&mut self, chunk: Range) {
+        self.bytes += chunk.bytes();
+        self.chunks.push_back(chunk);
+    }
+
+    fn last(&self) -> Option<Range> {
+        self.chunks.back().copied()
+    }
+
+    /// The oldest chunk, which is to be waited for before `next_bytes` more are asked for: beyond two, what the device takes a
+    /// millisecond for, as far as `loaded_bytes` in so long a time have shown.
+    fn beyond(&mut self, next_bytes: u64, loaded_bytes: u64, elapsed: Duration) -> Option<Range> {
+        let rate = u128::from(loaded_bytes) * UNDER_WAY.as_nanos() / elapsed.as_nanos().max(1);
+        let most = u64::try_from(rate).unwrap_or(u64::MAX).min(MOST_UNDER_WAY);
+        if self.chunks.len() < 2 || self.bytes.saturating_add(next_bytes) <= most {
+            return None;
+        }
+        let oldest = self.chunks.pop_front()?;
+        self.bytes -= oldest.bytes();
+        Some(oldest)
     }
 }
 
@@ -202,6 +239,20 @@ fn touched(process: i32) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_fast_device_has_more_on_its_way_than_a_slow_one() {
+        let under_way = |bytes_per_ms: u64| {
+            let mut under_way = UnderWay::default();
+            for chunk in 0..64 {
+                let range = Range { start_bytes: chunk << 20, end_bytes: (chunk + 1) << 20 };
+                while under_way.beyond(1 << 20, bytes_per_ms * 10, Duration::from_millis(10)).is_some() {}
+                under_way.add(range);
+            }
+            (under_way.chunks.len(), under_way.bytes >> 20)
+        };
+        assert_eq!([0, 150_000, 5 << 20, 100 << 20].map(under_way), [(2, 2), (2, 2), (5, 5), (8, 8)]);
+    }
 
     #[test]
     fn a_process_that_is_there_has_touched_something() {

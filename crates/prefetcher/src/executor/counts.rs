@@ -102,8 +102,11 @@ impl Report {
         }
     }
 
-    /// Of windows, the share that was read; none where there were none.
+    /// Of windows, the share that was read; none where none was loaded: of what was in memory already nobody can say whose work it is.
     pub fn accuracy(&self) -> Option<f64> {
+        if self.windows_loaded == 0 {
+            return None;
+        }
         share(self.windows_used_bytes, self.windows_used_bytes + self.windows_lost_bytes)
     }
 

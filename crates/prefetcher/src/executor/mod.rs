@@ -10,6 +10,7 @@ mod files;
 mod loaded;
 mod memory;
 mod open;
+mod recording;
 
 use std::collections::HashMap;
 use std::os::fd::AsFd;
@@ -35,6 +36,8 @@ use files::{Files, Verdict};
 use loaded::Loaded;
 use memory::Memory;
 use open::Opened;
+pub use recording::{Accessed, Asked, Change, Recording, Seen};
+use recording::{Loads, Recorder};
 
 /// How often the budget is looked at, and the table's clock goes on.
 const TICK: Duration = Duration::from_millis(100);
@@ -56,6 +59,7 @@ pub struct Executor {
     table: &'static Table,
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
+    recorder: Option<JoinHandle<Recording>>,
 }
 
 /// What both threads use.
@@ -68,6 +72,8 @@ struct Common {
     /// Files that are loaded whole or region by region, by their places in the table.
     whole: Mutex<Whole>,
     stop: Arc<AtomicBool>,
+    /// What was loaded, where it is recorded.
+    loads: Option<Loads>,
 }
 
 impl Executor {
@@ -82,6 +88,7 @@ impl Executor {
         memory.look(table);
         table.header.free_bytes.store(memory.free_bytes(), Ordering::Relaxed);
         let residency = settings.residency.open(&settings.agent)?;
+        let is_recorded = table.header.records.load(Ordering::Relaxed) != 0;
         let common = Arc::new(Common {
             table,
             settings: settings.clone(),
@@ -90,22 +97,27 @@ impl Executor {
             loaded: Mutex::default(),
             whole: Mutex::default(),
             stop: stop.clone(),
+            loads: is_recorded.then(Loads::default),
         });
         let files = Files::new(settings)?;
         let (to_bulk, from_windows) = sync_channel(BULK_QUEUE);
         let spawn = |name: &str, work: Box<dyn FnOnce() + Send>| {
             std::thread::Builder::new().name(name.into()).spawn(work).map_err(PrefetcherError::kernel("start a thread"))
         };
-        let bulk = common.clone();
+        let (bulk, recorded) = (common.clone(), common.clone());
         let threads = vec![
             spawn("bulk", Box::new(move || bulk::run(&bulk, &from_windows)))?,
             spawn("windows", Box::new(move || Windows::new(common, files, to_bulk).run()))?,
         ];
-        Ok(Self { table, stop, threads })
+        let recorder = is_recorded.then(|| {
+            let thread = std::thread::Builder::new().name("recorder".into());
+            thread.spawn(move || Recorder::new().run(&recorded)).map_err(PrefetcherError::kernel("start a thread"))
+        });
+        Ok(Self { table, stop, threads, recorder: recorder.transpose()? })
     }
 
-    /// Ends its threads: what was done.
-    pub fn finish(self) -> Report {
+    /// Ends its threads: what was done, and all that was recorded, if anything was.
+    pub fn finish(self) -> (Report, Option<Recording>) {
         self.stop.store(true, Ordering::SeqCst);
         let _ = futex::wake(&self.table.header.asleep, futex::Flags::empty(), 1);
         for thread in self.threads {
@@ -113,7 +125,7 @@ impl Executor {
             let _ = thread.join();
         }
         note_device_bytes(self.table);
-        Report::of(self.table, true)
+        (Report::of(self.table, true), self.recorder.and_then(|recorder| recorder.join().ok()))
     }
 }
 
@@ -122,6 +134,13 @@ impl Common {
     fn admits(&self, index: usize) -> bool {
         let file_bytes = self.table.file(index).file_bytes.load(Ordering::Relaxed);
         self.with_whole(|whole, budget_bytes| whole.admits(index as u64, file_bytes, budget_bytes))
+    }
+
+    /// Something is loaded for a file.
+    fn note_load(&self, identity: (u64, u64), plan: &Plan) {
+        if let Some(loads) = &self.loads {
+            loads.note(identity, plan);
+        }
     }
 
     /// Forgets files that are not read any more.
@@ -263,6 +282,7 @@ impl Windows {
             loaded.make_room(plan.bytes(), budget_bytes, counts);
             loaded.load(request, dev, ino, &plan);
         });
+        common.note_load((dev, ino), &plan);
         let mut bytes = 0;
         let mut load =
             |range: Range| common.residency.load(opened.file.as_fd(), range).map(|asked| bytes += asked).is_ok();

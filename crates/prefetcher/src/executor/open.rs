@@ -26,16 +26,16 @@ pub struct Opened {
 /// Opens the file behind a program's descriptor, if it still is the file that the request is for. That of a mapping is found
 /// by its name where the descriptor is closed by now: most programs close it at once.
 pub fn open(request: &Request, dev: u64, ino: u64) -> Option<Opened> {
-    let by_number = same(Path::new(&format!("/proc/{}/fd/{}", request.process, request.fd)), dev, ino);
+    let by_number = named(Path::new(&format!("/proc/{}/fd/{}", request.process, request.fd)), dev, ino);
     if by_number.is_some() || request.kind != Kind::Map as u32 {
         return by_number;
     }
     let maps = std::fs::read(format!("/proc/{}/maps", request.process)).ok()?;
-    same(mapped(&maps, ino)?, dev, ino)
+    named(mapped(&maps, ino)?, dev, ino)
 }
 
 /// The file of this name, if it is that file.
-fn same(path: &Path, dev: u64, ino: u64) -> Option<Opened> {
+pub fn named(path: &Path, dev: u64, ino: u64) -> Option<Opened> {
     // First without opening it: behind the name may be a pipe or a device by now.
     let place = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?;
     let status = rustix::fs::fstat(&place).ok()?;

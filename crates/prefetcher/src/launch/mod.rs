@@ -5,6 +5,7 @@ mod library;
 mod signals;
 
 use std::ffi::{OsStr, OsString};
+use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, ExitStatus};
@@ -12,11 +13,22 @@ use std::process::{Command, ExitStatus};
 pub use elf::Obstacle;
 
 use crate::PrefetcherError;
-use crate::executor::{Executor, Report};
+use crate::executor::{Executor, Recording, Report};
 use crate::settings::Settings;
 use crate::shared::ENVIRONMENT;
 use crate::table::Shared;
 use crate::watch::{Watch, Watched};
+
+/// What is recorded of a run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Recorded {
+    /// Nothing.
+    Nothing,
+    /// Every access, which costs programs some microseconds each.
+    Accesses,
+    /// The same, and what the command prints goes to standard error: standard output is the caller's.
+    Apart,
+}
 
 /// What a run came to.
 pub struct Outcome {
@@ -28,6 +40,8 @@ pub struct Outcome {
     pub watched: Option<u64>,
     /// What was seen and done.
     pub report: Report,
+    /// Every access, where that was asked for.
+    pub recording: Option<Recording>,
 }
 
 /// Runs a command.
@@ -36,6 +50,7 @@ pub struct Outcome {
 /// If it cannot be started, or there is no place for the library. `told` learns of an obstacle before the command starts.
 pub fn run(
     settings: &Settings,
+    recorded: Recorded,
     command: &[OsString],
     told: impl FnOnce(&Obstacle),
 ) -> Result<Outcome, PrefetcherError> {
@@ -47,13 +62,18 @@ pub fn run(
     if let Some(obstacle) = &obstacle {
         told(obstacle);
     }
-    let shared = Shared::make(settings)?;
+    let shared = Shared::make(settings, recorded != Recorded::Nothing)?;
     let executor = Executor::start(&shared, settings, Vec::new())?;
     // Where the library cannot act, the kernel is asked; who may not ask goes without.
     let watch = obstacle.as_ref().and_then(|_| Watch::begin(shared.table(), &Watched::Children).ok());
     let held = signals::hold().map_err(PrefetcherError::kernel("hold signals"))?;
     let mut child = Command::new(program);
     child.args(arguments).env(ENVIRONMENT, shared.environment());
+    if recorded == Recorded::Apart {
+        child.stdout(
+            std::io::stderr().as_fd().try_clone_to_owned().map_err(PrefetcherError::kernel("copy a descriptor"))?,
+        );
+    }
     // A linker that cannot load it would say so, or worse; in what such a program starts it can act all the same, where that is
     // for this machine.
     if obstacle != Some(Obstacle::Foreign) {
@@ -65,9 +85,9 @@ pub fn run(
     let watched = watch.as_ref().map(Watch::seen);
     drop(watch);
     drop(shared);
-    let mut report = executor.finish();
+    let (mut report, recording) = executor.finish();
     report.device_bytes_command = read_by_children();
-    Ok(Outcome { status: shell_status(ended?), obstacle, watched, report })
+    Ok(Outcome { status: shell_status(ended?), obstacle, watched, report, recording })
 }
 
 /// What storage has read for the command and such children of it as it waited for: `ru_inblock` of getrusage(2), blocks of 512 bytes.

@@ -72,6 +72,9 @@ pub extern "C" fn attach() {
     }
     header.programs.fetch_add(1, Ordering::Relaxed);
     TABLE.store(found, Ordering::Release);
+    if header.records.load(Ordering::Relaxed) != 0 {
+        super::recording::start();
+    }
     if header.filters.load(Ordering::Relaxed) != 0 && is_filtered() {
         be_quiet();
     }

@@ -22,8 +22,10 @@ const KIND: u64 = 3;
 /// The second look at what a descriptor is, in the hook's way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Known {
-    /// To be left alone, at least for now.
+    /// To be left alone.
     Ignored,
+    /// To be left alone, unless there are more such reads.
+    First,
     /// To be looked at now.
     Unknown,
     /// This file of the table.
@@ -64,7 +66,7 @@ pub fn known(fd: i32) -> Known {
         READ_ONCE => Known::Unknown,
         _ => {
             entry.word.store(READ_ONCE, Ordering::Relaxed);
-            Known::Ignored
+            Known::First
         }
     }
 }
@@ -168,11 +170,11 @@ mod tests {
     #[test]
     fn a_descriptor_is_looked_at_on_its_second_read() {
         let fd = 60_000;
-        assert_eq!([known(fd), known(fd), known(fd)], [Known::Ignored, Known::Unknown, Known::Unknown]);
+        assert_eq!([known(fd), known(fd), known(fd)], [Known::First, Known::Unknown, Known::Unknown]);
         ignore(fd);
         assert_eq!(known(fd), Known::Ignored);
         forget(fd);
-        assert_eq!([known(fd), known(fd)], [Known::Ignored, Known::Unknown]);
+        assert_eq!([known(fd), known(fd)], [Known::First, Known::Unknown]);
         follow(fd, 1023, u32::MAX, 4096);
         assert_eq!(known(fd), Known::Followed { index: 1023, generation: u32::MAX });
         assert_eq!((advance(fd, 100), advance(fd, 50), moved(fd, 7), advance(fd, 1)), (4096, 4196, 4246, 7));
@@ -181,7 +183,7 @@ mod tests {
         rest(fd, 7, 1, true);
         assert_eq!([7, 7].map(|lane| look(fd, lane)), [Look::Cost, Look::Whole]);
         forget_range(59_999, u32::MAX);
-        assert_eq!(known(fd), Known::Ignored);
+        assert_eq!(known(fd), Known::First);
     }
 
     #[test]

@@ -8,6 +8,7 @@
 use core::ffi::{c_char, c_int, c_long, c_uint, c_void};
 use core::sync::atomic::Ordering;
 
+use super::recording::{self, begin};
 use super::{attach, descriptors, reading, sys};
 
 /// A hook: its name, arguments and result, and what it does with `real`, the function that it stands before.
@@ -46,15 +47,15 @@ fn opened(fd: c_int) -> c_int {
 
 /// What reads with an offset return.
 #[inline]
-fn read_at(fd: c_int, offset: i64, asked: usize, result: isize) -> isize {
-    reading::at(fd, offset, asked, result);
+fn read_at(began_ns: u64, fd: c_int, offset: i64, asked: usize, result: isize) -> isize {
+    reading::at(began_ns, fd, offset, asked, result);
     result
 }
 
 /// What reads where the descriptor stands return.
 #[inline]
-fn read_next(fd: c_int, asked: usize, result: isize) -> isize {
-    reading::next(fd, asked, result);
+fn read_next(began_ns: u64, fd: c_int, asked: usize, result: isize) -> isize {
+    reading::next(began_ns, fd, asked, result);
     result
 }
 
@@ -92,36 +93,42 @@ hooks! {
     fn lseek64(fd: c_int, offset: i64, whence: c_int) -> i64, |real| sought(fd, real(fd, offset, whence));
 
     fn read(fd: c_int, buffer: *mut c_void, count: usize) -> isize,
-        |real| read_next(fd, count, real(fd, buffer, count));
+        |real| read_next(begin(), fd, count, real(fd, buffer, count));
     fn __read_chk(fd: c_int, buffer: *mut c_void, count: usize, room: usize) -> isize,
-        |real| read_next(fd, count, real(fd, buffer, count, room));
+        |real| read_next(begin(), fd, count, real(fd, buffer, count, room));
     fn pread(fd: c_int, buffer: *mut c_void, count: usize, offset: i64) -> isize,
-        |real| read_at(fd, offset, count, real(fd, buffer, count, offset));
+        |real| read_at(begin(), fd, offset, count, real(fd, buffer, count, offset));
     fn pread64(fd: c_int, buffer: *mut c_void, count: usize, offset: i64) -> isize,
-        |real| read_at(fd, offset, count, real(fd, buffer, count, offset));
+        |real| read_at(begin(), fd, offset, count, real(fd, buffer, count, offset));
     fn __pread_chk(fd: c_int, buffer: *mut c_void, count: usize, offset: i64, room: usize) -> isize,
-        |real| read_at(fd, offset, count, real(fd, buffer, count, offset, room));
+        |real| read_at(begin(), fd, offset, count, real(fd, buffer, count, offset, room));
     fn __pread64_chk(fd: c_int, buffer: *mut c_void, count: usize, offset: i64, room: usize) -> isize,
-        |real| read_at(fd, offset, count, real(fd, buffer, count, offset, room));
+        |real| read_at(begin(), fd, offset, count, real(fd, buffer, count, offset, room));
     fn readv(fd: c_int, vector: *const c_void, count: c_int) -> isize,
-        |real| { let result = real(fd, vector, count); read_next(fd, result as usize, result) };
+        |real| { let (began, result) = (begin(), real(fd, vector, count)); read_next(began, fd, result as usize, result) };
     fn preadv(fd: c_int, vector: *const c_void, count: c_int, offset: i64) -> isize,
-        |real| { let result = real(fd, vector, count, offset); read_at(fd, offset, result as usize, result) };
+        |real| {
+            let (began, result) = (begin(), real(fd, vector, count, offset));
+            read_at(began, fd, offset, result as usize, result)
+        };
     fn preadv64(fd: c_int, vector: *const c_void, count: c_int, offset: i64) -> isize,
-        |real| { let result = real(fd, vector, count, offset); read_at(fd, offset, result as usize, result) };
+        |real| {
+            let (began, result) = (begin(), real(fd, vector, count, offset));
+            read_at(began, fd, offset, result as usize, result)
+        };
     fn preadv2(fd: c_int, vector: *const c_void, count: c_int, offset: i64, flags: c_int) -> isize,
-        |real| read_vector(fd, offset, real(fd, vector, count, offset, flags));
+        |real| read_vector(begin(), fd, offset, real(fd, vector, count, offset, flags));
     fn preadv64v2(fd: c_int, vector: *const c_void, count: c_int, offset: i64, flags: c_int) -> isize,
-        |real| read_vector(fd, offset, real(fd, vector, count, offset, flags));
+        |real| read_vector(begin(), fd, offset, real(fd, vector, count, offset, flags));
 
     fn sendfile(to: c_int, from: c_int, offset: *mut i64, count: usize) -> isize,
-        |real| { let at = place(offset); copied(from, at, count, real(to, from, offset, count)) };
+        |real| { let at = place(offset); copied(begin(), from, at, count, real(to, from, offset, count)) };
     fn sendfile64(to: c_int, from: c_int, offset: *mut i64, count: usize) -> isize,
-        |real| { let at = place(offset); copied(from, at, count, real(to, from, offset, count)) };
+        |real| { let at = place(offset); copied(begin(), from, at, count, real(to, from, offset, count)) };
     fn copy_file_range(from: c_int, offset: *mut i64, to: c_int, to_at: *mut i64, count: usize, flags: c_uint) -> isize,
-        |real| { let at = place(offset); copied(from, at, count, real(from, offset, to, to_at, count, flags)) };
+        |real| { let at = place(offset); copied(begin(), from, at, count, real(from, offset, to, to_at, count, flags)) };
     fn splice(from: c_int, offset: *mut i64, to: c_int, to_at: *mut i64, count: usize, flags: c_uint) -> isize,
-        |real| { let at = place(offset); copied(from, at, count, real(from, offset, to, to_at, count, flags)) };
+        |real| { let at = place(offset); copied(begin(), from, at, count, real(from, offset, to, to_at, count, flags)) };
 
     fn mmap(at: *mut c_void, bytes: usize, access: c_int, flags: c_int, fd: c_int, offset: i64) -> *mut c_void,
         |real| { mapped(access, flags, fd, offset, bytes); real(at, bytes, access, flags, fd, offset) };
@@ -129,11 +136,17 @@ hooks! {
         |real| { mapped(access, flags, fd, offset, bytes); real(at, bytes, access, flags, fd, offset) };
 
     fn posix_fadvise(fd: c_int, offset: i64, bytes: i64, advice: c_int) -> c_int,
-        |real| if drops(advice) { 0 } else { real(fd, offset, bytes, advice) };
+        |real| if drops(advice) { 0 } else { advised(fd, offset, bytes, advice); real(fd, offset, bytes, advice) };
     fn posix_fadvise64(fd: c_int, offset: i64, bytes: i64, advice: c_int) -> c_int,
-        |real| if drops(advice) { 0 } else { real(fd, offset, bytes, advice) };
+        |real| if drops(advice) { 0 } else { advised(fd, offset, bytes, advice); real(fd, offset, bytes, advice) };
     fn readahead(fd: c_int, offset: i64, count: usize) -> isize,
-        |real| if drops(POSIX_FADV_WILLNEED) { 0 } else { real(fd, offset, count) };
+        |real| {
+            if drops(POSIX_FADV_WILLNEED) {
+                return 0;
+            }
+            advised(fd, offset, i64::try_from(count).unwrap_or(i64::MAX), POSIX_FADV_WILLNEED);
+            real(fd, offset, count)
+        };
 
     // A filter of system calls that is installed now may end the program for one of ours.
     fn prctl(option: c_int, a: c_long, b: c_long, c: c_long, d: c_long) -> c_int,
@@ -181,8 +194,11 @@ fn sought(fd: c_int, result: i64) -> i64 {
 
 /// As of `preadv2`, which reads where the descriptor stands at an offset of -1.
 #[inline]
-fn read_vector(fd: c_int, offset: i64, result: isize) -> isize {
-    if offset == -1 { read_next(fd, result as usize, result) } else { read_at(fd, offset, result as usize, result) }
+fn read_vector(began_ns: u64, fd: c_int, offset: i64, result: isize) -> isize {
+    match offset {
+        -1 => read_next(began_ns, fd, result as usize, result),
+        _ => read_at(began_ns, fd, offset, result as usize, result),
+    }
 }
 
 /// The offset that the kernel is given, before it goes on.
@@ -195,10 +211,10 @@ fn place(offset: *const i64) -> Option<i64> {
 
 /// What was copied out of a file inside the kernel.
 #[inline]
-fn copied(from: c_int, offset: Option<i64>, asked: usize, result: isize) -> isize {
+fn copied(began_ns: u64, from: c_int, offset: Option<i64>, asked: usize, result: isize) -> isize {
     match offset {
-        Some(offset) => read_at(from, offset, asked, result),
-        None => read_next(from, asked, result),
+        Some(offset) => read_at(began_ns, from, offset, asked, result),
+        None => read_next(began_ns, from, asked, result),
     }
 }
 
@@ -208,6 +224,14 @@ fn mapped(access: c_int, flags: c_int, fd: c_int, offset: i64, bytes: usize) {
     let read_only = access & (PROT_READ | PROT_WRITE_OR_EXEC) == PROT_READ;
     if fd >= 0 && flags & MAP_ANONYMOUS == 0 && read_only {
         reading::mapped(fd, offset, bytes);
+    }
+}
+
+/// The program asks the kernel to load something.
+#[inline]
+fn advised(fd: c_int, offset: i64, bytes: i64, advice: c_int) {
+    if advice == POSIX_FADV_WILLNEED && offset >= 0 && bytes >= 0 {
+        recording::advised(fd, offset as u64, bytes as u64);
     }
 }
 

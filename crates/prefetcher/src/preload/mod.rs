@@ -12,5 +12,6 @@ pub mod descriptors;
 pub mod hooks;
 pub mod reading;
 pub mod real;
+pub mod recording;
 pub mod stdio;
 pub mod sys;

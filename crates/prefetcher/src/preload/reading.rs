@@ -3,6 +3,7 @@
 use core::sync::atomic::Ordering;
 
 use super::descriptors::{self, Known, Look};
+use super::recording::{self, Recorded};
 use super::{attach, sys};
 use crate::policies::{Access, Bulk, Host, Limits, PAGE_BYTES, Plan};
 use crate::shared::{Counts, File, Guard, Kind, Request, Table};
@@ -14,13 +15,18 @@ const O_PATH: i32 = 0o10_000_000;
 
 /// A read of `result` bytes of `asked` at an offset.
 #[inline]
-pub fn at(fd: i32, offset: i64, asked: usize, result: isize) {
+pub fn at(began_ns: u64, fd: i32, offset: i64, asked: usize, result: isize) {
     if result > 0
         && let Some(table) = attach::table()
     {
         match descriptors::known(fd) {
             Known::Followed { index, generation } => {
+                let access = Recorded { began_ns, index, generation, offset: offset as u64, bytes: result as u64 };
+                recording::read(table, &access);
                 seen(table, fd, index, generation, offset as u64, result as u64, false);
+            }
+            Known::First | Known::Unknown if began_ns != 0 => {
+                first(table, began_ns, fd, Some(offset as u64), result as u64);
             }
             Known::Unknown if result as usize == asked => identify(table, fd),
             _ => {}
@@ -30,15 +36,17 @@ pub fn at(fd: i32, offset: i64, asked: usize, result: isize) {
 
 /// A read of `result` bytes of `asked` where the descriptor stands.
 #[inline]
-pub fn next(fd: i32, asked: usize, result: isize) {
+pub fn next(began_ns: u64, fd: i32, asked: usize, result: isize) {
     if result > 0
         && let Some(table) = attach::table()
     {
         match descriptors::known(fd) {
             Known::Followed { index, generation } => {
                 let offset = descriptors::advance(fd, result as u64);
+                recording::read(table, &Recorded { began_ns, index, generation, offset, bytes: result as u64 });
                 seen(table, fd, index, generation, offset, result as u64, true);
             }
+            Known::First | Known::Unknown if began_ns != 0 => first(table, began_ns, fd, None, result as u64),
             Known::Unknown if result as usize == asked => identify(table, fd),
             _ => {}
         }
@@ -48,12 +56,13 @@ pub fn next(fd: i32, asked: usize, result: isize) {
 /// The C library read for the program, more or less than what it gave: where the descriptor stands now is asked of the kernel, unless
 /// less than this was consumed since.
 #[inline]
-pub fn buffered(fd: i32, consumed: usize) {
+pub fn buffered(began_ns: u64, fd: i32, consumed: usize) {
     if consumed > 0
         && let Some(table) = attach::table()
     {
         match descriptors::known(fd) {
-            Known::Followed { index, generation } => stands(table, fd, index, generation, consumed as u64),
+            Known::Followed { index, generation } => stands(table, began_ns, fd, index, generation, consumed as u64),
+            Known::First | Known::Unknown if began_ns != 0 => first(table, began_ns, fd, None, consumed as u64),
             Known::Unknown => identify(table, fd),
             _ => {}
         }
@@ -66,13 +75,14 @@ const BUFFER_BYTES: u64 = 64 << 10;
 /// Looks where the descriptor stands, for what was read since the last look.
 #[cold]
 #[inline(never)]
-fn stands(table: &'static Table, fd: i32, index: usize, generation: u32, consumed: u64) {
+fn stands(table: &'static Table, began_ns: u64, fd: i32, index: usize, generation: u32, consumed: u64) {
     let Some(now) = attach::may_call().then(|| sys::position(fd)).flatten() else { return };
     let before = descriptors::moved(fd, now);
     // Elsewhere than behind the last look: the program sought.
     let went_on = now >= before && now - before <= consumed + BUFFER_BYTES;
     let begin = if went_on { before } else { now.saturating_sub(consumed) };
     if now > begin {
+        recording::read(table, &Recorded { began_ns, index, generation, offset: begin, bytes: now - begin });
         seen(table, fd, index, generation, begin, now - begin, false);
     }
 }
@@ -99,16 +109,42 @@ fn seen(table: &'static Table, fd: i32, index: usize, generation: u32, offset: u
     }
     Counts::bump(&file.counts.accesses, 1);
     Counts::bump(&file.counts.accessed_bytes, bytes);
-    let header = &table.header;
+    let file_bytes = file.file_bytes.load(Ordering::Relaxed);
+    let access = Access { offset_bytes: offset, length_bytes: bytes, lane };
+    let glides = guard.streams.glides(&access, file_bytes);
+    if glides && !guard.streams.is_left() && !guard.streams.is_random() {
+        guard.served(lane);
+        return;
+    }
+    other(table, file, guard, &Seen { fd, index, access, file_bytes, glides, check });
+}
+
+/// An access that was looked at.
+struct Seen {
+    fd: i32,
+    index: usize,
+    access: Access,
+    file_bytes: u64,
+    /// It is the next of its reader.
+    glides: bool,
+    /// The descriptor's place is believed, and not known.
+    check: bool,
+}
+
+/// Goes on with an access that is not just the next of a reader which is served.
+#[inline(never)]
+fn other(table: &'static Table, file: &File, mut guard: Guard<'_>, seen: &Seen) {
+    let Seen { fd, index, access, file_bytes, glides, check } = *seen;
+    let (header, lane) = (&table.header, access.lane);
     let window_bytes = header.window_bytes.load(Ordering::Relaxed);
     let limits = Limits {
-        file_bytes: file.file_bytes.load(Ordering::Relaxed),
+        file_bytes,
         window_bytes,
         ahead_bytes: header.ahead_bytes.load(Ordering::Relaxed),
         forward: window_bytes > file.kernel_bytes.load(Ordering::Relaxed),
     };
-    let access = Access { offset_bytes: offset, length_bytes: bytes, lane };
-    let Some(plan) = guard.streams.observe(access, &limits) else {
+    let plan = if glides { None } else { guard.streams.observe_other(access, &limits) };
+    let Some(plan) = plan else {
         let random = guard.streams.is_random();
         let counts = random && header.passes.load(Ordering::Relaxed) != 0;
         if counts {
@@ -125,7 +161,8 @@ fn seen(table: &'static Table, fd: i32, index: usize, generation: u32, offset: u
         }
         return;
     };
-    due(table, file, &mut guard, fd, index, plan, check.then(|| offset.wrapping_add(bytes)));
+    let expected = access.offset_bytes.wrapping_add(access.length_bytes);
+    due(table, file, &mut guard, fd, index, plan, check.then_some(expected));
 }
 
 /// Reads that go unseen while the executor is behind.
@@ -234,13 +271,28 @@ fn lane() -> u32 {
 /// Looks at what a descriptor is, and follows it if it is a file worth that.
 #[cold]
 #[inline(never)]
-fn identify(table: &'static Table, fd: i32) {
+pub(super) fn identify(table: &'static Table, fd: i32) {
     if !attach::may_call() {
         return;
     }
     match place(table, fd, table.header.min_file_bytes.load(Ordering::Relaxed)) {
-        Some((index, generation)) => descriptors::follow(fd, index, generation, sys::position(fd).unwrap_or(0)),
+        Some((index, generation)) => {
+            recording::named(table, fd, index, generation);
+            descriptors::follow(fd, index, generation, sys::position(fd).unwrap_or(0));
+        }
         None => descriptors::ignore(fd),
+    }
+}
+
+/// A descriptor's first read, where all are recorded: it is looked at at once.
+#[cold]
+#[inline(never)]
+fn first(table: &'static Table, began_ns: u64, fd: i32, offset: Option<u64>, bytes: u64) {
+    identify(table, fd);
+    if let Known::Followed { index, generation } = descriptors::known(fd) {
+        // Where it stands is behind what was read.
+        let offset = offset.unwrap_or_else(|| descriptors::advance(fd, 0).saturating_sub(bytes));
+        recording::read(table, &Recorded { began_ns, index, generation, offset, bytes });
     }
 }
 
@@ -276,6 +328,7 @@ fn whole(table: &'static Table, fd: i32) {
         return;
     }
     if let Some((index, generation)) = place(table, fd, table.header.min_file_bytes.load(Ordering::Relaxed)) {
+        recording::named(table, fd, index, generation);
         descriptors::follow(fd, index, generation, 0);
         let bytes = table.file(index).file_bytes.load(Ordering::Relaxed);
         ask(table, fd, index, Plan::contiguous(0, bytes), Kind::Whole);

@@ -3,6 +3,7 @@
 use core::ffi::{c_char, c_int, c_void};
 
 use super::hooks::hooks;
+use super::recording::begin;
 use super::{descriptors, reading};
 
 #[link(name = "c")]
@@ -41,13 +42,13 @@ hooks! {
     fn fclose(stream: Stream) -> c_int, |real| { descriptors::forget(descriptor(stream)); real(stream) };
 
     fn fread(buffer: *mut c_void, size: usize, count: usize, stream: Stream) -> usize,
-        |real| read(stream, size, real(buffer, size, count, stream));
+        |real| read(begin(), stream, size, real(buffer, size, count, stream));
     fn fread_unlocked(buffer: *mut c_void, size: usize, count: usize, stream: Stream) -> usize,
-        |real| read(stream, size, real(buffer, size, count, stream));
+        |real| read(begin(), stream, size, real(buffer, size, count, stream));
     fn __fread_chk(buffer: *mut c_void, room: usize, size: usize, count: usize, stream: Stream) -> usize,
-        |real| read(stream, size, real(buffer, room, size, count, stream));
+        |real| read(begin(), stream, size, real(buffer, room, size, count, stream));
     fn __fread_unlocked_chk(buffer: *mut c_void, room: usize, size: usize, count: usize, stream: Stream) -> usize,
-        |real| read(stream, size, real(buffer, room, size, count, stream));
+        |real| read(begin(), stream, size, real(buffer, room, size, count, stream));
 }
 
 /// Reads of less are lines and headers, for whose sake nobody asks where the descriptor stands.
@@ -55,10 +56,10 @@ const LEAST_BYTES: usize = 512;
 
 /// What `fread` returns.
 #[inline]
-fn read(stream: Stream, size: usize, items: usize) -> usize {
+fn read(began_ns: u64, stream: Stream, size: usize, items: usize) -> usize {
     let consumed = size.saturating_mul(items);
     if consumed >= LEAST_BYTES {
-        reading::buffered(descriptor(stream), consumed);
+        reading::buffered(began_ns, descriptor(stream), consumed);
     }
     items
 }

@@ -15,6 +15,8 @@ mod number {
     pub const OPENAT: usize = 257;
     pub const NEWFSTATAT: usize = 262;
     pub const FCNTL: usize = 72;
+    pub const GETTID: usize = 186;
+    pub const READLINKAT: usize = 267;
     pub const SECCOMP: usize = 317;
 }
 #[cfg(target_arch = "aarch64")]
@@ -28,6 +30,8 @@ mod number {
     pub const OPENAT: usize = 56;
     pub const NEWFSTATAT: usize = 79;
     pub const FCNTL: usize = 25;
+    pub const GETTID: usize = 178;
+    pub const READLINKAT: usize = 78;
     pub const SECCOMP: usize = 277;
 }
 
@@ -125,6 +129,20 @@ pub fn flags(fd: i32) -> i32 {
 pub fn process() -> i32 {
     // SAFETY: takes nothing.
     unsafe { call(number::GETPID, [0; 6]) as i32 }
+}
+
+/// The number of this thread.
+pub fn thread() -> u32 {
+    // SAFETY: takes nothing.
+    unsafe { call(number::GETTID, [0; 6]) as u32 }
+}
+
+/// Where a symbolic link leads: how many bytes of it.
+pub fn link(path: &core::ffi::CStr, buffer: &mut [u8]) -> usize {
+    let (at, room) = (path.as_ptr() as usize, buffer.len());
+    // SAFETY: the path ends with a zero, and the buffer has the room.
+    let count = unsafe { call(number::READLINKAT, [AT_FDCWD as usize, at, buffer.as_mut_ptr() as usize, room, 0, 0]) };
+    usize::try_from(count).unwrap_or(0)
 }
 
 /// Opens a file, for reading and writing with `write`.

@@ -173,14 +173,20 @@ impl State {
         }
     }
 
+    /// A read was looked at of a reader that is served.
+    #[inline]
+    pub fn served(&mut self, lane: u32) {
+        self.idle(lane).helpless = 0;
+    }
+
     /// A read was looked at for which nothing can be done, or another: how many of this thread go unseen after it.
     #[inline]
     pub fn seen(&mut self, lane: u32, helpless: bool) -> u32 {
-        let idle = self.idle(lane);
         if !helpless {
-            idle.helpless = 0;
+            self.served(lane);
             return 0;
         }
+        let idle = self.idle(lane);
         idle.helpless = idle.helpless.saturating_add(1);
         if idle.helpless < HELPLESS_READS {
             return 0;

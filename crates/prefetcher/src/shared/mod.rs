@@ -8,10 +8,12 @@
 //! Everything here is numbers for which any bits are valid: the program owns its memory, and the launcher believes none of it.
 
 mod file;
+mod record;
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 pub use file::{Counts, Done, File, Guard, Kind, Request};
+pub use record::{Deed, Name, Record, Ring};
 
 /// Files that are followed at once.
 pub const FILES: usize = 1024;
@@ -50,6 +52,8 @@ pub struct Header {
     pub clock: AtomicU32,
     /// Files that are read at random for long are loaded whole.
     pub passes: AtomicU32,
+    /// Every access is left in the ring.
+    pub records: AtomicU32,
     /// Smaller files are left alone.
     pub min_file_bytes: AtomicU64,
     /// Smaller mappings are left alone.
@@ -81,6 +85,10 @@ pub struct Table {
     work: [AtomicU64; FILES / 64],
     /// The files.
     files: [File; FILES],
+    /// What they are called, where accesses are recorded.
+    pub names: [Name; FILES],
+    /// Accesses, where they are recorded.
+    pub ring: Ring,
 }
 
 /// The size of the table, a whole number of pages.
@@ -151,12 +159,12 @@ fn hash(dev: u64, ino: u64) -> usize {
 }
 
 #[cfg(test)]
-mod tests {
+pub(in crate::shared) mod tests {
     use super::file::PENDING;
     use super::*;
     use crate::policies::Plan;
 
-    pub(super) fn table() -> Box<Table> {
+    pub(in crate::shared) fn table() -> Box<Table> {
         // SAFETY: all zero is an empty table.
         unsafe { Box::<Table>::new_zeroed().assume_init() }
     }

@@ -1,6 +1,7 @@
-//! `plumb prefetch advise`: what prefetching would have gained for a trace, and what perfect foresight would have.
+//! `plumb prefetch advise`: what prefetching would have gained for a command or a trace, and what perfect foresight would have.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
@@ -10,30 +11,42 @@ use clap::{ArgGroup, Args};
 use defrag::IoKind;
 use defrag::access::{Trace as AccessTrace, iolog, strace};
 use prefetch::policy;
-use prefetch::simulate::{Action, Pictured, Step, Trace, picture, timeline};
-use units::Printable;
+use prefetch::simulate::{Action, Step, Trace, picture, timeline};
+use prefetcher::launch::{self, Recorded};
+use prefetcher::settings::{Mode, Settings};
+use units::{ByteSize, Printable};
 
 use super::super::Done;
 use super::machine::{Comparison, MachineArguments};
+use super::recorded::{self, most_accessed};
+use super::{failure, tell, write};
 use crate::failure::Failure;
 
-/// Files that are drawn at most: those with most accesses.
-const PICTURES: usize = 8;
-
-/// Which trace, on which machine.
+/// Which trace or command, on which machine.
 #[derive(Args)]
-#[command(group(ArgGroup::new("source").required(true).args(["trace", "from_strace", "from_iolog"])))]
+#[command(group(ArgGroup::new("source").required(true).args(["command", "trace", "from_strace", "from_iolog"])))]
 #[command(after_help = "Examples:
+  plumb prefetch advise -- ./my-program
   plumb defrag trace --path /srv/db --out db.trace -- ./workload      (root)
   plumb prefetch advise --trace db.trace
   strace -f -y -e trace=%desc,%process -o db.strace ./workload
   plumb prefetch advise --from-strace db.strace --html db.html
   plumb prefetch advise --from-iolog job.log --latency 8ms --bandwidth 150MB --queue-depth 1
 
-Nothing is loaded: the trace's reads are replayed in virtual time on the machine that the options describe, from an empty page
-cache, one after the other. A trace has each range of a file once, where it was first read: what was read again is in memory
+A command runs as it would anyway: its reads are recorded by the library of `plumb prefetch run`, and nothing is loaded for it. Touches
+of mappings are not seen so. Its output goes to standard error, so that it does not mix with what is told here. Exit status: the
+command's, if it failed.
+
+Nothing is loaded: the reads are replayed in virtual time on the machine that the options describe, from an empty page
+cache, those of a command by thread, with as much work in between as there was, those of a trace one after the other. A trace has each range of a file once, where it was first read: what was read again is in memory
 there, too, if there is enough of it. Writes, reads past the page cache, and what the processor does are left out.")]
 pub struct AdviseArguments {
+    /// The command and its arguments: it is run, and its reads are recorded
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+    /// Of a command, files that are smaller are left out [default: 1MiB]
+    #[arg(long, value_name = "SIZE", requires = "command")]
+    min_file: Option<ByteSize>,
     /// A trace of `plumb defrag trace`
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
@@ -58,12 +71,10 @@ pub struct AdviseArguments {
 
 /// Advises.
 pub fn advise(arguments: &AdviseArguments) -> Done {
-    let (trace, names) = replayed(&arguments.read()?);
-    if trace.steps.is_empty() {
-        return Err(Failure::input("the trace has no read through the page cache of a file that is there"));
-    }
+    let observed = arguments.observed()?;
+    let Observed { trace, names, status, .. } = &observed;
     let machine = arguments.machine.machine();
-    let comparison = Comparison::of(&trace, &machine);
+    let comparison = Comparison::of(trace, &machine);
     if arguments.json {
         println!("{:#}", comparison.json());
     } else {
@@ -71,18 +82,56 @@ pub fn advise(arguments: &AdviseArguments) -> Done {
         println!("{} reads of {} files\n", reads.count(), trace.files.len());
         comparison.print();
         println!("\nleast time: {}", comparison.best());
+        if observed.lost > 0 {
+            println!("{} accesses were too many to be recorded and are not in it", observed.lost);
+        }
     }
     if let (Some(path), Some(policy)) = (&arguments.html, policy::named(comparison.best())) {
-        let (outcome, marks) = timeline(&trace, &machine, policy);
+        let (outcome, marks) = timeline(trace, &machine, policy);
         let title = format!("What {} would have done", comparison.best());
-        let page = picture(&title, &marks, &most_read(&trace, &names), outcome.time_ns);
-        std::fs::write(path, page)
-            .map_err(|error| Failure::Machine(format!("cannot write {}: {error}", Printable::path(path))))?;
+        let about = "In virtual time, on the machine that the options describe.";
+        write(path, &picture(&title, about, &marks, &most_accessed(trace, names), outcome.time_ns))?;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(ExitCode::from(*status))
+}
+
+/// What was observed of a command, or of one whose trace there is.
+struct Observed {
+    trace: Trace,
+    names: Vec<String>,
+    /// The command's exit status; 0 for a trace.
+    status: u8,
+    /// Accesses that are not in the trace.
+    lost: u64,
 }
 
 impl AdviseArguments {
+    /// Runs the command or reads the trace.
+    fn observed(&self) -> Result<Observed, Failure> {
+        if self.command.is_empty() {
+            let (trace, names) = replayed(&self.read()?);
+            if trace.steps.is_empty() {
+                return Err(Failure::input("the trace has no read through the page cache of a file that is there"));
+            }
+            return Ok(Observed { trace, names, status: 0, lost: 0 });
+        }
+        let defaults = Settings::default();
+        let settings =
+            Settings { mode: Mode::AppOnly, min_file: self.min_file.unwrap_or(defaults.min_file), ..defaults };
+        let outcome = launch::run(&settings, Recorded::Apart, &self.command, tell).map_err(failure)?;
+        let recording = outcome.recording.unwrap_or_default();
+        if recording.accesses.is_empty() {
+            let message = format!(
+                "no read of a file of at least {} was seen: of static programs and Go only root sees them, of mappings nobody",
+                settings.min_file
+            );
+            return Err(Failure::input(message));
+        }
+        let names = recorded::names(&recording);
+        let (trace, lost) = (recorded::trace(&recording), recording.lost);
+        Ok(Observed { trace, names, status: outcome.status, lost })
+    }
+
     fn read(&self) -> Result<AccessTrace, Failure> {
         let folder = self.folder.clone().unwrap_or_else(|| PathBuf::from("."));
         let open = |path: &Path| {
@@ -135,16 +184,4 @@ fn replayed(trace: &AccessTrace) -> (Trace, Vec<String>) {
         out.steps.push(step(file, action));
     }
     (out, names)
-}
-
-/// The files with most accesses.
-fn most_read(trace: &Trace, names: &[String]) -> Vec<Pictured> {
-    let mut counts = vec![0u64; trace.files.len()];
-    for step in &trace.steps {
-        counts[step.file] += 1;
-    }
-    let mut files: Vec<usize> = (0..trace.files.len()).collect();
-    files.sort_by_key(|file| std::cmp::Reverse(counts[*file]));
-    let pictured = |file: usize| Pictured { file, name: names[file].clone(), bytes: trace.files[file] };
-    files.into_iter().take(PICTURES).map(pictured).collect()
 }

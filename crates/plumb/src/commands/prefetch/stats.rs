@@ -121,7 +121,10 @@ mod tests {
     fn shares_are_of_what_there_was() {
         let none = Report::default();
         assert_eq!((none.accuracy(), none.coverage(), none.timeliness()), (None, None, None));
+        let resident = Report { windows_used_bytes: 1 << 20, windows_resident: 8, ..none.clone() };
+        assert_eq!((resident.accuracy(), json(&resident)["accuracy"].clone()), (None, Value::Null));
         let report = Report {
+            windows_loaded: 8,
             windows_used_bytes: 3 << 20,
             windows_lost_bytes: 1 << 20,
             windows_entered: 8,
