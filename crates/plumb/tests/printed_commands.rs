@@ -1,4 +1,5 @@
-//! Every command of README and docs is run as it is printed, in an empty folder.
+//! Every command of README and docs is run as it is printed, in an empty folder, by a user without root and with an empty home,
+//! unless it says that it needs root.
 //!
 //! A fenced block with lines that begin with `plumb` (or `$ plumb`, above what it prints) is a script for `sh -e`. A comment right
 //! before a block says more of it; blocks of a page run one after the other in one folder:
@@ -78,9 +79,7 @@ impl How {
         }
         self.needs.iter().find_map(|need| {
             let is_there = match need.as_str() {
-                "root" => {
-                    std::fs::metadata("/proc/self").is_ok_and(|about| std::os::unix::fs::MetadataExt::uid(&about) == 0)
-                }
+                "root" => is_root(),
                 "fuse" => Path::new("/dev/fuse").exists(),
                 "kernel" => linux_rig::kernel().is_some(),
                 "order" => linux_rig::kernel_with_streams().is_some(),
@@ -150,22 +149,14 @@ fn script(block: &str) -> Option<String> {
 }
 
 /// Runs a script to its end; its status and what it said, nothing where it hangs.
-fn shell(script: &str, folder: &Path, limit: Duration) -> Option<(i32, String)> {
+fn shell(script: &str, folder: &Path, user: &User, limit: Duration) -> Option<(i32, String)> {
     let said = folder.join(".said");
     let file = || Stdio::from(std::fs::File::options().create(true).append(true).open(&said).unwrap());
     let _ = std::fs::remove_file(&said);
-    let beside = Path::new(PLUMB).parent().unwrap();
-    let path = format!("{}:/usr/local/bin:/usr/sbin:/sbin:/usr/bin:/bin", beside.display());
-    let mut command = Command::new("sh");
+    let mut command = user.command("sh", folder);
     // A process group of its own, which can be ended whole.
     std::os::unix::process::CommandExt::process_group(&mut command, 0);
-    command
-        .args(["-ec", script])
-        .current_dir(folder)
-        .env("PATH", path)
-        .stdin(Stdio::null())
-        .stdout(file())
-        .stderr(file());
+    command.args(["-ec", script]).stdin(Stdio::null()).stdout(file()).stderr(file());
     let mut child = command.spawn().unwrap();
     let begun = Instant::now();
     let status = loop {
@@ -184,11 +175,105 @@ fn shell(script: &str, folder: &Path, limit: Duration) -> Option<(i32, String)> 
     status.map(|status| (status, text))
 }
 
+/// Who runs commands.
+enum User {
+    /// Who runs the tests.
+    Caller,
+    /// A user without rights, whose home has nothing but the kernels that `plumb linux` would build.
+    Nobody { home: tempfile::TempDir, program: PathBuf },
+}
+
+impl User {
+    /// Somebody without root, as whom root can run a command.
+    fn without_root() -> Self {
+        if !is_root() {
+            return Self::Caller;
+        }
+        let home = tempfile::tempdir().unwrap();
+        let kernels = home.path().join(".cache/plumb/linux");
+        std::fs::create_dir_all(&kernels).unwrap();
+        for kernel in [linux_rig::kernel(), linux_rig::kernel_with_streams()].into_iter().flatten() {
+            copy(kernel.program().parent().unwrap(), &kernels);
+        }
+        let at = home.path().to_owned();
+        let mut user = Self::Nobody { home, program: PLUMB.into() };
+        user.owns(&at);
+        let can = |user: &Self, program: &str, argument: &str| {
+            let mut tried = user.command(program, Path::new("/"));
+            tried.arg(argument).stdout(Stdio::null()).stderr(Stdio::null());
+            tried.status().is_ok_and(|status| status.success())
+        };
+        if !can(&user, "true", "") {
+            println!("skipped: nothing is run without root: setpriv does not make root of this machine nobody");
+            return Self::Caller;
+        }
+        // The folder of the program may be closed to others.
+        if !can(&user, PLUMB, "--version")
+            && let Self::Nobody { program, .. } = &mut user
+        {
+            *program = at.join("bin/plumb");
+            std::fs::create_dir(at.join("bin")).unwrap();
+            std::fs::copy(PLUMB, &program).unwrap();
+            user.owns(&at);
+        }
+        user
+    }
+
+    /// A program to run in a folder.
+    fn command(&self, program: &str, folder: &Path) -> Command {
+        let mut command = match self {
+            Self::Caller => Command::new(program),
+            Self::Nobody { home, .. } => {
+                let mut command = Command::new("setpriv");
+                command.args([
+                    "--reuid=65534",
+                    "--regid=65534",
+                    "--clear-groups",
+                    "--no-new-privs",
+                    "--bounding-set=-all",
+                ]);
+                command.arg("--inh-caps=-all").arg(program).env("HOME", home.path());
+                for of_root in ["XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR"] {
+                    command.env_remove(of_root);
+                }
+                command
+            }
+        };
+        let beside = match self {
+            Self::Caller => Path::new(PLUMB).parent().unwrap(),
+            Self::Nobody { program, .. } => program.parent().unwrap(),
+        };
+        let path = format!("{}:/usr/local/bin:/usr/sbin:/sbin:/usr/bin:/bin", beside.display());
+        command.current_dir(folder).env("PATH", path);
+        command
+    }
+
+    /// Gives it a folder with all that is in it.
+    fn owns(&self, folder: &Path) {
+        if let Self::Nobody { .. } = self {
+            let given = Command::new("chown").args(["-R", "65534:65534", "--"]).arg(folder).status();
+            assert!(given.is_ok_and(|status| status.success()), "{}", folder.display());
+        }
+    }
+}
+
+fn is_root() -> bool {
+    std::fs::metadata("/proc/self").is_ok_and(|about| std::os::unix::fs::MetadataExt::uid(&about) == 0)
+}
+
+/// A copy of a folder in another.
+fn copy(folder: &Path, into: &Path) {
+    let copied = Command::new("cp").args(["-r", "--"]).arg(folder).arg(into).status();
+    assert!(copied.is_ok_and(|status| status.success()), "{}", folder.display());
+}
+
 /// Runs a page; what is wrong with it.
 fn run(page: &Path) -> Vec<String> {
     let name = page.file_name().unwrap().to_string_lossy().into_owned();
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap();
     let folder = tempfile::tempdir().unwrap();
+    let caller = User::Caller;
+    let usual = User::without_root();
     let mut wrong = Vec::new();
     let mut ran = 0;
     let mut skipped: std::collections::BTreeMap<String, usize> = std::collections::BTreeMap::new();
@@ -201,7 +286,8 @@ fn run(page: &Path) -> Vec<String> {
                 std::fs::set_permissions(&path, mode).unwrap();
             }
             Step::Given(script) => {
-                let (status, said) = shell(&script, folder.path(), LIMIT).unwrap();
+                usual.owns(folder.path());
+                let (status, said) = shell(&script, folder.path(), &usual, LIMIT).unwrap();
                 assert_eq!(status, 0, "{name}: {script}\n{said}");
             }
             Step::Run { line, script, how } => {
@@ -210,14 +296,15 @@ fn run(page: &Path) -> Vec<String> {
                     continue;
                 }
                 for shared in ["experiments", "devices"] {
-                    let link = folder.path().join(shared);
-                    if how.in_repository && !link.exists() {
-                        std::os::unix::fs::symlink(root.join(shared), link).unwrap();
+                    if how.in_repository && !folder.path().join(shared).exists() {
+                        copy(&root.join(shared), folder.path());
                     }
                 }
+                let user = if how.needs.iter().any(|need| need == "root") { &caller } else { &usual };
+                user.owns(folder.path());
                 ran += 1;
                 let limit = if how.is_long { LIMIT_LONG } else { LIMIT };
-                match shell(&script, folder.path(), limit) {
+                match shell(&script, folder.path(), user, limit) {
                     Some((status, _)) if status == how.status => {}
                     Some((status, said)) => {
                         let end: String = said

@@ -116,9 +116,11 @@ fn clear_stale(path: &Path) -> Result<(), ServeError> {
     if !meta.file_type().is_socket() {
         return Err(ServeError::NotASocket { path: path.to_owned() });
     }
+    let cannot_bind = |source| ServeError::Bind { address: format!("unix:{}", path.display()), source };
     match UnixStream::connect(path) {
-        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => fs::remove_file(path)
-            .map_err(|source| ServeError::Bind { address: format!("unix:{}", path.display()), source }),
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => fs::remove_file(path).map_err(cannot_bind),
+        // Of another user: nobody knows whether somebody answers.
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Err(cannot_bind(error)),
         _ => Err(ServeError::InUse { path: path.to_owned() }),
     }
 }
