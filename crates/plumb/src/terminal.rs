@@ -256,12 +256,13 @@ impl State {
         format!("{} of {} runs done ({percent:.0} %), {} elapsed{left}", self.done, self.total, clock(elapsed))
     }
 
-    /// `, about 0:21:10 left`, as the rest takes as long as what was done. Nothing at first: a run of thousands of jobs has to
-    /// start them all before it gets on.
+    /// `, about 0:21:10 left`, as the rest takes as long as what was done. Nothing at first, nor until the first run got on: one of
+    /// thousands of jobs has to start them all before.
     fn left(&self, running: f64, elapsed: Duration) -> String {
         let came = self.done as f64 + running;
         let (new, rest) = (came - self.before as f64, (self.total as f64 - came).max(0.0));
-        if new <= 0.0 || elapsed < UNSURE && new < SURE * (new + rest) {
+        let is_first = self.done == self.before && running < SURE;
+        if new <= 0.0 || is_first || elapsed < UNSURE && new < SURE * (new + rest) {
             return String::new();
         }
         let left = Duration::try_from_secs_f64(elapsed.as_secs_f64() / new * rest).unwrap_or(Duration::MAX);
@@ -360,6 +361,7 @@ mod tests {
         assert_eq!(state.left(0.001, Duration::from_secs(5)), "", "too soon to tell");
         assert_eq!(state.left(0.5, Duration::from_secs(5)), ", about 0:00:05 left");
         assert_eq!(state.left(0.1, Duration::from_secs(20)), ", about 0:03:00 left");
+        assert_eq!(state.left(0.004, Duration::from_secs(60)), "", "the first run has not got on");
         state.total = 5000;
         assert_eq!(state.line(0.0, Duration::ZERO), "50 of 5000 runs done (1 %), 0:00:00 elapsed");
     }

@@ -41,6 +41,8 @@ pub(super) struct Measured {
     pub error_count: u64,
     /// Bytes completed, the ramp's and the verify phase's included.
     pub moved_bytes: u64,
+    /// I/Os completed, the ramp's and the verify phase's included.
+    pub moved_ios: u64,
     /// When the current phase began to be measured, and what the directions'
     /// runtimes were then: the write phase, then the verify phase.
     phase_from: Nanos,
@@ -68,6 +70,7 @@ impl Measured {
             errors: Vec::new(),
             error_count: 0,
             moved_bytes: 0,
+            moved_ios: 0,
             phase_from: Nanos::ZERO,
             earlier: PerDirection::default(),
             in_flight: 0,
@@ -85,6 +88,7 @@ impl Measured {
     #[inline]
     pub fn completed(&mut self, direction: Direction, bytes: u64, times: Times) {
         self.moved_bytes += bytes;
+        self.moved_ios += 1;
         self.finished_at = times.reaped_at;
         if times.reaped_at < self.measured_from {
             return;

@@ -217,13 +217,14 @@ impl Started {
 
     fn fraction(&self, now: Nanos, measured: &Measured) -> f64 {
         let by_bytes = self.plan.target_bytes.map_or(0.0, |target| measured.moved_bytes as f64 / target as f64);
+        let by_ios = self.plan.target_ios.map_or(0.0, |target| measured.moved_ios as f64 / target as f64);
         let by_time = self.plan.runtime.map_or(0.0, |runtime| {
             let whole = self.job.options.ramp_time + runtime;
             now.since(measured.started_at).0 as f64 / whole.0.max(1) as f64
         });
         match measured.state {
             State::Waiting => 0.0,
-            State::Running => by_bytes.max(by_time).min(1.0),
+            State::Running => by_bytes.max(by_ios).max(by_time).min(1.0),
             State::Finished => 1.0,
         }
     }
