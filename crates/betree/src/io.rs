@@ -161,6 +161,11 @@ impl BlockIo {
         Self { storage, queues, later, unsettled, cache: Cache::new(cache_bytes), counters: IoCounters::default() }
     }
 
+    /// Looks how many blocks there are now.
+    pub fn measure_blocks(&self) -> Result<u64> {
+        Ok(self.storage.measure()? / BLOCK_BYTES as u64)
+    }
+
     pub fn capacity_blocks(&self) -> u64 {
         self.storage.capacity_bytes() / BLOCK_BYTES as u64
     }

@@ -109,6 +109,27 @@ impl Space {
         std::mem::take(&mut self.undiscarded).iter().collect()
     }
 
+    /// Free extents from a block on, `blocks` in all at most.
+    pub fn free_from(&self, block: u64, blocks: u64) -> Vec<Extent> {
+        let mut left = blocks;
+        let mut found = Vec::new();
+        for extent in self.free.iter().filter(|extent| extent.end() > block) {
+            let start = extent.start.max(block);
+            let blocks = (extent.end() - start).min(left);
+            if blocks == 0 {
+                break;
+            }
+            found.push(Extent { start, blocks });
+            left -= blocks;
+        }
+        found
+    }
+
+    /// The storage was told that an extent is free.
+    pub fn discarded(&mut self, extent: Extent) {
+        self.used_again(extent);
+    }
+
     /// Lends up to `blocks` of the free ones, the longest first.
     pub fn lend(&mut self, blocks: u64) -> Vec<Extent> {
         let mut lent = Vec::new();

@@ -34,6 +34,12 @@ impl fmt::Display for Operation {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StorageError {
+    /// It cannot be seen how large it is now.
+    #[error("its size cannot be seen: {source}")]
+    Size {
+        /// Why not.
+        source: io::Error,
+    },
     /// The offset or the length is not in whole blocks.
     #[error("{operation} of {len_bytes} bytes at {offset_bytes}: not in whole blocks of {BLOCK_BYTES} bytes")]
     Misaligned {

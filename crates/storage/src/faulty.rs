@@ -116,6 +116,10 @@ impl<S: Storage> Storage for Faulty<S> {
         self.inner.capacity_bytes()
     }
 
+    fn measure(&self) -> Result<u64, StorageError> {
+        self.inner.measure()
+    }
+
     fn open_queue(&self) -> Result<Box<dyn Queue>, StorageError> {
         let inner = self.inner.open_queue()?;
         let queue = FaultyQueue {

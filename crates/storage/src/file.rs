@@ -1,10 +1,11 @@
 //! A file or a block device.
 
 use std::fs;
-use std::io;
+use std::io::{self, Seek};
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use rustix::fs::{FallocateFlags, FlockOperation, OFlags};
@@ -44,7 +45,8 @@ pub struct FileOptions {
 #[derive(Debug)]
 pub struct File {
     file: Arc<fs::File>,
-    capacity_bytes: u64,
+    /// Its queues look at it, too.
+    capacity_bytes: Arc<AtomicU64>,
     direct: bool,
     engine: FileEngine,
 }
@@ -91,25 +93,18 @@ impl File {
             Err(rustix::io::Errno::WOULDBLOCK) => return Err(StorageError::Locked { path: path.to_owned() }),
             Err(error) => return Err(refused("cannot be locked", error.into())),
         }
-        let metadata = file.metadata().map_err(|error| refused("has no size", error))?;
-        let block_device = metadata.file_type().is_block_device();
-        let mut len = if block_device {
-            rustix::fs::seek(&file, rustix::fs::SeekFrom::End(0))
-                .map_err(|error| refused("has no size", error.into()))?
-        } else {
-            metadata.len()
-        };
+        let mut len = len_bytes(&file).map_err(|error| refused("has no size", error))?;
         if let Some(wanted) = options.capacity_bytes
             && wanted > len
         {
-            if block_device {
+            if file.metadata().is_ok_and(|metadata| metadata.file_type().is_block_device()) {
                 let what = format!("the device has {len} bytes and {wanted} are wanted");
                 return Err(StorageError::Open { path: path.to_owned(), what, source: None });
             }
             file.set_len(wanted).map_err(|error| refused("cannot be lengthened", error))?;
             len = wanted;
         }
-        let capacity_bytes = len / BLOCK_BYTES as u64 * BLOCK_BYTES as u64;
+        let capacity_bytes = Arc::new(AtomicU64::new(whole_blocks(len)));
         Ok(Self { file: Arc::new(file), capacity_bytes, direct, engine: options.engine })
     }
 
@@ -121,22 +116,36 @@ impl File {
 
 impl Storage for File {
     fn capacity_bytes(&self) -> u64 {
-        self.capacity_bytes
+        self.capacity_bytes.load(Ordering::Acquire)
+    }
+
+    fn measure(&self) -> Result<u64, StorageError> {
+        let len = len_bytes(&self.file).map_err(|source| StorageError::Size { source })?;
+        Ok(self.capacity_bytes.fetch_max(whole_blocks(len), Ordering::AcqRel).max(whole_blocks(len)))
     }
 
     fn open_queue(&self) -> Result<Box<dyn Queue>, StorageError> {
         if self.engine != FileEngine::Calls {
-            match UringQueue::new(Arc::clone(&self.file), self.capacity_bytes) {
+            match UringQueue::new(Arc::clone(&self.file), Arc::clone(&self.capacity_bytes)) {
                 Ok(queue) => return Ok(Box::new(queue)),
                 Err(source) if self.engine == FileEngine::Uring => return Err(StorageError::Uring { source }),
                 // Refused: by the kernel's age, a sandbox, or a bound on locked memory.
                 Err(_) => {}
             }
         }
-        let queue =
-            FileQueue { file: Arc::clone(&self.file), capacity_bytes: self.capacity_bytes, finished: Vec::new() };
-        Ok(Box::new(queue))
+        let (file, capacity_bytes) = (Arc::clone(&self.file), Arc::clone(&self.capacity_bytes));
+        Ok(Box::new(FileQueue { file, capacity_bytes, finished: Vec::new() }))
     }
+}
+
+/// How long a file or a device is.
+fn len_bytes(mut file: &fs::File) -> io::Result<u64> {
+    let metadata = file.metadata()?;
+    if metadata.file_type().is_block_device() { file.seek(io::SeekFrom::End(0)) } else { Ok(metadata.len()) }
+}
+
+fn whole_blocks(len: u64) -> u64 {
+    len / BLOCK_BYTES as u64 * BLOCK_BYTES as u64
 }
 
 /// A hole in a file; since Linux 4.9 a discard with zeroes of a block device. Only a hint, so a file system without it
@@ -151,13 +160,13 @@ pub(crate) fn discard(file: &fs::File, offset_bytes: u64, len_bytes: u64) -> io:
 
 struct FileQueue {
     file: Arc<fs::File>,
-    capacity_bytes: u64,
+    capacity_bytes: Arc<AtomicU64>,
     finished: Vec<Completion>,
 }
 
 impl FileQueue {
     fn carry_out(&self, request: &mut Request) -> Result<(), StorageError> {
-        request.check(self.capacity_bytes)?;
+        request.check(self.capacity_bytes.load(Ordering::Acquire))?;
         let done = match request {
             Request::Read { offset_bytes, buffer } => self.file.read_exact_at(buffer, *offset_bytes),
             Request::Write { offset_bytes, buffer } => self.file.write_all_at(buffer, *offset_bytes),

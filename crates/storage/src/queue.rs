@@ -105,6 +105,16 @@ pub trait Storage: Send + Sync {
     /// Size; a multiple of [`BLOCK_BYTES`].
     fn capacity_bytes(&self) -> u64;
 
+    /// Looks how large it is now, which [`capacity_bytes`](Self::capacity_bytes) then says; it never becomes smaller. Most storages have
+    /// one size for good.
+    ///
+    /// # Errors
+    ///
+    /// Where it cannot be looked.
+    fn measure(&self) -> Result<u64, StorageError> {
+        Ok(self.capacity_bytes())
+    }
+
     /// A way to it for one thread.
     ///
     /// # Errors
@@ -126,6 +136,10 @@ pub trait Queue: Send {
 impl<S: Storage + ?Sized> Storage for std::sync::Arc<S> {
     fn capacity_bytes(&self) -> u64 {
         (**self).capacity_bytes()
+    }
+
+    fn measure(&self) -> Result<u64, StorageError> {
+        (**self).measure()
     }
 
     fn open_queue(&self) -> Result<Box<dyn Queue>, StorageError> {

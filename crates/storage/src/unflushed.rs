@@ -12,6 +12,10 @@ impl<S: Storage> Storage for Unflushed<S> {
         self.0.capacity_bytes()
     }
 
+    fn measure(&self) -> Result<u64, StorageError> {
+        self.0.measure()
+    }
+
     fn open_queue(&self) -> Result<Box<dyn Queue>, StorageError> {
         Ok(Box::new(UnflushedQueue { inner: self.0.open_queue()?, done: Vec::new() }))
     }

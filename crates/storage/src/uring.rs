@@ -4,6 +4,7 @@ use std::fs;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use io_uring::{IoUring, opcode, squeue, types};
 
@@ -25,7 +26,7 @@ struct Outstanding {
 pub(crate) struct UringQueue {
     ring: IoUring,
     file: Arc<fs::File>,
-    capacity_bytes: u64,
+    capacity_bytes: Arc<AtomicU64>,
     /// By the number that the kernel has of each.
     outstanding: Vec<Option<Outstanding>>,
     vacant: Vec<usize>,
@@ -36,7 +37,7 @@ impl UringQueue {
     /// # Errors
     ///
     /// Where the kernel has no io_uring or refuses it.
-    pub fn new(file: Arc<fs::File>, capacity_bytes: u64) -> io::Result<Self> {
+    pub fn new(file: Arc<fs::File>, capacity_bytes: Arc<AtomicU64>) -> io::Result<Self> {
         let ring = IoUring::builder().dontfork().build(DEPTH_MAX)?;
         let outstanding = (0..DEPTH_MAX).map(|_| None).collect();
         let vacant = (0..DEPTH_MAX as usize).rev().collect();
@@ -132,7 +133,7 @@ impl UringQueue {
 
 impl Queue for UringQueue {
     fn submit(&mut self, tag: Tag, request: Request) {
-        let checked = request.check(self.capacity_bytes);
+        let checked = request.check(self.capacity_bytes.load(Ordering::Acquire));
         let nothing = !matches!(request, Request::Flush) && request.extent().1 == 0;
         if checked.is_err() || nothing {
             let buffer = request.into_buffer();

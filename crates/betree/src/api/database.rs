@@ -185,6 +185,16 @@ impl Database {
         self.engine.grow()
     }
 
+    /// Tells the storage every block that is free, a piece at a time so that others have their turn; how many bytes that is. It may be
+    /// done by who does not have it told as blocks become free ([`Options::discard_bytes`](crate::Options::discard_bytes)).
+    ///
+    /// # Errors
+    ///
+    /// What the storage met; that it cannot do anything with it is none.
+    pub fn trim(&self) -> Result<u64> {
+        self.engine.trim()
+    }
+
     /// Does up to `bytes` of the work that commits would do otherwise, for those who have time: a thread of its own, or
     /// the pause between requests. Whether more is owed.
     ///

@@ -15,7 +15,7 @@ impl Engine {
     pub fn grow(&self) -> Result<u64> {
         let mut state = locked(&self.trees);
         self.check()?;
-        let (had, has) = (state.superblock.capacity_blocks, self.io.capacity_blocks());
+        let (had, has) = (state.superblock.capacity_blocks, self.io.measure_blocks()?);
         let Some(blocks) = has.checked_sub(had).filter(|blocks| *blocks > 0) else { return Ok(0) };
         // Nothing is in flight afterwards that has its own idea of the free space.
         self.checkpoint_with(&mut state, CatalogChange::None)?;

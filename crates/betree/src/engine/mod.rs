@@ -13,6 +13,7 @@ mod open;
 mod reads;
 mod salvage;
 mod trees;
+mod trim;
 mod values;
 mod verify;
 mod version;

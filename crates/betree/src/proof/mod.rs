@@ -22,6 +22,7 @@ mod refused;
 mod repair;
 mod rest;
 mod trees;
+mod trim;
 mod twice;
 mod values;
 mod views;
