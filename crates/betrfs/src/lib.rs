@@ -24,5 +24,8 @@ pub use operations::{
     Allocate, Attributes, Caller, Cookie, DirectoryEntry, Error, InodeNumber, Kind, Name, Operations, Permissions,
     RenameFlags, Result, Seek, SetAttributes, SetXattr, Statistics, Timestamp, XattrName,
 };
-pub use served::{Served, drop_mounted_snapshot, keep_mounted_snapshot, remove_mounted_tree};
+pub use served::{
+    Served, clone_mounted_tree, drop_mounted_snapshot, grow_mounted, keep_mounted_snapshot, remove_mounted_tree,
+    trim_mounted,
+};
 pub use volume::{Volume, VolumeOptions};

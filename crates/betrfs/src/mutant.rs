@@ -82,6 +82,16 @@ pub(crate) enum Mutant {
     TreeForEverybody,
     /// A mount removes a directory and leaves what is in it.
     MountPurgesTrees,
+    /// Whoever asks may copy a tree.
+    CloneForEverybody,
+    /// A copy that is being made is not listed as an orphan.
+    CloneNotListed,
+    /// A copy that is being made is taken apart as removed trees are.
+    CloneTakenApart,
+    /// Names of one inode are names of several in a copy.
+    CloneSplitsLinks,
+    /// A copy is of many moments.
+    CloneOfNow,
 }
 
 #[cfg(test)]
@@ -95,7 +105,7 @@ pub(crate) const fn mutated(_mutant: Mutant) -> bool {
 
 #[cfg(test)]
 impl Mutant {
-    pub const ALL: [Self; 39] = [
+    pub const ALL: [Self; 44] = [
         Self::CountOutsideOfBatch,
         Self::CountForgotten,
         Self::OrphanNotRecorded,
@@ -135,6 +145,11 @@ impl Mutant {
         Self::TreeSpared,
         Self::TreeForEverybody,
         Self::MountPurgesTrees,
+        Self::CloneForEverybody,
+        Self::CloneNotListed,
+        Self::CloneTakenApart,
+        Self::CloneSplitsLinks,
+        Self::CloneOfNow,
     ];
 }
 

@@ -1,5 +1,6 @@
 //! What POSIX and Linux say of attributes, whatever keeps them.
 
+use crate::mutant::{Mutant, mutated};
 use crate::operations::{Attributes, Caller, Error, InodeNumber, Kind, Permissions, Result, SetAttributes, Timestamp};
 
 /// The unit of holes, of `st_blksize`, and of the ranges that move.
@@ -158,25 +159,66 @@ pub(crate) fn may_replace(moved: Kind, replaced: Kind, replaced_is_empty: bool) 
     }
 }
 
-/// Whether a caller may take an entry of `owner` out of a directory: for calls that the kernel does not check. With an access
-/// list only the directory's owner may, by the owner's bits.
-pub(crate) fn may_remove(caller: &Caller<'_>, directory: &Attributes, has_list: bool, owner: u32) -> Result<()> {
-    const WRITE_AND_SEARCH: u16 = 0o3;
-    const STICKY: u16 = 0o1000;
-    if caller.uid == 0 {
-        return Ok(());
-    }
+const WRITE_AND_SEARCH: u16 = 0o3;
+const SEARCH: u16 = 0o1;
+
+/// Whether a caller has these rights on a directory: for calls that the kernel does not check. With an access list only the
+/// directory's owner has any, by the owner's bits.
+fn has_rights(caller: &Caller<'_>, directory: &Attributes, has_list: bool, rights: u16) -> Result<()> {
     let bits = directory.permissions.bits();
     let allowed = match caller.uid == directory.uid {
+        _ if caller.uid == 0 => return Ok(()),
         true => bits >> 6,
         false if has_list => 0,
         false if caller.is_in(directory.gid) => bits >> 3,
         false => bits,
     };
-    if allowed & WRITE_AND_SEARCH != WRITE_AND_SEARCH {
+    if allowed & rights == rights { Ok(()) } else { Err(Error::Access) }
+}
+
+/// Whether a caller may make an entry in a directory.
+pub(crate) fn may_add(caller: &Caller<'_>, directory: &Attributes, has_list: bool) -> Result<()> {
+    has_rights(caller, directory, has_list, WRITE_AND_SEARCH)
+}
+
+/// Whether a caller may go through a directory.
+pub(crate) fn may_search(caller: &Caller<'_>, directory: &Attributes, has_list: bool) -> Result<()> {
+    has_rights(caller, directory, has_list, SEARCH)
+}
+
+/// Attributes of a copy of an inode with its first name: root keeps everything as it is, others copy only what is theirs and no device.
+pub(crate) fn cloned_attributes(caller: &Caller<'_>, of: &Attributes, inode: InodeNumber) -> Result<Attributes> {
+    let mut attributes = Attributes {
+        inode,
+        links: if of.kind == Kind::Directory { 2 } else { 1 },
+        changed: caller.now,
+        created: caller.now,
+        ..*of
+    };
+    if caller.uid == 0 || mutated(Mutant::CloneForEverybody) {
+        return Ok(attributes);
+    }
+    if caller.uid != of.uid || matches!(of.kind, Kind::CharacterDevice | Kind::BlockDevice) {
         return Err(Error::Access);
     }
-    if bits & STICKY != 0 && caller.uid != directory.uid && caller.uid != owner {
+    if !caller.is_in(of.gid) {
+        attributes.gid = caller.gid;
+        attributes.permissions = of.permissions.without(Permissions::SET_GROUP_ID);
+    }
+    Ok(attributes)
+}
+
+/// Whether a copy of an inode has this extended attribute of it, too.
+pub(crate) fn clones_xattr(caller: &Caller<'_>, name: &[u8]) -> bool {
+    caller.uid == 0 || !(name.starts_with(b"security.") || name.starts_with(b"trusted."))
+}
+
+/// Whether a caller may take an entry of `owner` out of a directory.
+pub(crate) fn may_remove(caller: &Caller<'_>, directory: &Attributes, has_list: bool, owner: u32) -> Result<()> {
+    const STICKY: u16 = 0o1000;
+    may_add(caller, directory, has_list)?;
+    let bits = directory.permissions.bits();
+    if caller.uid != 0 && bits & STICKY != 0 && caller.uid != directory.uid && caller.uid != owner {
         return Err(Error::NotPermitted);
     }
     Ok(())

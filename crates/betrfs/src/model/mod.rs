@@ -1,5 +1,6 @@
 //! A POSIX file system in memory, simple and obviously right: what the real one is held against, and something to mount.
 
+mod clones;
 mod content;
 mod data;
 mod names;
@@ -219,6 +220,17 @@ impl Operations for Model {
 
     fn remove_tree(&self, caller: &Caller<'_>, parent: InodeNumber, name: Name<'_>) -> Result<()> {
         self.state().remove_tree(caller, parent, name)
+    }
+
+    fn clone_tree(
+        &self,
+        caller: &Caller<'_>,
+        parent: InodeNumber,
+        name: Name<'_>,
+        new_parent: InodeNumber,
+        new_name: Name<'_>,
+    ) -> Result<Attributes> {
+        self.state().clone_tree(caller, (parent, name), (new_parent, new_name))
     }
 
     fn reap(&self, _entries: usize) -> Result<bool> {

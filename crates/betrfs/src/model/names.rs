@@ -66,7 +66,7 @@ impl State {
     }
 
     /// Refuses a name that is taken, and a directory that nobody finds any more.
-    fn may_add(&self, parent: InodeNumber, name: Name<'_>) -> Result<()> {
+    pub(super) fn may_add(&self, parent: InodeNumber, name: Name<'_>) -> Result<()> {
         if self.find_if_there(parent, name)?.is_some() {
             return Err(Error::Exists);
         }
@@ -74,7 +74,13 @@ impl State {
     }
 
     /// Enters a name; a directory's parent is counted with it.
-    fn put(&mut self, caller: &Caller<'_>, parent: InodeNumber, name: Name<'_>, inode: InodeNumber) -> Result<()> {
+    pub(super) fn put(
+        &mut self,
+        caller: &Caller<'_>,
+        parent: InodeNumber,
+        name: Name<'_>,
+        inode: InodeNumber,
+    ) -> Result<()> {
         if let Body::Directory(directory) = &mut self.node_mut(inode)?.body {
             directory.parent = parent;
             self.node_mut(parent)?.attributes.links += 1;

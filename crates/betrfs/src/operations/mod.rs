@@ -157,6 +157,45 @@ pub trait Operations: Send + Sync {
     /// then nothing was removed.
     fn remove_tree(&self, caller: &Caller<'_>, parent: InodeNumber, name: Name<'_>) -> Result<()>;
 
+    /// Makes a copy of what is called `name`, with all that is below it, under another name: nothing of it is seen before all of it
+    /// is there, and it is as the original was at one moment, whoever changes that meanwhile. Names of one inode in it are names of
+    /// one inode again. The caller must own all that is copied, unless it is root, be able to search every directory
+    /// above, and may make an entry in `new_parent`; where an access list counts only owners are let through.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotFound`], [`Error::Exists`], [`Error::Access`], [`Error::NoSpace`], [`Error::Invalid`] for `.` and `..`; then
+    /// nothing is seen of it, and what was copied goes by and by, through [`reap`](Operations::reap).
+    fn clone_tree(
+        &self,
+        caller: &Caller<'_>,
+        parent: InodeNumber,
+        name: Name<'_>,
+        new_parent: InodeNumber,
+        new_name: Name<'_>,
+    ) -> Result<Attributes>;
+
+    /// Takes into use what the storage has become larger; how many bytes that is. The owner of the root directory may, and root.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotPermitted`], [`Error::NotSupported`] where there is no storage, and see [`Operations`].
+    fn grow(&self, caller: &Caller<'_>) -> Result<u64> {
+        let _ = caller;
+        Err(Error::NotSupported)
+    }
+
+    /// Tells the storage what is free, a piece at a time so that others have their turn; how many bytes that is. The owner of the root
+    /// directory may, and root.
+    ///
+    /// # Errors
+    ///
+    /// As [`grow`](Operations::grow).
+    fn trim(&self, caller: &Caller<'_>) -> Result<u64> {
+        let _ = caller;
+        Err(Error::NotSupported)
+    }
+
     /// Takes trees that were removed apart, for up to `entries` entries; whether more is left. A server calls it when it has time.
     ///
     /// # Errors

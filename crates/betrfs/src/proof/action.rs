@@ -51,6 +51,12 @@ pub(super) enum Action {
         name: Vec<u8>,
         at_a_time: usize,
     },
+    CloneTree {
+        parent: usize,
+        name: Vec<u8>,
+        new_parent: usize,
+        new_name: Vec<u8>,
+    },
     Rename {
         parent: usize,
         name: Vec<u8>,
@@ -235,6 +241,7 @@ pub(super) fn action(random: &mut impl Rng, slots: usize, scale: Scale) -> Actio
         81 if pick(3) == 0 => Action::Chown { inode, uid: pick(3) as u32 },
         81 => Action::Chmod { inode, mode },
         82 => Action::RemoveTree { at_a_time: 1 + pick(9), parent, name: name(random) },
+        83 if pick(2) == 0 => Action::CloneTree { parent, name: name(random), new_parent, new_name: name(random) },
         83 => Action::Utimes { inode, seconds: pick(1000) as i64 - 500 },
         84..89 => {
             let modes = [

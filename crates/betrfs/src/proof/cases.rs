@@ -82,6 +82,13 @@ pub(super) fn exchange() -> Result<(), String> {
     if (links(ROOT)?, links(above)?) != (4, 2) {
         return Err("directories are not counted where they are".to_owned());
     }
+    for (parent, old) in [(ROOT, name(b"above")?), (ROOT, name(b"file")?)] {
+        let inside = fs.lookup(parent, old).map_err(words)?.inode;
+        let below = fs.rename(&caller(3), parent, old, inside, name(b"below")?, RenameFlags::Replace);
+        if below != Err(Error::Invalid) {
+            return Err(format!("a directory below itself: {below:?}"));
+        }
+    }
     fs.check().map_err(words)?.first().map_or(Ok(()), |finding| Err(finding.to_string()))
 }
 

@@ -3,6 +3,7 @@
 
 mod action;
 mod cases;
+mod clones;
 mod compare;
 mod crash;
 mod damage;

@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::full::Filler;
-use super::{cases, crash, full, refused, traces};
+use super::{cases, clones, crash, full, refused, traces};
 use crate::mutant::{Mutant, set};
 
 type Proof = Box<dyn Fn() -> Result<(), String>>;
@@ -17,6 +17,8 @@ fn proofs() -> Vec<(&'static str, Proof)> {
         ("exchange", Box::new(cases::exchange)),
         ("renames", Box::new(cases::renames)),
         ("trees", Box::new(cases::trees)),
+        ("whole copies", Box::new(clones::whole)),
+        ("copies given up", Box::new(clones::refused)),
         ("traces", Box::new(|| (0..8).try_for_each(|seed| traces::trace(seed, 700, traces::SMALL)))),
         ("crash", Box::new(|| (0..3).try_for_each(|seed| crash::story(seed, 60, 1).map(drop)))),
         ("full", Box::new(|| full::fill_and_empty(0, Filler::Files(150), 3 << 20, 1))),

@@ -141,6 +141,11 @@ impl<F: Operations> Side<F> {
                 while fs.reap(*at_a_time)? {}
                 Answer::Done
             }
+            Action::CloneTree { parent, name, new_parent, new_name } => {
+                let (name, new_name) = (Name::new(name)?, Name::new(new_name)?);
+                let made = fs.clone_tree(caller, at(parent), name, at(new_parent), new_name)?;
+                self.keep(made)
+            }
             Action::Rename { parent, name, new_parent, new_name, flags } => {
                 let (name, new_name) = (Name::new(name)?, Name::new(new_name)?);
                 fs.rename(caller, at(parent), name, at(new_parent), new_name, *flags)?;

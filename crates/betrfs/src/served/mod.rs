@@ -17,7 +17,9 @@ use std::time::Duration;
 use fuse::{Handler, Notices, Operation, Request, reply};
 
 use crate::operations::{Attributes, Error, InodeNumber, Kind, Operations, Timestamp};
-pub use whole_trees::{drop_mounted_snapshot, keep_mounted_snapshot, remove_mounted_tree};
+pub use whole_trees::{
+    clone_mounted_tree, drop_mounted_snapshot, grow_mounted, keep_mounted_snapshot, remove_mounted_tree, trim_mounted,
+};
 
 /// How long the kernel may remember what only it changes.
 const REMEMBERED: Duration = Duration::from_secs(24 * 60 * 60);

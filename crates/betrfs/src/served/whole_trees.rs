@@ -24,6 +24,25 @@ const REMOVE_TREE: u32 = with_name(1);
 const KEEP_SNAPSHOT: u32 = with_name(2);
 const DROP_SNAPSHOT: u32 = with_name(3);
 
+/// Copies a tree in the folder of this number to a new name here.
+const CLONE_TREE: u32 = 1 << 30 | (size_of::<CloneArgument>() as u32) << 16 | (b'P' as u32) << 8 | 4;
+/// Takes what the storage has become larger, and tells the storage what is free; the answer is how many bytes.
+const GROW: u32 = bytes_of(5);
+const TRIM: u32 = bytes_of(6);
+
+/// `_IOR('P', number, u64)`.
+const fn bytes_of(number: u32) -> u32 {
+    2 << 30 | (size_of::<u64>() as u32) << 16 | (b'P' as u32) << 8 | number
+}
+
+/// What is to be copied, and what the copy is called.
+#[repr(C)]
+struct CloneArgument {
+    parent: u64,
+    name: NameArgument,
+    new_name: NameArgument,
+}
+
 /// Removes what is called `name` in an open folder of a mount, with all that is below it, in one step. The caller must be
 /// allowed to remove each entry. The space comes back by and by.
 ///
@@ -53,13 +72,61 @@ pub fn drop_mounted_snapshot(folder: impl AsFd, name: &str) -> io::Result<()> {
     call::<DROP_SNAPSHOT>(folder, name.as_bytes())
 }
 
-/// One of the calls.
-fn call<const NUMBER: u32>(folder: impl AsFd, name: &[u8]) -> io::Result<()> {
+/// Makes a copy of what is called `name` in the folder whose inode number is `parent`, with all that is below it, called `new_name` in an
+/// open folder of the same mount. The copy is there when all of it is. The caller must own all that is copied, or be root.
+///
+/// # Errors
+///
+/// `ENOTTY` as above, `EACCES`, `EEXIST`, `ENOENT`, `ENOSPC`, and `EBUSY` where another such call is under way.
+pub fn clone_mounted_tree(folder: impl AsFd, new_name: &[u8], parent: u64, name: &[u8]) -> io::Result<()> {
+    let argument = CloneArgument { parent, name: name_argument(name)?, new_name: name_argument(new_name)? };
+    // SAFETY: the number says that the kernel reads this structure, and writes nothing.
+    unsafe {
+        let ioctl = rustix::ioctl::Setter::<CLONE_TREE, CloneArgument>::new(argument);
+        rustix::ioctl::ioctl(folder, ioctl)?;
+    }
+    Ok(())
+}
+
+/// Has a mounted file system take into use what the storage below has become larger; how many bytes. `folder` is any open folder of it.
+///
+/// # Errors
+///
+/// `ENOTTY` as above, `EPERM` for who owns neither the root folder nor the machine, and what the storage met.
+pub fn grow_mounted(folder: impl AsFd) -> io::Result<u64> {
+    ask::<GROW>(folder)
+}
+
+/// Has a mounted file system tell the storage below what is free; how many bytes.
+///
+/// # Errors
+///
+/// As [`grow_mounted`].
+pub fn trim_mounted(folder: impl AsFd) -> io::Result<u64> {
+    ask::<TRIM>(folder)
+}
+
+/// One of the calls that answer a number.
+fn ask<const NUMBER: u32>(folder: impl AsFd) -> io::Result<u64> {
+    // SAFETY: each number says that the kernel writes eight bytes, and any are a number.
+    unsafe {
+        let ioctl = rustix::ioctl::Getter::<NUMBER, u64>::new();
+        Ok(rustix::ioctl::ioctl(folder, ioctl)?)
+    }
+}
+
+fn name_argument(name: &[u8]) -> io::Result<NameArgument> {
     let mut argument: NameArgument = [0; 256];
     let Some(place) = argument.get_mut(..name.len()).filter(|_| name.len() < 256 && !name.contains(&0)) else {
         return Err(io::ErrorKind::InvalidInput.into());
     };
     place.copy_from_slice(name);
+    Ok(argument)
+}
+
+/// One of the calls with a name.
+fn call<const NUMBER: u32>(folder: impl AsFd, name: &[u8]) -> io::Result<()> {
+    let argument = name_argument(name)?;
     // SAFETY: each number says that the kernel reads an array of this length, and writes nothing.
     unsafe {
         let ioctl = rustix::ioctl::Setter::<NUMBER, NameArgument>::new(argument);
@@ -77,14 +144,28 @@ impl Served<'_> {
         data: &[u8],
         body: &mut Vec<u8>,
     ) -> Answer {
-        if !matches!(command, REMOVE_TREE | KEEP_SNAPSHOT | DROP_SNAPSHOT) {
+        if !matches!(command, REMOVE_TREE | KEEP_SNAPSHOT | DROP_SNAPSHOT | CLONE_TREE | GROW | TRIM) {
             return Err(ENOTTY);
         }
         // One at a time: the kernel may keep the thread waiting for what another thread answers.
         let Ok(_one) = self.whole_tree.try_lock() else { return Err(Error::Busy.errno()) };
-        let name = CStr::from_bytes_until_nul(data).map_err(|_| Error::Invalid.errno())?;
         let groups = all_groups(request);
         let caller = Caller { groups: &groups, ..self.caller(request) };
+        match command {
+            CLONE_TREE => {
+                self.clone_tree(&caller, folder, data)?;
+                reply::ioctl(body, 0, &[]);
+                return Ok(());
+            }
+            GROW | TRIM => {
+                let of_all =
+                    if command == GROW { self.operations.grow(&caller) } else { self.operations.trim(&caller) };
+                reply::ioctl(body, 0, &self.done(of_all)?.to_ne_bytes());
+                return Ok(());
+            }
+            _ => {}
+        }
+        let name = CStr::from_bytes_until_nul(data).map_err(|_| Error::Invalid.errno())?;
         if command != REMOVE_TREE {
             let name = name.to_str().map_err(|_| Error::Invalid.errno())?;
             let done = match command {
@@ -97,12 +178,31 @@ impl Served<'_> {
         }
         let removed = Name::new(name.to_bytes()).and_then(|name| self.operations.remove_tree(&caller, folder, name));
         self.done(removed)?;
-        if let Some(notices) = self.notices {
-            // What the kernel did not remember, it need not forget.
-            let _ = notices.forget_name(folder.0, name.to_bytes());
-            let _ = notices.forget_attributes(folder.0);
-        }
+        self.is_other(folder, name.to_bytes());
         reply::ioctl(body, 0, &[]);
         Ok(())
+    }
+
+    fn clone_tree(&self, caller: &Caller<'_>, folder: InodeNumber, data: &[u8]) -> Answer {
+        let invalid = Error::Invalid.errno();
+        let (parent, names) = data.split_first_chunk().ok_or(invalid)?;
+        let (name, new_name) = names.split_at_checked(size_of::<NameArgument>()).ok_or(invalid)?;
+        let until_zero = |bytes| CStr::from_bytes_until_nul(bytes).map(CStr::to_bytes).map_err(|_| invalid);
+        let (parent, name, new_name) =
+            (InodeNumber(u64::from_ne_bytes(*parent)), until_zero(name)?, until_zero(new_name)?);
+        let cloned = Name::new(name)
+            .and_then(|name| self.operations.clone_tree(caller, parent, name, folder, Name::new(new_name)?));
+        self.done(cloned)?;
+        self.is_other(folder, new_name);
+        Ok(())
+    }
+
+    /// Tells the kernel that a name in a folder is not what it was.
+    fn is_other(&self, folder: InodeNumber, name: &[u8]) {
+        if let Some(notices) = self.notices {
+            // What the kernel did not remember, it need not forget.
+            let _ = notices.forget_name(folder.0, name);
+            let _ = notices.forget_attributes(folder.0);
+        }
     }
 }

@@ -5,6 +5,7 @@
 
 mod attributes;
 mod cache;
+mod clone;
 mod data;
 mod dictionary;
 mod directory;
@@ -20,7 +21,7 @@ mod transaction;
 mod trees;
 mod xattrs;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -32,6 +33,8 @@ use numbers::Numbers;
 pub(crate) use store::Store;
 use transaction::Transaction;
 
+#[cfg(test)]
+pub(crate) use clone::Cloning;
 pub use mount::VolumeOptions;
 pub(crate) use mount::open_store;
 
@@ -51,6 +54,8 @@ pub struct Volume {
     is_gathering: AtomicBool,
     space: space::Space,
     removed_orphans: u64,
+    /// Copies of whole trees that are being made.
+    building: Mutex<BTreeSet<InodeNumber>>,
     /// There may be removed trees that are to be taken apart.
     may_reap: AtomicBool,
 }
@@ -83,6 +88,10 @@ impl Volume {
 
     fn opened(&self) -> MutexGuard<'_, BTreeMap<InodeNumber, u32>> {
         self.opened.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn building(&self) -> MutexGuard<'_, BTreeSet<InodeNumber>> {
+        self.building.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn is_open(&self, number: InodeNumber) -> bool {

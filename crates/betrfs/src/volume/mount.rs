@@ -124,6 +124,7 @@ impl Volume {
             is_gathering: AtomicBool::new(false),
             space: Space::default(),
             removed_orphans: 0,
+            building: Mutex::default(),
             may_reap: AtomicBool::new(true),
             options,
         }

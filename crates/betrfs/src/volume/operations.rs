@@ -106,6 +106,28 @@ impl Operations for Volume {
         self.detach(caller, parent, name)
     }
 
+    fn clone_tree(
+        &self,
+        caller: &Caller<'_>,
+        parent: InodeNumber,
+        name: Name<'_>,
+        new_parent: InodeNumber,
+        new_name: Name<'_>,
+    ) -> Result<Attributes> {
+        self.settle()?;
+        self.copy_tree(caller, (parent, name), (new_parent, new_name))
+    }
+
+    fn grow(&self, caller: &Caller<'_>) -> Result<u64> {
+        self.may_manage(caller)?;
+        Ok(self.store.database.grow()?)
+    }
+
+    fn trim(&self, caller: &Caller<'_>) -> Result<u64> {
+        self.may_manage(caller)?;
+        Ok(self.store.database.trim()?)
+    }
+
     fn reap(&self, entries: usize) -> Result<bool> {
         self.reap_entries(entries)
     }
@@ -261,7 +283,7 @@ impl Operations for Volume {
 
 impl Volume {
     /// Removes an inode that has neither names nor users.
-    fn remove_if_unused(&self, number: InodeNumber) -> Result<()> {
+    pub(super) fn remove_if_unused(&self, number: InodeNumber) -> Result<()> {
         self.change(None, |transaction| {
             // Meanwhile it may have been given a name.
             if self.is_open(number) || transaction.inode(number)?.attributes.links > 0 {

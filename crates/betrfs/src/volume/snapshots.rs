@@ -9,7 +9,7 @@ const NAME_BYTES_MAX: usize = 200;
 
 impl Volume {
     pub(super) fn keep(&self, caller: &Caller<'_>, name: &str) -> Result<()> {
-        self.may_keep(caller)?;
+        self.may_manage(caller)?;
         if name.is_empty() || name.len() > NAME_BYTES_MAX || name.contains(['/', ',']) {
             return Err(Error::Invalid);
         }
@@ -22,15 +22,15 @@ impl Volume {
     }
 
     pub(super) fn give_up(&self, caller: &Caller<'_>, name: &str) -> Result<()> {
-        self.may_keep(caller)?;
+        self.may_manage(caller)?;
         self.store.database.remove_snapshot(&snapshot_name(name)).map_err(|error| match error {
             betree::Error::NoSuchName { .. } => Error::NotFound,
             error => error.into(),
         })
     }
 
-    /// Snapshots keep space, and show what was removed: they are for who owns it all.
-    fn may_keep(&self, caller: &Caller<'_>) -> Result<()> {
+    /// Snapshots keep space, and show what was removed: they are, with what else is done to all of it, for who owns it all.
+    pub(super) fn may_manage(&self, caller: &Caller<'_>) -> Result<()> {
         if self.store.is_past() {
             return Err(Error::ReadOnly);
         }

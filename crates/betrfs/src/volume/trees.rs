@@ -103,7 +103,8 @@ impl Volume {
         for found in self.store.orphans.range(start..) {
             let (number, _) = schema::key_number(&found?.0)?;
             let inode = self.inode(number)?;
-            if inode.attributes.kind == Kind::Directory && (inode.entries > 0 || !self.is_open(number)) {
+            let is_removed = inode.attributes.kind == Kind::Directory && !self.is_building(number);
+            if is_removed && (inode.entries > 0 || !self.is_open(number)) {
                 return Ok(Some((number, inode)));
             }
         }

@@ -1,12 +1,47 @@
 //! `read`.
 
+use betree::Snapshot;
+
 use super::{GRANULE_BLOCKS, Part, Volume, parts, place_of};
 use crate::operations::{Caller, InodeNumber, Result};
 use crate::patch;
 use crate::rules::{self, BLOCK_BYTES};
 use crate::schema::{self, GRANULE_BYTES, Inode, damaged};
 
+/// What a file has of a granule.
+pub(in crate::volume) struct Granule {
+    pub index: u64,
+    /// By the parts of its keys.
+    pub parts: Vec<(u8, Vec<u8>)>,
+}
+
 impl Volume {
+    /// The first granule from one on that an inode had something of at a moment. Patches on the granule's own bytes are put on.
+    pub(in crate::volume) fn granule_at(&self, at: &Snapshot, inode: &Inode, from: u64) -> Result<Option<Granule>> {
+        let (data, number) = (&self.store.data, inode.attributes.inode);
+        if !inode.is_patched && !inode.is_sparse {
+            let end = inode.attributes.size_bytes.div_ceil(GRANULE_BYTES);
+            for index in from..end {
+                if let Some(value) = at.get(data, schema::data_key(number, index, 0))? {
+                    return Ok(Some(Granule { index, parts: vec![(0, value.to_vec())] }));
+                }
+            }
+            return Ok(None);
+        }
+        let rest = schema::data_key(number, from, 0).to_vec()..schema::all_of(number).end.to_vec();
+        let mut found: Option<Granule> = None;
+        for entry in at.range(data, rest) {
+            let (key, value) = entry?;
+            let (_, index, part) = schema::parse_data_key(&key)?;
+            match &mut found {
+                None => found = Some(Granule { index, parts: vec![(part, value.to_vec())] }),
+                Some(granule) if granule.index == index => granule.parts.push((part, value.to_vec())),
+                Some(_) => break,
+            }
+        }
+        found.map(|granule| granule.put_together(inode.attributes.size_bytes)).transpose()
+    }
+
     pub(in crate::volume) fn read_file(
         &self,
         caller: &Caller<'_>,
@@ -91,5 +126,32 @@ impl Volume {
             put_on(granule * GRANULE_BLOCKS + u64::from(key) - 1, &value)?;
         }
         Ok(())
+    }
+}
+
+impl Granule {
+    /// Bytes with patches on them become bytes, as far as the file goes; patches alone stay what they are.
+    fn put_together(mut self, size_bytes: u64) -> Result<Self> {
+        if self.parts.len() == 1 || self.parts.first().is_none_or(|(part, _)| *part != 0) {
+            return Ok(self);
+        }
+        let length = size_bytes.saturating_sub(self.index * GRANULE_BYTES).min(GRANULE_BYTES) as usize;
+        let mut bytes = vec![0; GRANULE_BYTES as usize];
+        for (part, value) in &self.parts {
+            match part.checked_sub(1).map(|block| usize::from(block) * BLOCK_BYTES as usize) {
+                None => {
+                    let place = bytes.get_mut(..value.len()).ok_or_else(|| damaged("a granule that is too long"))?;
+                    place.copy_from_slice(value);
+                }
+                Some(begin) => {
+                    let pieces = patch::pieces(value).ok_or_else(|| damaged("patches on a block"))?;
+                    let block = bytes.get_mut(begin..begin + BLOCK_BYTES as usize);
+                    patch::put_on(&pieces, 0, block.ok_or_else(|| damaged("a patch on no block"))?);
+                }
+            }
+        }
+        bytes.truncate(length);
+        self.parts = vec![(0, bytes)];
+        Ok(self)
     }
 }
