@@ -10,6 +10,11 @@ use fs_rig::{Rig, done, skipped};
 
 /// `plumb fs rm` of a path, by a user.
 fn removes(rig: &Rig, path: &str, user: Option<&str>) -> bool {
+    does(rig, "rm", &[path], user)
+}
+
+/// A command of `plumb fs` on paths of the mount, by a user.
+fn does(rig: &Rig, what: &str, paths: &[&str], user: Option<&str>) -> bool {
     let mut command = match user {
         Some(user) => {
             // The way to the one that was built may be closed to others.
@@ -21,7 +26,7 @@ fn removes(rig: &Rig, path: &str, user: Option<&str>) -> bool {
         }
         None => Command::new(env!("CARGO_BIN_EXE_plumb")),
     };
-    let output = command.args(["fs", "rm"]).arg(rig.place().join(path)).output().unwrap();
+    let output = command.args(["fs", what]).args(paths.iter().map(|path| rig.place().join(path))).output().unwrap();
     output.status.success()
 }
 
@@ -76,15 +81,130 @@ fn a_mounted_tree_stays_for_who_may_not_remove_it() {
     rig.unmount();
 }
 
-/// The same programs over the other way to the kernel; where it has none, through the usual one.
+/// A copy has everything that the original has, is seen at once, and goes its own way; who owns only a part copies nothing.
+#[test]
+fn a_mounted_tree_is_copied_whole() {
+    if skipped(&["setpriv", "setfattr"]) {
+        return;
+    }
+    let mut rig = Rig::new(256);
+    rig.shell(
+        "chmod 1777 .; mkdir -p tree/a/b tree/empty; for i in $(seq 300); do echo $i > tree/a/b/$i; done
+         head -c 8M /dev/urandom > tree/a/large; ln tree/a/large tree/other; ln -s a/large tree/link; mkfifo tree/fifo
+         setfattr -n user.note -v here tree/a/b/7; chmod 4750 tree/a/b/8; touch -d 2001-02-03 tree/a/b tree/a/large
+         truncate -s 1M tree/sparse; printf x | dd of=tree/sparse bs=1 seek=500000 conv=notrunc 2> /dev/null
+         ls copy 2> /dev/null || true
+         mkdir mine; echo 1 > mine/1; chown -R 1234:1234 mine; mkdir mine/of-root",
+    );
+    assert!(does(&rig, "clone", &["tree", "copy"], None));
+    let list = "find . -printf '%P %y %m %u %g %n %s %T@ %l\\n' | sort; find . -type f -exec sha256sum {} + | sort";
+    let original = rig.shell(&format!("cd tree; {list}"));
+    assert_eq!(original, rig.shell(&format!("cd copy; {list}")));
+    rig.shell(
+        "[ $(stat -c %i copy/a/large) = $(stat -c %i copy/other) ]; [ $(stat -c %i copy/other) != $(stat -c %i tree/other) ]
+         [ $(getfattr --only-values -n user.note copy/a/b/7) = here ]; echo new > copy/a/b/9; [ $(cat tree/a/b/9) = 9 ]",
+    );
+    assert!(!does(&rig, "clone", &["tree", "copy"], None), "it is there already");
+    done(Command::new("chmod").arg("755").arg(rig.outside("")));
+    for path in ["mine", "tree"] {
+        assert!(!does(&rig, "clone", &[path, "theirs"], Some("1234")), "not all of {path} is his");
+    }
+    rig.shell("rmdir mine/of-root; ! ls theirs 2> /dev/null");
+    assert!(does(&rig, "clone", &["mine", "theirs"], Some("1234")));
+    assert_eq!(rig.shell("stat -c '%u %g' theirs/1; cat theirs/1"), "1234 1234\n1\n");
+    assert!(does(&rig, "mv", &["theirs", "copy/theirs"], None) && !does(&rig, "mv", &["mine", "copy"], None));
+    assert!(removes(&rig, "tree", None));
+    rig.unmount();
+    rig.plumb(&["clone", &rig.image(), "/copy", "/again"]);
+    rig.plumb(&["mv", &rig.image(), "/again/theirs", "/theirs"]);
+    rig.check();
+    rig.mount(&[]);
+    rig.shell("rm copy/a/b/9 again/a/b/9; diff -r --no-dereference copy/a again/a; cat theirs/1 mine/1");
+    rig.unmount();
+}
+
+/// What lies under it becomes larger while it is mounted, and hears of what is free.
+#[test]
+fn it_grows_and_is_trimmed_while_it_is_mounted() {
+    if skipped(&[]) {
+        return;
+    }
+    let mut rig = Rig::new(64);
+    let blocks = |rig: &Rig| rig.shell("stat -f -c %b .").trim().parse::<u64>().unwrap();
+    let before = blocks(&rig);
+    assert!(!rig.run(&["grow", rig.outside("").to_str().unwrap(), "--size", "256MiB"]).status.success());
+    rig.plumb(&["grow", rig.place().to_str().unwrap(), "--size", "256MiB"]);
+    assert_eq!(blocks(&rig), before + (192 << 20) / 4096);
+    rig.shell("head -c 150M /dev/urandom > large; sync large; sha256sum large > ../sums");
+    rig.unmount();
+    rig.mount(&[]);
+    rig.shell("sha256sum -c ../sums; rm large; echo here > small; sync small");
+    rig.unmount();
+    rig.plumb(&["quiesce", &rig.image()]);
+    let image = rig.image();
+    let allocated = || std::os::unix::fs::MetadataExt::blocks(&fs::metadata(&image).unwrap()) * 512;
+    let full = allocated();
+    rig.mount(&[]);
+    let told = rig.plumb(&["trim", rig.place().to_str().unwrap(), "--json"]);
+    assert!(told.contains("trimmed_bytes"), "{told}");
+    assert!(allocated() + (100 << 20) < full, "{} of {full} are left", allocated());
+    assert_eq!(rig.shell("cat small"), "here\n");
+    rig.unmount();
+    rig.plumb(&["trim", &rig.image()]);
+    rig.plumb(&["grow", &rig.image(), "--size", "300MiB"]);
+    rig.check();
+}
+
+/// The benchmark measures every system that it is told, and leaves nothing behind.
+#[test]
+fn it_is_measured_beside_others() {
+    if skipped(&["mkfs.ext4", "losetup"]) {
+        return;
+    }
+    let rig = Rig::new(64);
+    let dir = rig.outside("measured");
+    fs::create_dir(&dir).unwrap();
+    let small = "--size 4MiB --files 60 --writes 50 --rounds 2 --systems plumb,plumb-device,memory,ext4 --json";
+    let rows = ["--rows", "sequential-write,creates,small-files"];
+    let words = ["bench", "--dir", dir.to_str().unwrap()].into_iter().chain(small.split(' ')).chain(rows);
+    let output = rig.run(&words.collect::<Vec<_>>());
+    if String::from_utf8_lossy(&output.stderr).contains("losetup") {
+        println!("skipped: there are no loop devices");
+        return;
+    }
+    assert!(output.status.success(), "{output:?}");
+    let said: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let rows = said["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 3);
+    for system in ["plumb", "plumb-device", "memory", "ext4"] {
+        for row in rows {
+            let of = &row["systems"][system];
+            assert!(of["median"].as_f64().unwrap() > 0.0 && of["rounds"].as_array().unwrap().len() == 2, "{of}");
+        }
+    }
+    assert_eq!(fs::read_dir(&dir).unwrap().count(), 0);
+}
+
+/// The same programs over one way to the kernel and the other; where it has no rings, twice through the usual one.
 #[test]
 fn requests_come_through_rings() {
     if skipped(&["git"]) {
         return;
     }
     let mut rig = Rig::new(256);
+    for transport in ["io-uring", "device"] {
+        rig.unmount();
+        rig.mount(&["--transport", transport]);
+        through(&rig);
+        rig.unmount();
+        rig.mount(&[]);
+        rig.shell("cmp a ../data; cmp b ../data; cd r; [ $(git log --oneline | wc -l) = 3 ]; cd ..; rm -r r a b");
+    }
     rig.unmount();
-    rig.mount(&["--transport", "io-uring"]);
+}
+
+/// Large and small files, many programs at once, and git.
+fn through(rig: &Rig) {
     rig.shell(
         "head -c 20M /dev/urandom > ../data; cp ../data a; cmp a ../data; dd if=a of=b bs=1M oflag=direct 2> /dev/null; cmp a b
          for i in $(seq 8); do (for j in $(seq 50); do echo $i $j > f-$i-$j; mv f-$i-$j g-$i-$j; done) & done; wait
@@ -92,10 +212,6 @@ fn requests_come_through_rings() {
          git init -q r; cd r; git config user.name n; git config user.email e
          for i in 1 2 3; do echo $i > f; git add f; git commit -qm $i; done; git fsck --strict",
     );
-    rig.unmount();
-    rig.mount(&[]);
-    rig.shell("cmp a ../data; cmp b ../data; cd r; [ $(git log --oneline | wc -l) = 3 ]");
-    rig.unmount();
 }
 
 /// A snapshot shows what was there, whatever happens to it, and nobody changes it.

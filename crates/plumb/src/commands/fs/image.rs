@@ -4,11 +4,12 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use betrfs::{Error, Volume, VolumeOptions};
+use betrfs::{Caller, Error, InodeNumber, Name, Operations, Volume, VolumeOptions};
 use clap::Args;
 use storage::{File, FileOptions, StorageError};
 use units::ByteSize;
 
+use super::serving;
 use crate::failure::Failure;
 
 /// How long to wait for who has it open: a server that was just unmounted is writing what is left.
@@ -41,6 +42,22 @@ impl ImageFlags {
     pub fn fault(&self, error: &Error) -> Failure {
         fault(&self.image, error)
     }
+}
+
+/// A path in a file system that nobody has mounted: the directory and the name in it; none for the root.
+pub fn place<'a>(volume: &Volume, path: &'a str) -> Result<Option<(InodeNumber, Name<'a>)>, Error> {
+    let mut names: Vec<&str> = path.split('/').filter(|name| !name.is_empty()).collect();
+    let Some(last) = names.pop() else { return Ok(None) };
+    let mut parent = InodeNumber::ROOT;
+    for name in names {
+        parent = volume.lookup(parent, Name::new(name.as_bytes())?)?.inode;
+    }
+    Ok(Some((parent, Name::new(last.as_bytes())?)))
+}
+
+/// Who may write the file that all of it lies on may do everything.
+pub fn owner() -> Caller<'static> {
+    Caller { uid: 0, gid: 0, groups: &[], umask: 0, now: serving::now() }
 }
 
 /// The file or device under a file system, locked.

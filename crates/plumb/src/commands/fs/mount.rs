@@ -45,15 +45,17 @@ pub struct MountArguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     threads: Option<u16>,
     /// How requests come from the kernel
-    #[arg(long, value_name = "WAY", value_enum, default_value_t = Transport::Device)]
+    #[arg(long, value_name = "WAY", value_enum, default_value_t = Transport::Auto)]
     transport: Transport,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Transport {
+    /// As io-uring where that is there, otherwise as device
+    Auto,
     /// Through /dev/fuse
     Device,
-    /// Through rings of io_uring where the kernel has them (Linux 6.14) and root mounts: for many small requests
+    /// Through rings of io_uring where the kernel has them (Linux 6.14) and root mounts
     IoUring,
 }
 
@@ -78,7 +80,7 @@ pub fn mount(arguments: &MountArguments) -> Done {
         Box::new(open(&arguments.image, &options)?)
     };
     let rings = match arguments.transport {
-        Transport::IoUring => Rings::enable(),
+        Transport::Auto | Transport::IoUring => Rings::enable(),
         Transport::Device => None,
     };
     let (mount, device) = FolderMount::new(&arguments.folder, &options).map_err(|error| match error {
@@ -143,8 +145,8 @@ fn in_background(arguments: &MountArguments) -> Done {
     if let Some(threads) = threads {
         server.args(["--threads", &threads.to_string()]);
     }
-    if *transport == Transport::IoUring {
-        server.args(["--transport", "io-uring"]);
+    if let Some(transport) = transport.to_possible_value() {
+        server.args(["--transport", transport.get_name()]);
     }
     // Ctrl-C is for whoever starts it.
     server.stdin(Stdio::null()).stdout(Stdio::piped()).process_group(0);

@@ -5,13 +5,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use betrfs::{Caller, InodeNumber, Name, Operations};
+use betrfs::Operations;
 use clap::Args;
 use units::ByteSize;
 
 use super::super::Done;
-use super::image::ImageFlags;
-use super::serving;
+use super::image::{self, ImageFlags};
 use crate::failure::Failure;
 
 /// Entries that are taken apart between two syncs.
@@ -77,19 +76,10 @@ fn from_image(image: &ImageFlags, path: &str) -> Done {
         let image = image.image.display();
         Failure::Machine(format!("{image}: {path}: {error}; `plumb fs dump {image}` lists what is there"))
     };
-    let mut names: Vec<&str> = path.split('/').filter(|name| !name.is_empty()).collect();
-    let Some(last) = names.pop() else {
+    let Some((parent, name)) = image::place(&volume, path).map_err(fault)? else {
         return Err(Failure::input(format!("{path}: the root cannot be removed; give a path below it")));
     };
-    let mut parent = InodeNumber::ROOT;
-    for name in names {
-        let found = Name::new(name.as_bytes()).and_then(|name| volume.lookup(parent, name));
-        parent = found.map_err(fault)?.inode;
-    }
-    // Who may write the file that all of it lies on may do everything.
-    let caller = Caller { uid: 0, gid: 0, groups: &[], umask: 0, now: serving::now() };
-    let removed = Name::new(last.as_bytes()).and_then(|name| volume.remove_tree(&caller, parent, name));
-    removed.and_then(|()| volume.syncfs()).map_err(fault)?;
+    volume.remove_tree(&image::owner(), parent, name).and_then(|()| volume.syncfs()).map_err(fault)?;
     while volume.reap(ENTRIES).map_err(fault)? {}
     volume.syncfs().map_err(fault)?;
     Ok(ExitCode::SUCCESS)

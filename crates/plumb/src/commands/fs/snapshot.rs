@@ -4,13 +4,13 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use betrfs::{Caller, Operations};
+use betrfs::Operations;
 use clap::Args;
 use units::ByteSize;
 
 use super::super::Done;
-use super::image::ImageFlags;
-use super::{rm, serving};
+use super::image::{self, ImageFlags};
+use super::rm;
 use crate::failure::Failure;
 
 #[derive(Args)]
@@ -61,8 +61,7 @@ fn of_image(arguments: &SnapshotArguments, name: Option<&str>) -> Done {
         volume.snapshot_names().iter().for_each(|name| println!("{name}"));
         return Ok(ExitCode::SUCCESS);
     };
-    // Who may write the file that all of it lies on may do everything.
-    let caller = Caller { uid: 0, gid: 0, groups: &[], umask: 0, now: serving::now() };
+    let caller = image::owner();
     let done = match arguments.remove {
         true => volume.drop_snapshot(&caller, name),
         false => volume.keep_snapshot(&caller, name),

@@ -1,0 +1,62 @@
+//! Giving a whole tree another name in one step.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use betrfs::{Operations, RenameFlags};
+use clap::Args;
+
+use super::super::Done;
+use super::clone::{Place, PlaceFlags};
+use super::image::{self, ImageFlags};
+use crate::failure::Failure;
+
+#[derive(Args)]
+#[command(after_help = "Examples:
+  plumb fs mv /mnt/folder /mnt/other/name             # of a mounted file system
+  plumb fs mv disk.plumb /folder /other/name          # of one that is not mounted
+
+A directory is one entry, and what is in it lies under its number: the new name is one step however much is below it, and
+mv(1) takes the same one on a mount. Where something has the new name already nothing happens.")]
+pub struct MvArguments {
+    #[command(flatten)]
+    places: PlaceFlags,
+}
+
+/// Moves it.
+pub fn mv(arguments: &MvArguments) -> Done {
+    match arguments.places.place()? {
+        Place::Mounted { from, to } => in_mount(from, to),
+        Place::Image { image, from, to } => in_image(&image, from, to),
+    }
+}
+
+fn in_mount(from: &Path, to: &Path) -> Done {
+    let here = rustix::fs::CWD;
+    rustix::fs::renameat_with(here, from, here, to, rustix::fs::RenameFlags::NOREPLACE).map_err(|error| {
+        Failure::Machine(match error {
+            rustix::io::Errno::EXIST => format!("{}: is there already; nothing was moved", to.display()),
+            rustix::io::Errno::XDEV => {
+                format!("{}: another file system than {}; mv(1) copies", to.display(), from.display())
+            }
+            error => format!("{} to {}: {error}", from.display(), to.display()),
+        })
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn in_image(image: &ImageFlags, from: &str, to: &str) -> Done {
+    let volume = image.open()?;
+    let fault = |error: betrfs::Error| {
+        let image = image.image.display();
+        Failure::Machine(format!("{image}: {from} to {to}: {error}; `plumb fs dump {image}` lists what is there"))
+    };
+    let (Some(old), Some(new)) =
+        (image::place(&volume, from).map_err(fault)?, image::place(&volume, to).map_err(fault)?)
+    else {
+        return Err(Failure::input("the root has no name; give paths below it"));
+    };
+    volume.rename(&image::owner(), old.0, old.1, new.0, new.1, RenameFlags::NoReplace).map_err(fault)?;
+    volume.syncfs().map_err(fault)?;
+    Ok(ExitCode::SUCCESS)
+}
