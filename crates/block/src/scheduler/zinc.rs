@@ -22,8 +22,9 @@
 //! so that the oldest may starve; it takes appends, discards, write zeroes and
 //! all management but finishes for resets; and it does not hear of a reset's end.
 //!
-//! The module only notes that a period has ended and waits for the next I/O to
-//! look; here a period's end looks by itself.
+//! The module only notes that a period has ended and waits for the next I/O that
+//! comes or ends to look. So it does here, but where no write is in flight: there
+//! a period's end looks by itself, as nothing else might.
 
 use units::Nanos;
 
@@ -192,7 +193,9 @@ impl Scheduler for Zinc {
 
     fn tick(&mut self, now: Nanos) -> bool {
         let [reset, finish] = &mut self.classes;
-        reset.tick(now) | finish.tick(now)
+        let ended = reset.tick(now) | finish.tick(now);
+        // The end of a write in flight asks for requests, as the module waits for it.
+        ended && self.in_flight_units == 0
     }
 
     fn holds(&self) -> u64 {

@@ -72,6 +72,20 @@ fn management_goes_at_once_below_the_threshold() {
 }
 
 #[test]
+fn a_periods_end_looks_by_itself_only_where_no_write_is_in_flight() {
+    for variant in VARIANTS {
+        let mut bench = zinc(variant, &tunables(1000, 3, 1000));
+        let write = bench.load(3, within(0));
+        let held = bench.insert(RESET_OP, 0, 0, within(0));
+        assert!(!bench.scheduler.tick(within(1)), "the end of the write will ask");
+        bench.finish(write);
+        assert_eq!(bench.take(within(1)), Some(held), "and finds the flag of the period that ended");
+        bench.insert(RESET_OP, 0, 0, within(1));
+        assert!(bench.scheduler.tick(within(2)), "nothing else would ask");
+    }
+}
+
+#[test]
 fn a_small_write_counts_one_unit_and_a_read_none() {
     let mut bench = zinc(Variant::Described, &tunables(1000, 1, 3));
     bench.insert(BioOp::Read, 0, 64, within(0));
