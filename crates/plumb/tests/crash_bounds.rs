@@ -18,10 +18,10 @@ fn length(trial: &Trial, name: &str) -> u64 {
     std::fs::metadata(trial.folder.join("out").join(name)).unwrap().len()
 }
 
-/// Runs the script; its report and the trial.
-fn judged(script: &str, states: &str) -> Option<(serde_json::Value, Trial)> {
+/// Runs the script on a file system of this size; its report and the trial.
+fn judged(script: &str, size: &str, states: &str) -> Option<(serde_json::Value, Trial)> {
     let trial = Trial::new("ext4")?;
-    let flags = ["--fs", "ext4", "--size", "2GiB", "--states", states, "--no-fsck", "--time-limit", "3600"];
+    let flags = ["--fs", "ext4", "--size", size, "--states", states, "--no-fsck", "--time-limit", "3600"];
     let (status, report) = trial.run(&flags, script);
     assert_eq!((status, bad(&report).len()), (0, 0), "{report:#}");
     Some((report, trial))
@@ -33,7 +33,7 @@ fn hundreds_of_mebibytes_of_random_bytes() {
         return;
     }
     let script = "dd if=/dev/urandom of=f bs=1M count=300 status=none; sync f; dd if=f of=g bs=1M status=none; sync g";
-    let Some((report, trial)) = judged(script, "12") else { return };
+    let Some((report, trial)) = judged(script, "2GiB", "12") else { return };
     assert!(report["states"].as_u64() >= Some(12), "{report:#}");
     let (log, calls) = (length(&trial, "writes.log"), length(&trial, "calls.jsonl"));
     // The copy costs nothing, and of most bytes the list of calls has only digests.
@@ -46,6 +46,21 @@ fn more_than_a_gibibyte_of_zeroes() {
     if !is_long() {
         return;
     }
-    let Some((_, trial)) = judged("dd if=/dev/zero of=f bs=1M count=1200 status=none; sync f", "8") else { return };
+    let Some((_, trial)) = judged("dd if=/dev/zero of=f bs=1M count=1200 status=none; sync f", "2GiB", "8") else {
+        return;
+    };
     assert!(length(&trial, "writes.log") < 64 << 20 && length(&trial, "calls.jsonl") < 1 << 20);
+}
+
+/// More than any guest has memory for: what is durable at a moment has to fit there, and the log has not.
+#[test]
+fn a_log_of_ten_gibibytes() {
+    if !is_long() {
+        return;
+    }
+    let script =
+        "for i in $(seq 40); do dd if=/dev/urandom of=f bs=1M count=256 conv=notrunc status=none; sync f; done";
+    let Some((report, trial)) = judged(script, "1GiB", "12") else { return };
+    assert_eq!(report["states"], 12, "{report:#}");
+    assert!(length(&trial, "writes.log") > 10 << 30);
 }

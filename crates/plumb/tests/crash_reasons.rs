@@ -62,6 +62,25 @@ fn a_torn_write_is_no_missing_fsync() {
     assert!(lost.contains("written by `write` by dd"), "{lost}");
 }
 
+/// The same record, which is promised before it is synchronised: two faults, and neither hides the other.
+#[test]
+fn of_two_faults_each_has_its_cause() {
+    let Some(trial) = Trial::new("ext4") else { return };
+    let make = |letter: &str| format!("head -c 8192 /dev/zero | tr '\\0' {letter}");
+    let setup = format!("{} > record; sync record", make("a"));
+    let script = format!(
+        "{} | dd of=record bs=8192 iflag=fullblock conv=notrunc 2> /dev/null; echo b > $PLUMB_ACKNOWLEDGE",
+        make("b")
+    );
+    let check = "a=$(tr -d a < record | wc -c); b=$(tr -d b < record | wc -c)
+        [ $a = 0 ] || [ $b = 0 ] || { echo mixed; exit 1; }
+        [ ! -s $PLUMB_ACKNOWLEDGED ] || [ $b = 0 ] || { echo promised and old; exit 1; }";
+    let flags = [&EXT4[..], &["--setup", &setup, "--check", check, "--mkfs-options", "-b 4096"]].concat();
+    let (report, causes) = causes(&trial, &flags, &script);
+    let kinds: std::collections::BTreeSet<&str> = causes.iter().map(|(kind, _)| kind.as_str()).collect();
+    assert_eq!(kinds.into_iter().collect::<Vec<_>>(), ["missing-sync", "torn-write"], "{report:#}");
+}
+
 /// The header of a store reaches the device after what it refers to, with nothing between them.
 #[test]
 fn an_order_within_a_commit_is_no_missing_fsync_before_a_promise() {

@@ -208,7 +208,7 @@ impl Trial {
         let mut run = self.guest(&task, "record")?;
         run.limits.wall = Some(self.time_limit);
         // Without any price a command that never waits, such as a loop that reads cached files, stops the clock for good.
-        run.kernel_parameters.extend(Charges::least().parameters());
+        run.kernel_parameters.extend(Charges::floor().parameters());
         run.serve_arguments.extend([OsString::from("--write-log"), self.log().into_os_string()]);
         let outcome = run.run_until(kernel, stop)?;
         let part = self.folder.join("recorded.part");

@@ -256,6 +256,10 @@ impl Look<'_, '_, '_> {
         let by = fault.by;
         let atomic_bytes = self.task.judging.atomic_bytes;
         let groups = crash::parts_by_write(self.undecided, atomic_bytes);
+        // A script may find fault with the smaller state for another reason, which is another fault.
+        let is_script = matches!(by, Judged::Check | Judged::Recover);
+        let said = signature(&fault.what);
+        let is_it = |found: &Finding| found.by == by && (!is_script || signature(&found.what) == said);
         let mut failed = None;
         let mut last: Option<Finding> = None;
         let shrunk = crash::shrink(bad, &groups, SHRINK_STATES_MAX, |survivors| {
@@ -263,7 +267,7 @@ impl Look<'_, '_, '_> {
                 return false;
             }
             match self.at(survivors, until) {
-                Ok(found) => match found.filter(|found| found.by == by) {
+                Ok(found) => match found.filter(is_it) {
                     Some(found) => {
                         last = Some(found);
                         true
@@ -281,7 +285,7 @@ impl Look<'_, '_, '_> {
         }
         if last.is_none() {
             // Nothing could be given back, or it is another moment's than that at which it was found.
-            last = self.at(&shrunk.survivors, until)?.filter(|found| found.by == by);
+            last = self.at(&shrunk.survivors, until)?.filter(is_it);
         }
         let (what, promised_by) = last.map_or((fault.what.clone(), None), |found| (found.what, found.promised_by));
         let needs = self.needs(&shrunk.survivors, until, by)?;
