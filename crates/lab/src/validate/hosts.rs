@@ -121,9 +121,9 @@ impl Host {
                 submit: Nanos(1_380),
                 complete: Nanos(1_040),
                 think: Nanos(650),
-                // One writer of 8 KiB through mq-deadline, in zones that no other writes, without an interferer: 57,945, 55,973 and 50,916 a
-                // second in three campaigns on one drive (17.26, 17.87 and 19.64 us an I/O), where passthrough's delay gives 15.14. Their
-                // mean: the way through the block layer, which nobody polls. No other row takes part.
+                // One writer of 8 KiB through mq-deadline, without an interferer: 57,945, 55,973 and 50,916 a second in three published
+                // runs on this model of drive (17.26, 17.87 and 19.64 us an I/O), where passthrough's delay gives 15.14. Their mean: the
+                // way through the block layer, which nobody polls. No other row takes part.
                 delay: Nanos(900 + 3_120),
                 read_delay: Nanos(4_500),
                 ..free

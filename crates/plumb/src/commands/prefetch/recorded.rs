@@ -9,7 +9,8 @@ use units::Printable;
 /// Files that are drawn at most: those with most accesses.
 const PICTURES: usize = 8;
 
-/// A read that took longer than this, and than a byte a nanosecond, waited for the device; from memory a page takes less than a microsecond.
+/// A read that took longer than this, and than a byte a nanosecond, waited for the device; from memory a page takes less than a
+/// microsecond.
 const WAITED_NS: u64 = 30_000;
 
 /// The names of its files.
