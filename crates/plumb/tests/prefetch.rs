@@ -153,6 +153,61 @@ fn a_report_pictures_what_was_read_loaded_and_in_memory() {
     assert!(pictured);
 }
 
+/// Reads by io_uring the library does not see: they are as without, and nothing is loaded.
+#[test]
+fn io_uring_goes_by_the_library() {
+    if !has("fio") {
+        println!("skipped: fio is not here");
+        return;
+    }
+    let scratch = Scratch::new();
+    let data = cold_file(&scratch, "data", 16 * MIB);
+    let words = [
+        "fio",
+        "--name=a",
+        "--bs=16k",
+        "--size=16m",
+        "--ioengine=io_uring",
+        "--rw=read:48k",
+        "--thread",
+        "--output=/dev/null",
+    ];
+    let mut words: Vec<String> = words.map(str::to_owned).to_vec();
+    words.push(format!("--filename={}", data.display()));
+    let allowed = Command::new(&words[0]).args(&words[1..]).output().unwrap();
+    if !allowed.status.success() {
+        println!("skipped: io_uring is not allowed here");
+        return;
+    }
+    let (_, report) = run(&scratch, &[], &words);
+    assert!(report["programs"] == 1 && report["accesses"] == 0 && report["loaded_bytes"] == 0, "{report}");
+}
+
+/// Forks, copies and closes of descriptors, files that are truncated, punched and renamed over, and signals, again and again in a program that
+/// is watched by sanitizers: half a minute, or an hour in the long suite.
+#[test]
+fn sanitizers_find_nothing_in_hostile_programs() {
+    let Some(probe) = Probe::sanitized() else { return };
+    let scratch = Scratch::new();
+    let limit = Duration::from_secs(if std::env::var_os("PLUMB_LONG").is_some() { 3600 } else { 30 });
+    let begun = Instant::now();
+    let mut rounds = 0;
+    while begun.elapsed() < limit {
+        // The end of a filtered process is reported by the sanitizer in ways of its own.
+        for pattern in prefetch_rig::HOSTILE.into_iter().filter(|pattern| !["seccomp", "unshare"].contains(pattern)) {
+            let data = cold_file(&scratch, "data", 4 * MIB);
+            let plain = probe.plain(&[pattern, data.to_str().unwrap()]);
+            let data = cold_file(&scratch, "data", 4 * MIB);
+            let mode = ["predict+opt", "budget", "fetchall+opt"][rounds % 3];
+            let (ran, report) = run(&scratch, &["--mode", mode], &probe.command(&[pattern, data.to_str().unwrap()]));
+            assert_eq!((ran.stdout, ran.stderr.as_str()), (plain, ""), "{pattern} {mode}: {report}");
+        }
+        rounds += 1;
+    }
+    println!("{rounds} rounds");
+    assert!(rounds > 0);
+}
+
 /// A launcher whose program takes its time, and where that says how far it is.
 fn slow_run(scratch: &Scratch, probe: &Probe) -> (Child, PathBuf) {
     let data = cold_file(scratch, "data", 8 * MIB);
@@ -233,6 +288,19 @@ fn usual_programs_print_the_same() {
         (
             "gcc",
             "printf '#include <stdio.h>\\nint main(void) { puts(\"built\"); return 3; }\\n' > m.c && gcc -O1 -o m m.c && ./m; echo $?",
+        ),
+        (
+            "make",
+            "for n in $(seq 30); do echo \"int f$n(int x) { return x * $n + 1; }\" > f$n.c; echo \"int f$n(int); sum += f$n($n);\" >> calls; done
+             (echo '#include <stdio.h>'; echo 'int main(void) { int sum = 0;'; cat calls; echo 'printf(\"%d \", sum); return 0; }') > main.c
+             printf 'prog: $(patsubst %%.c,%%.o,$(wildcard *.c))\\n\\tgcc -o $@ $^\\n' > Makefile
+             make -s -j4 CFLAGS=-O1 && ./prog && make -q && echo built",
+        ),
+        (
+            "ldb",
+            "db_bench --db=db --benchmarks=fillseq,compact --num=4000 --value_size=1000 --compression_type=none --seed=1 > /dev/null 2>&1
+             ldb --db=db scan | md5sum; ldb --db=db checkconsistency; sst_dump --file=db --command=verify 2>&1 | grep -c -i corrupt;
+             db_bench --db=db --use_existing_db=1 --benchmarks=readreverse,readrandom --num=4000 --reads=4000 --seed=1 2>&1 | grep -o '4000 of 4000 found'",
         ),
         (
             "bash",

@@ -34,8 +34,24 @@ impl Probe {
         Self::compile_with("gcc", include_str!("probe.c"))
     }
 
+    /// The same, watched by sanitizers of addresses and of undefined behaviour; none, said, where there are none.
+    pub fn sanitized() -> Option<Self> {
+        let options =
+            ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-static-libasan", "-static-libubsan"];
+        let probe = Self::build("gcc", include_str!("probe.c"), &options)?;
+        if probe.is_none() {
+            println!("skipped: gcc has no sanitizers here");
+        }
+        probe
+    }
+
     /// Another one, built by this compiler.
     pub fn compile_with(compiler: &str, text: &str) -> Option<Self> {
+        Self::build(compiler, text, &[])?
+    }
+
+    /// None where the compiler is not there, said; none inside of that where it has not these options.
+    fn build(compiler: &str, text: &str, options: &[&str]) -> Option<Option<Self>> {
         if !has(compiler) {
             println!("skipped: {compiler} is not here");
             return None;
@@ -45,9 +61,10 @@ impl Probe {
         fs::write(&source, text).unwrap();
         let mut gcc = Command::new(compiler);
         gcc.args(["-O1", "-pthread", "-Wall", "-Werror", "-o"]).arg(folder.path().join("probe")).arg(&source);
-        let output = gcc.output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        Some(Self { folder })
+        let output = gcc.args(options).output().unwrap();
+        let is_built = output.status.success();
+        assert!(is_built || !options.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+        Some(is_built.then_some(Self { folder }))
     }
 
     /// Its command line.

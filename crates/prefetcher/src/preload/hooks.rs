@@ -8,6 +8,7 @@
 use core::ffi::{c_char, c_int, c_long, c_uint, c_void};
 use core::sync::atomic::Ordering;
 
+use super::reading::WHATEVER;
 use super::recording::{self, begin};
 use super::{attach, descriptors, reading, sys};
 
@@ -45,17 +46,35 @@ fn opened(fd: c_int) -> c_int {
     fd
 }
 
-/// What reads with an offset return.
-#[inline]
-fn read_at(began_ns: u64, fd: c_int, offset: i64, asked: usize, result: isize) -> isize {
-    reading::at(began_ns, fd, offset, asked, result);
+/// Reads with an offset by `call`.
+#[inline(always)]
+fn read_at(fd: c_int, offset: i64, asked: usize, call: impl FnOnce() -> isize) -> isize {
+    if recording::is_on() {
+        return recorded(call, |began_ns, result| reading::at(began_ns, fd, offset, asked, result));
+    }
+    let result = call();
+    reading::at(0, fd, offset, asked, result);
     result
 }
 
-/// What reads where the descriptor stands return.
-#[inline]
-fn read_next(began_ns: u64, fd: c_int, asked: usize, result: isize) -> isize {
-    reading::next(began_ns, fd, asked, result);
+/// Reads by `call` where the descriptor stands.
+#[inline(always)]
+fn read_next(fd: c_int, asked: usize, call: impl FnOnce() -> isize) -> isize {
+    if recording::is_on() {
+        return recorded(call, |began_ns, result| reading::next(began_ns, fd, asked, result));
+    }
+    let result = call();
+    reading::next(0, fd, asked, result);
+    result
+}
+
+/// A call that is recorded: the others need not look at the time.
+#[cold]
+#[inline(never)]
+fn recorded(call: impl FnOnce() -> isize, look: impl FnOnce(u64, isize)) -> isize {
+    let began_ns = begin();
+    let result = call();
+    look(began_ns, result);
     result
 }
 
@@ -93,42 +112,36 @@ hooks! {
     fn lseek64(fd: c_int, offset: i64, whence: c_int) -> i64, |real| sought(fd, real(fd, offset, whence));
 
     fn read(fd: c_int, buffer: *mut c_void, count: usize) -> isize,
-        |real| read_next(begin(), fd, count, real(fd, buffer, count));
+        |real| read_next(fd, count, || real(fd, buffer, count));
     fn __read_chk(fd: c_int, buffer: *mut c_void, count: usize, room: usize) -> isize,
-        |real| read_next(begin(), fd, count, real(fd, buffer, count, room));
+        |real| read_next(fd, count, || real(fd, buffer, count, room));
     fn pread(fd: c_int, buffer: *mut c_void, count: usize, offset: i64) -> isize,
-        |real| read_at(begin(), fd, offset, count, real(fd, buffer, count, offset));
+        |real| read_at(fd, offset, count, || real(fd, buffer, count, offset));
     fn pread64(fd: c_int, buffer: *mut c_void, count: usize, offset: i64) -> isize,
-        |real| read_at(begin(), fd, offset, count, real(fd, buffer, count, offset));
+        |real| read_at(fd, offset, count, || real(fd, buffer, count, offset));
     fn __pread_chk(fd: c_int, buffer: *mut c_void, count: usize, offset: i64, room: usize) -> isize,
-        |real| read_at(begin(), fd, offset, count, real(fd, buffer, count, offset, room));
+        |real| read_at(fd, offset, count, || real(fd, buffer, count, offset, room));
     fn __pread64_chk(fd: c_int, buffer: *mut c_void, count: usize, offset: i64, room: usize) -> isize,
-        |real| read_at(begin(), fd, offset, count, real(fd, buffer, count, offset, room));
+        |real| read_at(fd, offset, count, || real(fd, buffer, count, offset, room));
     fn readv(fd: c_int, vector: *const c_void, count: c_int) -> isize,
-        |real| { let (began, result) = (begin(), real(fd, vector, count)); read_next(began, fd, result as usize, result) };
+        |real| read_next(fd, WHATEVER, || real(fd, vector, count));
     fn preadv(fd: c_int, vector: *const c_void, count: c_int, offset: i64) -> isize,
-        |real| {
-            let (began, result) = (begin(), real(fd, vector, count, offset));
-            read_at(began, fd, offset, result as usize, result)
-        };
+        |real| read_at(fd, offset, WHATEVER, || real(fd, vector, count, offset));
     fn preadv64(fd: c_int, vector: *const c_void, count: c_int, offset: i64) -> isize,
-        |real| {
-            let (began, result) = (begin(), real(fd, vector, count, offset));
-            read_at(began, fd, offset, result as usize, result)
-        };
+        |real| read_at(fd, offset, WHATEVER, || real(fd, vector, count, offset));
     fn preadv2(fd: c_int, vector: *const c_void, count: c_int, offset: i64, flags: c_int) -> isize,
-        |real| read_vector(begin(), fd, offset, real(fd, vector, count, offset, flags));
+        |real| read_vector(fd, offset, || real(fd, vector, count, offset, flags));
     fn preadv64v2(fd: c_int, vector: *const c_void, count: c_int, offset: i64, flags: c_int) -> isize,
-        |real| read_vector(begin(), fd, offset, real(fd, vector, count, offset, flags));
+        |real| read_vector(fd, offset, || real(fd, vector, count, offset, flags));
 
     fn sendfile(to: c_int, from: c_int, offset: *mut i64, count: usize) -> isize,
-        |real| { let at = place(offset); copied(begin(), from, at, count, real(to, from, offset, count)) };
+        |real| { let at = place(offset); copied(from, at, count, || real(to, from, offset, count)) };
     fn sendfile64(to: c_int, from: c_int, offset: *mut i64, count: usize) -> isize,
-        |real| { let at = place(offset); copied(begin(), from, at, count, real(to, from, offset, count)) };
+        |real| { let at = place(offset); copied(from, at, count, || real(to, from, offset, count)) };
     fn copy_file_range(from: c_int, offset: *mut i64, to: c_int, to_at: *mut i64, count: usize, flags: c_uint) -> isize,
-        |real| { let at = place(offset); copied(begin(), from, at, count, real(from, offset, to, to_at, count, flags)) };
+        |real| { let at = place(offset); copied(from, at, count, || real(from, offset, to, to_at, count, flags)) };
     fn splice(from: c_int, offset: *mut i64, to: c_int, to_at: *mut i64, count: usize, flags: c_uint) -> isize,
-        |real| { let at = place(offset); copied(begin(), from, at, count, real(from, offset, to, to_at, count, flags)) };
+        |real| { let at = place(offset); copied(from, at, count, || real(from, offset, to, to_at, count, flags)) };
 
     fn mmap(at: *mut c_void, bytes: usize, access: c_int, flags: c_int, fd: c_int, offset: i64) -> *mut c_void,
         |real| { mapped(access, flags, fd, offset, bytes); real(at, bytes, access, flags, fd, offset) };
@@ -194,11 +207,8 @@ fn sought(fd: c_int, result: i64) -> i64 {
 
 /// As of `preadv2`, which reads where the descriptor stands at an offset of -1.
 #[inline]
-fn read_vector(began_ns: u64, fd: c_int, offset: i64, result: isize) -> isize {
-    match offset {
-        -1 => read_next(began_ns, fd, result as usize, result),
-        _ => read_at(began_ns, fd, offset, result as usize, result),
-    }
+fn read_vector(fd: c_int, offset: i64, call: impl FnOnce() -> isize) -> isize {
+    if offset == -1 { read_next(fd, WHATEVER, call) } else { read_at(fd, offset, WHATEVER, call) }
 }
 
 /// The offset that the kernel is given, before it goes on.
@@ -209,12 +219,12 @@ fn place(offset: *const i64) -> Option<i64> {
     (offset as usize >= 4096).then(|| unsafe { offset.read_unaligned() })
 }
 
-/// What was copied out of a file inside the kernel.
+/// Copies out of a file inside the kernel.
 #[inline]
-fn copied(began_ns: u64, from: c_int, offset: Option<i64>, asked: usize, result: isize) -> isize {
+fn copied(from: c_int, offset: Option<i64>, asked: usize, call: impl FnOnce() -> isize) -> isize {
     match offset {
-        Some(offset) => read_at(began_ns, from, offset, asked, result),
-        None => read_next(began_ns, from, asked, result),
+        Some(offset) => read_at(from, offset, asked, call),
+        None => read_next(from, asked, call),
     }
 }
 

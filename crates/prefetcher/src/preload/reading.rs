@@ -13,6 +13,9 @@ const O_WRONLY: i32 = 1;
 const O_DIRECT: i32 = if cfg!(target_arch = "aarch64") { 0o200_000 } else { 0o40_000 };
 const O_PATH: i32 = 0o10_000_000;
 
+/// As much as there was room for: asked for was what came.
+pub const WHATEVER: usize = usize::MAX;
+
 /// A read of `result` bytes of `asked` at an offset.
 #[inline]
 pub fn at(began_ns: u64, fd: i32, offset: i64, asked: usize, result: isize) {
@@ -28,7 +31,7 @@ pub fn at(began_ns: u64, fd: i32, offset: i64, asked: usize, result: isize) {
             Known::First | Known::Unknown if began_ns != 0 => {
                 first(table, began_ns, fd, Some(offset as u64), result as u64);
             }
-            Known::Unknown if result as usize == asked => identify(table, fd),
+            Known::Unknown if asked == WHATEVER || result as usize == asked => identify(table, fd),
             _ => {}
         }
     }
@@ -47,7 +50,7 @@ pub fn next(began_ns: u64, fd: i32, asked: usize, result: isize) {
                 seen(table, fd, index, generation, offset, result as u64, true);
             }
             Known::First | Known::Unknown if began_ns != 0 => first(table, began_ns, fd, None, result as u64),
-            Known::Unknown if result as usize == asked => identify(table, fd),
+            Known::Unknown if asked == WHATEVER || result as usize == asked => identify(table, fd),
             _ => {}
         }
     }

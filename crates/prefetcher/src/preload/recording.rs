@@ -28,10 +28,16 @@ pub fn start() {
     RECORDS.store(true, Ordering::Relaxed);
 }
 
+/// Whether accesses are recorded.
+#[inline]
+pub fn is_on() -> bool {
+    RECORDS.load(Ordering::Relaxed)
+}
+
 /// When a call that may be recorded begins; 0 where nothing is recorded.
 #[inline]
 pub fn begin() -> u64 {
-    if RECORDS.load(Ordering::Relaxed) { now_ns() } else { 0 }
+    if is_on() { now_ns() } else { 0 }
 }
 
 #[cold]
@@ -103,7 +109,7 @@ pub fn advised(fd: i32, offset: u64, bytes: u64) {
 
 /// A descriptor of a file was found: what the file is called, if that is wanted.
 pub fn named(table: &Table, fd: i32, index: usize, generation: u32) {
-    let Some(name) = table.names.get(index).filter(|_| RECORDS.load(Ordering::Relaxed)) else { return };
+    let Some(name) = table.names.get(index).filter(|_| is_on()) else { return };
     let (mut path, mut text) = ([0; 32], [0; 512]);
     if let Some(path) = link_of(fd, &mut path) {
         let length = sys::link(path, &mut text);
