@@ -126,6 +126,13 @@ impl LoggedWrite {
         free.map(|range| self.piece(range)).collect()
     }
 
+    /// From where to where its parts lie that `chosen` names, if it names any.
+    pub fn covered(&self, atomic_bytes: u32, chosen: impl FnMut(usize) -> bool) -> Option<Range<u64>> {
+        let pieces = self.pieces(atomic_bytes, chosen);
+        let (first, last) = (pieces.first()?, pieces.last()?);
+        Some(first.offset_bytes..last.offset_bytes + last.len_bytes)
+    }
+
     /// Where each part is that can come back.
     pub(crate) fn part_ranges(&self, atomic_bytes: u32) -> impl Iterator<Item = Vec<Range<u64>>> {
         let part = self.part_bytes(atomic_bytes);

@@ -81,6 +81,22 @@ fn of_two_faults_each_has_its_cause() {
     assert_eq!(kinds.into_iter().collect::<Vec<_>>(), ["missing-sync", "torn-write"], "{report:#}");
 }
 
+/// Two files whose blocks lie side by side are written together: what is lost is the one, and what is there the other.
+#[test]
+fn a_write_of_two_files_names_the_one_that_is_lost() {
+    let Some(trial) = Trial::new("ext4") else { return };
+    let setup = "echo 1 > log; echo 1 > data";
+    let check = "[ $(cat data) = 1 ] || [ $(cat log) = 2 ]";
+    let flags = [&EXT4[..], &["--setup", setup, "--check", check, "--mkfs-options", "-b 4096"]].concat();
+    let (report, causes) = causes(&trial, &flags, "echo 2 1<> log; echo 2 1<> data; sync");
+    for (kind, cause) in &causes {
+        assert_eq!(kind, "unordered", "{report:#}");
+        assert!(words(cause).contains("data is there without log"), "{report:#}");
+        let lost = cause["lost"].to_string();
+        assert!(lost.contains("of log, bytes 0 to") && !lost.contains("of data"), "{lost}");
+    }
+}
+
 /// The header of a store reaches the device after what it refers to, with nothing between them.
 #[test]
 fn an_order_within_a_commit_is_no_missing_fsync_before_a_promise() {

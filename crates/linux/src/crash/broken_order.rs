@@ -85,7 +85,7 @@ mod tests {
     }
 
     fn lost(entry: usize, lost_parts: usize) -> Lost {
-        Lost { entry, offset_bytes: 0, len_bytes: 512, lost_parts, parts: 2, place: None, file: None }
+        Lost { entry, offset_bytes: 0, len_bytes: 512, lost_parts, parts: 2, place: None, file: None, beside: None }
     }
 
     #[test]

@@ -257,8 +257,11 @@ pub struct Lost {
     pub len_bytes: u64,
     /// What lies there when nothing is lost, where that is known.
     pub place: Option<String>,
-    /// The file whose bytes they are, where that is known.
+    /// The file whose bytes are lost, where that is known.
     pub file: Option<LostFile>,
+    /// Another file, whose bytes are there of the same write.
+    #[serde(default)]
+    pub beside: Option<String>,
     /// How many of its parts are lost.
     pub lost_parts: usize,
     /// How many it has.

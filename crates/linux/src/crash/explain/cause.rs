@@ -166,7 +166,16 @@ impl Evidence {
     fn without_promise(&self, smallest: &Smallest, is_structure: bool) -> Cause {
         let whose = if is_structure { format!("{}: ", self.file_system) } else { String::new() };
         let kind = |kind| if is_structure { "file-system" } else { kind };
-        if let Some(torn) = smallest.lost.iter().find(|lost| lost.lost_parts < lost.parts) {
+        let is_torn = |lost: &&Lost| lost.lost_parts < lost.parts;
+        let across = |lost: &Lost| Some((lost.entry, lost.file.as_ref()?.path.clone(), lost.beside.clone()?));
+        if let Some((entry, lost, there)) = smallest.lost.iter().filter(is_torn).find_map(across) {
+            let words = format!(
+                "{whose}{there} is there without {lost}, whose bytes went to the device in one write with it (#{entry}), which may be \
+                 torn anywhere: nothing had asked for {lost} first (an fsync of it before {there} is written)"
+            );
+            return Cause::new(kind("unordered"), "across-files", words);
+        }
+        if let Some(torn) = smallest.lost.iter().find(is_torn) {
             let place = torn.place.as_deref().unwrap_or("what lies there is not known");
             let words = format!(
                 "{whose}a torn write: of #{} ({place}) {} of {} units of what the device writes whole are lost; who reads it must \

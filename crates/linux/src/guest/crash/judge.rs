@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::Write;
+use std::ops::Range;
 
 use crash::{LogReader, LoggedWrite, Moments, PartOrder, Rule, State, StatePlan, Survivors};
 
@@ -294,12 +295,21 @@ impl Look<'_, '_, '_> {
         let places = self.places(parts)?;
         let lost = self.undecided.iter().zip(&groups).filter_map(|(write, group)| {
             let lost_parts = group.clone().filter(|part| !shrunk.survivors.has(*part)).count();
+            let where_they = |are_there: bool| {
+                write.covered(atomic_bytes, |part| shrunk.survivors.has(group.start + part) == are_there)
+            };
+            let file_of = |range: Option<Range<u64>>| places.as_ref().and_then(|places| places.file(&range?));
+            let file = file_of(where_they(false));
+            let other =
+                file_of(where_they(true)).filter(|other| file.as_ref().is_some_and(|file| file.inode != other.inode));
+            let place = if other.is_some() { where_they(false) } else { Some(write.range()) };
             (lost_parts > 0).then(|| Lost {
                 entry: write.entry,
                 offset_bytes: write.offset_bytes,
                 len_bytes: write.content.len_bytes(),
-                place: places.as_ref().and_then(|places| places.name(&write.range())),
-                file: places.as_ref().and_then(|places| places.file(&write.range())),
+                place: places.as_ref().and_then(|places| places.name(&place?)),
+                file,
+                beside: other.map(|other| other.path),
                 lost_parts,
                 parts: group.len(),
             })
