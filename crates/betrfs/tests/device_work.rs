@@ -1,7 +1,7 @@
 //! What calls cost the storage: counted in bytes, so the same on every machine.
 #![allow(clippy::unwrap_used)]
 
-use betrfs::{Caller, Cookie, InodeNumber, Name, Operations, Permissions, Timestamp, Volume, VolumeOptions};
+use betrfs::{Allocate, Caller, Cookie, InodeNumber, Name, Operations, Permissions, Timestamp, Volume, VolumeOptions};
 use storage::Memory;
 
 const MIB: u64 = 1 << 20;
@@ -93,15 +93,19 @@ fn long_writes_are_written_once() {
     assert!(written < 64 * MIB * 105 / 100, "{written} bytes for {}", 64 * MIB);
 }
 
-/// Whatever the length of the calls, granules are written whole.
+/// Whatever the length of the calls, granules are written whole, also where the file has its length already.
 #[test]
 fn short_writes_in_sequence_are_written_once() {
-    for length in [4 << 10, 40 << 10, 100_000] {
+    let lengths = [4 << 10, 40 << 10, 100_000];
+    for (length, preallocated) in lengths.into_iter().flat_map(|length| [(length, false), (length, true)]) {
         let memory = Memory::new(256 * MIB);
         let fs = create(&memory);
         let inode = file(&fs, "file");
-        let before = fs.database().stats().written_bytes();
         let calls = 32 * MIB / length;
+        if preallocated {
+            fs.fallocate(&caller(), inode, Allocate::Extend, 0, calls * length).unwrap();
+        }
+        let before = fs.database().stats().written_bytes();
         for number in 0..calls {
             let bytes: Vec<u8> = (0..length).map(|byte| scattered(number << 32 | byte) as u8).collect();
             fs.write(&caller(), inode, number * length, &bytes, false).unwrap();
@@ -110,7 +114,8 @@ fn short_writes_in_sequence_are_written_once() {
         fs.database().quiesce().unwrap();
         let written = fs.database().stats().written_bytes() - before;
         let factor = written as f64 / (calls * length) as f64;
-        println!("calls of {length} bytes: {factor:.3} bytes written for each of the file's, nothing owed");
+        let how = if preallocated { ", preallocated" } else { "" };
+        println!("calls of {length} bytes{how}: {factor:.3} bytes written for each of the file's, nothing owed");
         // Calls that end with no granule leave one in pieces for each MiB.
         let most = if length.is_multiple_of(4096) { 1.05 } else { 1.3 };
         assert!(factor < most, "{factor} for calls of {length} bytes");

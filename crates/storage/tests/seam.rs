@@ -268,3 +268,25 @@ fn a_flush_covers_what_completed_before_it() {
     ];
     assert_eq!(states, expected);
 }
+
+/// A file that becomes longer while it is open is longer for the queues that there are, too, once somebody has looked.
+#[test]
+fn a_file_is_measured_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("file");
+    for engine in [FileEngine::Auto, FileEngine::Calls] {
+        let options = FileOptions { capacity_bytes: Some(1 << 20), engine, ..FileOptions::default() };
+        let file = File::open(&path, &options).unwrap();
+        let mut queue = file.open_queue().unwrap();
+        std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len((2 << 20) + 100).unwrap();
+        assert!(queue.write(1 << 20, Buffer::padded(b"there")).is_err());
+        assert_eq!(
+            (file.capacity_bytes(), file.measure().unwrap(), file.capacity_bytes()),
+            (1 << 20, 2 << 20, 2 << 20)
+        );
+        queue.write(1 << 20, Buffer::padded(b"there")).unwrap();
+        assert_eq!(&queue.read(1 << 20, 4096).unwrap()[..5], b"there");
+        drop((queue, file));
+        std::fs::remove_file(&path).unwrap();
+    }
+}

@@ -185,6 +185,17 @@ pub trait Operations: Send + Sync {
         Err(Error::NotSupported)
     }
 
+    /// Does all that is owed to the storage: removed trees are taken apart, changes go from the log to their places. The owner of the root
+    /// directory may, and root.
+    ///
+    /// # Errors
+    ///
+    /// As [`grow`](Operations::grow).
+    fn quiesce(&self, caller: &Caller<'_>) -> Result<()> {
+        let _ = caller;
+        Err(Error::NotSupported)
+    }
+
     /// Tells the storage what is free, a piece at a time so that others have their turn; how many bytes that is. The owner of the root
     /// directory may, and root.
     ///

@@ -29,6 +29,8 @@ const CLONE_TREE: u32 = 1 << 30 | (size_of::<CloneArgument>() as u32) << 16 | (b
 /// Takes what the storage has become larger, and tells the storage what is free; the answer is how many bytes.
 const GROW: u32 = bytes_of(5);
 const TRIM: u32 = bytes_of(6);
+/// Does all that is owed; the answer is 0.
+const QUIESCE: u32 = bytes_of(7);
 
 /// `_IOR('P', number, u64)`.
 const fn bytes_of(number: u32) -> u32 {
@@ -106,6 +108,15 @@ pub fn trim_mounted(folder: impl AsFd) -> io::Result<u64> {
     ask::<TRIM>(folder)
 }
 
+/// Has a mounted file system do all that it owes to the storage.
+///
+/// # Errors
+///
+/// As [`grow_mounted`].
+pub fn quiesce_mounted(folder: impl AsFd) -> io::Result<()> {
+    ask::<QUIESCE>(folder).map(drop)
+}
+
 /// One of the calls that answer a number.
 fn ask<const NUMBER: u32>(folder: impl AsFd) -> io::Result<u64> {
     // SAFETY: each number says that the kernel writes eight bytes, and any are a number.
@@ -144,7 +155,7 @@ impl Served<'_> {
         data: &[u8],
         body: &mut Vec<u8>,
     ) -> Answer {
-        if !matches!(command, REMOVE_TREE | KEEP_SNAPSHOT | DROP_SNAPSHOT | CLONE_TREE | GROW | TRIM) {
+        if !matches!(command, REMOVE_TREE | KEEP_SNAPSHOT | DROP_SNAPSHOT | CLONE_TREE | GROW | TRIM | QUIESCE) {
             return Err(ENOTTY);
         }
         // One at a time: the kernel may keep the thread waiting for what another thread answers.
@@ -157,9 +168,12 @@ impl Served<'_> {
                 reply::ioctl(body, 0, &[]);
                 return Ok(());
             }
-            GROW | TRIM => {
-                let of_all =
-                    if command == GROW { self.operations.grow(&caller) } else { self.operations.trim(&caller) };
+            GROW | TRIM | QUIESCE => {
+                let of_all = match command {
+                    GROW => self.operations.grow(&caller),
+                    TRIM => self.operations.trim(&caller),
+                    _ => self.operations.quiesce(&caller).map(|()| 0),
+                };
                 reply::ioctl(body, 0, &self.done(of_all)?.to_ne_bytes());
                 return Ok(());
             }

@@ -26,7 +26,8 @@ pub(super) struct Gather {
 /// Writes of one file, one behind the other, that no batch has.
 #[derive(Debug)]
 struct Held {
-    /// As it is with them.
+    /// As it is without them, and with them.
+    before: Inode,
     inode: Inode,
     offset: u64,
     data: Vec<u8>,
@@ -38,9 +39,9 @@ struct Held {
 }
 
 impl Held {
-    fn new(inode: Inode, write: &Write<'_>, now: Timestamp) -> Self {
+    fn new(before: Inode, write: &Write<'_>, now: Timestamp) -> Self {
         let Write { offset, kill_privileges, .. } = *write;
-        Self { inode, offset, data: Vec::new(), kill_privileges, now, whole: None }
+        Self { inode: before.clone(), before, offset, data: Vec::new(), kill_privileges, now, whole: None }
     }
 
     fn end(&self) -> (InodeNumber, u64) {
@@ -124,28 +125,27 @@ impl Volume {
             self.write_held(held, bytes, now)?;
             held.data.drain(..bytes);
             held.offset += bytes as u64;
+            let _gate = self.shared();
+            held.before = self.inode(write.inode)?;
         }
         if gather.held.as_ref().is_some_and(|held| held.data.len() + write.data.len() > limit) {
             self.carry_out(&mut gather)?;
         }
-        let known = gather.held.as_ref().map(|held| held.inode.clone());
-        let mut inode = match known {
-            Some(inode) => inode,
+        let known = gather.held.as_ref().map(|held| (held.before.clone(), held.offset));
+        let (before, offset) = match known {
+            Some(known) => known,
             None => {
                 let _gate = self.shared();
-                self.inode(write.inode)?
+                (self.inode(write.inode)?, write.offset)
             }
         };
-        rules::regular(&inode.attributes)?;
-        note_write(&mut inode, caller, write.offset, write.end(), write.kill_privileges);
-        // Its blocks depend on what is below.
-        if inode.is_sparse {
-            self.carry_out(&mut gather)?;
-            return Ok(None);
-        }
+        rules::regular(&before.attributes)?;
+        // As one write of all that is held will leave it.
+        let mut inode = before.clone();
+        note_write(&mut inode, caller, offset, write.end(), write.kill_privileges);
         self.admit(write.data.len())?;
         let attributes = inode.attributes;
-        let held = gather.held.get_or_insert_with(|| Held::new(inode.clone(), &write, caller.now));
+        let held = gather.held.get_or_insert_with(|| Held::new(before, &write, caller.now));
         held.data.extend_from_slice(write.data);
         (held.inode, held.now) = (inode, caller.now);
         if write.end().is_multiple_of(GRANULE_BYTES) {

@@ -9,6 +9,9 @@ use crate::operations::{
 use crate::rules::{self, NewNode};
 use crate::schema;
 
+/// Entries of removed trees between which others have their turn.
+const REAPED_AT_A_TIME: usize = 1_000;
+
 impl Operations for Volume {
     fn lookup(&self, parent: InodeNumber, name: Name<'_>) -> Result<Attributes> {
         self.settle()?;
@@ -121,6 +124,13 @@ impl Operations for Volume {
     fn grow(&self, caller: &Caller<'_>) -> Result<u64> {
         self.may_manage(caller)?;
         Ok(self.store.database.grow()?)
+    }
+
+    fn quiesce(&self, caller: &Caller<'_>) -> Result<()> {
+        self.may_manage(caller)?;
+        self.settle_to_last()?;
+        while self.reap_entries(REAPED_AT_A_TIME)? {}
+        Ok(self.store.database.quiesce()?)
     }
 
     fn trim(&self, caller: &Caller<'_>) -> Result<u64> {
