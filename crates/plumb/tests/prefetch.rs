@@ -183,8 +183,8 @@ fn io_uring_goes_by_the_library() {
     assert!(report["programs"] == 1 && report["accesses"] == 0 && report["loaded_bytes"] == 0, "{report}");
 }
 
-/// Forks, copies and closes of descriptors, files that are truncated, punched and renamed over, and signals, again and again in a program that
-/// is watched by sanitizers: half a minute, or an hour in the long suite.
+/// Forks, copies and closes of descriptors, files that are truncated, punched and renamed over, and signals, again and again in a
+/// program that is watched by sanitizers: half a minute, or an hour in the long suite.
 #[test]
 fn sanitizers_find_nothing_in_hostile_programs() {
     let Some(probe) = Probe::sanitized() else { return };

@@ -36,6 +36,7 @@ use files::{Files, Verdict};
 use loaded::Loaded;
 use memory::Memory;
 use open::Opened;
+pub(crate) use recording::now_ns;
 pub use recording::{Accessed, Asked, Change, Recording, Seen};
 use recording::{Loads, Recorder};
 

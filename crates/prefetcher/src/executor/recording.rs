@@ -293,7 +293,7 @@ fn part_of(part: u64, bytes: u64) -> Range {
 }
 
 /// The time, as programs record it.
-fn now_ns() -> u64 {
+pub(crate) fn now_ns() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     (now.tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(now.tv_nsec as u64)
 }

@@ -20,6 +20,7 @@ use observe::bpf::{Attached, Map, MapKind, Ring, attach};
 use observe::tracefs::{self, Format, device_of_kernel};
 use rustix::thread::futex;
 
+use crate::executor::now_ns;
 use crate::policies::{Access, Limits, PAGE_BYTES};
 use crate::shared::{Counts, Deed, Kind, Record, Request, Table};
 pub use program::Watched;
@@ -134,15 +135,15 @@ impl Readers {
         let Some((fd, file_bytes)) = found else { return };
         let Some((index, generation)) = table.place(device, inode, file_bytes) else { return };
         let file = table.file(index);
-        if table.header.records.load(Ordering::Relaxed) != 0 {
-            note(table, index, generation, (process, fd), (lane, first, last));
-        }
-        let Some(mut guard) = file.try_lock() else { return };
         let access = Access {
             offset_bytes: first.saturating_mul(PAGE_BYTES),
             length_bytes: (last - first).saturating_add(1).saturating_mul(PAGE_BYTES),
             lane,
         };
+        if table.header.records.load(Ordering::Relaxed) != 0 {
+            note(table, index, generation, (process, fd), &access);
+        }
+        let Some(mut guard) = file.try_lock() else { return };
         Counts::bump(&file.counts.accesses, 1);
         Counts::bump(&file.counts.accessed_bytes, access.length_bytes);
         let header = &table.header;
@@ -173,26 +174,19 @@ impl Readers {
 }
 
 /// Records a read of pages. How long it took the kernel does not tell.
-fn note(
-    table: &Table,
-    index: usize,
-    generation: u32,
-    (process, fd): (i32, i32),
-    (thread, first, last): (u32, u64, u64),
-) {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    let now_ns = (now.tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(now.tv_nsec as u64);
+fn note(table: &Table, index: usize, generation: u32, (process, fd): (i32, i32), access: &Access) {
     if let Some(name) = table.names.get(index).filter(|name| name.get(generation).is_none()) {
         let path = fs::read_link(format!("/proc/{process}/fd/{fd}")).unwrap_or_default();
         name.set(generation, path.as_os_str().as_encoded_bytes());
     }
+    let now_ns = now_ns();
     table.ring.push(&Record {
         index: index as u32,
         generation,
         deed: Deed::Read,
-        thread,
-        offset_bytes: first.saturating_mul(PAGE_BYTES),
-        length_bytes: (last - first).saturating_add(1).saturating_mul(PAGE_BYTES),
+        thread: access.lane,
+        offset_bytes: access.offset_bytes,
+        length_bytes: access.length_bytes,
         began_ns: now_ns,
         ended_ns: now_ns,
     });
