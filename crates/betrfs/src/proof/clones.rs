@@ -1,6 +1,7 @@
 //! Copies of whole trees: of one moment, by who may, seen when they are whole, and gone where they are not.
 
-use storage::Memory;
+use crash::{Cuts, VolatileCache};
+use storage::{Memory, Recorded};
 
 use super::compare::{Tree, difference, tree};
 use super::traces::{at, tiny};
@@ -152,6 +153,58 @@ pub(super) fn refused() -> Result<(), String> {
         found if found == keys => Ok(()),
         found => Err(format!("{found} keys of data, and {keys} before")),
     }
+}
+
+/// Whatever survives of a copy that is being made, it is sound, and after a mount the copy is whole or not there.
+fn cuts(every: usize) -> Result<(usize, usize), String> {
+    let memory = Memory::new(16 << 20);
+    let fs = Volume::create(memory.clone(), options(), 1, at(0)).map_err(words)?;
+    tree_of(&fs).map_err(words)?;
+    fs.syncfs().map_err(words)?;
+    let original = below(&tree(&fs).map_err(words)?, b"/tree");
+    drop(fs);
+    let before = memory.image();
+    let (recorded, recording) = Recorded::new(memory);
+    let fs = Volume::open(recorded, options()).map_err(words)?;
+    let name = |name: &'static [u8]| Name::new(name).map_err(words);
+    fs.clone_tree(&caller(1, 2), ROOT, name(b"tree")?, ROOT, name(b"copy")?).map_err(words)?;
+    fs.syncfs().map_err(words)?;
+    recording.mark(1);
+    drop(fs);
+    let log = recording.take();
+    let (mut whole, mut gone) = (0, 0);
+    for (number, cut) in Cuts::new(before, &log, VolatileCache::default()).enumerate() {
+        if number % every > 0 && cut.mark.is_none() {
+            continue;
+        }
+        for survives in [false, true] {
+            let when = format!("cut after {} entries", cut.entries);
+            let image = Memory::from_image(cut.image(4096, |_, _| survives));
+            let fs = Volume::open(image, options()).map_err(words)?;
+            clean(&fs, &when)?;
+            while fs.reap(50).map_err(words)? {}
+            clean(&fs, &when)?;
+            let all = tree(&fs).map_err(words)?;
+            difference(&original, &below(&all, b"/tree")).map_or(Ok(()), |what| Err(format!("{when}: {what}")))?;
+            let copy = below(&all, b"/copy");
+            if copy.is_empty() && cut.mark.is_none() {
+                gone += 1;
+            } else {
+                difference(&original, &copy).map_or(Ok(()), |what| Err(format!("{when}: {what}")))?;
+                whole += 1;
+            }
+        }
+    }
+    Ok((whole, gone))
+}
+
+#[test]
+fn a_cut_leaves_a_whole_copy_or_none() {
+    // Every one in the long suite.
+    let every = if std::env::var_os("PLUMB_LONG").is_some() { 1 } else { 7 };
+    let (whole, gone) = cuts(every).unwrap_or_else(|what| panic!("{what}"));
+    println!("{whole} states with a whole copy, {gone} with none");
+    assert!(whole > 0 && gone > 0);
 }
 
 #[test]
