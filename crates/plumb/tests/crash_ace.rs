@@ -66,6 +66,22 @@ fn pairs_of_operations() {
     if is_long() { as_promised(2, 1000, 20_000) } else { println!("skipped: pairs (PLUMB_LONG)") }
 }
 
+/// Of F2FS as it is, every cause that was looked into is one of the faults that are known.
+#[test]
+fn pairs_of_operations_on_f2fs_show_what_is_known() {
+    if !is_long() {
+        println!("skipped: pairs on F2FS (PLUMB_LONG)");
+        return;
+    }
+    let Some(trial) = Trial::new("f2fs") else { return };
+    let script = format!("exec {PLUMB} app ace --operations 2 --sample 200");
+    let flags = ["--fs", "f2fs", "--size", "128MiB", "--states", "4000", "--no-fsck"];
+    let (_, report) = trial.run(&flags, &script);
+    let causes = report["causes"].as_array().unwrap();
+    let unknown = causes.iter().find(|cause| !cause["words"].is_null() && cause["known"].is_null());
+    assert!(unknown.is_none() && !causes.is_empty(), "{unknown:#?}");
+}
+
 /// A file grows on blocks that were another's, and is synchronised: F2FS writes its node, which recovery follows, without a flush
 /// after the data, so that after a cut before fsync is over the file has its new size and what lay there before.
 #[test]

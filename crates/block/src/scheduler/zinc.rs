@@ -4,9 +4,9 @@
 //!
 //! Each class, resets and finishes, has a timer that sets its *flag* once a
 //! period (an epoch in the paper, which here is a word of ordered writes). The
-//! flag is also set when a request comes, or ends, while fewer write units are in
-//! flight than the concurrency threshold. Asked for a request with
-//! the flag set, ZINC takes the flag down and sends the oldest of the class if
+//! flag is also set when a request comes, or ends, while fewer write units are
+//! in flight than the concurrency threshold. Asked for a request with the flag
+//! set, ZINC takes the flag down and sends the oldest of the class if
 //!
 //! 0. fewer write units are in flight than the threshold, or
 //! 1. more write units than the tokens were dispatched since the last one, or
