@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use betrfs::Operations;
+use betrfs::{InodeNumber, Name, Operations, Volume};
 use clap::Args;
 use units::ByteSize;
 
@@ -65,7 +65,11 @@ impl PlaceFlags {
 pub fn clone(arguments: &CloneArguments) -> Done {
     match arguments.places.place()? {
         Place::Mounted { from, to } => in_mount(from, to),
-        Place::Image { image, from, to } => in_image(&image, from, to),
+        Place::Image { image, from, to } => {
+            in_image(&image, (from, to), "`plumb fs snapshot` keeps all of it as it is", |volume, old, new| {
+                volume.clone_tree(&image::owner(), old.0, old.1, new.0, new.1).map(drop)
+            })
+        }
     }
 }
 
@@ -97,18 +101,22 @@ fn in_mount(from: &Path, to: &Path) -> Done {
     Ok(ExitCode::SUCCESS)
 }
 
-fn in_image(image: &ImageFlags, from: &str, to: &str) -> Done {
+/// Does something with two paths of a file system that nobody has mounted, durably.
+pub fn in_image(
+    image: &ImageFlags,
+    (from, to): (&str, &str),
+    root: &str,
+    work: impl FnOnce(&Volume, (InodeNumber, Name<'_>), (InodeNumber, Name<'_>)) -> betrfs::Result<()>,
+) -> Done {
     let volume = image.open()?;
     let fault = |error: betrfs::Error| {
         let image = image.image.display();
         Failure::Machine(format!("{image}: {from} to {to}: {error}; `plumb fs dump {image}` lists what is there"))
     };
-    let (Some(old), Some(new)) =
-        (image::place(&volume, from).map_err(fault)?, image::place(&volume, to).map_err(fault)?)
-    else {
-        return Err(Failure::input("the root has no name; `plumb fs snapshot` keeps all of it as it is"));
+    let (old, new) = (image::place(&volume, from).map_err(fault)?, image::place(&volume, to).map_err(fault)?);
+    let (Some(old), Some(new)) = (old, new) else {
+        return Err(Failure::input(format!("the root has no name; {root}")));
     };
-    volume.clone_tree(&image::owner(), old.0, old.1, new.0, new.1).map_err(fault)?;
-    volume.syncfs().map_err(fault)?;
+    work(&volume, old, new).and_then(|()| volume.syncfs()).map_err(fault)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -7,8 +7,8 @@ use betrfs::{Operations, RenameFlags};
 use clap::Args;
 
 use super::super::Done;
-use super::clone::{Place, PlaceFlags};
-use super::image::{self, ImageFlags};
+use super::clone::{self, Place, PlaceFlags};
+use super::image;
 use crate::failure::Failure;
 
 #[derive(Args)]
@@ -27,7 +27,11 @@ pub struct MvArguments {
 pub fn mv(arguments: &MvArguments) -> Done {
     match arguments.places.place()? {
         Place::Mounted { from, to } => in_mount(from, to),
-        Place::Image { image, from, to } => in_image(&image, from, to),
+        Place::Image { image, from, to } => {
+            clone::in_image(&image, (from, to), "give paths below it", |volume, old, new| {
+                volume.rename(&image::owner(), old.0, old.1, new.0, new.1, RenameFlags::NoReplace)
+            })
+        }
     }
 }
 
@@ -42,21 +46,5 @@ fn in_mount(from: &Path, to: &Path) -> Done {
             error => format!("{} to {}: {error}", from.display(), to.display()),
         })
     })?;
-    Ok(ExitCode::SUCCESS)
-}
-
-fn in_image(image: &ImageFlags, from: &str, to: &str) -> Done {
-    let volume = image.open()?;
-    let fault = |error: betrfs::Error| {
-        let image = image.image.display();
-        Failure::Machine(format!("{image}: {from} to {to}: {error}; `plumb fs dump {image}` lists what is there"))
-    };
-    let (Some(old), Some(new)) =
-        (image::place(&volume, from).map_err(fault)?, image::place(&volume, to).map_err(fault)?)
-    else {
-        return Err(Failure::input("the root has no name; give paths below it"));
-    };
-    volume.rename(&image::owner(), old.0, old.1, new.0, new.1, RenameFlags::NoReplace).map_err(fault)?;
-    volume.syncfs().map_err(fault)?;
     Ok(ExitCode::SUCCESS)
 }
