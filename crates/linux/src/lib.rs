@@ -29,6 +29,6 @@ pub use choice::{FrontEnd, UnknownChoice};
 pub use error::LinuxError;
 pub use file_systems::FileSystem;
 pub use kernel::{BuildProgress, Kernel, Recipe, cache_folder, find_program};
-pub use ordering::{Epochs, StreamPolicy, Streams, SubmissionCpus};
+pub use ordering::{Epochs, FsyncAs, StreamPolicy, Streams, SubmissionCpus};
 pub use outcome::{Ended, MoreDevice, Outcome};
 pub use run::{DEFAULT_MEMORY_BYTES, Device, Input, Limits, Linux, OutputStreams};

@@ -15,7 +15,7 @@ pub const SETTING: &str = "order=\"streams\"";
 
 /// Streams of ordered writes, from ext4 to the device (`docs/ordering.md`).
 ///
-/// Written `streams[:task|cgroup|one][,counted|pinned]`.
+/// Written `streams[:task|cgroup|one][,counted|pinned][,fsync-as-barrier]`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Streams {
@@ -23,6 +23,8 @@ pub struct Streams {
     pub policy: StreamPolicy,
     /// How an epoch is closed.
     pub epochs: Epochs,
+    /// What programs get that say fsync.
+    pub fsync: FsyncAs,
 }
 
 /// Whose data is a stream beside the journal's.
@@ -45,6 +47,27 @@ pub enum Epochs {
     Counted,
     /// Its writes take one hardware queue, and the barrier comes last, as published.
     Pinned,
+}
+
+/// What `fsync` and `fdatasync` of a program do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum FsyncAs {
+    /// What was written is durable.
+    #[default]
+    Durable,
+    /// What was written does not come after what is written later, and nobody waits for the device.
+    Barrier,
+}
+
+/// How [`Streams`] says [`FsyncAs::Barrier`].
+const FSYNC_AS_BARRIER: &str = "fsync-as-barrier";
+
+impl FromStr for FsyncAs {
+    type Err = UnknownChoice;
+
+    fn from_str(text: &str) -> Result<Self, UnknownChoice> {
+        from_name(&[(Self::Durable, "durable"), (Self::Barrier, "barrier")], text)
+    }
 }
 
 impl StreamPolicy {
@@ -73,13 +96,15 @@ impl Epochs {
 impl Streams {
     /// The options of ext4 that ask for it.
     pub(crate) fn mount_options(self) -> String {
-        format!("order={},order_epochs={}", self.policy.name(), self.epochs.name())
+        let fsync = if self.fsync == FsyncAs::Barrier { ",order_fsync=barrier" } else { "" };
+        format!("order={},order_epochs={}{fsync}", self.policy.name(), self.epochs.name())
     }
 }
 
 impl fmt::Display for Streams {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "streams:{},{}", self.policy.name(), self.epochs.name())
+        write!(f, "streams:{},{}", self.policy.name(), self.epochs.name())?;
+        if self.fsync == FsyncAs::Barrier { write!(f, ",{FSYNC_AS_BARRIER}") } else { Ok(()) }
     }
 }
 
@@ -87,12 +112,16 @@ impl FromStr for Streams {
     type Err = UnknownChoice;
 
     fn from_str(text: &str) -> Result<Self, UnknownChoice> {
+        let (text, fsync) = match text.strip_suffix(FSYNC_AS_BARRIER).and_then(|text| text.strip_suffix(',')) {
+            Some(text) => (text, FsyncAs::Barrier),
+            None => (text, FsyncAs::Durable),
+        };
         let (first, epochs) = text.split_once(',').map_or((text, None), |(first, epochs)| (first, Some(epochs)));
         let (kind, policy) = first.split_once(':').map_or((first, None), |(kind, policy)| (kind, Some(policy)));
         from_name(&[((), "streams")], kind)?;
         let policy = policy.map_or(Ok(StreamPolicy::default()), |name| from_name(&StreamPolicy::ALL, name))?;
         let epochs = epochs.map_or(Ok(Epochs::default()), |name| from_name(&Epochs::ALL, name))?;
-        Ok(Self { policy, epochs })
+        Ok(Self { policy, epochs, fsync })
     }
 }
 
@@ -165,16 +194,30 @@ mod tests {
     fn every_form_is_read_and_written_again() {
         for (policy, policy_name) in StreamPolicy::ALL {
             for (epochs, epochs_name) in Epochs::ALL {
-                let streams = Streams { policy, epochs };
-                let text = format!("streams:{policy_name},{epochs_name}");
-                assert_eq!((text.parse(), streams.to_string()), (Ok(streams), text));
+                for (fsync, fsync_name) in [(FsyncAs::Durable, ""), (FsyncAs::Barrier, ",fsync-as-barrier")] {
+                    let streams = Streams { policy, epochs, fsync };
+                    let text = format!("streams:{policy_name},{epochs_name}{fsync_name}");
+                    assert_eq!((text.parse(), streams.to_string()), (Ok(streams), text));
+                }
             }
         }
         assert_eq!("streams".parse(), Ok(Streams::default()));
         assert_eq!("streams,pinned".parse(), Ok(Streams { epochs: Epochs::Pinned, ..Streams::default() }));
         assert_eq!("streams:one".parse(), Ok(Streams { policy: StreamPolicy::One, ..Streams::default() }));
         assert_eq!(Streams::default().mount_options(), "order=task,order_epochs=counted");
-        for wrong in ["", "flush", "streams:", "streams:all", "streams,", "streams:task,", "streams,pinned,counted"] {
+        let barrier = Streams { fsync: FsyncAs::Barrier, ..Streams::default() };
+        assert_eq!("streams,fsync-as-barrier".parse(), Ok(barrier));
+        assert_eq!(barrier.mount_options(), "order=task,order_epochs=counted,order_fsync=barrier");
+        for wrong in [
+            "",
+            "flush",
+            "streams:",
+            "streams:all",
+            "streams,",
+            "streams:task,",
+            "streams,pinned,counted",
+            "fsync-as-barrier",
+        ] {
             assert!(wrong.parse::<Streams>().is_err(), "{wrong}");
         }
     }

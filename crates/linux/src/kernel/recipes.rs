@@ -58,6 +58,7 @@ const ORDER: BuiltIn = recipe!("order":
     "0010-ext4-mount-option-order.patch",
     "0011-Documentation-order-preserving-writes.patch",
     "0012-sched-sleeps-at-scheduling-points-for-tests.patch",
+    "0013-ext4-mount-option-order_fsync.patch",
 );
 
 /// Which pages of a file are in the page cache, from the cache itself and from the published record of readahead.

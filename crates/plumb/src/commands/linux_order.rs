@@ -5,7 +5,7 @@ use std::path::Path;
 
 use clap::Args;
 use linux::trace::Commands;
-use linux::{Linux, Streams, SubmissionCpus};
+use linux::{FsyncAs, Linux, Streams, SubmissionCpus};
 
 use crate::failure::Failure;
 
@@ -16,6 +16,10 @@ pub struct OrderFlags {
     /// `order`
     #[arg(long, value_name = "ORDER")]
     ordering: Option<Streams>,
+    /// What programs get that say fsync, as they are: `durable`, or `barrier`, which keeps what they write in order and lets
+    /// nobody wait for the device; a power cut can then take what was promised last
+    #[arg(long, value_name = "WHAT", requires = "ordering")]
+    fsync_as: Option<FsyncAs>,
     /// Processors from which tasks seem to submit, each with a queue of the device, by the kernel `order`
     /// [default: 4 with --ordering, else the one there is]
     #[arg(long, value_name = "N")]
@@ -32,7 +36,7 @@ pub struct OrderFlags {
 impl OrderFlags {
     /// Has a run do what they say.
     pub fn put(&self, run: &mut Linux) {
-        run.ordering = self.ordering;
+        run.ordering = self.ordering.map(|streams| self.fsync_as.map_or(streams, |fsync| Streams { fsync, ..streams }));
         run.submission_cpus = self.submission_cpus();
         run.delay_every = self.delay_every;
     }
