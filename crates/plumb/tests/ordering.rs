@@ -147,6 +147,24 @@ fn a_commit_is_one_flush_with_nothing_forced() {
     }
 }
 
+/// What says fsync goes on at once, and all is there: in files, in a folder, and when it is read.
+#[test]
+fn an_fsync_as_a_barrier_waits_for_nothing() {
+    let Some(kernel) = linux_rig::kernel_with_streams() else { return };
+    let script = format!("{APPENDS}; mkdir new && sync new . && cat file | wc -c");
+    let took = |ordering: &str| {
+        let folder = tempfile::tempdir().unwrap();
+        let (outcome, records) = logged(&ext4(ordering).script(&script), &kernel, folder.path());
+        assert_counts(&records);
+        assert_eq!(outcome.text().trim(), (FSYNCS * 4096).to_string(), "{ordering}");
+        assert_eq!(forced(&during(&outcome, records)), 0, "{ordering}");
+        outcome.done - outcome.began
+    };
+    let (durable, barrier) = (took("streams"), took("streams,fsync-as-barrier"));
+    println!("{FSYNCS} appends: {durable} with fsync, {barrier} with a barrier in its place");
+    assert!(barrier.0 * 2 < durable.0, "{barrier} is no better than {durable}");
+}
+
 /// The commands as the device got them, one a line.
 fn table(records: &[CommandRecord]) -> String {
     records.iter().map(|record| format!("{record}\n")).collect()

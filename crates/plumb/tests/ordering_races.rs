@@ -44,6 +44,19 @@ done &
 perl -e 'use IO::Handle; for $r (1 .. 25) { open(F, ">>", "log"); syswrite(F, sprintf("O %4d ........\n", $r) x 256); F->sync or die $!; close F; }' &
 wait"#;
 
+/// One task has commits made without end; another makes a file longer, and overwrites a block of it once that transaction commits,
+/// and syncs the data: nothing is left of it to commit.
+const MET_BY_A_COMMIT: &str = r#"
+perl -e 'use IO::Handle; for $r (1 .. 80) { open(F, ">>", "log"); syswrite(F, sprintf("O %4d ........\n", $r) x 256); F->sync or die $!; close F; }' &
+perl -e 'open(F, "+<", "common") or die $!;
+    for $r (1 .. 40) {
+        sysseek(F, 0, 2); syswrite(F, sprintf("L %4d ........\n", $r) x 256, 4096);
+        select(undef, undef, undef, 0.001 * ($r % 7));
+        sysseek(F, ($r % 16) << 12, 0); syswrite(F, sprintf("B %4d ........\n", $r) x 256, 4096);
+        syscall(75, fileno(F)) == 0 or die $!;
+    }' &
+wait"#;
+
 /// How a race is run.
 #[derive(Clone, Copy)]
 struct Run<'a> {
@@ -165,6 +178,16 @@ fn a_commit_waits_for_what_is_written_past_the_page_cache() {
 }
 
 #[test]
+fn an_fsync_that_finds_a_commit_under_way_is_kept() {
+    if !is_ready() {
+        return;
+    }
+    for seed in 1..=if is_long() { 8 } else { 1 } {
+        Run { setup: OVERWRITTEN, script: MET_BY_A_COMMIT, seed, ..RUN }.assert_good("met by a commit");
+    }
+}
+
+#[test]
 fn tasks_that_do_everything_to_few_files_lose_nothing() {
     if !is_ready() {
         return;
@@ -195,7 +218,7 @@ struct Mutant {
     run: Run<'static>,
 }
 
-const MUTANTS: [Mutant; 6] = [
+const MUTANTS: [Mutant; 7] = [
     Mutant {
         patch: "fsync-passes-over-others-pages.patch",
         run: Run { setup: OVERWRITTEN, script: BEGUN_AND_SYNCED, states: 6000, ..RUN },
@@ -207,6 +230,10 @@ const MUTANTS: [Mutant; 6] = [
     Mutant {
         patch: "direct-writes-are-not-reported.patch",
         run: Run { setup: OLD, script: DIRECT, delay_every: 97, states: 6000, ..RUN },
+    },
+    Mutant {
+        patch: "fsync-relies-on-the-commit-under-way.patch",
+        run: Run { setup: OVERWRITTEN, script: MET_BY_A_COMMIT, states: 6000, ..RUN },
     },
     Mutant { patch: "record-in-the-epoch-of-its-blocks.patch", run: Run { setup: OLD, script: GROWING, ..RUN } },
     Mutant { patch: "no-flush-at-the-end.patch", run: Run { setup: OLD, script: GROWING, ..RUN } },
