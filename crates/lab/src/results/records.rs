@@ -225,9 +225,11 @@ impl Records {
         let mut index = BTreeMap::new();
         self.write_whole(&whole, &wanted, &mut index)?;
         sync_folder(&self.folder);
-        self.own = None;
+        // The lock of one's own file can outlast it for a moment, in a process that is being started meanwhile.
+        let own = self.own.take().map(|own| own.index);
+        let others = |file: usize, path: &PathBuf| *path != whole && (own == Some(file) || !in_use(path));
         // What cannot be removed is read again, and is the same.
-        for path in self.files.drain(..).filter(|path| *path != whole && !in_use(path)) {
+        for (_, path) in self.files.drain(..).enumerate().filter(|(file, path)| others(*file, path)) {
             let _ = fs::remove_file(path);
         }
         for key in self.singles.drain(..).filter(|key| index.contains_key(key)) {
