@@ -372,6 +372,7 @@ pages! {
     kv: "docs/kv.md",
     linux: "docs/linux.md",
     opimq: "docs/opimq.md",
+    betrfs: "docs/betrfs.md",
     prefetch: "docs/prefetch.md",
     validate: "docs/validate.md",
 }
