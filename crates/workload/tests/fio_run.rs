@@ -335,7 +335,7 @@ fn progress_can_be_read_on_the_way() {
 #[test]
 fn progress_is_of_the_bound_that_is_met_first() {
     let (mut executor, host) = free_host(null(LATENCY), 1);
-    let run = start(&host, &parse("[a]\nrw=randread\nsize=1g\nnumber_ios=100")).unwrap();
+    let run = start(&host, &parse("[a]\nrw=randread\nsize=32m\nnumber_ios=100")).unwrap();
     executor.run_until(LATENCY * 25);
     assert_eq!(run.fraction(), 0.25);
 }
