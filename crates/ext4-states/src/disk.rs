@@ -19,6 +19,11 @@ pub(crate) struct Id(u32);
 impl Id {
     /// Zeroes.
     pub(crate) const ZEROES: Self = Self(0);
+
+    /// A number that no other contents of the same disk have.
+    pub(crate) fn name(self) -> u64 {
+        u64::from(self.0)
+    }
 }
 
 /// What a block is for.

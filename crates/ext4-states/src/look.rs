@@ -5,7 +5,7 @@ use std::hash::Hash;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crash::files::{Call, Promises, Rules, judge};
+use crash::files::{Call, Known, Promises, Rules, judge_beside};
 
 use crate::disk::Disk;
 use crate::error::{OfflineError, Unreadable};
@@ -76,6 +76,8 @@ pub(crate) struct Look<'a> {
     recovered: HashMap<(u64, u64), Outcome>,
     trees: HashMap<u64, Rc<Result<Tree, Unreadable>>>,
     verdicts: HashMap<(u64, u64, usize), Fault>,
+    /// Blocks of files that are as they should be at a step.
+    known: (usize, Known),
     broken: usize,
 }
 
@@ -104,6 +106,7 @@ impl<'a> Look<'a> {
             recovered: HashMap::new(),
             trees: HashMap::new(),
             verdicts: HashMap::new(),
+            known: (0, Known::default()),
             broken: 0,
         };
         if let Some((rules, calls)) = told.promised {
@@ -187,6 +190,9 @@ impl<'a> Look<'a> {
         let fault = match self.verdicts.get(&key) {
             Some(known) => known.clone(),
             None => {
+                if self.known.0 != step {
+                    self.known = (step, Known::default());
+                }
                 let fault = self.violations(disk, tree, position_bytes);
                 remember(&mut self.verdicts, key, fault.clone());
                 fault
@@ -229,7 +235,8 @@ impl<'a> Look<'a> {
 
     fn violations(&self, disk: &Disk, tree: &Tree, position_bytes: u64) -> Fault {
         let promises = self.promises.as_ref().filter(|_| self.defect != Some(Defect::Blind))?;
-        let violations = judge(&promises.promised(position_bytes), &tree.found(disk, self.device));
+        let found = tree.found(disk, self.device);
+        let violations = judge_beside(&promises.promised(position_bytes), &found, &self.known.1);
         let mut lines: Vec<String> = violations.iter().take(SAID_MAX).map(ToString::to_string).collect();
         if violations.len() > SAID_MAX {
             lines.push(format!("and {} more", violations.len() - SAID_MAX));

@@ -13,7 +13,7 @@ use std::os::unix::fs::FileExt;
 use crash::files::{Contents, Entry, FileId, FilePath, Found, Node};
 use ext4_view::{Ext4, Ext4Error, Ext4Read};
 
-use crate::disk::{BLOCK_BYTES_MAX, Bytes, Class, Disk};
+use crate::disk::{BLOCK_BYTES_MAX, Bytes, Class, Disk, Id};
 use crate::error::Unreadable;
 use crate::inode::{Contents as Places, Inode, Mapped, Type};
 use crate::journal::emptied;
@@ -244,11 +244,15 @@ impl Tree {
                 Kind::File { size_bytes, chunks } => {
                     let mut contents = Contents::zeroes(*size_bytes);
                     for (at, chunk) in chunks {
-                        let bytes = match chunk {
-                            Chunk::At(block) => &disk.bytes(disk.id(*block))[..],
-                            Chunk::Bytes(bytes) => bytes,
-                        };
-                        contents.put(at * self.block_bytes as u64, bytes);
+                        let at = at * self.block_bytes as u64;
+                        match chunk {
+                            Chunk::At(block) if disk.id(*block) == Id::ZEROES => {}
+                            Chunk::At(block) => {
+                                let id = disk.id(*block);
+                                contents.put_named(at, disk.bytes(id), id.name());
+                            }
+                            Chunk::Bytes(bytes) => contents.put(at, bytes),
+                        }
                     }
                     Node::File(contents)
                 }

@@ -1,6 +1,7 @@
 //! The files that are there after recovery.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::calls::{FileId, FilePath};
 use super::tree::SECTOR_BYTES;
@@ -15,14 +16,48 @@ pub struct Contents {
     blocks: BTreeMap<u64, Block>,
 }
 
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Debug)]
 enum Block {
     Bytes(Box<[u8]>),
+    /// Somebody else keeps them, and has named them.
+    Named(Arc<[u8]>, u64),
     /// Of each sector; 0 for zeroes.
     Digests([u64; BLOCK_SECTORS]),
 }
 
-const BLOCK_SECTORS: usize = (FILE_BLOCK_BYTES / SECTOR_BYTES) as usize;
+impl Block {
+    fn bytes(&self) -> Option<&[u8]> {
+        match self {
+            Self::Bytes(bytes) => Some(bytes),
+            Self::Named(bytes, _) => Some(bytes),
+            Self::Digests(_) => None,
+        }
+    }
+
+    /// The bytes, to be changed.
+    fn own(&mut self) -> Option<&mut [u8]> {
+        if let Self::Named(bytes, _) = self {
+            *self = Self::Bytes(bytes.to_vec().into_boxed_slice());
+        }
+        match self {
+            Self::Bytes(bytes) => Some(bytes),
+            Self::Named(..) | Self::Digests(_) => None,
+        }
+    }
+}
+
+impl PartialEq for Block {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Digests(digests), Self::Digests(others)) => digests == others,
+            _ => self.bytes().is_some() && self.bytes() == other.bytes(),
+        }
+    }
+}
+
+impl Eq for Block {}
+
+pub(super) const BLOCK_SECTORS: usize = (FILE_BLOCK_BYTES / SECTOR_BYTES) as usize;
 
 /// A sector.
 #[derive(Clone, Copy)]
@@ -49,7 +84,7 @@ impl Contents {
             let is_zero = now.iter().all(|byte| *byte == 0);
             if !is_zero || self.blocks.contains_key(&number) {
                 let zeroes = || Block::Bytes(vec![0; FILE_BLOCK_BYTES as usize].into_boxed_slice());
-                if let Block::Bytes(block) = self.blocks.entry(number).or_insert_with(zeroes)
+                if let Some(block) = self.blocks.entry(number).or_insert_with(zeroes).own()
                     && let Some(part) = block.get_mut(inside..inside + now.len())
                 {
                     part.copy_from_slice(now);
@@ -57,6 +92,17 @@ impl Contents {
             }
             at += now.len() as u64;
             rest = later;
+        }
+    }
+
+    /// The same of bytes that somebody else keeps under a name, which nothing else has: what is known of a block by its name is not
+    /// looked at again ([`Known`](super::Known)). They are taken as they are where they are a whole block.
+    pub fn put_named(&mut self, offset_bytes: u64, bytes: &Arc<[u8]>, name: u64) {
+        let is_whole = offset_bytes.is_multiple_of(FILE_BLOCK_BYTES) && bytes.len() as u64 == FILE_BLOCK_BYTES;
+        if is_whole && offset_bytes + FILE_BLOCK_BYTES <= self.size_bytes {
+            self.blocks.insert(offset_bytes / FILE_BLOCK_BYTES, Block::Named(Arc::clone(bytes), name));
+        } else {
+            self.put(offset_bytes, bytes);
         }
     }
 
@@ -86,7 +132,7 @@ impl Contents {
     pub fn resize(&mut self, size_bytes: u64) {
         self.blocks.retain(|number, _| *number < size_bytes.div_ceil(FILE_BLOCK_BYTES));
         let inside = (size_bytes % FILE_BLOCK_BYTES) as usize;
-        if let Some(Block::Bytes(block)) = self.blocks.get_mut(&(size_bytes / FILE_BLOCK_BYTES))
+        if let Some(block) = self.blocks.get_mut(&(size_bytes / FILE_BLOCK_BYTES)).and_then(Block::own)
             && let Some(tail) = block.get_mut(inside..)
         {
             tail.fill(0);
@@ -105,15 +151,24 @@ impl Contents {
         self.blocks.keys().flat_map(move |block| block * sectors..(block + 1) * sectors)
     }
 
+    /// The numbers of blocks that may have something else than zeroes, and the name of those that have one.
+    pub(super) fn blocks(&self) -> impl Iterator<Item = (u64, Option<u64>)> {
+        let name = |block: &Block| match block {
+            Block::Named(_, name) => Some(*name),
+            Block::Bytes(_) | Block::Digests(_) => None,
+        };
+        self.blocks.iter().map(move |(number, block)| (*number, name(block)))
+    }
+
     /// A sector, with zeroes behind the size; `None` for zeroes.
     pub(super) fn sector(&self, number: u64) -> Option<Part<'_>> {
         let inside = (number % BLOCK_SECTORS as u64) as usize;
         match self.blocks.get(&(number / BLOCK_SECTORS as u64))? {
-            Block::Bytes(block) => {
-                let from = inside * SECTOR_BYTES as usize;
-                block.get(from..from + SECTOR_BYTES as usize).map(Part::Bytes)
-            }
             Block::Digests(digests) => digests.get(inside).filter(|digest| **digest != 0).copied().map(Part::Digest),
+            block => {
+                let from = inside * SECTOR_BYTES as usize;
+                block.bytes()?.get(from..from + SECTOR_BYTES as usize).map(Part::Bytes)
+            }
         }
     }
 }

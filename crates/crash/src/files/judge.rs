@@ -3,7 +3,8 @@
 mod contents;
 mod renames;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::calls::FilePath;
 use super::found::{Entry, Found, Node};
@@ -26,8 +27,33 @@ impl Promises {
     }
 }
 
+/// Blocks of files that are as they should be, by the names that somebody gave their bytes ([`Contents::put_named`]): of many states
+/// that have most blocks in common each is looked at once. It is of one expectation; for another it must be empty.
+///
+/// [`Contents::put_named`]: super::Contents::put_named
+#[derive(Debug, Default)]
+pub struct Known(RefCell<HashSet<KnownBlock>>);
+
+/// A file, a block of it, the name of its bytes, and how many of them count.
+type KnownBlock = (Number, u64, u64, u64);
+
+impl Known {
+    fn has(&self, block: KnownBlock) -> bool {
+        self.0.borrow().contains(&block)
+    }
+
+    fn put(&self, block: KnownBlock) {
+        self.0.borrow_mut().insert(block);
+    }
+}
+
 /// Everything about `found` that breaks a promise; nothing where the files are not known ([`Promises::knows`]).
 pub fn judge(expectation: &Expectation<'_>, found: &Found) -> Vec<Violation> {
+    judge_beside(expectation, found, &Known::default())
+}
+
+/// The same, with what is known of its blocks from other states.
+pub fn judge_beside(expectation: &Expectation<'_>, found: &Found, known: &Known) -> Vec<Violation> {
     if !expectation.promises.knows(expectation.until) {
         return Vec::new();
     }
@@ -37,7 +63,7 @@ pub fn judge(expectation: &Expectation<'_>, found: &Found) -> Vec<Violation> {
             names.entry(folder).or_default().insert(name);
         }
     }
-    let judge = Judge { promises: expectation.promises, until: expectation.until, found, names };
+    let judge = Judge { promises: expectation.promises, until: expectation.until, found, names, known };
     let mut seen = Seen::default();
     judge.folder(ROOT, &FilePath::default(), &mut seen);
     judge.renames(&mut seen);
@@ -50,6 +76,7 @@ struct Judge<'a> {
     found: &'a Found,
     /// The names in each folder that was found.
     names: BTreeMap<FilePath, BTreeSet<&'a [u8]>>,
+    known: &'a Known,
 }
 
 /// What a look at a part of the files gave.
@@ -148,7 +175,9 @@ impl Judge<'_> {
     fn file(&self, number: Number, path: &FilePath, entry: &Entry, by: Option<Promise>, seen: &mut Seen) {
         let Some(inode) = self.promises.inodes.get(number) else { return };
         match (&inode.kind, &entry.node) {
-            (Kind::File, Node::File(contents)) => self.contents(inode, path, contents, &mut seen.violations),
+            (Kind::File, Node::File(contents)) => {
+                self.contents(number, inode, path, contents, &mut seen.violations);
+            }
             (Kind::Folder, Node::Folder) => self.folder(number, path, seen),
             (Kind::Symlink(expected), Node::Symlink(found)) => {
                 if expected != found {

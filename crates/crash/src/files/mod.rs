@@ -30,7 +30,7 @@ mod violation;
 
 pub use calls::{Action, Allocation, Call, Data, Durability, FileId, FilePath, Moment};
 pub use found::{Contents, Entry, FILE_BLOCK_BYTES, Found, Node};
-pub use judge::{Expectation, judge};
+pub use judge::{Expectation, Known, judge, judge_beside};
 pub use promises::Promises;
 pub use rules::Rules;
 pub use unsynced::{Change, Unsynced};

@@ -2,8 +2,12 @@
 //! sizes of which it leaves any version that is new enough. It knows nothing of the crate's own model. A [`Defect`] breaks it.
 
 use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
 
-use crash::files::{Action, Call, Contents, Data, Durability, Entry, FileId, FilePath, Found, Moment, Node};
+use crash::files::{
+    Action, Call, Contents, Data, Durability, Entry, FILE_BLOCK_BYTES, FileId, FilePath, Found, Moment, Node,
+};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -218,7 +222,7 @@ impl Ideal {
             }
             (3..=6, Some(file), Some(Kind::File)) => self.write(file, step),
             (7, Some(file), Some(Kind::File)) => {
-                let size = usize::from(step.size) % 3000;
+                let size = usize::from(step.size) % 9000;
                 let mut bytes = self.bytes(file);
                 bytes.resize(size, 0);
                 self.set_bytes(file, bytes);
@@ -279,7 +283,7 @@ impl Ideal {
     }
 
     fn write(&mut self, file: usize, step: Step) {
-        let from = usize::from(step.size) % 2500;
+        let from = usize::from(step.size) % 8500;
         let to = from + 1 + usize::from(step.other) * 5;
         let fill = (self.calls.len() % 250) as u8 + 1;
         let mut bytes = self.bytes(file);
@@ -322,7 +326,7 @@ impl Ideal {
         &versions[after.max(1) - 1].1
     }
 
-    /// What a power cut at a position leaves, by lot.
+    /// What a power cut at a position leaves, by lot. Blocks have names.
     pub fn cut(&self, until: u64, seed: u64, defect: Option<Defect>) -> Found {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
         let has = |one: Defect| defect == Some(one);
@@ -426,11 +430,22 @@ impl Ideal {
                             place[..8].copy_from_slice(old.unwrap_or(&[0xfd; 8]));
                         }
                     }
-                    Node::File(Contents::from(contents.as_slice()))
+                    Node::File(named(&contents))
                 }
             };
             found.insert(FilePath::from(path.as_str()), Entry { file: id(*inode), node });
         }
         found
     }
+}
+
+/// Contents whose whole blocks are named by their bytes.
+fn named(bytes: &[u8]) -> Contents {
+    let mut contents = Contents::zeroes(bytes.len() as u64);
+    for (number, block) in (0..).zip(bytes.chunks(FILE_BLOCK_BYTES as usize)) {
+        let mut hasher = DefaultHasher::new();
+        block.hash(&mut hasher);
+        contents.put_named(number * FILE_BLOCK_BYTES, &Arc::from(block), hasher.finish());
+    }
+    contents
 }

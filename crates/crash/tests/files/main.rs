@@ -5,7 +5,7 @@
 mod cases;
 mod ideal;
 
-use crash::files::{Promises, Rules, Violation, judge};
+use crash::files::{Known, Promises, Rules, Violation, judge, judge_beside};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
@@ -23,7 +23,15 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 /// What the judge says to a power cut.
 fn judged(ideal: &Ideal, file_system: &str, until: u64, seed: u64, defect: Option<Defect>) -> Vec<Violation> {
     let promises = Promises::new(Rules::of(file_system), &Ideal::initial(), &ideal.calls);
-    judge(&promises.promised(until), &ideal.cut(until, seed, defect))
+    let (expectation, found) = (promises.promised(until), ideal.cut(until, seed, defect));
+    let violations = judge(&expectation, &found);
+    // What is known from other states changes nothing.
+    let known = Known::default();
+    for other in 1..4 {
+        judge_beside(&expectation, &ideal.cut(until, seed ^ other, defect), &known);
+    }
+    assert_eq!(violations, judge_beside(&expectation, &found, &known));
+    violations
 }
 
 fn cases() -> u32 {

@@ -1,14 +1,21 @@
 //! A file's size and bytes.
 
 use super::super::calls::FilePath;
-use super::super::found::Contents;
+use super::super::found::{BLOCK_SECTORS, Contents, FILE_BLOCK_BYTES};
 use super::super::history::{History, Promise};
-use super::super::tree::{Inode, SECTOR_BYTES, Sector};
+use super::super::tree::{Inode, Number, SECTOR_BYTES, Sector};
 use super::super::violation::{Fault, Instead, Violation};
 use super::Judge;
 
 impl Judge<'_> {
-    pub(super) fn contents(&self, inode: &Inode, path: &FilePath, found: &Contents, violations: &mut Vec<Violation>) {
+    pub(super) fn contents(
+        &self,
+        number: Number,
+        inode: &Inode,
+        path: &FilePath,
+        found: &Contents,
+        violations: &mut Vec<Violation>,
+    ) {
         let also = self.of_data(inode);
         let found_bytes = found.size_bytes();
         let sizes = inode.size.allowed(self.until, also);
@@ -25,12 +32,27 @@ impl Judge<'_> {
         // What lies behind has been said.
         let end_bytes = found_bytes.min(most_bytes);
         let mut ranges = Ranges::default();
-        for (number, history) in &inode.sectors {
-            self.sector(inode, *number, Some(history), (found, end_bytes), also, &mut ranges);
-        }
-        for number in found.sectors() {
-            if !inode.sectors.contains_key(&number) {
-                self.sector(inode, number, None, (found, end_bytes), also, &mut ranges);
+        let mut named = found.blocks().peekable();
+        let mut written = inode.sectors.iter().peekable();
+        // Block by block, of what was written and of what is there.
+        loop {
+            let next_written = written.peek().map(|(sector, _)| **sector / BLOCK_SECTORS as u64);
+            let next_there = named.peek().map(|(block, _)| *block);
+            let Some(block) = next_written.into_iter().chain(next_there).min() else { break };
+            let name = named.next_if(|(there, _)| *there == block).and_then(|(_, name)| name);
+            let sectors = block * BLOCK_SECTORS as u64..(block + 1) * BLOCK_SECTORS as u64;
+            let end = end_bytes.saturating_sub(block * FILE_BLOCK_BYTES).min(FILE_BLOCK_BYTES);
+            let key = name.map(|name| (number, block, name, end));
+            let is_known = key.is_some_and(|key| self.known.has(key));
+            let before = ranges.0.len();
+            for sector in sectors {
+                let history = written.next_if(|(written, _)| **written == sector).map(|(_, history)| history);
+                if !is_known && (history.is_some() || next_there == Some(block)) {
+                    self.sector(inode, sector, history, (found, end_bytes), also, &mut ranges);
+                }
+            }
+            if let Some(key) = key.filter(|_| !is_known && ranges.0.len() == before) {
+                self.known.put(key);
             }
         }
         for (first, Wrong { len_bytes, instead, by }) in ranges.merged() {
