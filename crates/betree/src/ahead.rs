@@ -57,7 +57,7 @@ impl Wanted {
     }
 
     fn name(&self) -> Name {
-        (self.pointer.start, self.pointer.birth)
+        self.pointer.name()
     }
 
     /// Bytes in whole storage blocks.
@@ -211,7 +211,7 @@ impl ReadAhead {
     /// Waits for something that is needed now, if it is on its way.
     pub fn need(&self, io: &BlockIo, pointer: &BlockPointer) {
         let mut state = self.locked();
-        let name = (pointer.start, pointer.birth);
+        let name = pointer.name();
         state.top_up(io);
         while state.names.contains(&name) {
             state.take_arrivals(io);

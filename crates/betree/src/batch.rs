@@ -7,13 +7,13 @@ use std::sync::{Arc, Weak};
 use crate::api::Tree;
 use crate::catalog::{TreeId, decode_name};
 use crate::engine::{Engine, SharedEngine};
-use crate::message::{Message, Upsert};
+use crate::message::{KINDS, Message, Upsert};
 use crate::range::{Key, KeyRange, successor};
 use crate::wire::{Malformed, Reader, put_bytes, put_varint};
 
-const CREATE: u8 = 0;
-const POINT: u8 = 1;
-const RANGE: u8 = 2;
+// Other changes begin with a message.
+const CREATE: u8 = KINDS;
+const RANGE: u8 = KINDS + 1;
 
 /// One change.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -115,9 +115,12 @@ impl Batch {
     }
 }
 
-/// Puts a batch whose first change has sequence number `first_msn` into a log payload.
+/// Puts a batch whose first change has sequence number `first_msn` into a log payload. The numbers of what is there end before
+/// it.
 pub(crate) fn encode(changes: &[Change], first_msn: u64, to: &mut Vec<u8>) {
-    put_varint(to, first_msn);
+    if to.is_empty() {
+        put_varint(to, first_msn);
+    }
     put_varint(to, changes.len() as u64);
     for change in changes {
         match change {
@@ -127,10 +130,9 @@ pub(crate) fn encode(changes: &[Change], first_msn: u64, to: &mut Vec<u8>) {
                 put_bytes(to, name.as_bytes());
             }
             Change::Point { tree, key, message } => {
-                to.push(POINT);
+                message.encode(to);
                 put_varint(to, u64::from(tree.0));
                 put_bytes(to, key);
-                message.encode(to);
             }
             Change::DeleteRange { tree, range } => {
                 to.push(RANGE);
@@ -145,28 +147,63 @@ pub(crate) fn encode(changes: &[Change], first_msn: u64, to: &mut Vec<u8>) {
     }
 }
 
-/// The next batch of a log payload, with its first sequence number.
-pub(crate) fn decode(from: &mut Reader<'_>) -> Result<(u64, Vec<Change>), Malformed> {
-    let first_msn = from.varint()?;
-    let mut changes = Vec::new();
-    for _ in 0..from.count(3)? {
-        let kind = from.u8()?;
-        let tree = TreeId(u32::try_from(from.varint()?).map_err(|_| Malformed("a tree has no number"))?);
-        changes.push(match kind {
-            CREATE => Change::CreateTree { tree, name: decode_name(from)? },
-            POINT => {
-                let key = from.bytes()?.into();
-                Change::Point { tree, key, message: Message::decode(from)?.into_owned() }
-            }
-            RANGE => {
-                let start = from.bytes()?.into();
-                let end = if from.u8()? == 0 { None } else { Some(from.bytes()?.into()) };
-                Change::DeleteRange { tree, range: KeyRange::new(start, end) }
-            }
-            _ => return Err(Malformed("a change has no kind")),
-        });
+/// The batches of a log payload, each with its first sequence number.
+pub(crate) struct Batches<'a> {
+    from: Reader<'a>,
+    /// Of the next change; none where the payload ends or does not decode.
+    next_msn: Option<u64>,
+}
+
+impl<'a> Batches<'a> {
+    pub fn of(payload: &'a [u8]) -> Self {
+        let mut from = Reader::new(payload);
+        let next_msn = if payload.is_empty() { None } else { Some(from.varint().unwrap_or(u64::MAX)) };
+        Self { from, next_msn }
     }
-    Ok((first_msn, changes))
+
+    fn batch(&mut self, first_msn: u64) -> Result<Vec<Change>, Malformed> {
+        let count = self.from.count(3)?;
+        self.next_msn = Some(first_msn.checked_add(count as u64).ok_or(Malformed("a message has no number"))?);
+        (0..count).map(|_| decode(&mut self.from)).collect()
+    }
+}
+
+impl Iterator for Batches<'_> {
+    type Item = Result<(u64, Vec<Change>), Malformed>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let first_msn = self.next_msn.take().filter(|_| self.from.remaining() > 0)?;
+        let changes = self.batch(first_msn);
+        if changes.is_err() {
+            self.next_msn = None;
+        }
+        Some(changes.map(|changes| (first_msn, changes)))
+    }
+}
+
+fn decode(from: &mut Reader<'_>) -> Result<Change, Malformed> {
+    let tree = |from: &mut Reader<'_>| {
+        from.varint()
+            .and_then(|number| u32::try_from(number).map_err(|_| Malformed("a tree has no number")))
+            .map(TreeId)
+    };
+    let mut ahead = *from;
+    let kind = ahead.u8()?;
+    if kind < KINDS {
+        let message = Message::decode(from)?.into_owned();
+        return Ok(Change::Point { tree: tree(from)?, key: from.bytes()?.into(), message });
+    }
+    *from = ahead;
+    let tree = tree(from)?;
+    match kind {
+        CREATE => Ok(Change::CreateTree { tree, name: decode_name(from)? }),
+        RANGE => {
+            let start = from.bytes()?.into();
+            let end = if from.u8()? == 0 { None } else { Some(from.bytes()?.into()) };
+            Ok(Change::DeleteRange { tree, range: KeyRange::new(start, end) })
+        }
+        _ => Err(Malformed("a change has no kind")),
+    }
 }
 
 #[cfg(test)]
@@ -190,21 +227,20 @@ mod tests {
 
     proptest! {
         #[test]
-        fn batches_come_back(batches in prop::collection::vec((any::<u64>(), prop::collection::vec(change(), 0..5)), 0..4)) {
-            let mut bytes = Vec::new();
-            for (msn, changes) in &batches {
-                encode(changes, *msn, &mut bytes);
+        fn batches_come_back(first_msn in 0u64..1 << 60, batches in prop::collection::vec(prop::collection::vec(change(), 0..5), 0..4)) {
+            let (mut bytes, mut msn, mut numbered) = (Vec::new(), first_msn, Vec::new());
+            for changes in batches {
+                encode(&changes, msn, &mut bytes);
+                let count = changes.len() as u64;
+                numbered.push((msn, changes));
+                msn += count;
             }
-            let mut reader = Reader::new(&bytes);
-            for batch in batches {
-                prop_assert_eq!(decode(&mut reader).unwrap(), batch);
-            }
-            prop_assert_eq!(reader.remaining(), 0);
+            prop_assert_eq!(Batches::of(&bytes).collect::<Result<Vec<_>, _>>().unwrap(), numbered);
         }
 
         #[test]
         fn any_bytes_are_a_batch_or_an_error(bytes: Vec<u8>) {
-            let _ = decode(&mut Reader::new(&bytes));
+            prop_assert!(Batches::of(&bytes).count() <= bytes.len());
         }
     }
 }

@@ -63,12 +63,24 @@ impl Block {
         &self.raw
     }
 
-    /// Entry `index`, which must be less than [`Block::len`].
-    fn reader(&self, index: usize) -> Reader<'_> {
+    /// Where the entries end, and the table of their beginnings begins.
+    pub fn entries_end(&self) -> usize {
+        self.raw.len() - 4 * self.count
+    }
+
+    /// Where entry `index` begins, which must be less than [`Block::len`].
+    pub fn start(&self, index: usize) -> usize {
         assert!(index < self.count, "entry {index} of {}", self.count);
-        let table_at = self.raw.len() - 4 * self.count;
-        let at = Reader::new(&self.raw[table_at + 4 * index..]).u32().unwrap_or(0) as usize;
-        Reader::new(&self.raw[at..table_at])
+        Reader::new(&self.raw[self.entries_end() + 4 * index..]).u32().unwrap_or(0) as usize
+    }
+
+    /// The first entry at or behind `from` that begins at or behind a place.
+    pub fn first_from(&self, place: usize, from: usize) -> usize {
+        (from..self.count).find(|index| self.start(*index) >= place).unwrap_or(self.count)
+    }
+
+    fn reader(&self, index: usize) -> Reader<'_> {
+        Reader::new(&self.raw[self.start(index)..self.entries_end()])
     }
 
     pub fn key(&self, index: usize) -> &[u8] {

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::block::Block;
 use crate::node::Node;
+use crate::pages::Page;
 use crate::pointer::BlockPointer;
 
 /// What is cached.
@@ -12,6 +13,7 @@ use crate::pointer::BlockPointer;
 pub(crate) enum Cached {
     Block(Arc<Block>),
     Node(Arc<Node>),
+    Page(Arc<Page>),
     Value(Arc<[u8]>),
 }
 
@@ -21,13 +23,14 @@ impl Cached {
         160 + match self {
             Self::Block(block) => block.raw().len(),
             Self::Node(node) => node.memory_bytes(),
+            Self::Page(page) => page.memory_bytes(),
             Self::Value(value) => value.len(),
         }
     }
 }
 
-/// A place on the storage has one content for each generation.
-pub(crate) type Name = (u64, u64);
+/// As [`BlockPointer::name`] gives it.
+pub(crate) type Name = (u64, u64, u32);
 
 struct Slot {
     name: Name,
@@ -109,7 +112,16 @@ impl Cache {
     }
 
     pub fn get(&self, pointer: &BlockPointer) -> Option<Cached> {
-        let name = (pointer.start, pointer.birth);
+        self.look(pointer, true)
+    }
+
+    /// What is there. That it is not is no miss: whoever asks looks for a part of it then.
+    pub fn peek_used(&self, pointer: &BlockPointer) -> Option<Cached> {
+        self.look(pointer, false)
+    }
+
+    fn look(&self, pointer: &BlockPointer, count_miss: bool) -> Option<Cached> {
+        let name = pointer.name();
         let mut guard = self.shard(name);
         let shard = &mut *guard;
         match shard.index.get(&name).and_then(|at| shard.slots.get_mut(*at)) {
@@ -119,7 +131,7 @@ impl Cache {
                 Some(slot.content.clone())
             }
             _ => {
-                shard.misses += 1;
+                shard.misses += u64::from(count_miss);
                 None
             }
         }
@@ -127,7 +139,7 @@ impl Cache {
 
     /// What is there, without a mark that it was of use.
     pub fn peek(&self, pointer: &BlockPointer) -> Option<Cached> {
-        let name = (pointer.start, pointer.birth);
+        let name = pointer.name();
         let shard = self.shard(name);
         let slot = shard.index.get(&name).and_then(|at| shard.slots.get(*at)?.as_ref());
         slot.map(|slot| slot.content.clone())
@@ -148,7 +160,7 @@ impl Cache {
     }
 
     fn put_as(&self, pointer: &BlockPointer, content: Cached, used: bool) {
-        let name = (pointer.start, pointer.birth);
+        let name = pointer.name();
         let bytes = content.bytes();
         let mut shard = self.shard(name);
         if let Some(at) = shard.index.get(&name).copied() {
@@ -163,7 +175,7 @@ impl Cache {
 
     /// Forgets what nobody will ask for again.
     pub fn remove(&self, pointer: &BlockPointer) {
-        let name = (pointer.start, pointer.birth);
+        let name = pointer.name();
         let mut shard = self.shard(name);
         if let Some(at) = shard.index.get(&name).copied() {
             shard.remove(at);
@@ -226,12 +238,12 @@ mod tests {
                 }
                 let content = Cached::Node(Arc::new(Node::Leaf(crate::run::Run::default())));
                 shard.make_room(10, 100);
-                shard.add(Slot { name: (start, 0), content, bytes: 10, used: false });
+                shard.add(Slot { name: (start, 0, 1), content, bytes: 10, used: false });
                 kept.push_back(start);
                 if kept.len() > 10 {
                     kept.pop_front();
                 }
-                prop_assert!(kept.iter().all(|start| shard.index.contains_key(&(*start, 0))));
+                prop_assert!(kept.iter().all(|start| shard.index.contains_key(&(*start, 0, 1))));
                 prop_assert_eq!(shard.index.len(), kept.len());
                 prop_assert!(shard.slots.len() <= 10);
             }

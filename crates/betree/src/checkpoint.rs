@@ -9,6 +9,7 @@ use crate::cache::Cached;
 use crate::error::{Error, Result};
 use crate::io::{BlockIo, Compression, Purpose, compress};
 use crate::node::{Child, Edge, Node};
+use crate::pages::Pages;
 use crate::pointer::{BlockPointer, Codec, checksum};
 use crate::run::{Part, Run, RunBlock};
 use crate::space::Space;
@@ -95,20 +96,24 @@ impl<'a> Writer<'a> {
         let mut next = if total == 0 { None } else { self.space.allocate(total) };
         let mut blocks = Vec::with_capacity(run.blocks.len());
         for (block, packed) in run.blocks.iter().zip(packed) {
-            let part = match packed {
-                None => block.part.clone(),
+            let (part, pages) = match packed {
+                None => (block.part.clone(), Arc::clone(&block.pages)),
                 Some((packed, content)) => {
                     let length = (packed.stored.len() as u64).div_ceil(BLOCK_BYTES as u64);
                     let start = match &mut next {
                         Some(next) => std::mem::replace(next, *next + length),
                         None => self.allocate(length)?,
                     };
+                    let pages = match packed.codec {
+                        Codec::Plain => block.pages.sealed(&packed.stored),
+                        _ => Pages::default(),
+                    };
                     let pointer = self.place(purpose, start, packed)?;
                     self.io.cache.put(&pointer, Cached::Block(content));
-                    Part::Stored(pointer)
+                    (Part::Stored(pointer), Arc::new(pages))
                 }
             };
-            blocks.push(RunBlock { part, ..block.clone() });
+            blocks.push(RunBlock { part, pages, ..block.clone() });
         }
         Ok(Run { blocks, ..run.clone() })
     }

@@ -38,8 +38,11 @@ pub enum Error {
         /// What is needed.
         needed_bytes: u64,
     },
-    /// A newer program made the store.
-    #[error("the store has format {version} and features {features:#x}, which this program does not know")]
+    /// Another version of the program made the store.
+    #[error(
+        "the store has format {version} and features {features:#x}; this program reads format {}",
+        crate::superblock::FORMAT_VERSION
+    )]
     Unsupported {
         /// Format version of the store.
         version: u32,

@@ -13,6 +13,7 @@ use crate::filter::{Filter, KeyHash};
 use crate::later::Later;
 use crate::mutant::{Mutant, mutated};
 use crate::node::{Edge, Node};
+use crate::pages::{Page, PagePlace, PageShape};
 use crate::pointer::{BlockPointer, Codec, checksum};
 use crate::run::Part;
 use crate::wire::Malformed;
@@ -53,6 +54,8 @@ const PURPOSES: usize = 7;
 pub(crate) enum Kind {
     Block,
     Node,
+    /// A part of a block.
+    Page(PageShape),
     Value,
 }
 
@@ -90,7 +93,7 @@ pub(crate) struct BlockIo {
     pub counters: IoCounters,
 }
 
-fn corrupt(pointer: &BlockPointer, what: impl Into<String>) -> Error {
+pub(crate) fn corrupt(pointer: &BlockPointer, what: impl Into<String>) -> Error {
     Error::Corrupt {
         what: what.into(),
         offset_bytes: pointer.offset_bytes(),
@@ -151,6 +154,7 @@ fn parsed(pointer: &BlockPointer, kind: Kind, raw: Box<[u8]>) -> Result<Cached> 
     Ok(match kind {
         Kind::Block => Cached::Block(Arc::new(Block::parse(raw).map_err(malformed)?)),
         Kind::Node => Cached::Node(Arc::new(Node::decode(&raw).map_err(malformed)?)),
+        Kind::Page(shape) => Cached::Page(Arc::new(Page::parse(raw, shape).map_err(malformed)?)),
         Kind::Value => Cached::Value(raw.into()),
     })
 }
@@ -235,6 +239,17 @@ impl BlockIo {
         match self.keep(pointer, Kind::Block, self.read_raw(pointer)?)? {
             Cached::Block(block) => Ok(block),
             _ => unreachable!("a block was kept"),
+        }
+    }
+
+    /// A part of a block.
+    pub fn page(&self, place: &PagePlace) -> Result<Arc<Page>> {
+        if let Some(Cached::Page(page)) = self.cache.get(&place.pointer) {
+            return Ok(page);
+        }
+        match self.keep(&place.pointer, Kind::Page(place.shape), self.read_raw(&place.pointer)?)? {
+            Cached::Page(page) => Ok(page),
+            _ => unreachable!("a page was kept"),
         }
     }
 

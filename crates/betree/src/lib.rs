@@ -65,6 +65,7 @@ mod node;
 mod operator;
 mod options;
 mod pacing;
+mod pages;
 mod pointer;
 #[cfg(test)]
 mod proof;

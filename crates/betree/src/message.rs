@@ -21,6 +21,8 @@ const INSERT: u8 = 0;
 const DELETE: u8 = 1;
 const UPSERTS: u8 = 2;
 const PLACE: u8 = 3;
+/// Bytes from here on begin no message.
+pub(crate) const KINDS: u8 = 4;
 
 /// Upserts of one key that wait in a tree, at most: where more come together, they meet their value.
 pub(crate) const UPSERTS_MAX: usize = 256;

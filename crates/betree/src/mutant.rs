@@ -138,6 +138,14 @@ pub(crate) enum Mutant {
     ConditionAskedEarly,
     /// A view takes its number first and its version then.
     ViewNumberFirst,
+    /// A key that a page begins with is looked for in the page before.
+    PageOffByOne,
+    /// An entry that ends in another page than it begins in is not there.
+    CutEntryMissed,
+    /// A lookup reads whole blocks.
+    WholeBlocksRead,
+    /// However much waits above damage, more may.
+    DamageWaitsUnbounded,
 }
 
 #[cfg(test)]
@@ -155,7 +163,7 @@ pub(crate) const fn mutated(_mutant: Mutant) -> bool {
 
 #[cfg(test)]
 impl Mutant {
-    pub const ALL: [Self; 67] = [
+    pub const ALL: [Self; 71] = [
         Self::NoFlushBeforeSuperblock,
         Self::NoFlushAfterSuperblock,
         Self::SpaceReusedEarly,
@@ -223,6 +231,10 @@ impl Mutant {
         Self::SyncCountsLate,
         Self::ConditionAskedEarly,
         Self::ViewNumberFirst,
+        Self::PageOffByOne,
+        Self::CutEntryMissed,
+        Self::WholeBlocksRead,
+        Self::DamageWaitsUnbounded,
     ];
 }
 

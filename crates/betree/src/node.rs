@@ -17,6 +17,9 @@ use crate::wire::{Malformed, Reader, VARINT_BYTES_MAX, put_bytes, put_varint};
 /// No sane tree is higher: with two children a node it would have 2^32 leaves.
 pub(crate) const HEIGHT_MAX: u8 = 32;
 
+/// Bytes of a run's block in memory besides its key, filter and pages: with what allocations take.
+const BLOCK_MEMORY_BYTES: usize = 192;
+
 /// A node's place.
 #[derive(Clone, Debug)]
 pub(crate) enum Edge {
@@ -99,7 +102,16 @@ impl Node {
     pub fn memory_bytes(&self) -> usize {
         let run = |run: &Run| {
             128 + run.tombstones.bytes()
-                + run.blocks.iter().map(|block| 112 + block.first_key.len() + block.filter.bytes().len()).sum::<usize>()
+                + run
+                    .blocks
+                    .iter()
+                    .map(|block| {
+                        BLOCK_MEMORY_BYTES
+                            + block.first_key.len()
+                            + block.filter.bytes().len()
+                            + block.pages.memory_bytes()
+                    })
+                    .sum::<usize>()
         };
         match self {
             Self::Leaf(leaf) => run(leaf),
@@ -227,7 +239,13 @@ mod tests {
                 let block = |(first_key, pointer): (Key, BlockPointer)| {
                     let filter = Filter::of(&[KeyHash::of(&first_key)], 10 * (first_key.len() % 3));
                     let tally = Tally { deletes: pointer.raw_bytes, places: pointer.stored_bytes };
-                    RunBlock { first_key, filter: Arc::new(filter), tally, part: Part::Stored(pointer) }
+                    RunBlock {
+                        first_key,
+                        filter: Arc::new(filter),
+                        tally,
+                        part: Part::Stored(pointer),
+                        pages: Arc::default(),
+                    }
                 };
                 let blocks = first_keys.into_iter().zip(pointers).map(block).collect();
                 let mut tombstones = RangeSet::default();

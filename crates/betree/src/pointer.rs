@@ -66,6 +66,11 @@ impl BlockPointer {
         u64::from(self.stored_bytes).div_ceil(BLOCK_BYTES as u64)
     }
 
+    /// Names it in the cache: a place has one content for each generation, as a whole or in part.
+    pub fn name(&self) -> (u64, u64, u32) {
+        (self.start, self.birth, self.stored_bytes)
+    }
+
     pub fn offset_bytes(&self) -> u64 {
         self.start * BLOCK_BYTES as u64
     }

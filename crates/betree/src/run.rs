@@ -12,6 +12,7 @@ use crate::block::{Block, BlockBuilder};
 use crate::filter::{Filter, KeyHash};
 use crate::message::Message;
 use crate::mutant::{Mutant, mutated};
+use crate::pages::Pages;
 use crate::pointer::BlockPointer;
 use crate::range::{Key, KeyRange, RangeSet};
 use crate::wire::{Malformed, Reader, VARINT_BYTES_MAX, put_bytes, put_varint};
@@ -78,6 +79,8 @@ pub(crate) struct RunBlock {
     pub filter: Arc<Filter>,
     pub tally: Tally,
     pub part: Part,
+    /// How to read it in part, where it is stored as it is or may be.
+    pub pages: Arc<Pages>,
 }
 
 /// Sorted blocks, and ranges to delete before.
@@ -124,6 +127,7 @@ impl Run {
                 + block.filter.bytes().len()
                 + size_of::<Tally>()
                 + BlockPointer::ENCODED_BYTES
+                + block.pages.encoded_bytes()
         };
         4 * VARINT_BYTES_MAX + self.tombstones.bytes() + self.blocks.iter().map(block).sum::<usize>()
     }
@@ -141,6 +145,7 @@ impl Run {
             put_bytes(to, block.filter.bytes());
             block.tally.encode(to);
             pointer.encode(to);
+            block.pages.encode(to);
         }
     }
 
@@ -151,14 +156,16 @@ impl Run {
         }
         let tombstones = RangeSet::decode(from)?;
         let mut blocks: Vec<RunBlock> = Vec::new();
-        for _ in 0..from.count(2 + size_of::<Tally>() + BlockPointer::ENCODED_BYTES)? {
+        for _ in 0..from.count(3 + size_of::<Tally>() + BlockPointer::ENCODED_BYTES)? {
             let first_key: Key = from.bytes()?.into();
             if blocks.last().is_some_and(|last| last.first_key >= first_key) {
                 return Err(Malformed("blocks are out of order"));
             }
             let filter = Arc::new(Filter::from_bytes(from.bytes()?));
             let tally = Tally::decode(from)?;
-            blocks.push(RunBlock { first_key, filter, tally, part: Part::Stored(BlockPointer::decode(from)?) });
+            let pointer = BlockPointer::decode(from)?;
+            let pages = Arc::new(Pages::decode(from, &pointer)?);
+            blocks.push(RunBlock { first_key, filter, tally, part: Part::Stored(pointer), pages });
         }
         Ok(Self { tombstones, blocks, first_msn, last_msn })
     }
@@ -218,11 +225,13 @@ impl RunBuilder {
 
     fn cut(&mut self) {
         if !self.current.is_empty() {
-            let part = Part::Fresh(Arc::new(self.current.finish()));
+            let block = self.current.finish();
+            let pages = Arc::new(Pages::of(&block));
+            let part = Part::Fresh(Arc::new(block));
             let filter = Arc::new(Filter::of(&self.hashes, self.filter_bits));
             self.hashes.clear();
             let (first_key, tally) = (std::mem::take(&mut self.first_key), std::mem::take(&mut self.tally));
-            self.blocks.push(RunBlock { first_key, filter, tally, part });
+            self.blocks.push(RunBlock { first_key, filter, tally, part, pages });
         }
     }
 

@@ -20,7 +20,7 @@ use crate::wire::{Malformed, Reader};
 const MAGIC: [u8; 8] = *b"plumbBe1";
 
 /// The format that this program writes.
-pub(crate) const FORMAT_VERSION: u32 = 5;
+pub(crate) const FORMAT_VERSION: u32 = 6;
 
 /// Features that a program must know to read a store; none so far.
 const FEATURES_KNOWN: u64 = 0;

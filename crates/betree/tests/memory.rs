@@ -1,6 +1,8 @@
 //! What a store takes in memory while everything that it can do is done, in a process of its own.
 #![allow(clippy::unwrap_used)]
 
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use betree::{Batch, Compression, Database, Durability, Options};
@@ -8,6 +10,8 @@ use storage::{File, FileOptions};
 
 /// Set in the process that does the work: the folder for its store.
 const FOLDER: &str = "PLUMB_MEMORY_FOLDER";
+/// Where it joins its cgroup.
+const PROCESSES: &str = "PLUMB_MEMORY_PROCESSES";
 
 fn options() -> Options {
     Options {
@@ -42,7 +46,7 @@ fn key(number: u32) -> [u8; 16] {
 /// Loads several times the memory, overwrites, deletes, scans, saves a snapshot, compacts.
 fn live(folder: &str) {
     const ENTRIES: u32 = 1_500_000;
-    let path = std::path::Path::new(folder).join("store");
+    let path = Path::new(folder).join("store");
     let file = FileOptions { capacity_bytes: Some(2 << 30), ..FileOptions::default() };
     let database = Database::create(File::open(&path, &file).unwrap(), options(), 1).unwrap();
     let tree = database.tree("t").unwrap();
@@ -71,9 +75,56 @@ fn live(folder: &str) {
     assert!(most * 4 <= budget_bytes() * 5, "{most} bytes resident with a budget of {}", budget_bytes());
 }
 
+/// A memory cgroup, of either version, for as long as it is needed.
+struct Group(PathBuf);
+
+impl Group {
+    /// One that may have so many bytes, pages of files among them; none where there may be none.
+    fn make(bytes: u64) -> Option<Self> {
+        let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
+        let of = |controller: &str| {
+            groups.lines().map(|line| line.splitn(3, ':').collect::<Vec<_>>()).find_map(|fields| {
+                let own = fields.get(1)?.split(',').any(|name| name == controller);
+                own.then(|| fields.get(2).map(|path| path.trim_start_matches('/').to_owned()))?
+            })
+        };
+        let (root, path, limit) = match of("memory") {
+            Some(path) => ("/sys/fs/cgroup/memory", path, "memory.limit_in_bytes"),
+            None => ("/sys/fs/cgroup", of("")?, "memory.max"),
+        };
+        let own = Path::new(root).join(path);
+        let parent = if own.is_dir() { own } else { root.into() };
+        let group = Self(parent.join(format!("plumb-memory-{}", std::process::id())));
+        fs::create_dir(&group.0).ok()?;
+        fs::write(group.0.join(limit), bytes.to_string()).ok()?;
+        Some(group)
+    }
+
+    fn processes(&self) -> PathBuf {
+        self.0.join("cgroup.procs")
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // The kernel may be about to take the last process out.
+        for _ in 0..50 {
+            if fs::remove_dir(&self.0).is_ok() {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+    }
+}
+
+/// In a process of its own, and where a cgroup may be made in one that has five quarters of the budget: a process that takes
+/// more is killed there.
 #[test]
 fn a_store_stays_within_its_memory() {
     if let Ok(folder) = std::env::var(FOLDER) {
+        if let Some(processes) = std::env::var_os(PROCESSES) {
+            fs::write(processes, std::process::id().to_string()).unwrap();
+        }
         return live(&folder);
     }
     if std::env::var_os("PLUMB_LONG").is_none() {
@@ -83,5 +134,10 @@ fn a_store_stays_within_its_memory() {
     let folder = tempfile::tempdir().unwrap();
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "a_store_stays_within_its_memory", "--nocapture"]).env(FOLDER, folder.path());
+    let group = Group::make(budget_bytes() * 5 / 4);
+    match &group {
+        Some(group) => drop(command.env(PROCESSES, group.processes())),
+        None => println!("without a cgroup: none may be made here"),
+    }
     assert!(command.status().unwrap().success());
 }

@@ -5,7 +5,7 @@ use storage::Storage;
 use super::open::read_catalog;
 use super::values::are_whole;
 use super::verify::{Findings, check};
-use crate::batch;
+use crate::batch::Batches;
 use crate::catalog::{Catalog, TreeRecord};
 use crate::error::{Error, Result};
 use crate::io::BlockIo;
@@ -16,7 +16,6 @@ use crate::pointer::BlockPointer;
 use crate::run::Run;
 use crate::space::Space;
 use crate::superblock::Superblock;
-use crate::wire::Reader;
 
 /// Bytes of cache: what is read is read once or, where snapshots share it, a few times.
 const CACHE_BYTES: usize = 16 << 20;
@@ -80,9 +79,8 @@ impl ClosedStore {
                 return Ok(false);
             }
             summary.frames += 1;
-            let mut from = Reader::new(payload);
-            while from.remaining() > 0 {
-                match batch::decode(&mut from) {
+            for batch in Batches::of(payload) {
+                match batch {
                     Ok((first_msn, changes)) => {
                         let last_msn = (first_msn + changes.len() as u64).saturating_sub(1);
                         if first_msn <= summary.last_msn && last_msn > superblock.last_msn {
@@ -95,10 +93,7 @@ impl ClosedStore {
                         summary.changes += changes.len() as u64;
                         summary.last_msn = summary.last_msn.max(last_msn);
                     }
-                    Err(error) => {
-                        findings.add(format!("log: {error}"));
-                        break;
-                    }
+                    Err(error) => findings.add(format!("log: {error}")),
                 }
             }
             Ok(true)

@@ -8,7 +8,7 @@ use storage::BLOCK_BYTES;
 use super::maintain::Added;
 use super::values::{Prepared, lies_apart};
 use super::{Commit, Engine, TreeVersion, locked};
-use crate::batch::{self, Batch, Change};
+use crate::batch::{self, Batch, Batches, Change};
 use crate::catalog::TreeId;
 use crate::error::{Error, Result};
 use crate::log::frame_blocks;
@@ -18,7 +18,6 @@ use crate::operator::Growth;
 use crate::options::{Durability, KEY_BYTES_MAX, VALUE_BYTES_MAX, check_length};
 use crate::pointer::BlockPointer;
 use crate::space::Space;
-use crate::wire::Reader;
 
 /// The commit buffer goes into the log at this size even if nobody waits for it.
 const BUFFER_BYTES: usize = 256 << 10;
@@ -57,6 +56,7 @@ impl Engine {
     pub fn commit(&self, batch: &Batch, durability: Durability) -> Result<()> {
         self.check()?;
         let size = self.validate(batch)?;
+        self.check_blocked(&batch.changes)?;
         // What cannot be is refused before anything of it is copied or written.
         self.make_way(&size)?;
         if !self.conditions_hold(batch)? {
@@ -326,9 +326,8 @@ impl Engine {
     /// Carries out again what a frame of the log says and the trees do not have.
     pub(super) fn replay(&self, payload: &[u8], after_msn: u64, space: &mut Space) -> Result<()> {
         let mut commit = locked(&self.commit);
-        let mut from = Reader::new(payload);
-        while from.remaining() > 0 {
-            let (first_msn, changes) = batch::decode(&mut from).map_err(|error| Error::Corrupt {
+        for batch in Batches::of(payload) {
+            let (first_msn, changes) = batch.map_err(|error| Error::Corrupt {
                 what: format!("log: {error}"),
                 offset_bytes: 0,
                 stored_bytes: payload.len() as u64,

@@ -3,6 +3,7 @@
 //! Locks, in the order in which they are taken: `trees` (changes and checkpoints), `log`, `commit`, `pool`, `versions`.
 //! A reader takes only the last, to get a [`View`].
 
+mod blocked;
 mod checkpoint;
 mod closed;
 mod commit;
@@ -40,6 +41,7 @@ use crate::mutant::{Mutant, mutated};
 use crate::options::Options;
 use crate::space::Space;
 use crate::superblock::Superblock;
+use crate::tree::Blocked;
 use crate::values::Pool;
 use checkpoint::Seal;
 use version::Versions;
@@ -114,6 +116,9 @@ pub(crate) struct Engine {
     sealed_bytes: AtomicU64,
     /// Whether anything is owed.
     owing: AtomicBool,
+    /// Where as much waits above damage as may, by tree; and whether that is anywhere.
+    blocked: Mutex<BTreeMap<TreeId, Vec<Blocked>>>,
+    any_blocked: AtomicBool,
     /// Work that commits have yet to do for what they added.
     credit_bytes: AtomicI64,
     /// Work that was done.

@@ -143,6 +143,8 @@ impl Engine {
             active_ranges: AtomicUsize::new(0),
             sealed_bytes: AtomicU64::new(0),
             owing: AtomicBool::new(false),
+            blocked: Mutex::default(),
+            any_blocked: AtomicBool::new(false),
             credit_bytes: AtomicI64::new(0),
             worked_bytes: AtomicU64::new(0),
             checkpoints: AtomicU64::new(0),

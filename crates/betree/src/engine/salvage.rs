@@ -10,8 +10,9 @@ use crate::block::Block;
 use crate::catalog::TreeId;
 use crate::error::{Error, Result};
 use crate::node::{Edge, Node};
+use crate::pages::Page;
 use crate::range::{Key, KeyRange, successor};
-use crate::run::Run;
+use crate::run::{Part, Run};
 
 use super::{Engine, View};
 
@@ -27,6 +28,8 @@ struct Cell {
     range: KeyRange,
     damage: Option<Error>,
     readable: Vec<Arc<Block>>,
+    /// Parts of blocks that cannot be read whole.
+    pages: Vec<Arc<Page>>,
 }
 
 impl Engine {
@@ -70,12 +73,16 @@ impl Engine {
             let of_cell = (0..block.len()).map(|at| block.key(at)).filter(|key| cell.range.contains(key));
             keys.extend(of_cell.map(<[u8]>::to_vec));
         }
+        for page in &cell.pages {
+            keys.extend(page.keys().filter(|key| cell.range.contains(key)).map(<[u8]>::to_vec));
+        }
         keys
     }
 
     /// The cell that begins at `start`.
     fn cell(&self, root: &Edge, start: &Key) -> Result<Cell> {
-        let mut cell = Cell { range: KeyRange::new(start.clone(), None), damage: None, readable: Vec::new() };
+        let mut cell =
+            Cell { range: KeyRange::new(start.clone(), None), damage: None, readable: Vec::new(), pages: Vec::new() };
         let (mut edge, mut bounds) = (root.clone(), KeyRange::all());
         loop {
             let node = match self.io.node(&edge) {
@@ -115,7 +122,12 @@ impl Engine {
         let Some(block) = index.and_then(|index| run.blocks.get(index)) else { return Ok(()) };
         match self.io.block(&block.part) {
             Ok(block) => cell.readable.push(block),
-            Err(error) if error.is_damage() => cell.damage = Some(error),
+            Err(error) if error.is_damage() => {
+                cell.damage = Some(error);
+                if let Part::Stored(pointer) = &block.part {
+                    cell.pages.extend(block.pages.places(pointer).filter_map(|place| self.io.page(&place).ok()));
+                }
+            }
             Err(error) => return Err(error),
         }
         Ok(())

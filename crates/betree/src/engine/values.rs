@@ -8,7 +8,7 @@ use storage::{BLOCK_BYTES, Buffer};
 use super::commit::BatchSize;
 use super::{Engine, TreeState, locked};
 use crate::ahead::{ReadAhead, Wanted};
-use crate::batch::{self, Change};
+use crate::batch::{Batches, Change};
 use crate::error::{Error, Result};
 use crate::extents::Extent;
 use crate::io::{BlockIo, Kind, Purpose, compress, shrinks};
@@ -17,7 +17,6 @@ use crate::mutant::{Mutant, mutated};
 use crate::pointer::{BlockPointer, checksum};
 use crate::space::Space;
 use crate::values::Pool;
-use crate::wire::Reader;
 
 /// A batch as it goes into the log.
 pub(super) struct Prepared<'a> {
@@ -190,10 +189,12 @@ fn places_of(changes: &[Change]) -> impl Iterator<Item = BlockPointer> {
 /// Whether the values of a frame are where it says, as far as its batches are newer than the checkpoint. Where the frame
 /// was not flushed, they may not be.
 pub(super) fn are_whole(io: &BlockIo, payload: &[u8], after_msn: u64) -> Result<bool> {
-    let mut from = Reader::new(payload);
-    while from.remaining() > 0 && !mutated(Mutant::LostValueAccepted) {
+    if mutated(Mutant::LostValueAccepted) {
+        return Ok(true);
+    }
+    for batch in Batches::of(payload) {
         // What does not decode is somebody else's finding.
-        let Ok((first_msn, changes)) = batch::decode(&mut from) else { return Ok(true) };
+        let Ok((first_msn, changes)) = batch else { return Ok(true) };
         let places: Vec<BlockPointer> = places_of(&changes).filter(|_| first_msn > after_msn).collect();
         if places.len() > 1 {
             ReadAhead::of(places.iter().map(|pointer| Wanted::new(*pointer, Kind::Value))).finish(io);

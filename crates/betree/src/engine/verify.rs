@@ -11,7 +11,8 @@ use crate::filter::KeyHash;
 use crate::io::BlockIo;
 use crate::message::Message;
 use crate::node::{Child, Edge, Node};
-use crate::pointer::BlockPointer;
+use crate::pages::Pages;
+use crate::pointer::{BlockPointer, Codec};
 use crate::range::KeyRange;
 use crate::run::{Part, Run, Tally};
 use crate::space::Space;
@@ -85,6 +86,13 @@ impl Walk<'_> {
                 })
             });
             let Some(block) = self.findings.damage(whose, read)? else { continue };
+            let pages = match pointer.codec {
+                Codec::Plain => Pages::of(&block).sealed(block.raw()),
+                _ => Pages::default(),
+            };
+            if pages != *entry.pages {
+                self.findings.add(format!("{whose}: a block has other pages than its header says"));
+            }
             let next = run.blocks.get(index + 1).map(|next| &next.first_key);
             let mut tally = Tally::default();
             for at in 0..block.len() {

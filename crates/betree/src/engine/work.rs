@@ -19,7 +19,7 @@ use crate::mutant::{Mutant, mutated};
 use crate::node::Edge;
 use crate::pointer::BlockPointer;
 use crate::step::{Steps, UNBOUNDED};
-use crate::tree::{Change, Reach};
+use crate::tree::{Blocked, Change, Reach};
 
 /// Of what a checkpoint writes that changed nodes made due, the catalog is one part in so many at most.
 const CATALOG_SHARE: u64 = 8;
@@ -72,6 +72,7 @@ pub(super) struct Changed {
     freed: Vec<BlockPointer>,
     fresh_bytes: i64,
     progress: Progress,
+    blocked: Vec<Blocked>,
     reach: Option<Reach>,
 }
 
@@ -116,8 +117,8 @@ impl Engine {
                 (true, true) => Progress::More,
                 (true, false) => Progress::Stuck,
             };
-            let (freed, fresh_bytes) = (change.freed, change.fresh_bytes);
-            Ok(Outcome::Changed(Changed { tree, root, drained, freed, fresh_bytes, progress, reach }))
+            let Change { freed, fresh_bytes, blocked, .. } = change;
+            Ok(Outcome::Changed(Changed { tree, root, drained, freed, fresh_bytes, progress, blocked, reach }))
         });
         Work::memory(steps)
     }
@@ -295,6 +296,10 @@ impl Engine {
             (None, Progress::More | Progress::Stuck) => drop(state.overdue.insert(changed.tree)),
             (Some(Reach::Overdue), Progress::Done | Progress::Stuck) => drop(state.overdue.remove(&changed.tree)),
             _ => {}
+        }
+        // A change that moves only what is due may not have come to it.
+        if changed.drained.is_some() || changed.reach == Some(Reach::Empty) {
+            self.note_blocked(changed.tree, changed.blocked);
         }
         if let Some(table) = changed.drained {
             state.to_drain.pop_front();

@@ -107,3 +107,68 @@ fn damage_stays_where_it_is() {
         assert!(blocks > 20, "{blocks} blocks");
     }
 }
+
+/// What waits above a damaged leaf is bounded: from some batch on those for it are refused, others are not, and a range delete over
+/// the damage makes everything as it was.
+pub(super) fn waiting() -> Result<(), String> {
+    let options = Options { cache_bytes: 0, large_value_bytes: usize::MAX, ..tiny(2) };
+    let (buffer_bytes, memtable_bytes) = (options.buffer_bytes, options.memtable_bytes);
+    let memory = Memory::new(8 << 20);
+    let blocks = {
+        let database = Database::create(memory.clone(), options.clone(), 5).map_err(failed("create"))?;
+        let tree = database.tree("t").map_err(failed("t"))?;
+        for number in 0..KEYS {
+            tree.insert(key(number), vec![1; 60], Durability::None).map_err(failed("insert"))?;
+        }
+        database.compact().map_err(failed("compact"))?;
+        database.engine.blocks_of("t")
+    };
+    let image = memory.image();
+    let mut refusals = 0;
+    for block in blocks.iter().step_by(3) {
+        let mut damaged = image.clone();
+        damaged.flip(block * 4096 + 9, 3);
+        let database = Database::open(Memory::from_image(damaged), options.clone()).map_err(failed("open"))?;
+        let (tree, other) = (database.tree("t").map_err(failed("t"))?, database.tree("u").map_err(failed("u"))?);
+        let lost: Vec<u32> = (0..KEYS).filter(|number| tree.get(key(*number)).is_err()).collect();
+        // One leaf or a part of it: not a node above.
+        let (Some(first), Some(last)) = (lost.first().copied(), lost.last().copied()) else { continue };
+        if last - first > KEYS / 8 {
+            continue;
+        }
+        let mut accepted_bytes = 0;
+        let mut refused = false;
+        // Always other keys, so that nothing takes the place of anything.
+        for number in 0..2000u32 {
+            let own = [key(first), number.to_be_bytes().to_vec()].concat();
+            match tree.insert(&own, vec![2; 100], Durability::None) {
+                Ok(()) => accepted_bytes += 110,
+                Err(Error::Corrupt { .. }) => {
+                    refused = true;
+                    break;
+                }
+                Err(error) => return Err(error.to_string()),
+            }
+            other.insert(&own, vec![3; 10], Durability::None).map_err(failed("beside damage"))?;
+        }
+        // As much as sixteen nodes hold, and what was on its way when that was found.
+        if !refused || accepted_bytes > 16 * buffer_bytes + 4 * memtable_bytes {
+            return Err(format!("block {block}: {accepted_bytes} bytes were accepted, refused {refused}"));
+        }
+        refusals += 1;
+        let beside = if first > KEYS / 2 { 0 } else { KEYS - 1 };
+        tree.insert(key(beside), "beside", Durability::Sync).map_err(failed("beside damage in a tree"))?;
+        tree.remove_range::<&[u8]>(.., Durability::Sync).map_err(failed("delete"))?;
+        database.compact().map_err(failed("compact"))?;
+        tree.insert(key(first), "again", Durability::Sync).map_err(failed("insert again"))?;
+        if tree.get(key(first)).map_err(failed("get again"))?.as_deref() != Some(b"again") {
+            return Err(format!("block {block}: what was inserted again is not there"));
+        }
+    }
+    if refusals < 3 { Err(format!("{refusals} of {} blocks were full of messages", blocks.len())) } else { Ok(()) }
+}
+
+#[test]
+fn what_waits_above_damage_is_bounded() {
+    waiting().unwrap_or_else(|what| panic!("{what}"));
+}

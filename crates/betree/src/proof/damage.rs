@@ -15,7 +15,7 @@ pub(super) enum End {
 }
 
 /// A store at rest, and what is in it; the last `logged` batches are in the log alone.
-fn at_rest(seed: u64, options: &Options, logged: u64, end: End) -> Result<(Image, Map), String> {
+pub(super) fn at_rest(seed: u64, options: &Options, logged: u64, end: End) -> Result<(Image, Map), String> {
     let memory = Memory::new(1 << 20);
     let failed = |error: crate::Error| error.to_string();
     let database = Database::create(memory.clone(), options.clone(), 5).map_err(failed)?;

@@ -15,6 +15,7 @@ mod full;
 mod grow;
 mod live;
 mod mutants;
+mod mutate;
 mod paced;
 mod reads;
 mod refill;

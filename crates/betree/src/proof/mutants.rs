@@ -43,8 +43,11 @@ fn proofs() -> Vec<(&'static str, Proof)> {
         ("refused batches", Box::new(bounds::refused)),
         ("changed nodes", Box::new(|| bounds::fresh(true))),
         ("contained", Box::new(|| contained::blocks(0, 30).map(drop))),
+        ("waiting above damage", Box::new(contained::waiting)),
         ("refill", Box::new(|| refill::rounds(refill::Emptied::ByKey, 12))),
-        ("reads", Box::new(|| reads::alike(1))),
+        ("reads", Box::new(|| reads::alike(1, false))),
+        ("reads of pages", Box::new(|| reads::alike(1, true))),
+        ("reads of a get", Box::new(reads::gets_read_little)),
         ("read ahead", Box::new(|| reads::share("samsung-860evo-250gb", true, 40_000).and_then(reads::is_enough))),
         ("faults", Box::new(|| faults::every_request(1, 13))),
     ]

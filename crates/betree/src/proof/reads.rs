@@ -13,10 +13,22 @@ fn failed(error: Error) -> String {
 }
 
 /// Keys one by one, together, without values and in ranges: what the map has, whatever is in memory.
-pub(super) fn alike(seed: u64) -> Result<(), String> {
-    let memory = Memory::new(1 << 20);
+/// With `paged` in blocks of several pages.
+pub(super) fn alike(seed: u64, paged: bool) -> Result<(), String> {
+    let memory = Memory::new(4 << 20);
     // Down to a cache that keeps nothing.
     let options = Options { cache_bytes: [1 << 18, 0, 4 << 20][(seed % 3) as usize], ..tiny(seed) };
+    let options = match paged {
+        false => options,
+        true => Options {
+            leaf_bytes: 64 << 10,
+            basement_bytes: 16 << 10,
+            buffer_bytes: 12 << 10,
+            compression: Compression::None,
+            large_value_bytes: usize::MAX,
+            ..options
+        },
+    };
     let mut database = Database::create(memory.clone(), options.clone(), 5).map_err(failed)?;
     let (mut random, mut map) = (random(seed), Map::new());
     for number in 1..200 {
@@ -62,8 +74,71 @@ pub(super) fn alike(seed: u64) -> Result<(), String> {
 #[test]
 fn all_ways_of_reading_find_the_same() {
     for seed in 0..12 {
-        alike(seed).unwrap_or_else(|what| panic!("seed {seed}: {what}"));
+        for paged in [false, true] {
+            alike(seed, paged).unwrap_or_else(|what| panic!("seed {seed}, paged {paged}: {what}"));
+        }
     }
+}
+
+/// What lookups of random keys read, each, of a store that was just opened and has most of its entries on the storage:
+/// with messages waiting or in their leaves.
+pub(super) fn bytes_of_a_get(value_bytes: usize, flushed: bool) -> Result<u64, String> {
+    const ENTRIES: u16 = 60_000;
+    const GETS: u32 = 4000;
+    let user_bytes = u64::from(ENTRIES) * (2 + value_bytes as u64);
+    let memory = Memory::new((user_bytes * 4 + (32 << 20)).next_multiple_of(4096));
+    let options = Options {
+        buffer_bytes: user_bytes / 8,
+        memtable_bytes: 2 << 20,
+        fresh_bytes: 4 << 20,
+        log_bytes: 4 << 20,
+        // An eighth of the entries at most, with all headers.
+        cache_bytes: (user_bytes / 8) as usize,
+        compression: Compression::None,
+        ..Options::default()
+    };
+    let database = Database::create(memory.clone(), options.clone(), 1).map_err(failed)?;
+    let tree = database.tree("t").map_err(failed)?;
+    // So dense that what tells a page's first key from the one before is the whole key.
+    let key = |number: u16| number.wrapping_mul(0x9e37).to_be_bytes();
+    for number in 0..ENTRIES {
+        tree.insert(key(number), vec![number as u8; value_bytes], Durability::None).map_err(failed)?;
+    }
+    let done = if flushed { database.compact() } else { database.quiesce() };
+    done.map_err(failed)?;
+    drop((tree, database));
+    let database = Database::open(memory, options).map_err(failed)?;
+    let tree = database.tree("t").map_err(failed)?;
+    let mut random = random(1);
+    let mut read = || -> Result<u64, String> {
+        let before = database.stats().read_bytes;
+        for _ in 0..GETS {
+            let number = random.random_range(0..ENTRIES);
+            if tree.get(key(number)).map_err(failed)? != Some(vec![number as u8; value_bytes]) {
+                return Err(format!("entry {number} is another"));
+            }
+        }
+        Ok((database.stats().read_bytes - before) / u64::from(GETS))
+    };
+    read()?;
+    read()
+}
+
+/// A lookup reads one page of a block, and little else.
+pub(super) fn gets_read_little() -> Result<(), String> {
+    for (value_bytes, flushed) in [(100, true), (100, false), (500, false)] {
+        let bytes = bytes_of_a_get(value_bytes, flushed)?;
+        println!("values of {value_bytes}, flushed {flushed}: {bytes} bytes a get");
+        if bytes > 5000 {
+            return Err(format!("{bytes} bytes were read for a value of {value_bytes}"));
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_get_reads_one_page() {
+    gets_read_little().unwrap_or_else(|what| panic!("{what}"));
 }
 
 fn modelled(profile: &str) -> Result<Modelled, String> {

@@ -67,6 +67,40 @@ pub(super) fn blocks(seed: u64, stride: usize) -> Result<usize, String> {
     Ok(lossy)
 }
 
+/// Damage in one page of each block of four: of those blocks the entries of the other pages are saved. Returns how many
+/// entries are lost, of how many.
+fn pages() -> Result<(usize, usize), String> {
+    const ENTRIES: u32 = 2000;
+    let options = Options { compression: crate::Compression::None, ..Options::default() };
+    let memory = Memory::new(64 << 20);
+    let options = Options { log_bytes: 1 << 20, memtable_bytes: 1 << 20, ..options };
+    let database = Database::create(memory.clone(), options.clone(), 5).map_err(failed("create"))?;
+    let tree = database.tree("t").map_err(failed("tree"))?;
+    for number in 0..ENTRIES {
+        tree.insert(number.to_be_bytes(), vec![number as u8; 100], Durability::None).map_err(failed("insert"))?;
+    }
+    database.compact().map_err(failed("compact"))?;
+    let blocks = database.engine.reachable_blocks();
+    drop((tree, database));
+    let mut damaged = memory.image();
+    let long = blocks.iter().filter(|(_, bytes)| *bytes > 3 * 4096);
+    long.for_each(|(start, _)| damaged.flip(start * 4096 + 4096 + 2000, 3));
+    let to = Memory::new(64 << 20);
+    crate::repair(Memory::from_image(damaged), to.clone(), options.clone(), 6, |_| {}).map_err(failed("repair"))?;
+    let new = Database::open(to, options).map_err(failed("open the new one"))?;
+    let found = content(&new.open_tree("t").map_err(failed("tree"))?).map_err(failed("read"))?;
+    if found.iter().any(|(key, value)| value.len() != 100 || value.first() != key.last()) {
+        return Err("an entry is another".to_owned());
+    }
+    Ok((ENTRIES as usize - found.len(), ENTRIES as usize))
+}
+
+#[test]
+fn a_repair_saves_the_other_pages_of_a_damaged_block() {
+    let (lost, all) = pages().unwrap_or_else(|what| panic!("{what}"));
+    assert!(lost > all / 8 && lost < all / 3, "{lost} of {all} entries are lost");
+}
+
 #[test]
 fn a_repair_saves_what_can_be_read() {
     for seed in 0..3 {

@@ -10,7 +10,7 @@ use crate::io::Kind;
 use crate::merge::{Direction, Merge};
 use crate::message::Composer;
 use crate::mutant::{Mutant, mutated};
-use crate::node::{Child, Edge, Internal, Node};
+use crate::node::{Child, Internal, Node};
 use crate::range::KeyRange;
 use crate::run::Part;
 
@@ -86,18 +86,13 @@ impl Change<'_> {
                 Err(error) if error.is_damage() => {
                     self.undo(before);
                     if let Some(child) = node.children.get(index) {
-                        self.stuck.push(child.edge.clone());
+                        self.note_stuck(child, node.range_of(index, bounds), &error);
                     }
                     Ok(false)
                 }
                 Err(error) => Err(error),
             }
         })
-    }
-
-    /// Whether damage kept something from moving into a child.
-    pub(super) fn is_stuck(&self, child: &Child) -> bool {
-        self.stuck.iter().any(|edge| same(edge, &child.edge))
     }
 
     /// Reads what waits for a child, and then what it will change in a leaf, with many requests at the device: as much as
@@ -177,14 +172,5 @@ impl Change<'_> {
         self.moved = true;
         self.replace_child(node, index, parts);
         self.tidy_beside(node, index)
-    }
-}
-
-/// Whether two edges lead to one node.
-fn same(one: &Edge, other: &Edge) -> bool {
-    match (one, other) {
-        (Edge::Stored(one), Edge::Stored(other)) => one == other,
-        (Edge::Fresh(one), Edge::Fresh(other)) => std::sync::Arc::ptr_eq(one, other),
-        _ => false,
     }
 }

@@ -3,15 +3,19 @@
 use std::sync::Arc;
 
 use crate::ahead::Wanted;
+use crate::block::Block;
 use crate::cache::Cached;
 use crate::error::{Error, Result};
 use crate::filter::KeyHash;
-use crate::io::{BlockIo, Kind};
+use crate::io::{BlockIo, Kind, corrupt};
 use crate::merge::{Direction, Layer, RunHandle};
 use crate::message::{Composer, Message};
+use crate::mutant::{Mutant, mutated};
 use crate::node::{Child, Edge, Node};
+use crate::pages::{Looked, PagePlace, look};
 use crate::range::KeyRange;
-use crate::run::{Part, Run};
+use crate::run::{Part, Run, RunBlock};
+use crate::wire::Malformed;
 
 /// What a run has for a key, over `newer`: final once nothing below matters.
 fn ask<'a>(
@@ -23,9 +27,8 @@ fn ask<'a>(
     let mut folded = newer;
     if let Some(block) = run.block_of(key).and_then(|index| run.blocks.get(index))
         && with.io.admits(&block.filter, hash)
-        && let Some(message) = with.io.block(&block.part)?.find(key)
+        && let Some(message) = find_in(with.io, block, key)?
     {
-        let message = message.into_owned();
         folded = Some(match folded {
             None => message,
             Some(newer) => newer.over(message, with)?,
@@ -35,6 +38,46 @@ fn ask<'a>(
         folded = Some(folded.unwrap_or(Message::Delete).over_nothing(with)?);
     }
     Ok(folded)
+}
+
+/// What a block has for a key. Of one that can be read in part no more is read than the key takes.
+fn find_in(io: &BlockIo, block: &RunBlock, key: &[u8]) -> Result<Option<Message<'static>>> {
+    let whole = |block: &Block| block.find(key).map(Message::into_owned);
+    if let Part::Stored(pointer) = &block.part
+        && !mutated(Mutant::WholeBlocksRead)
+    {
+        if let Some(Cached::Block(block)) = io.cache.peek_used(pointer) {
+            return Ok(whole(&block));
+        }
+        let page = |place: &PagePlace| io.page(place).map(Some);
+        let malformed = |error: Malformed| corrupt(pointer, error.to_string());
+        if let Looked::Found(found) = look((&block.pages, pointer), key, page, malformed)? {
+            return Ok(found);
+        }
+    }
+    Ok(whole(&*io.block(&block.part)?))
+}
+
+/// What a block has for a key, as far as what is in memory tells, or else what is to be read first: nothing where that has
+/// no form, and whoever looks will find that out.
+fn find_cached(io: &BlockIo, block: &RunBlock, key: &[u8]) -> Result<Option<Message<'static>>, Option<Wanted>> {
+    let whole = |block: &Block| block.find(key).map(Message::into_owned);
+    let pointer = match &block.part {
+        Part::Fresh(block) => return Ok(whole(block)),
+        Part::Stored(pointer) => pointer,
+    };
+    if let Some(Cached::Block(block)) = io.cache.peek(pointer) {
+        return Ok(whole(&block));
+    }
+    let page = |place: &PagePlace| match io.cache.peek(&place.pointer) {
+        Some(Cached::Page(page)) => Ok(Some(page)),
+        _ => Ok(None),
+    };
+    match look((&block.pages, pointer), key, page, |_| None)? {
+        Looked::Found(found) => Ok(found),
+        Looked::Missing(place) => Err(Some(Wanted::new(place.pointer, Kind::Page(place.shape)))),
+        Looked::Whole => Err(Some(Wanted::new(*pointer, Kind::Block))),
+    }
 }
 
 /// The message that `newer` and the tree have for a key.
@@ -119,17 +162,14 @@ pub(crate) fn missing(io: &BlockIo, root: &Edge, key: &[u8], wanted: &mut Vec<Wa
 fn is_settled(io: &BlockIo, run: &Run, (key, hash): (&[u8], KeyHash), wanted: &mut Vec<Wanted>) -> bool {
     let found = run.block_of(key).and_then(|index| run.blocks.get(index));
     if let Some(found) = found.filter(|block| block.filter.admits(hash)) {
-        let block = match &found.part {
-            Part::Fresh(block) => Arc::clone(block),
-            Part::Stored(pointer) => match io.cache.peek(pointer) {
-                Some(Cached::Block(block)) => block,
-                _ => {
-                    wanted.push(Wanted::new(*pointer, Kind::Block));
-                    return true;
-                }
-            },
+        let message = match find_cached(io, found, key) {
+            Ok(message) => message,
+            Err(missing) => {
+                wanted.extend(missing);
+                return true;
+            }
         };
-        if let Some(message) = block.find(key) {
+        if let Some(message) = message {
             let place = message.place().filter(|place| io.cache.peek(place).is_none());
             wanted.extend(place.map(|place| Wanted::new(place, Kind::Value)));
             if message.is_final() {

@@ -9,10 +9,12 @@ mod leaf;
 mod lookup;
 mod rest;
 mod shape;
+mod stuck;
 mod tidy;
 
 pub(crate) use lookup::{find, missing, window};
 pub(crate) use rest::Reach;
+pub(crate) use stuck::Blocked;
 
 use std::sync::Arc;
 
@@ -54,9 +56,11 @@ impl Shape {
     /// to 64: an estimate, for what is not made yet. What is made is counted ([`Node::header_bytes`]).
     fn header_bytes(&self, entry_bytes: u64) -> u64 {
         const PLACE_BYTES: u64 = 128;
+        const PAGE_BYTES: u64 = 48;
         let filters = entry_bytes / 16 * self.filter_bits as u64 / 8;
         let places = entry_bytes.div_ceil((self.basement_bytes as u64 / 2).max(1)) * PLACE_BYTES;
-        (filters + places).next_multiple_of(BLOCK) + BLOCK
+        let pages = entry_bytes.div_ceil(BLOCK) * PAGE_BYTES;
+        (filters + places + pages).next_multiple_of(BLOCK) + BLOCK
     }
 
     /// Bytes that messages take on the storage, with blocks half full and not compressed.
@@ -103,6 +107,8 @@ pub(crate) struct Change<'a> {
     pub moved: bool,
     /// Children that damage keeps from being flushed.
     stuck: Vec<Edge>,
+    /// Of those, where no more may wait.
+    pub blocked: Vec<Blocked>,
 }
 
 /// What a change has noted so far.
@@ -125,6 +131,7 @@ impl<'a> Change<'a> {
             stopped: false,
             moved: false,
             stuck: Vec::new(),
+            blocked: Vec::new(),
         }
     }
 
