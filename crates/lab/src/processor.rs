@@ -148,6 +148,7 @@ pub fn charges(timed: &[Timed]) -> Result<Charges, ProcessorCostError> {
         page_cache_add_ns: whole(page_cache_add),
         context_switch_ns: whole(context_switch),
         fuse_request_ns: whole(fuse_request),
+        plumb_fs: None,
     })
 }
 
@@ -238,6 +239,7 @@ mod tests {
             page_cache_add_ns: 900,
             context_switch_ns: 1500,
             fuse_request_ns: 2500,
+            plumb_fs: None,
         };
         assert_eq!(charges(&by(&table)).unwrap(), table);
         let without: Vec<_> = by(&table).into_iter().filter(|timed| timed.name != "fuse-read-4k").collect();

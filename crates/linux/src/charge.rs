@@ -44,6 +44,56 @@ pub struct Charges {
     /// What a request to a FUSE server and its answer cost besides system calls, copies and switches.
     #[serde(default)]
     pub fuse_request_ns: u32,
+    /// What the server of betrfs computes in its own code; free without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plumb_fs: Option<ServerCharges>,
+}
+
+/// What the server of betrfs computes: `plumb calibrate cpu` measures it in one process, in memory.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ServerCharges {
+    /// A name or an inode that is made, removed, renamed or changed.
+    pub change_ns: u32,
+    /// A name that is looked up, or attributes that are told.
+    pub lookup_ns: u32,
+    /// A file that is opened or released, and whatever else is asked.
+    pub other_ns: u32,
+    /// A read, of no bytes.
+    pub read_ns: u32,
+    /// What it returns, from memory.
+    pub read_ns_per_kib: u32,
+    /// A write, of no bytes.
+    pub write_ns: u32,
+    /// What it takes.
+    pub write_ns_per_kib: u32,
+    /// What a directory's listing returns.
+    pub listing_ns_per_kib: u32,
+    /// A sync, besides what the device takes.
+    pub sync_ns: u32,
+    /// Bytes that move down the trees: merged, packed and written.
+    pub worked_ns_per_kib: u32,
+    /// Bytes that come from the device: checked and unpacked.
+    pub loaded_ns_per_kib: u32,
+}
+
+impl ServerCharges {
+    /// Names and values, as in the file.
+    pub fn entries(&self) -> [(&'static str, u32); 11] {
+        [
+            ("change_ns", self.change_ns),
+            ("lookup_ns", self.lookup_ns),
+            ("other_ns", self.other_ns),
+            ("read_ns", self.read_ns),
+            ("read_ns_per_kib", self.read_ns_per_kib),
+            ("write_ns", self.write_ns),
+            ("write_ns_per_kib", self.write_ns_per_kib),
+            ("listing_ns_per_kib", self.listing_ns_per_kib),
+            ("sync_ns", self.sync_ns),
+            ("worked_ns_per_kib", self.worked_ns_per_kib),
+            ("loaded_ns_per_kib", self.loaded_ns_per_kib),
+        ]
+    }
 }
 
 impl Charges {
@@ -78,7 +128,8 @@ impl Charges {
         };
         let text = fs::read_to_string(file).map_err(|error| invalid(&error))?;
         let charges: Self = toml::from_str(&text).map_err(|error| invalid(&error.to_string().trim_end()))?;
-        match charges.entries().into_iter().find(|(_, ns)| *ns > MOST_NS) {
+        let of_server = charges.plumb_fs.iter().flat_map(ServerCharges::entries);
+        match charges.entries().into_iter().chain(of_server).find(|(_, ns)| *ns > MOST_NS) {
             Some((name, ns)) => Err(invalid(&format!("{name} = {ns} is more than a second"))),
             None => Ok(charges),
         }
@@ -87,8 +138,10 @@ impl Charges {
     /// The table as a file, with `about` as comments above it.
     pub fn to_toml(&self, about: &[String]) -> String {
         let comments: String = about.iter().map(|line| format!("# {line}\n")).collect();
-        let entries: String = self.entries().iter().map(|(name, ns)| format!("{name} = {ns}\n")).collect();
-        comments + &entries
+        let lines =
+            |entries: &[(&str, u32)]| entries.iter().map(|(name, ns)| format!("{name} = {ns}\n")).collect::<String>();
+        let of_server = self.plumb_fs.as_ref().map(|server| format!("\n[plumb_fs]\n{}", lines(&server.entries())));
+        comments + &lines(&self.entries()) + &of_server.unwrap_or_default()
     }
 
     /// What a result says of the processor's time.
@@ -100,7 +153,7 @@ impl Charges {
         }
     }
 
-    /// Names and values, as in the file.
+    /// Names and values, as in the file, of what the kernel does.
     pub fn entries(&self) -> [(&'static str, u32); 12] {
         [
             ("system_call_ns", self.system_call_ns),
@@ -138,6 +191,9 @@ mod tests {
     fn a_table_is_read_as_it_was_written() {
         let charges = Charges { system_call_ns: 1, copy_ns_per_kib: 2, page_fault_ns: 3, ..Charges::default() };
         assert_eq!(read(&charges.to_toml(&["one".to_owned(), "two".to_owned()])).unwrap(), charges);
+        let plumb_fs = Some(ServerCharges { change_ns: 4, loaded_ns_per_kib: 5, ..ServerCharges::default() });
+        let charges = Charges { plumb_fs, ..charges };
+        assert_eq!(read(&charges.to_toml(&[])).unwrap(), charges);
     }
 
     #[test]
@@ -148,6 +204,7 @@ mod tests {
             (good.replace("system_call_ns", "syscall_ns"), "syscall_ns"),
             (good.replace("page_fault_ns = 0", "page_fault_ns = -1"), "line 9"),
             (good.replace("page_fault_ns = 0", "page_fault_ns = 2000000000"), "more than a second"),
+            (format!("{good}[plumb_fs]\nchange_ns = 1\n"), "missing field"),
         ] {
             let error = read(&text).unwrap_err();
             assert!(error.contains(words) && error.contains("calibrate cpu"), "{error}");

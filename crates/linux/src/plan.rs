@@ -101,6 +101,8 @@ pub(crate) mod artifact {
     pub(crate) const KERNEL_TRACE: &str = "kernel.trace";
     pub(crate) const DEVICE_TRACE: &str = "device.trace";
     pub(crate) const DEVICE_COMMANDS: &str = "device.commands";
+    /// What the processor's work costs, for a file system's server.
+    pub(crate) const COSTS: &str = "costs.toml";
 }
 
 /// Bytes of a name or argument; JSON knows only text, so they travel as numbers where they are none.

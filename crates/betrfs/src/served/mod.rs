@@ -4,6 +4,7 @@
 //! kernel is the only one who changes anything, so that it may remember names and attributes, and that there are none.
 
 mod caller;
+mod computing;
 mod convert;
 mod data;
 mod directory;
@@ -17,6 +18,7 @@ use std::time::Duration;
 use fuse::{Handler, Notices, Operation, Request, reply};
 
 use crate::operations::{Attributes, Error, InodeNumber, Kind, Operations, Timestamp};
+pub use computing::{Computing, ComputingCosts, Moved};
 pub use whole_trees::{
     clone_mounted_tree, drop_mounted_snapshot, grow_mounted, keep_mounted_snapshot, quiesce_mounted,
     remove_mounted_tree, trim_mounted,

@@ -28,6 +28,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockW
 use crate::mutant::{Mutant, mutated};
 use crate::operations::{Error, InodeNumber, Result};
 use crate::schema::Inode;
+use crate::served::Moved;
 use cache::InodeCache;
 use numbers::Numbers;
 pub(crate) use store::Store;
@@ -70,6 +71,12 @@ impl Volume {
     /// The store, and the first inode number that no directory has.
     pub(crate) fn now(&self) -> (&Store, u64) {
         (&self.store, self.shared().numbers.next())
+    }
+
+    /// What the store has moved since it was opened.
+    pub fn moved(&self) -> Moved {
+        let stats = self.store.database.stats();
+        Moved { worked_bytes: stats.worked_bytes, loaded_bytes: stats.read_bytes }
     }
 
     /// Keeps changes out.

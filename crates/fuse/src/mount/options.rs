@@ -1,5 +1,7 @@
 //! What `-o` says, in the words of mount(8).
 
+use std::path::PathBuf;
+
 use rustix::mount::MountAttrFlags;
 
 /// An option that cannot be.
@@ -8,7 +10,7 @@ pub enum OptionError {
     /// There is none of this name.
     #[error(
         "there is no mount option {name:?}; there are ro, rw, noatime, relatime, strictatime, nodiratime, nosuid, nodev, noexec, \
-         nosymfollow, nobarrier (and their opposites), sync, dirsync, lazytime, allow_other, fsname=NAME, snapshot=NAME"
+         nosymfollow, nobarrier (and their opposites), sync, dirsync, lazytime, allow_other, fsname=NAME, snapshot=NAME, computing=FILE"
     )]
     Unknown {
         /// What it is called.
@@ -35,6 +37,8 @@ pub struct MountOptions {
     pub snapshot: Option<String>,
     /// The server flushes no cache of its device.
     pub no_barrier: bool,
+    /// `computing=FILE`: sleep for what answering would cost by that table, in virtual time.
+    pub computing: Option<PathBuf>,
     /// What `mount` and `df` show as its source.
     pub source: String,
     pub(super) attributes: MountAttrFlags,
@@ -85,6 +89,7 @@ impl MountOptions {
             allow_other: false,
             snapshot: None,
             no_barrier: false,
+            computing: None,
             source: source.to_owned(),
             attributes: MountAttrFlags::empty(),
             flags: Vec::new(),
@@ -128,6 +133,8 @@ impl MountOptions {
                     (self.snapshot, self.read_only) = (Some(name.to_owned()), true);
                 }
                 ("snapshot", _) => return Err(OptionError::NoValue { name: "snapshot" }),
+                ("computing", Some(file)) if !file.is_empty() => self.computing = Some(file.into()),
+                ("computing", _) => return Err(OptionError::NoValue { name: "computing" }),
                 ("nobarrier", None) => self.no_barrier = true,
                 ("barrier", None) => self.no_barrier = false,
                 ("fsname", Some(name)) if !name.is_empty() => name.clone_into(&mut self.source),
@@ -179,6 +186,9 @@ mod tests {
         assert!(
             options("snapshot=a").is_ok_and(|options| options.read_only && options.snapshot.as_deref() == Some("a"))
         );
+        let computing = options("ro,computing=/a/costs.toml").unwrap().computing;
+        assert_eq!(computing.as_deref(), Some(std::path::Path::new("/a/costs.toml")));
+        assert_eq!(options("computing="), Err(OptionError::NoValue { name: "computing" }));
         assert!(options("barrier,nobarrier").is_ok_and(|options| options.no_barrier));
         assert_eq!(options("noatme"), Err(OptionError::Unknown { name: "noatme".to_owned() }));
         assert_eq!(options("fsname"), Err(OptionError::NoValue { name: "fsname" }));

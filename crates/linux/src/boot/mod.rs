@@ -49,6 +49,10 @@ pub(crate) fn run(run: &Linux, kernel: &Kernel, stop: &dyn Fn() -> bool) -> Resu
     let contents = contents::folder()?;
     let folders = plan::Folders { run: folder.path(), contents: contents.path() };
     let plan = plan::of(run, &plumb, folders, terminal.is_some())?;
+    if let Some(costs) = plan::server_costs(run) {
+        let file = folder.path().join(artifact::COSTS);
+        fs::write(&file, costs.to_toml(&[])).map_err(LinuxError::system(format!("cannot write {}", file.display())))?;
+    }
     let memory_folder = memory::folder(run.memory_bytes)?;
     let mut streams = Streams::open(run, folder.path())?;
     streams.write_plan(&plan)?;

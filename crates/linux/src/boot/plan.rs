@@ -6,6 +6,7 @@ use std::path::Path;
 
 use ssd::profile::{DeviceConfig, Profile, builtin_text};
 
+use crate::charge::Charges;
 use crate::choice::FrontEnd;
 use crate::error::LinuxError;
 use crate::ordering::{SETTING, Streams, SubmissionCpus};
@@ -82,7 +83,7 @@ pub(super) fn of(run: &Linux, plumb: &Path, folders: Folders<'_>, terminal: bool
         file_system_is_made: run.file_system_is_made,
         file_system_bytes: run.file_system_bytes,
         mkfs_options: run.mkfs_options.split_whitespace().map(str::to_owned).collect(),
-        mount_options: mount_options(run),
+        mount_options: mount_options(run, folders),
         plumb: Text::from(plumb),
         command: command.map(|(place, word)| Text::from(&*resolved(&run.folder, place, word))).collect(),
         environment: environment.collect(),
@@ -115,11 +116,17 @@ fn check_ordering(run: &Linux) -> Result<(), LinuxError> {
     }
 }
 
-/// The caller's options of mount, and those of the order before them.
-fn mount_options(run: &Linux) -> String {
+/// The caller's options of mount, those of the order before them, and what a server computes behind.
+fn mount_options(run: &Linux, folders: Folders<'_>) -> String {
     let order = run.ordering.map(Streams::mount_options);
     let given = (!run.mount_options.is_empty()).then(|| run.mount_options.clone());
-    order.into_iter().chain(given).collect::<Vec<_>>().join(",")
+    let costs = server_costs(run).map(|_| format!("computing={}", folders.run.join(artifact::COSTS).display()));
+    order.into_iter().chain(given).chain(costs).collect::<Vec<_>>().join(",")
+}
+
+/// The costs that the file system's server reads, where it is to pay for what it computes.
+pub(super) fn server_costs(run: &Linux) -> Option<&Charges> {
+    run.charge.as_ref().filter(|charges| run.file_system.is_served() && charges.plumb_fs.is_some())
 }
 
 fn device_plan(run: &Linux, place: usize, device: &Device, folders: Folders<'_>) -> Result<DevicePlan, LinuxError> {
@@ -230,6 +237,20 @@ mod tests {
 
     fn folders() -> Folders<'static> {
         Folders { run: Path::new("/run/x"), contents: Path::new("/run/y") }
+    }
+
+    #[test]
+    fn a_server_is_told_of_costs_that_it_has() {
+        let mut run = Linux::new("/bin/true", "samsung-980pro-1tb");
+        (run.file_system, run.mount_options) = (FileSystem::Betrfs, "noatime".into());
+        let options = |run: &Linux| mount_options(run, folders());
+        assert_eq!(options(&run), "noatime");
+        run.charge = Some(Charges::least());
+        assert_eq!(options(&run), "noatime");
+        run.charge = Some(Charges { plumb_fs: Some(crate::ServerCharges::default()), ..Charges::least() });
+        assert_eq!(options(&run), "noatime,computing=/run/x/costs.toml");
+        run.file_system = FileSystem::Ext4;
+        assert_eq!(options(&run), "noatime");
     }
 
     #[test]

@@ -4,13 +4,14 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use ::linux::{Charges, Kernel, LinuxError};
+use ::linux::{Charges, Kernel, LinuxError, ServerCharges};
 use apps::processor::{self, Timed, Told};
 use clap::Args;
 use lab::processor::{Compared, ProcessorCostError, TRUSTED_SHARE, charges, compare};
 use serde_json::json;
 use units::printable;
 
+use super::fs::computing::measure;
 use super::{Done, linux};
 use crate::failure::Failure;
 use crate::terminal::print_table;
@@ -47,7 +48,7 @@ pub fn cpu(arguments: &CpuArguments) -> Done {
         Told::LeftOut(operation, why) => eprintln!("left out, and not charged: {operation}: {why}"),
     })
     .map_err(|error| Failure::Machine(error.to_string()))?;
-    let table = charges(&timed).map_err(failure)?;
+    let table = Charges { plumb_fs: Some(measure()?), ..charges(&timed).map_err(failure)? };
     if let Some(path) = &arguments.out {
         fs::write(path, table.to_toml(&about()))
             .map_err(|error| Failure::Machine(format!("cannot write {}: {error}", path.display())))?;
@@ -74,8 +75,10 @@ fn checked(table: &Charges, timed: &[Timed]) -> Result<Option<Vec<Compared>>, Fa
 }
 
 fn print(table: &Charges, compared: Option<&[Compared]>) {
-    let rows: Vec<Vec<String>> =
-        table.entries().iter().map(|(name, ns)| vec![(*name).to_owned(), ns.to_string()]).collect();
+    let row = |group: &str, (name, ns): &(&str, u32)| vec![format!("{group}{name}"), ns.to_string()];
+    let mut rows: Vec<Vec<String>> = table.entries().iter().map(|entry| row("", entry)).collect();
+    let of_server = table.plumb_fs.iter().flat_map(ServerCharges::entries);
+    rows.extend(of_server.map(|entry| row("plumb_fs.", &entry)));
     print_table(&["cost", "ns"], &rows);
     let Some(compared) = compared else { return };
     println!();

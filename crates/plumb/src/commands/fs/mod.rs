@@ -2,6 +2,7 @@
 
 mod bench;
 mod clone;
+pub mod computing;
 mod fsck;
 mod grow;
 mod image;

@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::thread;
 
-use betrfs::{Error, Model, Operations, Served, Timestamp, Volume};
+use betrfs::{Computing, Error, Model, Operations, Served, Timestamp, Volume};
 use clap::{Args, ValueEnum};
 use fuse::{FolderMount, MountError, MountOptions, Rings, Server};
 
 use super::super::{Done, EXIT_FAILED};
+use super::computing::Spending;
 use super::image::{self, ImageFlags};
 use super::serving::{self, Serving};
 use crate::failure::Failure;
@@ -74,11 +75,10 @@ pub fn mount(arguments: &MountArguments) -> Done {
     if arguments.background {
         return in_background(arguments);
     }
-    let volume: Box<dyn Operations> = if image == Path::new(MEMORY) {
-        Box::new(Model::new(serving::now()))
-    } else {
-        Box::new(open(&arguments.image, &options)?)
-    };
+    let spending = options.computing.as_deref().map(Spending::by).transpose()?;
+    let model = Model::new(serving::now());
+    let volume = (image != Path::new(MEMORY)).then(|| open(&arguments.image, &options)).transpose()?;
+    let operations: &dyn Operations = volume.as_ref().map_or(&model, |volume| volume);
     let rings = match arguments.transport {
         Transport::Auto | Transport::IoUring => Rings::enable(),
         Transport::Device => None,
@@ -103,8 +103,17 @@ pub fn mount(arguments: &MountArguments) -> Done {
     let complaint = |error: &Error| eprintln!("{}: {error}", options.source);
     let clock: &(dyn Fn() -> Timestamp + Sync) = &serving::now;
     let notices = server.notices().ok();
-    let served = Served::new(&*volume, clock, &complaint, notices.as_ref());
-    serving::run(server, &Serving { handler: &served, operations: &*volume, mount: &mount, threads })?;
+    let served = Served::new(operations, clock, &complaint, notices.as_ref());
+    let serving =
+        Serving { handler: &served, operations, work: &|bytes| operations.work(bytes), mount: &mount, threads };
+    let (Some(spending), Some(volume)) = (&spending, &volume) else {
+        serving::run(server, &serving)?;
+        return Ok(ExitCode::SUCCESS);
+    };
+    let spend = |ns| spending.spend(ns);
+    let computing = Computing::new(&served, volume, spending.costs(), &spend);
+    let work = |bytes| computing.work(bytes);
+    serving::run(server, &Serving { handler: &computing, work: &work, ..serving })?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -32,6 +32,8 @@ pub struct Serving<'a> {
     pub handler: &'a dyn Handler,
     /// What becomes durable.
     pub operations: &'a dyn Operations,
+    /// Does what changes owe ([`Operations::work`]).
+    pub work: &'a (dyn Fn(u64) -> betrfs::Result<bool> + Sync),
     /// Where it is mounted.
     pub mount: &'a FolderMount,
     /// Requests that are answered at a time.
@@ -56,7 +58,7 @@ pub fn run(server: Server, serving: &Serving<'_>) -> Result<(), Failure> {
     let served = thread::scope(|scope| {
         scope.spawn(|| stop_at_signals(&mut signals, serving));
         let syncer = scope.spawn(|| sync_now_and_then(&activity, serving.operations, &ended));
-        let worker = scope.spawn(|| work_behind(&activity, serving.operations, &ended));
+        let worker = scope.spawn(|| work_behind(&activity, serving, &ended));
         let beater = watchdog.map(|watchdog| scope.spawn(|| beat(watchdog, &activity, &ended)));
         let served = server.run(serving.handler, serving.threads, &|line| eprintln!("{line}"));
         ended.store(true, Ordering::Relaxed);
@@ -123,10 +125,11 @@ fn sync_now_and_then(activity: &Activity, operations: &dyn Operations, ended: &A
 
 /// Does what changes owe, so that they need not: moving them down the store's trees, checkpoints, and taking apart what was removed
 /// whole, also before an end of the server.
-fn work_behind(activity: &Activity, operations: &dyn Operations, ended: &AtomicBool) {
+fn work_behind(activity: &Activity, serving: &Serving<'_>, ended: &AtomicBool) {
     let mut seen = 0;
     while !ended.load(Ordering::Relaxed) {
-        match operations.work(WORK_BYTES).and_then(|more| Ok(operations.reap(REAPED_AT_A_TIME)? || more)) {
+        let reap = |more| Ok(serving.operations.reap(REAPED_AT_A_TIME)? || more);
+        match (serving.work)(WORK_BYTES).and_then(reap) {
             Ok(true) => continue,
             Ok(false) => {}
             Err(error) => {
