@@ -24,7 +24,7 @@ pub(super) struct Known {
     is_it: fn(&Seen<'_>) -> bool,
 }
 
-const KNOWN: [Known; 7] = [
+const KNOWN: [Known; 8] = [
     Known {
         name: "XFS: sync and syncfs do not always flush the drive's cache (docs/reports/xfs-sync.md; --known repaired is without it)",
         is_it: |seen| seen.file_system == FileSystem::Xfs && is_sync(seen.call) && matches!(seen.gap, Gap::NoFlush(_)),
@@ -64,6 +64,14 @@ const KNOWN: [Known; 7] = [
         },
     },
     Known {
+        name: "F2FS: a synchronised file that was renamed is lost when a new one takes its old name and is synchronised, which its \
+               documentation allows (docs/crash.md; --mount-options fsync_mode=strict is without it)",
+        is_it: |seen| {
+            let is_nameless = seen.what.contains("under none of its names") && seen.gap == Gap::NothingLost;
+            seen.file_system == FileSystem::F2fs && !is_sync(seen.call) && is_nameless
+        },
+    },
+    Known {
         name: "Btrfs: fsync of a file without a name (O_TMPFILE) keeps nothing for a later link (docs/reports/btrfs-tmpfile.md; \
                --known repaired is without it)",
         is_it: |seen| seen.file_system == FileSystem::Btrfs && seen.was_unnamed,
@@ -97,6 +105,10 @@ mod tests {
         assert_eq!(of(FileSystem::Ext4, "fsync", early), None);
         assert_eq!(of(FileSystem::F2fs, "syncfs", Gap::NoFlush(1)).as_deref(), Some("F2FS: sync"));
         assert_eq!(of(FileSystem::F2fs, "fsync", Gap::NothingLost), None, "the size is what it says");
+        let nameless = "\"state.tmp\": lost: it is under none of its names";
+        let named = |file_system| says(file_system, "fsync", Gap::NothingLost, nameless);
+        assert_eq!(named(FileSystem::F2fs).as_deref(), Some("F2FS: a"));
+        assert_eq!(named(FileSystem::Ext4), None);
         let foreign = "bytes that were never written there in bytes 0 to 511";
         let named = says(FileSystem::F2fs, "sync", Gap::GivenAfter(1), foreign);
         assert_eq!(named.as_deref(), Some("F2FS: fsync"));
