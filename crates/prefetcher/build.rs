@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 /// What the library is made of, beside what the compiler brings.
-const SOURCES: [&str; 3] = ["src/preload", "src/shared", "../prefetch/src"];
+const SOURCES: [&str; 4] = ["src/preload", "src/shared", "src/mutants.rs", "../prefetch/src"];
 
 fn main() -> Result<(), Box<dyn Error>> {
     let variable = |name: &str| env::var(name).map_err(|error| format!("{name}: {error}"));

@@ -28,6 +28,8 @@ pub struct Limits {
     pub ahead_bytes: u64,
     /// Whether forward readers that leave nothing out are given windows: not where the kernel's own are as large.
     pub forward: bool,
+    /// Whether what a reader leaves behind will be read by others: it is not lost then.
+    pub kept: bool,
 }
 
 impl Limits {

@@ -3,7 +3,7 @@
 //! memory, in an agent, and in the simulator.
 //!
 //! - [`Streams`]: the readers of one file, found in its accesses, and the windows ahead of them.
-//! - [`Bulk`]: when random reads have cost as much as a pass over the file.
+//! - [`Bulk`]: when parts of a file that is read at random are worth loading.
 //! - [`policy`]: what to load, as sibling policies with a table of names.
 //! - [`Ledger`]: what was loaded and not read yet, within a budget; [`Whole`]: which files are loaded whole.
 //! - [`simulate`]: what a policy would have done for a trace, and an oracle.
@@ -12,6 +12,7 @@
 
 mod access;
 mod bulk;
+mod coverage;
 mod ledger;
 mod mutant;
 mod plan;

@@ -34,11 +34,21 @@ pub(crate) enum Mutant {
     LanesMixed,
     /// What readers lose does not count.
     LossesForgotten,
+    /// What is ahead of readers that have not been seen for long is sure to be read.
+    IdleTrusted,
     /// Forward readers get windows beside the kernel's.
     KernelDoubled,
-    /// Of a file, more is loaded than its reads pay for.
+    /// The kernel's window ahead of a reader is taken for a program's.
+    KernelIsSomebody,
+    /// What readers of a file that is wanted leave behind counts as lost.
+    WantedLost,
+    /// What readers pass does not count as read.
+    ReadersUncounted,
+    /// Regions are loaded as fast as the device can, whoever waits behind.
+    PassesPush,
+    /// Of a file, more bytes are loaded than its reads pay for.
     PassUnbounded,
-    /// A pass over a file begins with the first random read.
+    /// A pass over a file begins with its first random reads.
     PassAtOnce,
     /// The same page pays each time it is read.
     RereadsPay,
@@ -90,7 +100,7 @@ mod tests {
     use super::{Mutant, switch};
     use crate::{ledger, policy, streams};
 
-    const ALL: [Mutant; 23] = [
+    const ALL: [Mutant; 28] = [
         Mutant::ConfirmsAtOnce,
         Mutant::WasteUnbounded,
         Mutant::NoDoubts,
@@ -106,7 +116,12 @@ mod tests {
         Mutant::SkipsUnknown,
         Mutant::LanesMixed,
         Mutant::LossesForgotten,
+        Mutant::IdleTrusted,
         Mutant::KernelDoubled,
+        Mutant::KernelIsSomebody,
+        Mutant::WantedLost,
+        Mutant::ReadersUncounted,
+        Mutant::PassesPush,
         Mutant::PassUnbounded,
         Mutant::PassAtOnce,
         Mutant::RereadsPay,
@@ -116,7 +131,7 @@ mod tests {
         Mutant::NewestGoes,
     ];
 
-    const CHECKS: [fn(); 20] = [
+    const CHECKS: [fn(); 25] = [
         streams::tests::a_strided_reader_finds_everything_loaded,
         streams::tests::backward_and_forward_readers_find_everything_loaded,
         streams::tests::up_to_sixteen_readers_may_take_turns,
@@ -132,7 +147,12 @@ mod tests {
         streams::tests::threads_with_parts_of_their_own_are_not_one,
         streams::tests::forward_readers_are_left_to_a_kernel_that_keeps_up,
         streams::tests::who_ends_again_and_again_loses_little,
-        policy::tests::regions_are_loaded_when_random_reads_have_cost_as_much,
+        streams::tests::the_kernels_own_window_is_no_reason_to_stand_down,
+        streams::tests::what_others_will_read_is_not_lost,
+        streams::tests::a_few_short_scans_lose_next_to_nothing,
+        policy::tests::regions_are_loaded_when_reads_have_paid_in_time_and_in_bytes,
+        policy::tests::regions_come_as_fast_as_they_are_read,
+        policy::tests::what_readers_read_counts_beside_what_is_read_at_random,
         policy::tests::the_region_that_is_read_most_is_loaded_first,
         policy::tests::who_turns_again_and_again_pays_for_what_is_loaded,
         policy::tests::a_mapping_is_loaded_if_it_is_large_cold_read_only_and_fits,

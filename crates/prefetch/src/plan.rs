@@ -53,6 +53,11 @@ impl Plan {
         self.stride_bytes < 0
     }
 
+    /// Whether it is one range, for a reader that goes towards the end of the file.
+    pub const fn is_forward(&self) -> bool {
+        self.count == 1 && !self.is_backward()
+    }
+
     /// Whether a reader's window is planned, and not a whole file or mapping.
     pub const fn is_window(&self) -> bool {
         self.stream != u32::MAX

@@ -13,6 +13,7 @@ pub mod agent;
 mod error;
 pub mod executor;
 pub mod launch;
+mod mutants;
 #[doc(hidden)]
 pub mod preload;
 pub mod residency;

@@ -14,11 +14,11 @@ impl Policy for Budget {
             Event::Opened => None,
             Event::Mapped(mapping) => mapped(mapping, file_bytes, host),
             Event::Read(access) => {
-                if let Some(plan) = file.streams.observe(*access, &host.limits(file_bytes, true)) {
-                    return Some(plan);
+                let plan = super::window(file, access, file_bytes, true, host);
+                if plan.is_some() || !file.streams.is_random() {
+                    return plan;
                 }
-                let doubted = file.streams.is_doubted();
-                file.streams.is_random().then(|| file.bulk.pays(access, file_bytes, doubted, host)).flatten()
+                file.bulk.pays(access, file_bytes, host)
             }
         }
     }

@@ -35,6 +35,11 @@ impl FileState {
         self.streams.resident(plan);
     }
 
+    /// The plan was not carried out since the kernel's own window reaches so far, which is not as far as one here would.
+    pub fn reached(&mut self, plan: &Plan) {
+        self.streams.reached(plan);
+    }
+
     /// The plan was not carried out for another reason, and may be made again.
     pub fn dropped(&mut self, plan: &Plan, file_bytes: u64) {
         self.streams.dropped(plan);
@@ -72,12 +77,12 @@ impl Host {
         if ns > u64::MAX as u128 { u64::MAX } else { ns as u64 }
     }
 
-    /// Bounds for a file's readers, with the kernel's window as the largest, or without.
-    pub const fn limits(&self, file_bytes: u64, lifted: bool) -> Limits {
+    /// Bounds for a file's readers, with the kernel's window as the largest, or without. `kept`: what they leave behind others will read.
+    pub const fn limits(&self, file_bytes: u64, lifted: bool, kept: bool) -> Limits {
         let window_bytes = Limits::window_bytes(self.bandwidth_bytes_per_second, self.latency_ns, self.memory_bytes);
         let forward = window_bytes > self.readahead_bytes;
         let window_bytes = if lifted || !forward { window_bytes } else { self.readahead_bytes };
-        Limits { file_bytes, window_bytes, ahead_bytes: self.memory_bytes, forward }
+        Limits { file_bytes, window_bytes, ahead_bytes: self.memory_bytes, forward, kept }
     }
 }
 
@@ -149,6 +154,16 @@ pub const POLICIES: [(&str, &dyn Policy); 6] = [
 /// The policy of this name.
 pub fn named(name: &str) -> Option<&'static dyn Policy> {
     POLICIES.iter().find(|(known, _)| *known == name).map(|(_, policy)| *policy)
+}
+
+/// The window that a read asks for, if it does.
+fn window(file: &mut FileState, access: &Access, file_bytes: u64, lifted: bool, host: &Host) -> Option<Plan> {
+    let limits = host.limits(file_bytes, lifted, file.bulk.is_wanted());
+    let plan = file.streams.observe(*access, &limits);
+    if let Some(passed) = file.streams.passed() {
+        file.bulk.passed(passed, file_bytes);
+    }
+    plan
 }
 
 /// A whole file, if it may be loaded.

@@ -12,7 +12,13 @@ pub(super) struct Predict {
 impl Policy for Predict {
     fn observe(&self, file: &mut FileState, event: &Event, file_bytes: u64, host: &Host) -> Option<Plan> {
         match event {
-            Event::Read(access) => file.streams.observe(*access, &host.limits(file_bytes, self.lifted)),
+            Event::Read(access) => {
+                let plan = super::window(file, access, file_bytes, self.lifted, host);
+                if plan.is_none() && file.streams.is_random() {
+                    file.bulk.count(access, file_bytes, host);
+                }
+                plan
+            }
             Event::Opened | Event::Mapped(_) => None,
         }
     }

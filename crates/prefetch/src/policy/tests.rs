@@ -62,28 +62,58 @@ fn regions(file_bytes: u64, offsets: impl IntoIterator<Item = u64>) -> Vec<(usiz
         .collect()
 }
 
+/// A read costs 100 us, a page of a pass 3.9: with a share `d` of a region read, what a pass saves in time by what it wastes in bytes is 1
+/// where `(d / (1 - d))^2` is 0.039.
 #[test]
-pub(crate) fn regions_are_loaded_when_random_reads_have_cost_as_much() {
+pub(crate) fn regions_are_loaded_when_reads_have_paid_in_time_and_in_bytes() {
     let found = regions(10 * MIB, random(1000));
     assert_eq!(found.last().map(|(_, bytes)| *bytes), Some(10 * MIB), "each once");
-    for (reads, bytes) in &found {
-        // A read costs as much as 100 KiB. A page in four is sampled: few reads may seem to be more than they are.
-        let paid = *reads as u64 * (100 << 10) * 2 + MIB;
-        assert!(*bytes <= paid, "{bytes} after {reads} reads");
-    }
-    assert!(found.last().unwrap().0 < 200, "{found:?}");
+    // 17 % of 2560 pages; some are read again, and regions are read by chance.
+    let (first, last) = (found[0].0, found.last().unwrap().0);
+    assert!(first >= 300 && last <= 1000, "{found:?}");
     // The same pages again cost nothing.
-    let again = regions(10 * MIB, (0..100).flat_map(|_| random(40)));
-    assert!(again.last().unwrap().1 < 6 * MIB, "{again:?}");
-    assert_eq!(regions(1000 * MIB, random(2000)), [], "does not fit");
+    assert_eq!(regions(10 * MIB, (0..100).flat_map(|_| random(300))), []);
+    assert_eq!(regions(1000 * MIB, random(2500)), [], "does not fit");
+}
+
+#[test]
+pub(crate) fn regions_come_as_fast_as_they_are_read() {
+    let policy = named("budget").unwrap();
+    let mut file = FileState::NEW;
+    assert_eq!(file.bulk.under_way_bytes(1000, 10 * MIB), 1000);
+    for offset_bytes in random(3000) {
+        let access = Access { offset_bytes, length_bytes: 4096, lane: 0 };
+        policy.observe(&mut file, &Event::Read(access), 10 * MIB, &HOST);
+    }
+    // Four fifths of the file were read after it was loaded, but for what is read twice.
+    let found = file.bulk.under_way_bytes(1000, 10 * MIB);
+    assert!((4 * MIB..7 * MIB).contains(&found), "{found}");
+}
+
+#[test]
+pub(crate) fn what_readers_read_counts_beside_what_is_read_at_random() {
+    let backward = || (0..160u64).rev().map(|piece| piece * 16_384).map(|at| (at, 16_384));
+    let reads = |scanned: bool| {
+        let scan = backward().take(if scanned { 160 } else { 0 });
+        let mut file = FileState::NEW;
+        let policy = named("budget").unwrap();
+        let mut all = scan.chain(random(3000).map(|at| (at, 4096)));
+        all.position(|(offset_bytes, length_bytes)| {
+            let access = Access { offset_bytes, length_bytes, lane: 0 };
+            let plan = policy.observe(&mut file, &Event::Read(access), 10 * MIB, &HOST);
+            plan.is_some_and(|plan| !plan.is_window())
+        })
+    };
+    // A fourth of the file was scanned; of the rest less has to be read.
+    let (with, without) = (reads(true).unwrap() - 160, reads(false).unwrap());
+    assert!(with * 5 < without * 4, "{with} {without}");
 }
 
 #[test]
 pub(crate) fn the_region_that_is_read_most_is_loaded_first() {
-    // Pages of the second half of the third MiB.
-    let found = plans("budget", 10 * MIB, random(60).map(|offset| 5 * MIB / 2 + offset % (MIB / 2)));
-    let (_, first) = found.iter().find(|(_, plan)| !plan.is_window()).unwrap();
-    assert!((5 * MIB / 2 - 160 * 1024..3 * MIB).contains(&first.start_bytes), "{first:?}");
+    let found = plans("budget", 10 * MIB, random(200).map(|offset| 2 * MIB + offset % MIB));
+    let regions: Vec<_> = found.iter().filter(|(_, plan)| !plan.is_window()).map(|(_, plan)| *plan).collect();
+    assert_eq!(regions, [Plan::contiguous(2 * MIB, 3 * MIB)]);
 }
 
 /// Four reads at equal distances, then elsewhere: pages that were loaded and never read, against pages that were read.
@@ -105,7 +135,6 @@ pub(crate) fn who_turns_again_and_again_pays_for_what_is_loaded() {
     // Until the first of them has turned, nobody knows.
     let unread = loaded.difference(&read).count();
     assert!(unread <= 2 * read.len(), "{unread} pages unread, {} read", read.len());
-    assert!(loaded.len() > 1000, "regions are loaded all the same");
 }
 
 #[test]

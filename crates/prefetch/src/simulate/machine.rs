@@ -22,6 +22,8 @@ pub struct Machine {
     pub readahead_bytes: u64,
     /// What a read costs the processor.
     pub read_ns: u64,
+    /// From a read that asks for something to whoever carries it out: the kernel has begun to read ahead by then.
+    pub executor_ns: u64,
 }
 
 impl Machine {
@@ -36,13 +38,14 @@ impl Machine {
         budget_bytes: 1 << 29,
         readahead_bytes: 128 << 10,
         read_ns: 1_000,
+        executor_ns: 5_000,
     };
 
     /// What a policy is told, when so much of the budget is free for windows, and for what is loaded whole.
     pub(super) fn host(&self, unread_bytes: u64, free_bytes: u64, evicts: bool) -> Host {
         Host {
             bandwidth_bytes_per_second: self.bandwidth_bytes_per_second,
-            latency_ns: self.latency_ns,
+            latency_ns: self.latency_ns.saturating_add(self.transfer_ns(1)),
             readahead_bytes: self.readahead_bytes,
             memory_bytes: if evicts { self.budget_bytes } else { unread_bytes },
             free_bytes,

@@ -9,7 +9,7 @@ const MIB: u64 = 1 << 20;
 pub type Pattern = fn(u64) -> Trace;
 
 /// Every pattern and its name.
-pub const PATTERNS: [(&str, Pattern); 14] = [
+pub const PATTERNS: [(&str, Pattern); 16] = [
     ("sequential", |_| sequential()),
     ("strided", |_| one_reader((0..1024).map(|i| (i * 256 * KIB, 16 * KIB)))),
     ("reverse", |_| one_reader((0..8192).rev().map(|i| (i * 16 * KIB, 16 * KIB)))),
@@ -18,8 +18,10 @@ pub const PATTERNS: [(&str, Pattern); 14] = [
     ("interleaved-8", |_| interleaved(8)),
     ("interleaved-16", |_| interleaved(16)),
     ("readreverse", read_reverse),
-    ("random", random),
-    ("ycsb", ycsb),
+    ("random", |seed| random(seed, 5_000)),
+    ("random-long", |seed| random(seed, 60_000)),
+    ("ycsb", |seed| ycsb(seed, 40_000)),
+    ("ycsb-short", |seed| ycsb(seed, 2_500)),
     ("db-mix", db_mix),
     ("self-prefetching", |_| self_prefetching()),
     ("mapped", mapped),
@@ -124,9 +126,10 @@ fn read_reverse(seed: u64) -> Trace {
     Trace::of_reads(vec![table_bytes; 8], reads)
 }
 
-fn random(seed: u64) -> Trace {
+/// Pages of a file of 256 MiB, in no order.
+pub(super) fn random(seed: u64, reads: u64) -> Trace {
     let mut random = Random(seed);
-    one_reader((0..5000).map(|_| (random.below(65_536) * 4 * KIB, 4 * KIB)).collect::<Vec<_>>().into_iter())
+    one_reader((0..reads).map(|_| (random.below(65_536) * 4 * KIB, 4 * KIB)).collect::<Vec<_>>().into_iter())
 }
 
 const TABLES: u64 = 8;
@@ -138,11 +141,11 @@ fn record(number: u64) -> (usize, u64) {
 }
 
 /// As YCSB B and E mixed: four threads read single records, and one read in twenty is a scan of up to 100.
-fn ycsb(seed: u64) -> Trace {
+pub(super) fn ycsb(seed: u64, operations: u32) -> Trace {
     let mut random = Random(seed);
     let zipf = ScrambledZipf::new(RECORDS);
     let mut reads = Vec::new();
-    for turn in 0..40_000u32 {
+    for turn in 0..operations {
         let number = zipf.next(&mut random);
         let count = if random.below(20) == 0 { random.below(100) + 1 } else { 1 };
         for number in number..(number + count).min(RECORDS) {

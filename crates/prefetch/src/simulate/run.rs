@@ -43,6 +43,8 @@ pub(super) enum Driver<'a> {
 enum Wake {
     Lane(usize),
     Done(u64),
+    /// The oldest plan that nobody has looked at.
+    Plan,
 }
 
 /// A thread of the program.
@@ -114,6 +116,7 @@ impl<'a> Run<'a> {
             match wake {
                 Wake::Lane(lane) => self.proceed(lane),
                 Wake::Done(request) => self.arrived(request),
+                Wake::Plan => self.carry_out(),
             }
             self.look_ahead();
         }

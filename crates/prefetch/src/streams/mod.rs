@@ -26,7 +26,7 @@ pub(crate) mod tests;
 
 use crate::access::{Access, Limits, PAGE_BYTES};
 use crate::mutant::{Mutant, mutated};
-use crate::plan::Plan;
+use crate::plan::{Plan, Range};
 use stream::{Span, Stream};
 
 /// How many readers of one file are told apart.
@@ -49,16 +49,16 @@ const LOOKED_AT: u32 = 16;
 /// A reader that others have read so often past has gone, and it is judged.
 const GONE_AFTER: u32 = 256;
 
-/// Of all that is read of a file, this part may be loaded in vain, and [`LOSS_ALLOWED_PAGES`] beside. Beyond, what a reader may have
+/// What is ahead of a reader that others have read so often past may be lost, as long as nothing else is known.
+const IDLE_AFTER: u32 = 64;
+
+/// Of all that is read of a file, this part may be loaded in vain, and [`LOSS_ALLOWED_PAGES`], half a window, beside. Beyond, what a
+/// reader may have
 /// ahead of it is this part of what it has read, too.
 const LOSS_SHARE: u32 = 128;
 
 /// What is given to readers of whom nothing is known yet.
-const LOSS_ALLOWED_PAGES: u32 = (BASE_WINDOW_BYTES / PAGE_BYTES) as u32;
-
-/// Readers that turn for each that lasts, beyond which a file is doubted.
-const TURNED_TO_LASTED: u32 = 4;
-const MOST_COUNTED: u16 = 256;
+const LOSS_ALLOWED_PAGES: u32 = (BASE_WINDOW_BYTES / PAGE_BYTES / 2) as u32;
 
 /// Threads that share a reader are no farther apart.
 const SHARED_WITHIN_BYTES: u64 = 8 * BASE_WINDOW_BYTES;
@@ -85,9 +85,8 @@ pub struct Streams {
     doubts: u32,
     /// What was lost, [`LOSS_SHARE`] times, less what was read since.
     debt_pages: u32,
-    /// Readers that turned just after they were confirmed, and such that lasted; of both, the last few hundred.
-    turned: u16,
-    lasted: u16,
+    /// The slot of the reader whose was the last access that was looked at, and one.
+    reader: u32,
     /// Pages of windows that their readers read, and that they left behind.
     used_pages: u64,
     lost_pages: u64,
@@ -116,8 +115,7 @@ impl Streams {
         last: 0,
         doubts: 0,
         debt_pages: 0,
-        turned: 0,
-        lasted: 0,
+        reader: 0,
         used_pages: 0,
         lost_pages: 0,
     };
@@ -181,7 +179,7 @@ impl Streams {
 
     /// Whether the last access followed no confirmed reader.
     pub fn is_random(&self) -> bool {
-        self.unmatched > 0
+        self.unmatched > 0 || self.slots[within(self.last as usize)].is_new()
     }
 
     /// Whether the last access was by a reader that is left to the kernel.
@@ -190,19 +188,11 @@ impl Streams {
         self.slots[within(self.last as usize)].is_left()
     }
 
-    /// Whether most readers of this file turned just after they were confirmed.
+    /// What the reader whose access was looked at last has passed since the look before.
     #[inline]
-    pub fn is_doubted(&self) -> bool {
-        u32::from(self.turned) > TURNED_TO_LASTED * u32::from(self.lasted)
-    }
-
-    /// Forgets half where it is much, so that a file may change.
-    fn count(&mut self, turned: bool) {
-        if self.turned.max(self.lasted) >= MOST_COUNTED {
-            (self.turned, self.lasted) = (self.turned / 2, self.lasted / 2);
-        }
-        let count = if turned { &mut self.turned } else { &mut self.lasted };
-        *count += 1;
+    pub fn passed(&mut self) -> Option<Range> {
+        let slot = core::mem::take(&mut self.reader).checked_sub(1)?;
+        self.slots[within(slot as usize)].passed()
     }
 
     /// The plan was not carried out since its pages are there already: the program or the kernel is ahead of this reader. It goes on
@@ -213,6 +203,17 @@ impl Streams {
             if !mutated(Mutant::ResidentGrows) {
                 stream.halve();
             }
+        }
+    }
+
+    /// The plan was not carried out since the kernel's own window reaches so far already. That is as far as the kernel goes, and no
+    /// sign of somebody who is ahead: the next window is larger.
+    pub fn reached(&mut self, plan: &Plan) {
+        if mutated(Mutant::KernelIsSomebody) {
+            return self.resident(plan);
+        }
+        if let Some(stream) = self.asker(plan) {
+            stream.give_back(plan.pages());
         }
     }
 
@@ -249,6 +250,7 @@ impl Streams {
         self.after[within(self.last as usize)] = slot as u8;
         self.last = slot as u32;
         self.of_lane[lane as usize % LANES] = slot as u8;
+        self.reader = slot as u32 + 1;
         let stream = &mut self.slots[slot];
         stream.lane = lane;
         stream.seen_at = self.clock;
@@ -267,7 +269,6 @@ impl Streams {
         }
         if step.proved {
             self.doubts = u32::from(doubts) / 2;
-            self.count(false);
         }
         if step.asks { self.ask(slot, span, limits) } else { None }
     }
@@ -276,7 +277,9 @@ impl Streams {
     #[inline(never)]
     fn ask(&mut self, slot: usize, span: Span, limits: &Limits) -> Option<Plan> {
         let room_pages = (limits.ahead_bytes / PAGE_BYTES).saturating_sub(self.ahead_pages());
-        let in_debt = self.debt_pages > LOSS_SHARE * LOSS_ALLOWED_PAGES && !mutated(Mutant::LossesForgotten);
+        let kept = limits.kept && !mutated(Mutant::WantedLost) || mutated(Mutant::LossesForgotten);
+        let owed_pages = self.debt_pages.saturating_add(self.idle_pages().saturating_mul(LOSS_SHARE));
+        let in_debt = owed_pages > LOSS_SHARE * LOSS_ALLOWED_PAGES && !kept;
         let mut plan = self.slots[slot].plan(&span, room_pages, in_debt, limits)?;
         plan.stream = (slot as u32) << 8 | u32::from(self.slots[slot].generation);
         Some(plan)
@@ -286,6 +289,13 @@ impl Streams {
     fn ahead_pages(&self) -> u64 {
         let current = |stream: &&Stream| self.clock.wrapping_sub(stream.seen_at) < LOST_AFTER;
         self.slots.iter().filter(current).map(|stream| u64::from(stream.ahead_pages)).sum()
+    }
+
+    /// Ahead of readers that have not been seen for some time: they may have gone.
+    fn idle_pages(&self) -> u32 {
+        let is_idle = |stream: &&Stream| stream.spare() == 0 && self.clock.wrapping_sub(stream.seen_at) > IDLE_AFTER;
+        let ahead = self.slots.iter().filter(is_idle).map(|stream| stream.ahead_pages);
+        if mutated(Mutant::IdleTrusted) { 0 } else { ahead.fold(0, u32::saturating_add) }
     }
 
     /// An access that neither its lane's reader nor the one whose turn it is made.
@@ -364,7 +374,6 @@ impl Streams {
         if disappoints && !mutated(Mutant::NoDoubts) {
             self.doubts = (self.doubts.min(MOST_DOUBTS) * 2).clamp(1, MOST_DOUBTS);
             self.slots[slot].free();
-            self.count(true);
         }
     }
 

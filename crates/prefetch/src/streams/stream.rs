@@ -3,6 +3,7 @@
 use super::BASE_WINDOW_BYTES;
 use crate::access::{Access, PAGE_BYTES};
 use crate::mutant::{Mutant, mutated};
+use crate::plan::Range;
 
 /// Votes that confirm.
 const CONFIRMED: u8 = 3;
@@ -125,6 +126,8 @@ pub(super) struct Stream {
     /// Of what was ahead of it, taken for lost when it had not been seen for long.
     pub(super) gone_pages: u32,
     unused: u32,
+    /// Up to here, what it read was [passed](Self::passed).
+    passed_bytes: u64,
 }
 
 impl Stream {
@@ -151,6 +154,7 @@ impl Stream {
         reserved: 0,
         gone_pages: 0,
         unused: 0,
+        passed_bytes: 0,
     };
 
     /// A reader's first access. `candidate_bytes` is its distance to what may have been the one before, or 0.
@@ -417,6 +421,16 @@ impl Stream {
         end - first - shared.min(end - first)
     }
 
+    /// What it has read since the last question, where it leaves nothing out.
+    pub(super) fn passed(&mut self) -> Option<Range> {
+        let (start_bytes, end_bytes) = match self.kind() {
+            Kind::Forward => (core::mem::replace(&mut self.passed_bytes, self.end_bytes), self.end_bytes),
+            Kind::Backward => (self.start_bytes, core::mem::replace(&mut self.passed_bytes, self.start_bytes)),
+            Kind::New | Kind::Strided | Kind::Free => return None,
+        };
+        (start_bytes < end_bytes).then_some(Range { start_bytes, end_bytes })
+    }
+
     #[inline]
     fn place(&mut self, span: &Span) {
         (self.start_bytes, self.end_bytes) = (span.start_bytes, span.end_bytes);
@@ -453,6 +467,7 @@ impl Stream {
     fn confirm(&mut self, kind: u8, mark_bytes: u64, frontier_bytes: u64) {
         (self.kind, self.mark_bytes, self.frontier_bytes) = (kind, mark_bytes, frontier_bytes);
         (self.window_pages, self.ahead_pages, self.used_pages) = (BASE_PAGES, 0, 0);
+        self.passed_bytes = frontier_bytes;
     }
 }
 

@@ -27,6 +27,8 @@ use serde::Serialize;
 use crate::PrefetcherError;
 use crate::residency::bpf::{Tracker, key_of};
 use followed::{Caller, Files};
+#[cfg(test)]
+pub(crate) use permission::tests as permission_tests;
 pub use serving::Serving;
 
 /// Where the socket is, if nothing else is said.

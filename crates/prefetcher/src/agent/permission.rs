@@ -8,6 +8,8 @@ use std::os::fd::BorrowedFd;
 
 use rustix::fs::OFlags;
 
+use crate::mutants::{Mutant, mutated};
+
 /// `overflowuid`: users that this process's user namespace has no number for.
 const NOBODY: u32 = 65_534;
 
@@ -36,11 +38,12 @@ impl Refusal {
 /// Why not.
 pub fn check(user: u32, file: BorrowedFd<'_>) -> Result<(), Refusal> {
     let flags = rustix::fs::fcntl_getfl(file).map_err(|_| Refusal::NotOpen)?;
-    if flags.contains(OFlags::PATH) {
+    if flags.contains(OFlags::PATH) && !mutated(Mutant::FoundIsOpen) {
         return Err(Refusal::NotOpen);
     }
     let access = flags & OFlags::RWMODE;
-    if access == OFlags::RDWR || access == OFlags::WRONLY {
+    let writes = (access == OFlags::RDWR || access == OFlags::WRONLY) && !mutated(Mutant::WritersMayNot);
+    if writes || mutated(Mutant::EverybodyMayKnow) {
         return Ok(());
     }
     let owner = rustix::fs::fstat(file).map_err(|_| Refusal::NotOpen)?.st_uid;
@@ -48,7 +51,7 @@ pub fn check(user: u32, file: BorrowedFd<'_>) -> Result<(), Refusal> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::fs::{File, Permissions};
     use std::os::fd::{AsFd, AsRawFd, OwnedFd};
     use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
@@ -59,7 +62,7 @@ mod tests {
     const OTHER: u32 = 12_345;
 
     #[test]
-    fn owners_and_writers_may_know_and_others_may_not() {
+    pub(crate) fn owners_and_writers_may_know_and_others_may_not() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("f");
         std::fs::write(&path, "x").unwrap();

@@ -125,7 +125,9 @@ fn load(common: &Common, job: &Job, measured: &mut Measured) {
         if common.stop.load(Ordering::SeqCst) || common.memory.free_bytes() < chunk.bytes() {
             return;
         }
-        while let Some(oldest) = under_way.beyond(chunk.bytes(), loaded, begun.elapsed()) {
+        // Readers at random wait behind what is on its way, and gain by what they find.
+        let most = if job.request.kind == Kind::Pass as u32 { gained(common, job) } else { u64::MAX };
+        while let Some(oldest) = under_way.beyond(chunk.bytes(), loaded, begun.elapsed(), most) {
             read_page(file, oldest.end_bytes.saturating_sub(PAGE_BYTES));
         }
         under_way.add(chunk);
@@ -155,6 +157,13 @@ fn load(common: &Common, job: &Job, measured: &mut Measured) {
     }
 }
 
+/// Bytes of a file's regions that may be on their way at once.
+fn gained(common: &Common, job: &Job) -> u64 {
+    let file = common.table.file(job.index);
+    let bytes = file.file_bytes.load(Ordering::Relaxed);
+    file.try_lock().map_or(job.clamp_bytes, |guard| guard.bulk.under_way_bytes(job.clamp_bytes, bytes))
+}
+
 /// Chunks that were asked for and nobody has waited for.
 #[derive(Default)]
 struct UnderWay {
@@ -173,10 +182,10 @@ impl UnderWay {
     }
 
     /// The oldest chunk, which is to be waited for before `next_bytes` more are asked for: beyond two, what the device takes a
-    /// millisecond for, as far as `loaded_bytes` in so long a time have shown.
-    fn beyond(&mut self, next_bytes: u64, loaded_bytes: u64, elapsed: Duration) -> Option<Range> {
+    /// millisecond for, as far as `loaded_bytes` in so long a time have shown, and `most_bytes` at most.
+    fn beyond(&mut self, next_bytes: u64, loaded_bytes: u64, elapsed: Duration, most_bytes: u64) -> Option<Range> {
         let rate = u128::from(loaded_bytes) * UNDER_WAY.as_nanos() / elapsed.as_nanos().max(1);
-        let most = u64::try_from(rate).unwrap_or(u64::MAX).min(MOST_UNDER_WAY);
+        let most = u64::try_from(rate).unwrap_or(u64::MAX).min(MOST_UNDER_WAY).min(most_bytes);
         if self.chunks.len() < 2 || self.bytes.saturating_add(next_bytes) <= most {
             return None;
         }
@@ -246,7 +255,7 @@ mod tests {
             let mut under_way = UnderWay::default();
             for chunk in 0..64 {
                 let range = Range { start_bytes: chunk << 20, end_bytes: (chunk + 1) << 20 };
-                while under_way.beyond(1 << 20, bytes_per_ms * 10, Duration::from_millis(10)).is_some() {}
+                while under_way.beyond(1 << 20, bytes_per_ms * 10, Duration::from_millis(10), u64::MAX).is_some() {}
                 under_way.add(range);
             }
             (under_way.chunks.len(), under_way.bytes >> 20)

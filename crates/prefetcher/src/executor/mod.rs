@@ -11,6 +11,7 @@ mod loaded;
 mod memory;
 mod open;
 mod recording;
+mod standing;
 
 use std::collections::HashMap;
 use std::os::fd::AsFd;
@@ -28,7 +29,7 @@ use crate::PrefetcherError;
 use crate::policies::{PAGE_BYTES, Plan};
 use crate::residency::Residency;
 use crate::settings::Settings;
-use crate::shared::{FILES, Kind, Request, Table};
+use crate::shared::{FILES, File, Kind, Request, Table};
 use crate::table::Shared;
 
 pub use counts::Report;
@@ -39,6 +40,9 @@ use open::Opened;
 pub(crate) use recording::now_ns;
 pub use recording::{Accessed, Asked, Change, Recording, Seen};
 use recording::{Loads, Recorder};
+use standing::Ahead;
+#[cfg(test)]
+pub(crate) use {open::tests as open_tests, recording::tests as recording_tests, standing::tests as standing_tests};
 
 /// How often the budget is looked at, and the table's clock goes on.
 const TICK: Duration = Duration::from_millis(100);
@@ -51,9 +55,6 @@ const FORGOTTEN_TICKS: u32 = 300;
 
 /// Whole files, regions and mappings that may wait.
 const BULK_QUEUE: usize = 256;
-
-/// Most ranges of one plan of which it is asked whether they are resident: the policy makes plans of equal ranges.
-const ASKED_RANGES: usize = 8;
 
 /// The executor's threads.
 pub struct Executor {
@@ -144,14 +145,18 @@ impl Common {
         }
     }
 
-    /// Forgets files that are not read any more.
+    /// Counts files that are read at random, before any of them is worth loading, and forgets those that are not read any more.
     fn look_at_whole(&self) {
         let now = self.table.header.clock.load(Ordering::Relaxed);
-        let is_read = |index: u64| {
-            let file = self.table.file(index as usize);
-            now.wrapping_sub(file.used_at.load(Ordering::Relaxed)) < FORGOTTEN_TICKS
-        };
-        self.with_whole(|whole, _| whole.retain(is_read));
+        let age = |file: &File| now.wrapping_sub(file.used_at.load(Ordering::Relaxed));
+        self.with_whole(|whole, budget_bytes| {
+            whole.retain(|index| age(self.table.file(index as usize)) < FORGOTTEN_TICKS);
+            for (index, file) in (0..).zip(self.table.files()).filter(|(_, file)| !file.is_free() && age(file) <= 1) {
+                if file.try_lock().is_some_and(|guard| guard.bulk.is_random()) {
+                    whole.admits(index, file.file_bytes.load(Ordering::Relaxed), budget_bytes);
+                }
+            }
+        });
     }
 
     /// Does something with what was loaded, within the budget.
@@ -259,22 +264,26 @@ impl Windows {
         let common = &self.common;
         let plan = open::within(request.plan, opened.bytes);
         // Whether the kernel follows this reader by itself, the reader knows now, and asks again if not.
-        let forward = plan.count == 1 && !plan.is_backward();
+        let forward = plan.is_forward();
         if !was_known && forward && windows.kernel_bytes >= common.table.header.window_bytes.load(Ordering::Relaxed) {
             if let Some(mut guard) = common.table.file(index).try_lock() {
                 guard.streams.dropped(&request.plan);
             }
             return;
         }
-        // Evenly over the plan: where it is resident at all of these, the program or the kernel is ahead.
-        let step = (plan.count as usize).div_ceil(ASKED_RANGES).max(1);
-        let is_there = |range| common.residency.is_resident(opened.file.as_fd(), range) == Some(true);
-        if plan.count > 0 && plan.ranges().step_by(step).all(is_there) {
+        let is_resident = |range| common.residency.is_resident(opened.file.as_fd(), range);
+        let kernel_bytes = if common.settings.mode.lifts_limits() { windows.kernel_bytes } else { 0 };
+        let ahead = standing::ahead(&plan, kernel_bytes, is_resident);
+        if ahead != Ahead::Nobody {
             counts.resident_plans.fetch_add(1, Ordering::Relaxed);
             counts.resident_bytes.fetch_add(plan.bytes(), Ordering::Relaxed);
             if let Some(mut guard) = common.table.file(index).try_lock() {
-                guard.streams.resident(&request.plan);
-                guard.in_vain(request.lane);
+                if ahead == Ahead::Kernel {
+                    guard.streams.reached(&request.plan);
+                } else {
+                    guard.streams.resident(&request.plan);
+                    guard.in_vain(request.lane);
+                }
             }
             return;
         }
@@ -317,7 +326,7 @@ impl Windows {
             done.in_time.fetch_add(1, Ordering::Relaxed);
         }
         // Of as many ranges as are asked about before loading.
-        let step = (before.count as usize).div_ceil(ASKED_RANGES).max(1);
+        let step = standing::step(&before);
         let gone = |range: Range| {
             let pages = range.bytes().div_ceil(PAGE_BYTES);
             pages.saturating_sub(self.common.residency.resident_pages(opened.file.as_fd(), range).unwrap_or(pages))

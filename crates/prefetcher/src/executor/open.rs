@@ -12,6 +12,7 @@ use std::path::Path;
 use prefetch::Range;
 use rustix::fs::{FileType, Mode, OFlags};
 
+use crate::mutants::{Mutant, mutated};
 use crate::policies::{PAGE_BYTES, Plan};
 use crate::shared::{Kind, Request};
 
@@ -39,8 +40,8 @@ pub fn named(path: &Path, dev: u64, ino: u64) -> Option<Opened> {
     // First without opening it: behind the name may be a pipe or a device by now.
     let place = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?;
     let status = rustix::fs::fstat(&place).ok()?;
-    if (status.st_dev, status.st_ino) != (dev, ino) || FileType::from_raw_mode(status.st_mode) != FileType::RegularFile
-    {
+    let is_it = (status.st_dev, status.st_ino) == (dev, ino) || mutated(Mutant::AnyFile);
+    if !is_it || FileType::from_raw_mode(status.st_mode) != FileType::RegularFile {
         return None;
     }
     let path = format!("/proc/self/fd/{}", place.as_raw_fd());
@@ -71,7 +72,9 @@ pub fn is_readable(file: &OwnedFd, range: Range) -> bool {
 /// A plan as far as it lies within the file, whatever a program has written there.
 pub fn within(plan: Plan, file_bytes: u64) -> Plan {
     let end = file_bytes.next_multiple_of(PAGE_BYTES);
-    let fits = |start: u64| start.checked_add(plan.length_bytes).is_some_and(|past| past <= end);
+    let fits = |start: u64| {
+        start.checked_add(plan.length_bytes).is_some_and(|past| past <= end || mutated(Mutant::PlanBeyondEnd))
+    };
     let count = plan.ranges().take_while(|range| plan.length_bytes > 0 && fits(range.start_bytes)).count();
     if count == 0 && plan.count > 0 && plan.start_bytes < end {
         // The file became shorter: what is left of the first range.
@@ -81,7 +84,7 @@ pub fn within(plan: Plan, file_bytes: u64) -> Plan {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use proptest::prelude::*;
 
     use super::*;
@@ -100,6 +103,18 @@ mod tests {
     }
 
     #[test]
+    pub(crate) fn a_plan_ends_with_its_file() {
+        let plan = Plan { start_bytes: 4096, stride_bytes: 16_384, length_bytes: 8192, count: 4, stream: 7 };
+        let ends = |file_bytes: u64| within(plan, file_bytes).ranges().last().map(|range| range.end_bytes);
+        assert_eq!(
+            [61_440, 61_439, 40_000, 10_000].map(ends),
+            [Some(61_440), Some(61_440), Some(28_672), Some(12_288)]
+        );
+        assert_eq!(within(plan, 4097), Plan { length_bytes: 4096, count: 1, ..plan }, "it became shorter");
+        assert_eq!(ends(4096), None);
+    }
+
+    #[test]
     fn a_mapping_is_found_by_its_inode() {
         let maps = b"55-56 r--p 00000000 fe:00 123 /usr/bin/cat\n7f-80 r--p 0 fe:00 45                         /a b/c\n8-9 rw-p 0 00:00 0 \n";
         assert_eq!(mapped(maps, 45), Some(Path::new("/a b/c")));
@@ -111,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn another_file_behind_the_number_is_refused() {
+    pub(crate) fn another_file_behind_the_number_is_refused() {
         use std::os::unix::fs::MetadataExt;
         let file = tempfile::tempfile().unwrap();
         let metadata = file.metadata().unwrap();

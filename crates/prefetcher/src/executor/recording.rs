@@ -13,7 +13,9 @@ use std::time::{Duration, Instant};
 use prefetch::{PAGE_BYTES, Range};
 
 use super::{Common, open};
+use crate::mutants::{Mutant, mutated};
 use crate::policies::Plan;
+use crate::residency::halving;
 use crate::shared::{Deed, Name, Record, Ring, Table};
 
 /// Accesses that are kept; later ones are counted only.
@@ -123,7 +125,7 @@ impl Loads {
     /// A plan was carried out for a file.
     pub(super) fn note(&self, identity: (u64, u64), plan: &Plan) {
         let mut loads = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let room = MOST_LOADS.saturating_sub(loads.len());
+        let room = if mutated(Mutant::LoadsForgotten) { 0 } else { MOST_LOADS.saturating_sub(loads.len()) };
         let at_ns = now_ns();
         loads.extend(plan.ranges().take(room).map(|range| (identity, range, at_ns)));
     }
@@ -209,14 +211,20 @@ impl Recorder {
         let seen = &mut self.recording.files[file];
         seen.accesses += 1;
         // A file may grow while it is read.
-        seen.bytes = seen.bytes.max(range.end_bytes);
+        if !mutated(Mutant::SizeStays) {
+            seen.bytes = seen.bytes.max(range.end_bytes);
+        }
         self.recording.accesses.push(Accessed {
             file,
             advice: record.deed == Deed::Advised,
             thread: record.thread,
             range,
             began_ns: record.began_ns,
-            ended_ns: record.ended_ns.max(record.began_ns),
+            ended_ns: if mutated(Mutant::EndsBeforeItBegins) {
+                record.ended_ns
+            } else {
+                record.ended_ns.max(record.began_ns)
+            },
         });
     }
 
@@ -226,7 +234,7 @@ impl Recorder {
         let (identity, bytes) = (file.identity(), file.file_bytes.load(Ordering::Relaxed));
         let name = table.names.get(record.index as usize).and_then(|name: &Name| name.get(record.generation));
         let name: Vec<u8> = name.into_iter().flatten().collect();
-        if file.generation.load(Ordering::Relaxed) != record.generation {
+        if file.generation.load(Ordering::Relaxed) != record.generation && !mutated(Mutant::PlaceOfAnother) {
             return None;
         }
         let next = self.recording.files.len();
@@ -269,19 +277,10 @@ impl Recorder {
                 end_bytes: part_of(to - 1, seen.bytes).end_bytes,
             };
             let there = common.residency.resident_pages(opened.file.as_fd(), range)?;
-            Some((there, range.bytes().div_ceil(PAGE_BYTES)))
+            Some(halving::Answer { there, all: range.bytes().div_ceil(PAGE_BYTES) })
         };
         let mut parts = vec![false; PARTS as usize];
-        let mut ranges = vec![(0, PARTS)];
-        while let Some((from, to)) = ranges.pop() {
-            let (there, all) = pages_of(from, to)?;
-            if there >= all.max(1) || there > 0 && to - from == 1 {
-                parts[from as usize..to as usize].fill(true);
-            } else if there > 0 {
-                let middle = from + (to - from) / 2;
-                ranges.extend([(from, middle), (middle, to)]);
-            }
-        }
+        halving::there(PARTS, u64::MAX, pages_of, |from, to| parts[from as usize..to as usize].fill(true))?;
         Some(parts)
     }
 }
@@ -299,10 +298,22 @@ pub(crate) fn now_ns() -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::path::Path;
 
     use super::*;
+
+    #[test]
+    pub(crate) fn what_was_loaded_is_kept() {
+        let loads = Loads::default();
+        let strided = Plan { start_bytes: 0, stride_bytes: 65_536, length_bytes: 4096, count: 3, stream: 0 };
+        loads.note((1, 2), &strided);
+        loads.note((1, 3), &Plan::contiguous(4096, 8192));
+        let noted = loads.0.into_inner().unwrap();
+        let found: Vec<_> = noted.iter().map(|(identity, range, _)| (identity.1, range.start_bytes)).collect();
+        assert_eq!(found, [(2, 0), (2, 65_536), (2, 131_072), (3, 4096)]);
+        assert!(noted.is_sorted_by_key(|(.., at_ns)| *at_ns));
+    }
 
     #[test]
     fn parts_cover_a_file() {
@@ -313,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_that_another_file_has_by_now_is_nobodys() {
+    pub(crate) fn a_place_that_another_file_has_by_now_is_nobodys() {
         // SAFETY: all zero is an empty table.
         let table = unsafe { Box::<Table>::new_zeroed().assume_init() };
         let (index, generation) = table.place(1, 42, 8192).unwrap();

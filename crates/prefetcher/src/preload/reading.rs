@@ -97,9 +97,9 @@ fn seen(table: &'static Table, fd: i32, index: usize, generation: u32, offset: u
     let file = table.file(index);
     let look = descriptors::look(fd, lane);
     if look != Look::Whole {
-        let counts = look == Look::Cost && Bulk::samples(offset, file.file_bytes.load(Ordering::Relaxed));
-        if counts {
-            cost(table, fd, index, generation, Access { offset_bytes: offset, length_bytes: bytes, lane });
+        let access = Access { offset_bytes: offset, length_bytes: bytes, lane };
+        if look == Look::Cost && Bulk::samples(&access, file.file_bytes.load(Ordering::Relaxed)) {
+            cost(table, fd, index, generation, access);
         }
         return;
     }
@@ -145,27 +145,35 @@ fn other(table: &'static Table, file: &File, mut guard: Guard<'_>, seen: &Seen) 
         window_bytes,
         ahead_bytes: header.ahead_bytes.load(Ordering::Relaxed),
         forward: window_bytes > file.kernel_bytes.load(Ordering::Relaxed),
+        kept: guard.bulk.is_wanted() && header.free_bytes.load(Ordering::Relaxed) > 0,
     };
     let plan = if glides { None } else { guard.streams.observe_other(access, &limits) };
+    if !glides && let Some(passed) = guard.streams.passed() {
+        guard.bulk.passed(passed, file_bytes);
+    }
     let Some(plan) = plan else {
         let random = guard.streams.is_random();
-        let counts = random && header.passes.load(Ordering::Relaxed) != 0;
-        if counts {
+        if random && Bulk::samples(&access, file_bytes) {
             pass(table, file, &mut guard, fd, index, &access);
         }
         let helpless = random || guard.streams.is_left();
         let rest = guard.seen(lane, helpless);
         if rest > 0 {
-            let counts = counts
+            let counts = random
                 && header.free_bytes.load(Ordering::Relaxed) > 0
                 && file.refused.load(Ordering::Relaxed) == 0
-                && !guard.bulk.is_complete(limits.file_bytes);
+                && !is_settled(&guard, header.passes.load(Ordering::Relaxed) != 0, file_bytes);
             descriptors::rest(fd, lane, rest, counts);
         }
         return;
     };
     let expected = access.offset_bytes.wrapping_add(access.length_bytes);
     due(table, file, &mut guard, fd, index, plan, check.then_some(expected));
+}
+
+/// Whether more random reads of the file would change nothing.
+fn is_settled(guard: &Guard<'_>, passes: bool, file_bytes: u64) -> bool {
+    if passes { guard.bulk.is_complete(file_bytes) } else { guard.bulk.is_wanted() }
 }
 
 /// Reads that go unseen while the executor is behind.
@@ -216,7 +224,7 @@ fn cost(table: &Table, fd: i32, index: usize, generation: u32, access: Access) {
     }
 }
 
-/// Counts what a read at random costs, and asks for a region of the file when that is as much as loading it.
+/// Counts what a read at random costs, and asks for regions of the file where they are worth loading.
 #[inline(never)]
 fn pass(table: &Table, file: &File, guard: &mut Guard<'_>, fd: i32, index: usize, access: &Access) {
     let header = &table.header;
@@ -231,9 +239,11 @@ fn pass(table: &Table, file: &File, guard: &mut Guard<'_>, fd: i32, index: usize
     if !attach::may_call() || guard.is_full() || file.refused.load(Ordering::Relaxed) != 0 {
         return;
     }
-    let doubted = guard.streams.is_doubted();
-    if let Some(plan) = guard.bulk.pays(access, file_bytes, doubted, &host) {
-        file.used_at.store(header.clock.load(Ordering::Relaxed), Ordering::Relaxed);
+    // The executor counts the sizes of files that are read so together.
+    file.used_at.store(header.clock.load(Ordering::Relaxed), Ordering::Relaxed);
+    if header.passes.load(Ordering::Relaxed) == 0 {
+        guard.bulk.count(access, file_bytes, &host);
+    } else if let Some(plan) = guard.bulk.pays(access, file_bytes, &host) {
         push(table, file, guard, index, request(plan, fd, Kind::Pass));
     }
 }

@@ -5,12 +5,16 @@
 mod access;
 #[path = "../../../prefetch/src/bulk.rs"]
 mod bulk;
+#[path = "../../../prefetch/src/coverage.rs"]
+mod coverage;
 #[path = "../../../prefetch/src/mutant.rs"]
 mod mutant;
 #[path = "../../../prefetch/src/plan.rs"]
 mod plan;
 #[path = "../../../prefetch/src/policy/mod.rs"]
 mod policy;
+#[path = "../mutants.rs"]
+mod mutants;
 #[path = "mod.rs"]
 mod preload;
 #[path = "../shared/mod.rs"]

@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use prefetch::{PAGE_BYTES, Range};
 
-use super::Residency;
+use super::{Residency, halving};
 
 /// `__NR_cachestat`, the same on all architectures.
 const CACHESTAT: libc::c_long = 451;
@@ -62,22 +62,17 @@ impl Residency for Cachestat {
 /// Most questions of [`each_page`]: a file of which every other page is in memory would take one for each page.
 const MOST_QUESTIONS: u64 = 1 << 16;
 
-/// A bit for each of the file's first pages, by halving ranges until each is in memory or not; none where the kernel does not say, or
-/// it would take too long. Each bit was true at some moment of the call.
+/// A bit for each of the file's first pages; none where the kernel does not say, or it would take too long. Each bit was true at some
+/// moment of the call.
 pub fn each_page(file: BorrowedFd<'_>, pages: u64) -> Option<Vec<u64>> {
     let mut bits = vec![0_u64; usize::try_from(pages.div_ceil(64)).ok()?];
-    let mut left = MOST_QUESTIONS;
-    let mut ranges = vec![(0, pages)];
-    while let Some((first, past)) = ranges.pop() {
-        left = left.checked_sub(1)?;
-        let resident = resident_pages(file, Range { start_bytes: first * PAGE_BYTES, end_bytes: past * PAGE_BYTES })?;
-        if resident >= past - first {
-            (first..past).for_each(|page| bits[(page / 64) as usize] |= 1 << (page % 64));
-        } else if resident > 0 {
-            let middle = first + (past - first) / 2;
-            ranges.extend([(first, middle), (middle, past)]);
-        }
-    }
+    let ask = |first: u64, past: u64| {
+        let range = Range { start_bytes: first * PAGE_BYTES, end_bytes: past * PAGE_BYTES };
+        Some(halving::Answer { there: resident_pages(file, range)?, all: past - first })
+    };
+    halving::there(pages, MOST_QUESTIONS, ask, |first, past| {
+        (first..past).for_each(|page| bits[(page / 64) as usize] |= 1 << (page % 64));
+    })?;
     Some(bits)
 }
 

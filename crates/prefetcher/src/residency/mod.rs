@@ -5,6 +5,7 @@ pub mod bits;
 pub mod bpf;
 pub mod cachemap;
 pub mod cachestat;
+pub(crate) mod halving;
 mod none;
 
 use std::io;
@@ -18,6 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::PrefetcherError;
 use crate::agent::client::Agent;
+use crate::mutants::{Mutant, mutated};
 
 /// A source.
 pub trait Residency: Send + Sync {
@@ -27,7 +29,8 @@ pub trait Residency: Send + Sync {
     /// Whether all of a range is in memory, but for a tenth; none where nobody says.
     fn is_resident(&self, file: BorrowedFd<'_>, range: Range) -> Option<bool> {
         let pages = range.bytes().div_ceil(PAGE_BYTES);
-        Some(self.resident_pages(file, range)? * 10 >= pages * 9)
+        let resident = self.resident_pages(file, range)?;
+        Some(resident * 10 >= pages * 9 || resident > 0 && mutated(Mutant::PageIsWindow))
     }
 
     /// Most bytes that one call of [`load`](Self::load) loads, where the kernel's own calls take `clamp_bytes` and say nothing of the rest.
@@ -117,5 +120,31 @@ impl std::str::FromStr for Source {
     fn from_str(text: &str) -> Result<Self, String> {
         let found = NAMES.iter().find(|(_, name)| *name == text);
         found.map(|(source, _)| *source).ok_or_else(|| format!("one of {}", NAMES.map(|(_, name)| name).join(", ")))
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::os::fd::AsFd;
+
+    use super::*;
+
+    /// So many pages of whatever is asked about.
+    struct Pages(Option<u64>);
+
+    impl Residency for Pages {
+        fn resident_pages(&self, _: BorrowedFd<'_>, _: Range) -> Option<u64> {
+            self.0
+        }
+    }
+
+    #[test]
+    pub(crate) fn a_window_is_there_but_for_a_tenth() {
+        let file = tempfile::tempfile().unwrap();
+        let range = Range { start_bytes: 0, end_bytes: 100 * PAGE_BYTES - 1 };
+        let found = |pages| Pages(pages).is_resident(file.as_fd(), range);
+        assert_eq!([Some(0), Some(1), Some(89)].map(found), [Some(false); 3]);
+        assert_eq!([Some(90), Some(100)].map(found), [Some(true); 2]);
+        assert_eq!(found(None), None, "nobody says");
     }
 }

@@ -13,6 +13,8 @@ mod record;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 pub use file::{Counts, Done, File, Guard, Kind, Request};
+#[cfg(test)]
+pub(crate) use record::tests as ring_tests;
 pub use record::{Deed, Name, Record, Ring};
 
 /// Files that are followed at once.

@@ -5,6 +5,8 @@
 
 use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
+use crate::mutants::{Mutant, mutated};
+
 /// Records that wait.
 pub const RECORDS: usize = 1 << 16;
 
@@ -46,7 +48,7 @@ pub struct Record {
 
 impl Record {
     fn words(&self) -> [u64; WORDS] {
-        let deed = u64::from(self.deed == Deed::Advised);
+        let deed = u64::from(self.deed == Deed::Advised && !mutated(Mutant::AdviceIsRead));
         [
             u64::from(self.index) | deed << 32,
             u64::from(self.generation) | u64::from(self.thread) << 32,
@@ -89,8 +91,9 @@ impl Ring {
     pub fn push(&self, record: &Record) -> bool {
         let mut number = self.head.load(Ordering::Relaxed);
         loop {
-            if number.wrapping_sub(self.tail.load(Ordering::Acquire)) >= RECORDS as u64 {
-                self.lost.fetch_add(1, Ordering::Relaxed);
+            let is_full = number.wrapping_sub(self.tail.load(Ordering::Acquire)) >= RECORDS as u64;
+            if is_full && !mutated(Mutant::RingOverwrites) {
+                self.lost.fetch_add(u64::from(!mutated(Mutant::LossUncounted)), Ordering::Relaxed);
                 return false;
             }
             let next = number.wrapping_add(1);
@@ -111,7 +114,7 @@ impl Ring {
     pub fn take(&self) -> Option<Record> {
         let number = self.tail.load(Ordering::Relaxed);
         let entry = &self.entries[number as usize % RECORDS];
-        if entry.number.load(Ordering::Acquire) != number.wrapping_add(1) {
+        if entry.number.load(Ordering::Acquire) != number.wrapping_add(1) && !mutated(Mutant::TakenEarly) {
             return None;
         }
         let mut words = [0; WORDS];
@@ -127,7 +130,7 @@ impl Ring {
         let number = self.tail.load(Ordering::Relaxed);
         let entry = &self.entries[number as usize % RECORDS];
         let begun = self.head.load(Ordering::Relaxed) != number;
-        if !begun || entry.number.load(Ordering::Acquire) == number.wrapping_add(1) {
+        if !begun || mutated(Mutant::DeadWaitedFor) || entry.number.load(Ordering::Acquire) == number.wrapping_add(1) {
             return false;
         }
         self.lost.fetch_add(1, Ordering::Relaxed);
@@ -162,14 +165,14 @@ impl Name {
 
     /// The bytes of the name, if it is that of the file of this generation.
     pub fn get(&self, generation: u32) -> Option<impl Iterator<Item = u8> + '_> {
-        let is_it = self.generation.load(Ordering::Acquire) == generation;
+        let is_it = self.generation.load(Ordering::Acquire) == generation || mutated(Mutant::NameOfAnother);
         let length = self.length.load(Ordering::Relaxed) as usize;
         is_it.then(|| self.bytes.iter().take(length).map(|byte| byte.load(Ordering::Relaxed)))
     }
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::super::tests::table;
     use super::*;
 
@@ -187,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn records_are_taken_in_order_and_what_has_no_room_is_counted() {
+    pub(crate) fn records_are_taken_in_order_and_what_has_no_room_is_counted() {
         let table = table();
         let ring = &table.ring;
         assert_eq!(ring.take(), None);
@@ -204,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_killed_writers_place_is_given_up() {
+    pub(crate) fn a_killed_writers_place_is_given_up() {
         let table = table();
         let ring = &table.ring;
         ring.head.fetch_add(1, Ordering::Relaxed);
@@ -228,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_that_of_its_generation() {
+    pub(crate) fn a_name_is_that_of_its_generation() {
         let table = table();
         let name = &table.names[3];
         name.set(5, b"/srv/data");

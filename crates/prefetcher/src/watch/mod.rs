@@ -153,6 +153,8 @@ impl Readers {
             window_bytes,
             ahead_bytes: header.ahead_bytes.load(Ordering::Relaxed),
             forward: window_bytes > file.kernel_bytes.load(Ordering::Relaxed),
+            // What is read at random is not counted here.
+            kept: false,
         };
         let Some(plan) = guard.streams.observe(access, &limits) else { return };
         file.used_at.store(header.clock.load(Ordering::Relaxed), Ordering::Relaxed);

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use super::super::cache::State;
 use super::super::outcome::Origin;
 use super::super::trace::{Action, Step};
-use super::{Driver, Run, of_pages};
+use super::{Driver, Run, Wake, of_pages};
 use crate::access::PAGE_BYTES;
 use crate::ledger::Ledger;
 use crate::plan::{Plan, Range};
@@ -19,6 +19,8 @@ pub(super) struct Executor {
     pub(super) files: Vec<FileState>,
     pub(super) ledger: Ledger,
     whole: Whole,
+    /// Plans that are not looked at yet, by file.
+    asked: VecDeque<(usize, Plan)>,
     /// Windows, and behind them passes over whole files: what somebody waits for comes first.
     windows: VecDeque<(usize, Range)>,
     passes: VecDeque<(usize, Range)>,
@@ -35,6 +37,7 @@ impl Executor {
             files: vec![FileState::NEW; files],
             ledger: Ledger::new(budget_bytes, MOST_RANGES),
             whole: Whole::default(),
+            asked: VecDeque::new(),
             windows: VecDeque::new(),
             passes: VecDeque::new(),
             under_way: 0,
@@ -45,36 +48,57 @@ impl Executor {
 }
 
 impl Run<'_> {
-    /// Tells the policy what was done, and carries out its plan.
+    /// Tells the policy what was done; its plan will be carried out.
     pub(super) fn tell(&mut self, step: &Step, event: &Event) {
         let Driver::Policy(policy) = self.driver else { return };
         let unread_bytes = self.executor.ledger.free_bytes();
         let whole_bytes = self.executor.whole.free_bytes(self.machine.budget_bytes);
         let host = self.machine.host(unread_bytes, whole_bytes.min(unread_bytes), policy.evicts());
         let file_bytes = self.trace.files[step.file];
-        let Some(plan) = policy.observe(&mut self.executor.files[step.file], event, file_bytes, &host) else { return };
-        let absent = plan.ranges().map(|range| self.absent_pages(step.file, range)).sum::<u64>();
+        let file = &mut self.executor.files[step.file];
+        let plan = policy.observe(file, event, file_bytes, &host);
+        if file.bulk.is_random() {
+            self.executor.whole.admits(step.file as u64, file_bytes, self.machine.budget_bytes);
+        }
+        if let Some(plan) = plan {
+            self.executor.asked.push_back((step.file, plan));
+            self.schedule(self.now_ns + self.machine.executor_ns, Wake::Plan);
+        }
+    }
+
+    /// Carries out the oldest plan, as far as there is a reason.
+    pub(super) fn carry_out(&mut self) {
+        let Driver::Policy(policy) = self.driver else { return };
+        let Some((file, plan)) = self.executor.asked.pop_front() else { return };
+        let file_bytes = self.trace.files[file];
+        let absent = plan.ranges().map(|range| self.absent_pages(file, range)).sum::<u64>();
         // A reader that somebody is ahead of already needs nothing; a pass goes over what is left.
-        if absent == 0 || (plan.is_window() && absent * 2 < plan.pages()) {
-            self.executor.files[step.file].resident(&plan);
+        if absent == 0 || (plan.is_window() && absent * 10 <= plan.pages()) {
+            let kernels = plan.is_forward() && plan.bytes() <= self.machine.readahead_bytes;
+            let state = &mut self.executor.files[file];
+            if kernels && policy.lifts_limits() {
+                state.reached(&plan)
+            } else {
+                state.resident(&plan)
+            }
             return;
         }
         let budget_bytes = self.machine.budget_bytes;
-        if !plan.is_window() && !self.executor.whole.admits(step.file as u64, file_bytes, budget_bytes) {
-            self.executor.files[step.file].dropped(&plan, file_bytes);
+        if !plan.is_window() && !self.executor.whole.admits(file as u64, file_bytes, budget_bytes) {
+            self.executor.files[file].dropped(&plan, file_bytes);
             return;
         }
         let bytes = absent * PAGE_BYTES;
         if bytes > self.executor.ledger.free_bytes() {
             if !policy.evicts() {
-                self.executor.files[step.file].dropped(&plan, file_bytes);
+                self.executor.files[file].dropped(&plan, file_bytes);
                 return;
             }
             for (file, range) in self.executor.ledger.make_room(bytes) {
                 self.give_up(file as usize, range);
             }
         }
-        self.queue(step.file, &plan);
+        self.queue(file, &plan);
     }
 
     fn absent_pages(&self, file: usize, range: Range) -> u64 {
@@ -122,7 +146,7 @@ impl Run<'_> {
     pub(super) fn look_ahead(&mut self) {
         loop {
             while !self.is_busy() {
-                let next = self.executor.windows.pop_front().or_else(|| self.executor.passes.pop_front());
+                let next = self.executor.windows.pop_front().or_else(|| self.next_pass());
                 let Some((file, range)) = next else { break };
                 let pages = range.end_bytes.div_ceil(PAGE_BYTES) - range.start_bytes / PAGE_BYTES;
                 // What was read in the meantime is not loaded any more, and is nobody's.
@@ -133,6 +157,18 @@ impl Run<'_> {
                 return;
             }
         }
+    }
+
+    /// The next piece of a pass, unless readers would wait too long behind it.
+    fn next_pass(&mut self) -> Option<(usize, Range)> {
+        let (file, _) = *self.executor.passes.front()?;
+        let state = &self.executor.files[file];
+        let most = if state.bulk.is_random() {
+            state.bulk.under_way_bytes(self.machine.readahead_bytes, self.trace.files[file])
+        } else {
+            u64::MAX
+        };
+        if self.executor.under_way_pages * PAGE_BYTES < most { self.executor.passes.pop_front() } else { None }
     }
 
     /// Whether the device has its share of prefetching.
