@@ -1,6 +1,6 @@
-//! How many states of a folder of `plumb crash` are judged without a kernel a second, on one thread.
+//! How many states of a folder of `plumb crash` are judged without a kernel a second, on one thread or more.
 //!
-//! `cargo run --release -p plumb-ext4-states --example rate FOLDER STATES [streams|volatile-cache]`
+//! `cargo run --release -p plumb-ext4-states --example rate FOLDER STATES [streams|volatile-cache [THREADS]]`
 
 #![allow(clippy::unwrap_used)]
 
@@ -30,7 +30,7 @@ fn main() {
         atomic_bytes: 4096,
         states,
         seed: 1,
-        threads: 1,
+        threads: words.get(3).map_or(1, |threads| threads.parse().unwrap()),
         folder: parts.path(),
         name: "rate",
         defect: None,
@@ -49,5 +49,6 @@ fn rate<R: Rule + Sync>(judgement: &Judgement<'_>, rule: &R) {
     for bad in shown.iter().take(5) {
         println!("{bad:?}");
     }
-    println!("{:.0} states a second", counts.generated as f64 / seconds);
+    let rate = |count: u64| count as f64 / seconds;
+    println!("{:.0} states a second, {:.0} distinct ones", rate(counts.generated), rate(counts.distinct));
 }

@@ -4,7 +4,7 @@ mod contents;
 mod renames;
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::calls::FilePath;
 use super::found::{Entry, Found, Node};
@@ -32,7 +32,7 @@ impl Promises {
 ///
 /// [`Contents::put_named`]: super::Contents::put_named
 #[derive(Debug, Default)]
-pub struct Known(RefCell<HashSet<KnownBlock>>);
+pub struct Known(RefCell<BTreeSet<KnownBlock>>);
 
 /// A file, a block of it, the name of its bytes, and how many of them count.
 type KnownBlock = (Number, u64, u64, u64);
