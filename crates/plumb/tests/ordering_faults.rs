@@ -1,0 +1,152 @@
+//! What becomes of ext4 with ordered writes where the device fails, is reset, has few streams, or keeps no order any more.
+#![allow(clippy::unwrap_used)]
+
+mod linux_rig;
+mod ordering_rig;
+
+use std::collections::BTreeSet;
+
+use linux::Linux;
+use linux_rig::{PLUMB, has, kernel_with_streams};
+use nvme::{Command, StreamAction};
+use ordering_rig::commands::{assert_counts, during, ext4, flushes, forced, logged, ordered, table};
+use ssd::command_log::CommandRecord;
+
+const ORDERING: &str = "streams:task,counted";
+/// Each makes its file longer and waits for it.
+const APPENDS: &str = "for i in $(seq 20); do echo $i >> other; sync other; done; echo appends $(wc -l < other)";
+const FSYNCS: usize = 20;
+
+/// With a device that can be made to fail from inside, by `control`.
+fn controlled(script: &str) -> Linux {
+    let mut run = ext4(ORDERING);
+    run.serve_arguments = vec!["--control".into(), "unix:/tmp/control".into()];
+    run.script(&format!("control() {{ {PLUMB} control unix:/tmp/control \"$@\" > /dev/null; }}\n{script}"))
+}
+
+/// Streams that are opened, in order.
+fn opened(records: &[CommandRecord]) -> usize {
+    records
+        .iter()
+        .filter(|record| {
+            matches!(record.command, Command::StreamManagement { action: StreamAction::Open { .. }, .. })
+                && record.status.is_some_and(|status| status.is_success())
+        })
+        .count()
+}
+
+/// The most that were open at once, and those that are at the end.
+fn open_streams(records: &[CommandRecord]) -> (usize, usize) {
+    let (mut open, mut most) = (BTreeSet::new(), 0);
+    for record in records.iter().filter(|record| record.status.is_some_and(|status| status.is_success())) {
+        if let Command::StreamManagement { stream, action, .. } = &record.command {
+            match action {
+                StreamAction::Open { .. } => open.insert(stream.0),
+                StreamAction::Close => open.remove(&stream.0),
+            };
+            most = most.max(open.len());
+        }
+    }
+    (most, open.len())
+}
+
+#[test]
+fn an_error_of_data_is_reported_and_order_comes_back() {
+    let Some(kernel) = kernel_with_streams() else { return };
+    if !has("perl") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    // Data that is overwritten and synced: nothing else is under way.
+    let script = format!(
+        "head -c 65536 /dev/zero > file; sync
+         control inject error write-fault --operation write --times 1
+         perl -e 'open(F, \"+<\", \"file\"); syswrite(F, \"x\" x 4096); syscall(75, fileno(F)) == 0 or exit 1' && echo unreported
+         {APPENDS}
+         dmesg | grep -ci abort || true"
+    );
+    let (outcome, records) = logged(&controlled(&script), &kernel, folder.path());
+    let said = outcome.text();
+    assert!(said.contains("appends 20") && !said.contains("unreported"), "{said}");
+    assert_eq!(said.lines().last(), Some("0"), "{said}");
+    let failed = records.iter().position(|record| record.status.is_some_and(|status| !status.is_success())).unwrap();
+    let after = &records[failed..];
+    assert!(opened(after) >= 1, "{}", table(&records));
+    // One commit at most is made without order: the first after the error.
+    assert!(forced(after) <= 1, "{}", table(after));
+    assert!(ordered(after).len() > 2 * FSYNCS, "{}", table(after));
+}
+
+#[test]
+fn after_a_reset_streams_are_opened_again() {
+    let Some(kernel) = kernel_with_streams() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let script = format!(
+        "echo 0 > other; sync
+         for i in 1 2 3; do echo $i >> before; sync before; done
+         echo reset > /tmp/now; echo 1 > /sys/class/nvme/nvme0/reset_controller
+         until grep -q live /sys/class/nvme/nvme0/state; do sleep 0.01; done
+         {APPENDS}
+         wc -l < before; dmesg | grep -ci abort || true"
+    );
+    let (outcome, records) = logged(&ext4(ORDERING).script(&script), &kernel, folder.path());
+    let said = outcome.text();
+    assert!(said.contains("appends 21\n3\n0"), "{said}");
+    // Before and after it: the journal's, at least.
+    assert!(opened(&records) >= 2, "{}", table(&records));
+    let records = during(&outcome, records);
+    assert!(forced(&records) <= 1 && flushes(&records) >= FSYNCS, "{}", table(&records));
+    assert!(ordered(&records).len() > 2 * FSYNCS, "{}", table(&records));
+}
+
+#[test]
+fn with_few_streams_tasks_take_turns_or_share_the_journals() {
+    let Some(kernel) = kernel_with_streams() else { return };
+    for streams in [1, 2, 4] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut run = ext4(ORDERING);
+        run.settings = vec![format!("order_tables.streams={streams}")];
+        let (outcome, records) = logged(&run.script(APPENDS), &kernel, folder.path());
+        assert!(outcome.text().contains("appends 20"), "{}", outcome.text());
+        assert_counts(&records);
+        let (most, _) = open_streams(&records);
+        assert_eq!(most, streams, "{}", table(&records));
+        let dual = ordered(&records).iter().filter(|write| write.order.second.stream.0 != 0).count();
+        assert_eq!(dual > 0, streams > 1, "{}", table(&records));
+        let records = during(&outcome, records);
+        assert_eq!(forced(&records), 0, "{}", table(&records));
+    }
+}
+
+#[test]
+fn epochs_that_are_open_when_it_is_unmounted_lose_nothing_nor_where_the_next_device_keeps_no_order() {
+    let Some(kernel) = kernel_with_streams() else { return };
+    if !has("perl") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let image = folder.path().join("image");
+    // Data under way in the present epoch, and a barrier after which more is written; nothing of it is synced.
+    let script = "for t in 1 2 3; do
+        yes $t | head -c 400000 > file$t
+        perl -e 'open(F, \"+<\", $ARGV[0]); syscall(277, fileno(F), 0, 0, 2); fcntl(F, 1039, 0) or die $!;
+            syswrite(F, \"new $ARGV[0]\\n\"); syscall(277, fileno(F), 0, 0, 2);' file$t
+    done; cat file? | cksum";
+    let mut run = ext4(ORDERING);
+    run.image = Some(image);
+    let (first, records) = logged(&run.script(script), &kernel, folder.path());
+    assert_counts(&records);
+    let (most, left) = open_streams(&records);
+    assert!(most >= 2 && left == 0, "{}", table(&records));
+    let under_way = records.iter().filter(|record| record.completed_at.is_none()).count();
+    assert_eq!(under_way, 0, "{}", table(&records));
+    // The same again on a device that keeps no order.
+    run.file_system_is_made = true;
+    run.settings = vec!["order=\"none\"".into()];
+    let script = format!("cat file? | cksum; {APPENDS}; dmesg");
+    let (second, records) = logged(&run.script(&script), &kernel, folder.path());
+    let said = second.text();
+    assert_eq!(said.lines().next(), first.text().lines().last(), "{said}");
+    assert!(said.contains("appends 20") && said.contains("falling back to flushes and FUA"), "{said}");
+    assert_eq!((ordered(&records).len(), opened(&records)), (0, 0), "{}", table(&records));
+}

@@ -1,0 +1,116 @@
+//! What the tests of order on a real kernel share: programs whose tasks meet, and runs of them whose states are judged without a
+//! kernel.
+#![allow(dead_code)] // Each test file uses its own part.
+
+pub mod commands;
+pub mod programs;
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::linux_rig::{PLUMB, has, kernel_with_streams};
+
+/// How a race is run.
+#[derive(Clone, Copy)]
+pub struct Run<'a> {
+    /// `streams...`, or nothing for stock ext4.
+    pub ordering: &'a str,
+    pub mount: &'a str,
+    pub mkfs: &'a str,
+    pub setup: &'a str,
+    pub script: &'a str,
+    /// One of so many scheduling points sleeps; 0: none does.
+    pub delay_every: u32,
+    pub seed: u64,
+    pub states: u64,
+    pub mounted: u64,
+    pub kernel_patch: Option<&'a Path>,
+}
+
+pub const RUN: Run<'static> = Run {
+    ordering: "streams",
+    mount: "",
+    mkfs: "-b 4096",
+    setup: "true",
+    script: "true",
+    delay_every: 23,
+    seed: 1,
+    states: 3000,
+    mounted: 4,
+    kernel_patch: None,
+};
+
+/// Distinct states, and those that are bad.
+pub struct Found {
+    pub distinct: u64,
+    pub bad: u64,
+    pub unread: u64,
+    pub report: serde_json::Value,
+}
+
+impl Found {
+    /// The smallest state of each fault that was found: what it lost, as entries of the log, and what is said of it.
+    pub fn reproducers(&self) -> Vec<(Vec<u64>, &str)> {
+        let shown = self.report["offline"]["shown"].as_array().into_iter().flatten();
+        let small = |bad: &'_ serde_json::Value| -> Option<Vec<u64>> {
+            Some(bad["smallest"].as_array()?.iter().filter_map(serde_json::Value::as_u64).collect())
+        };
+        shown.filter_map(|bad| Some((small(bad)?, bad["what"].as_str()?))).collect()
+    }
+}
+
+impl Run<'_> {
+    pub fn run(&self) -> Found {
+        let folder = tempfile::tempdir().unwrap();
+        let mut command = Command::new(PLUMB);
+        command.args([
+            "crash",
+            "--time-limit",
+            "3600",
+            "--size",
+            "48MiB",
+            "--mkfs-options",
+            self.mkfs,
+            "--setup",
+            self.setup,
+        ]);
+        if !self.ordering.is_empty() {
+            command.args(["--ordering", self.ordering]);
+        }
+        if !self.mount.is_empty() {
+            command.args(["--mount-options", self.mount]);
+        }
+        if let Some(patch) = self.kernel_patch {
+            command.args(["--kernel", "order", "--kernel-patch"]).arg(patch);
+        }
+        if self.delay_every > 0 {
+            command.args(["--delay-every", &self.delay_every.to_string()]);
+        }
+        command.args(["--migrate-every", "3", "--seed", &self.seed.to_string()]);
+        command.args(["--offline-states", &self.states.to_string(), "--states", &self.mounted.to_string()]);
+        command.args(["--json", "--out"]).arg(folder.path().join("out"));
+        command.args(["--", "sh", "-c", self.script]).stdin(Stdio::null());
+        let output = command.output().unwrap();
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"));
+        let counts = |name: &str| report["offline"]["counts"][name].as_u64().unwrap();
+        let [distinct, bad, unread] = ["distinct", "bad", "unread"].map(counts);
+        Found { distinct, bad, unread, report }
+    }
+
+    /// Everything is good, whoever judges.
+    pub fn assert_good(&self, name: &str) {
+        let found = self.run();
+        println!("{name}, seed {}: {} distinct states, {} bad", self.seed, found.distinct, found.bad);
+        let mounted = found.report["bad"].as_array().unwrap().len();
+        assert_eq!((found.bad, found.unread, mounted), (0, 0, 0), "{name}, seed {}: {:#}", self.seed, found.report);
+        assert!(found.distinct > 100, "{name}: {:#}", found.report);
+    }
+}
+
+pub fn is_long() -> bool {
+    std::env::var_os("PLUMB_LONG").is_some()
+}
+
+pub fn is_ready() -> bool {
+    kernel_with_streams().is_some() && has("mkfs.ext4") && has("perl")
+}

@@ -1,0 +1,103 @@
+//! Programs whose tasks meet in writeback, fsync and commits, and what is there before.
+
+/// Free blocks that hold what no file may show.
+pub const OLD: &str = "yes OLD | head -c 20000000 > old; sync; rm old; sync";
+
+/// A file of 96 blocks, that is written over: one task has writeback begun of all of it, and another syncs it.
+pub const OVERWRITTEN: &str = "head -c 393216 /dev/zero > common; sync";
+pub const BEGUN_AND_SYNCED: &str = r#"
+perl -e 'open(F, "+<", "common") or die $!;
+    for $r (1 .. 12) {
+        for $b (0 .. 63) { sysseek(F, $b << 12, 0); syswrite(F, sprintf("A %d %d ....\n", $r, $b) x 500, 4096); }
+        syscall(277, fileno(F), 0, 0, 2);
+    }' &
+perl -e 'use IO::Handle; open(F, "+<", "common") or die $!;
+    for $r (1 .. 12) {
+        sysseek(F, (64 + $r) << 12, 0); syswrite(F, sprintf("B %d ........\n", $r) x 500, 4096); F->sync or die $!;
+    }' &
+wait"#;
+
+/// One task makes files of many blocks and syncs them, another makes a file longer and syncs that.
+pub const GROWING: &str = r#"
+perl -e 'use IO::Handle;
+    for $r (1 .. 16) { open(F, ">", "grows$r") or die $!; syswrite(F, sprintf("G %4d ........\n", $r) x 10240, 163840); F->sync or die $!; close F; }' &
+perl -e 'use IO::Handle; for $r (1 .. 40) { open(F, ">>", "other"); syswrite(F, sprintf("O %4d ........\n", $r) x 256); F->sync or die $!; close F; }' &
+wait"#;
+
+/// One task writes files past the page cache, another has commits made.
+pub const DIRECT: &str = r#"
+for i in 1 2 3 4 5 6; do
+    perl -e 'print "direct $ARGV[0] ...\n" x 8192' $i | dd of=direct$i bs=16384 count=4 oflag=direct iflag=fullblock status=none
+    echo x >> other; sync other
+done &
+perl -e 'use IO::Handle; for $r (1 .. 25) { open(F, ">>", "log"); syswrite(F, sprintf("O %4d ........\n", $r) x 256); F->sync or die $!; close F; }' &
+wait"#;
+
+/// A file of 4 MiB, large parts of which are written over.
+pub const LARGE: &str = "head -c 4194304 /dev/zero > common; sync";
+
+/// One task has commits of many blocks made; another makes a file longer, which without delayed allocation is part of the next of them,
+/// overwrites much of what is there once that is under way, and syncs the data: nothing is left of it to commit.
+pub const MET_BY_A_COMMIT: &str = r#"
+perl -e 'open(D, "<", ".") or die $!;
+    for $r (1 .. 24) {
+        for $i (1 .. 100) { mkdir "d$i" or die $!; }
+        syscall(74, fileno(D)) == 0 or die $!;
+        for $i (1 .. 100) { rmdir "d$i" or die $!; }
+    }' &
+perl -e 'open(F, "+<", "common") or die $!;
+    for $r (1 .. 24) {
+        sysseek(F, 0, 2); syswrite(F, sprintf("L %4d ........\n", $r) x 256, 4096);
+        select(undef, undef, undef, 0.00009 * ($r * 7 % 24));
+        sysseek(F, 0, 0); syswrite(F, sprintf("B %4d ........\n", $r) x 131072, 2097152);
+        syscall(75, fileno(F)) == 0 or die $!;
+    }' &
+wait"#;
+
+/// The same, and each commit relies on what was written past the page cache, so that it is made without order.
+pub const MET_BY_A_COMMIT_WITHOUT_ORDER: &str = r#"
+for r in $(seq 24); do
+    dd if=/dev/zero of=direct$r bs=4096 count=1 oflag=direct status=none
+    perl -e 'open(D, "<", ".") or die $!; for $i (1 .. 60) { mkdir "d$ARGV[0]-$i" or die $!; } syscall(74, fileno(D)) == 0 or die $!;' $r
+done &
+perl -e 'open(F, "+<", "common") or die $!;
+    for $r (1 .. 24) {
+        sysseek(F, 0, 2); syswrite(F, sprintf("L %4d ........\n", $r) x 256, 4096);
+        select(undef, undef, undef, 0.00023 * ($r * 7 % 24));
+        sysseek(F, 0, 0); syswrite(F, sprintf("B %4d ........\n", $r) x 131072, 2097152);
+        syscall(75, fileno(F)) == 0 or die $!;
+    }' &
+wait"#;
+
+/// Much is written over, and its data synced: there is nothing to commit.
+pub const OVERWRITTEN_AT_ONCE: &str = r#"
+perl -e 'open(F, "+<", "common") or die $!;
+    for $r (1 .. 12) {
+        sysseek(F, 0, 0); syswrite(F, sprintf("B %4d ........\n", $r) x 65536, 1048576);
+        syscall(75, fileno(F)) == 0 or die $!;
+    }'"#;
+
+/// Files of which writeback is begun and not waited for, and commits of what they are made of.
+pub const WRITTEN_BACK: &str = r#"
+perl -e 'use IO::Handle; open(L, ">>", "log") or die $!;
+    for $r (1 .. 24) {
+        open(F, ">", "w$r") or die $!; syswrite(F, sprintf("W %4d ........\n", $r) x 8192, 131072); syscall(277, fileno(F), 0, 0, 2); close F;
+        syswrite(L, sprintf("L %4d ........\n", $r)); L->sync or die $!;
+    }'"#;
+
+/// Preallocated files of eight blocks, of which one is written: the others are zeroed.
+pub const PREALLOCATED: &str = r#"
+perl -e 'use IO::Handle;
+    for $r (1 .. 30) {
+        open(F, "+>", "p$r") or die $!; syscall(285, fileno(F), 0, 0, 32768) == 0 or die $!;
+        sysseek(F, 12288, 0); syswrite(F, sprintf("P %4d ........\n", $r) x 256, 4096); F->sync or die $!; close F;
+    }'"#;
+
+/// Many commits, of folders that nothing changes any more; all that they changed is written in its place, and one more.
+pub const CUT_OFF: &str = r#"
+perl -e 'use IO::Handle; open(D, "<", ".") or die $!; open(L, ">>", "log") or die $!;
+    for $r (1 .. 6) {
+        for $i (1 .. 60) { mkdir "d$r-$i" or die $!; syscall(74, fileno(D)) == 0 or die $!; }
+        syscall(162);
+        syswrite(L, sprintf("L %4d ........\n", $r) x 256, 4096); L->sync or die $!;
+    }'"#;
