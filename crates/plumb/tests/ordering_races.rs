@@ -42,6 +42,10 @@ fn a_commit_waits_for_what_is_written_past_the_page_cache() {
 
 #[test]
 fn an_fsync_that_finds_a_commit_under_way_is_kept() {
+    if !is_long() {
+        println!("skipped: slow; PLUMB_LONG=1 runs it");
+        return;
+    }
     if !is_ready() {
         return;
     }

@@ -101,3 +101,18 @@ perl -e 'use IO::Handle; open(D, "<", ".") or die $!; open(L, ">>", "log") or di
         syscall(162);
         syswrite(L, sprintf("L %4d ........\n", $r) x 256, 4096); L->sync or die $!;
     }'"#;
+
+/// Three tasks that each put a new file in the place of an old one, and synchronise both file and folder.
+pub const REPLACED: &str = r#"
+for t in 1 2 3; do
+    perl -e 'use IO::Handle; $t = shift; open(D, "<", ".");
+        for $r (1 .. 20) {
+            open(F, ">", "n$t") or die $!; syswrite(F, sprintf("R %d %5d ......\n", $t, $r) x 2340, 40960); F->sync or die $!; close F;
+            rename("n$t", "f$t"); syscall(74, fileno(D)) == 0 or die $!;
+        }' $t &
+done; wait"#;
+
+/// Inserts of 60,000 bytes, with a rollback journal that is synchronised with its folder.
+pub const TABLE: &str = r#"sqlite3 db "pragma journal_mode=delete; create table t(i integer primary key, v text)""#;
+pub const INSERTS: &str = r#"
+{ echo "pragma synchronous=extra;"; for i in $(seq 30); do echo "insert into t values($i, hex(randomblob(30000)));"; done; } | sqlite3 db"#;

@@ -1,0 +1,59 @@
+//! A million distinct states of each order and program, judged without a kernel, and hundreds of each mounted: the table of
+//! `docs/opimq.md`. `PLUMB_LONG` runs it, for hours.
+#![allow(clippy::unwrap_used)]
+
+mod linux_rig;
+mod ordering_rig;
+
+use linux_rig::{PLUMB, has};
+use ordering_rig::programs::{INSERTS, OLD, REPLACED, TABLE};
+use ordering_rig::{RUN, Run, is_long, is_ready};
+
+const ORDERINGS: [&str; 7] = [
+    "",
+    "streams:one,counted",
+    "streams:task,counted",
+    "streams:cgroup,counted",
+    "streams:one,pinned",
+    "streams:task,pinned",
+    "streams:cgroup,pinned",
+];
+
+/// Of this program so many states are generated.
+fn counted(name: &str, states: u64, setup: &str, script: &str) {
+    if !is_long() {
+        println!("skipped: takes hours; PLUMB_LONG=1 runs it");
+        return;
+    }
+    if !is_ready() {
+        return;
+    }
+    for ordering in ORDERINGS {
+        let run = Run { ordering, setup, script, states, delay_every: 0, mounted: 1000, ..RUN };
+        run.assert_good(&format!("{name}, {}", if ordering.is_empty() { "stock" } else { ordering }));
+    }
+}
+
+#[test]
+fn of_a_mail_server() {
+    let varmail = |how: &str| format!("{PLUMB} app varmail {how} --folder . --files 60 --threads 4");
+    let (setup, script) = (format!("{}; sync", varmail("--prepare")), varmail("--run --operations 300"));
+    counted("varmail", 6_000_000, &setup, &script);
+}
+
+#[test]
+fn of_files_that_are_replaced() {
+    counted("renames", 10_000_000, "true", REPLACED);
+}
+
+#[test]
+fn of_a_database() {
+    if has("sqlite3") {
+        counted("SQLite", 2_000_000, TABLE, INSERTS);
+    }
+}
+
+#[test]
+fn of_tasks_that_do_everything() {
+    counted("races", 4_000_000, OLD, &format!("{PLUMB} app races --tasks 3 --steps 40 --seed 1"));
+}
