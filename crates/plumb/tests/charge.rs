@@ -7,7 +7,7 @@ mod linux_rig;
 use std::process::Command;
 
 use apps::processor::CLOSE_SYSTEM_CALLS;
-use linux::{Charges, FileSystem, Kernel, Linux};
+use linux::{Charges, FileSystem, Kernel, Linux, ServerCharges};
 use linux_rig::{PLUMB, has, kernel, on, on_memory};
 use serde_json::Value;
 
@@ -25,6 +25,7 @@ const COSTS: Charges = Charges {
     page_cache_add_ns: 50_000,
     context_switch_ns: 300_000,
     fuse_request_ns: 700_000,
+    plumb_fs: None,
 };
 
 /// Median nanoseconds an operation of each job in a guest.
@@ -114,6 +115,28 @@ fn a_device_is_as_fast_as_without() {
     // A read and a write each, and what starting takes.
     let calls = (charged_ns - free_ns) / 10_000.0;
     assert!((400.0..600.0).contains(&calls), "{calls} system calls");
+}
+
+/// Folders are made one after the other, and the answer to each comes when what it took is over.
+#[test]
+fn a_file_systems_server_takes_time_for_what_it_computes() {
+    let Some(kernel) = kernel() else { return };
+    let took_ns = |plumb_fs: Option<ServerCharges>| {
+        let mut run = on_memory();
+        run.file_system = FileSystem::Betrfs;
+        run.charge = Some(Charges { plumb_fs, ..Charges::least() });
+        let outcome = run.script("mkdir $(seq 100)").run(&kernel).unwrap();
+        assert!(outcome.ended.success(), "{outcome:?}");
+        outcome.virtual_time().0 as f64
+    };
+    let free_ns = took_ns(None);
+    let of_changes = ServerCharges { change_ns: 1_000_000, ..ServerCharges::default() };
+    let changes = (took_ns(Some(of_changes)) - free_ns) / 1e6;
+    assert!((99.0..102.0).contains(&changes), "{changes} changes");
+    // One for each name that is looked for and not there.
+    let of_lookups = ServerCharges { lookup_ns: 1_000_000, ..ServerCharges::default() };
+    let lookups = (took_ns(Some(of_lookups)) - free_ns) / 1e6;
+    assert!((99.0..120.0).contains(&lookups), "{lookups} lookups");
 }
 
 #[test]
