@@ -24,10 +24,11 @@ pub(crate) struct Division {
     region_strata: u64,
 }
 
-/// One page of 2^shift is in the sample: one of four at most, so that most reads need no look at the table.
+/// One page of 2^shift is in the sample: one of four at most, so that most reads need no look at the table. Each read at random
+/// comes here, so that every instruction counts; of a file without bytes nothing is read.
 #[inline]
-fn shift(pages: u64) -> u32 {
-    (64 - (pages.saturating_sub(1) / MOST_STRATA).leading_zeros()).max(2)
+fn shift(file_bytes: u64) -> u32 {
+    64 - (file_bytes.wrapping_sub(1) / (PAGE_BYTES * MOST_STRATA) | 2).leading_zeros()
 }
 
 /// The page of a stratum that is in the sample.
@@ -39,7 +40,7 @@ fn sampled(stratum: u64, shift: u32) -> u64 {
 impl Division {
     pub(crate) fn of(file_bytes: u64) -> Self {
         let pages = file_bytes.div_ceil(PAGE_BYTES);
-        let shift = shift(pages);
+        let shift = shift(file_bytes);
         let strata = pages.div_ceil(1 << shift);
         let region_strata = strata.div_ceil(REGIONS as u64).max(1).next_multiple_of(LEAST_REGION_STRATA);
         Self { pages, shift, strata, region_strata }
@@ -93,11 +94,12 @@ impl Coverage {
     /// Whether an access reads a page of the sample.
     #[inline]
     pub(crate) fn samples(access: &Access, file_bytes: u64) -> bool {
-        let shift = shift(file_bytes.div_ceil(PAGE_BYTES));
+        let shift = shift(file_bytes);
         let first = access.offset_bytes / PAGE_BYTES;
-        let last = access.offset_bytes.saturating_add(access.length_bytes.saturating_sub(1)) / PAGE_BYTES;
+        // Of something that was read, which ends where a file can.
+        let last = access.offset_bytes.wrapping_add(access.length_bytes).wrapping_sub(1) / PAGE_BYTES;
         let stratum = first >> shift;
-        last >> shift != stratum || (first..=last).contains(&sampled(stratum, shift))
+        last >> shift != stratum || sampled(stratum, shift).wrapping_sub(first) <= last.wrapping_sub(first)
     }
 
     /// Bytes were read: how many pages of the sample were among them that had not been read before.

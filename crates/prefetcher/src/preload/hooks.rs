@@ -46,35 +46,22 @@ fn opened(fd: c_int) -> c_int {
     fd
 }
 
-/// Reads with an offset by `call`.
+/// Reads with an offset by `call`. What it begins at is in a register until it is over: kept for a second way, of calls that are
+/// recorded, all arguments would go through memory.
 #[inline(always)]
 fn read_at(fd: c_int, offset: i64, asked: usize, call: impl FnOnce() -> isize) -> isize {
-    if recording::is_on() {
-        return recorded(call, |began_ns, result| reading::at(began_ns, fd, offset, asked, result));
-    }
+    let began_ns = begin();
     let result = call();
-    reading::at(0, fd, offset, asked, result);
+    reading::at(began_ns, fd, offset, asked, result);
     result
 }
 
 /// Reads by `call` where the descriptor stands.
 #[inline(always)]
 fn read_next(fd: c_int, asked: usize, call: impl FnOnce() -> isize) -> isize {
-    if recording::is_on() {
-        return recorded(call, |began_ns, result| reading::next(began_ns, fd, asked, result));
-    }
-    let result = call();
-    reading::next(0, fd, asked, result);
-    result
-}
-
-/// A call that is recorded: the others need not look at the time.
-#[cold]
-#[inline(never)]
-fn recorded(call: impl FnOnce() -> isize, look: impl FnOnce(u64, isize)) -> isize {
     let began_ns = begin();
     let result = call();
-    look(began_ns, result);
+    reading::next(began_ns, fd, asked, result);
     result
 }
 

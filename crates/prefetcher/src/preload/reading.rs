@@ -16,20 +16,19 @@ const O_PATH: i32 = 0o10_000_000;
 /// As much as there was room for: asked for was what came.
 pub const WHATEVER: usize = usize::MAX;
 
-/// A read of `result` bytes of `asked` at an offset.
-#[inline]
+/// A read of `result` bytes of `asked` at an offset. What is called from here is the last thing that is done, so that nothing has to
+/// be kept across it.
+#[inline(always)]
 pub fn at(began_ns: u64, fd: i32, offset: i64, asked: usize, result: isize) {
+    if began_ns != 0 {
+        return recorded_at(began_ns, fd, offset, result);
+    }
     if result > 0
         && let Some(table) = attach::table()
     {
         match descriptors::known(fd) {
             Known::Followed { index, generation } => {
-                let access = Recorded { began_ns, index, generation, offset: offset as u64, bytes: result as u64 };
-                recording::read(table, &access);
-                seen(table, fd, index, generation, offset as u64, result as u64, false);
-            }
-            Known::First | Known::Unknown if began_ns != 0 => {
-                first(table, began_ns, fd, Some(offset as u64), result as u64);
+                seen::<false>(table, fd, index, generation, offset as u64, result as u64);
             }
             Known::Unknown if asked == WHATEVER || result as usize == asked => identify(table, fd),
             _ => {}
@@ -37,9 +36,49 @@ pub fn at(began_ns: u64, fd: i32, offset: i64, asked: usize, result: isize) {
     }
 }
 
+/// The same of one that is recorded.
+#[cold]
+#[inline(never)]
+fn recorded_at(began_ns: u64, fd: i32, offset: i64, result: isize) {
+    if result > 0
+        && let Some(table) = attach::table()
+    {
+        match descriptors::known(fd) {
+            Known::Followed { index, generation } => {
+                let access = Recorded { began_ns, index, generation, offset: offset as u64, bytes: result as u64 };
+                recording::read(table, &access);
+                seen::<false>(table, fd, index, generation, offset as u64, result as u64);
+            }
+            Known::First | Known::Unknown => first(table, began_ns, fd, Some(offset as u64), result as u64),
+            Known::Ignored => {}
+        }
+    }
+}
+
 /// A read of `result` bytes of `asked` where the descriptor stands.
-#[inline]
+#[inline(always)]
 pub fn next(began_ns: u64, fd: i32, asked: usize, result: isize) {
+    if began_ns != 0 {
+        return recorded_next(began_ns, fd, result);
+    }
+    if result > 0
+        && let Some(table) = attach::table()
+    {
+        match descriptors::known(fd) {
+            Known::Followed { index, generation } => {
+                let offset = descriptors::advance(fd, result as u64);
+                seen::<true>(table, fd, index, generation, offset, result as u64);
+            }
+            Known::Unknown if asked == WHATEVER || result as usize == asked => identify(table, fd),
+            _ => {}
+        }
+    }
+}
+
+/// The same of one that is recorded.
+#[cold]
+#[inline(never)]
+fn recorded_next(began_ns: u64, fd: i32, result: isize) {
     if result > 0
         && let Some(table) = attach::table()
     {
@@ -47,11 +86,10 @@ pub fn next(began_ns: u64, fd: i32, asked: usize, result: isize) {
             Known::Followed { index, generation } => {
                 let offset = descriptors::advance(fd, result as u64);
                 recording::read(table, &Recorded { began_ns, index, generation, offset, bytes: result as u64 });
-                seen(table, fd, index, generation, offset, result as u64, true);
+                seen::<true>(table, fd, index, generation, offset, result as u64);
             }
-            Known::First | Known::Unknown if began_ns != 0 => first(table, began_ns, fd, None, result as u64),
-            Known::Unknown if asked == WHATEVER || result as usize == asked => identify(table, fd),
-            _ => {}
+            Known::First | Known::Unknown => first(table, began_ns, fd, None, result as u64),
+            Known::Ignored => {}
         }
     }
 }
@@ -86,23 +124,36 @@ fn stands(table: &'static Table, began_ns: u64, fd: i32, index: usize, generatio
     let begin = if went_on { before } else { now.saturating_sub(consumed) };
     if now > begin {
         recording::read(table, &Recorded { began_ns, index, generation, offset: begin, bytes: now - begin });
-        seen(table, fd, index, generation, begin, now - begin, false);
+        seen::<false>(table, fd, index, generation, begin, now - begin);
     }
 }
 
-/// Has the policy look at an access.
+/// Has the policy look at an access. Most reads of a file that is read at random end here.
 #[inline]
-fn seen(table: &'static Table, fd: i32, index: usize, generation: u32, offset: u64, bytes: u64, check: bool) {
-    let lane = lane();
-    let file = table.file(index);
-    let look = descriptors::look(fd, lane);
-    if look != Look::Whole {
-        let access = Access { offset_bytes: offset, length_bytes: bytes, lane };
-        if look == Look::Cost && Bulk::samples(&access, file.file_bytes.load(Ordering::Relaxed)) {
-            cost(table, fd, index, generation, access);
+fn seen<const CHECK: bool>(table: &'static Table, fd: i32, index: usize, generation: u32, offset: u64, bytes: u64) {
+    let access = Access { offset_bytes: offset, length_bytes: bytes, lane: lane() };
+    match descriptors::look(fd, access.lane) {
+        // By value, in registers.
+        Look::Whole => looked_at::<CHECK>(table, fd, index, generation, offset, bytes),
+        Look::Cost if Bulk::samples(&access, table.file(index).file_bytes.load(Ordering::Relaxed)) => {
+            cost(table, fd, index, generation, offset, bytes);
         }
-        return;
+        Look::Cost | Look::None => {}
     }
+}
+
+/// Goes on with an access that is looked at whole.
+#[inline(never)]
+fn looked_at<const CHECK: bool>(
+    table: &'static Table,
+    fd: i32,
+    index: usize,
+    generation: u32,
+    offset: u64,
+    bytes: u64,
+) {
+    let (lane, file) = (lane(), table.file(index));
+    let access = Access { offset_bytes: offset, length_bytes: bytes, lane };
     // Who holds it looks at an access at this moment: this one goes unseen, and nobody waits.
     let Some(mut guard) = file.try_lock() else { return };
     if file.generation.load(Ordering::Relaxed) != generation {
@@ -111,15 +162,14 @@ fn seen(table: &'static Table, fd: i32, index: usize, generation: u32, offset: u
         return;
     }
     Counts::bump(&file.counts.accesses, 1);
-    Counts::bump(&file.counts.accessed_bytes, bytes);
+    Counts::bump(&file.counts.accessed_bytes, access.length_bytes);
     let file_bytes = file.file_bytes.load(Ordering::Relaxed);
-    let access = Access { offset_bytes: offset, length_bytes: bytes, lane };
     let glides = guard.streams.glides(&access, file_bytes);
     if glides && !guard.streams.is_left() && !guard.streams.is_random() {
         guard.served(lane);
         return;
     }
-    other(table, file, guard, &Seen { fd, index, access, file_bytes, glides, check });
+    other(table, file, guard, &Seen { fd, index, access, file_bytes, glides, check: CHECK });
 }
 
 /// An access that was looked at.
@@ -216,8 +266,9 @@ fn due(table: &Table, file: &File, guard: &mut Guard<'_>, fd: i32, index: usize,
 /// A read at random of which nothing but its cost is looked at.
 #[cold]
 #[inline(never)]
-fn cost(table: &Table, fd: i32, index: usize, generation: u32, access: Access) {
+fn cost(table: &Table, fd: i32, index: usize, generation: u32, offset: u64, bytes: u64) {
     let file = table.file(index);
+    let access = Access { offset_bytes: offset, length_bytes: bytes, lane: lane() };
     let Some(mut guard) = file.try_lock() else { return };
     if file.generation.load(Ordering::Relaxed) == generation {
         pass(table, file, &mut guard, fd, index, &access);
