@@ -30,8 +30,8 @@ pub enum Error {
     /// There is a store already.
     #[error("there is a store on this storage already: open it, or clear its first 64 KiB")]
     AlreadyAStore,
-    /// The storage is too small for a store with this log.
-    #[error("the storage has {capacity_bytes} bytes, and a store with this log needs {needed_bytes}")]
+    /// The storage is too small for a store with these options.
+    #[error("the storage has {capacity_bytes} bytes, and a store with these options needs {needed_bytes}")]
     TooSmall {
         /// What there is.
         capacity_bytes: u64,

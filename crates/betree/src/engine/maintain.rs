@@ -44,10 +44,21 @@ impl Engine {
     /// Bytes that are kept back so that deletes and checkpoints succeed on a full store: half of it for deletes on
     /// their way, half for rewriting leaves, one after the other with a checkpoint in between.
     fn reserve_bytes(&self) -> u64 {
-        let shape = self.options.shape();
         let capacity = self.io.capacity_blocks() * BLOCK_BYTES as u64;
-        let half = 3 * shape.leaf_storage_bytes() + shape.overhead_bytes();
-        (capacity / 16).max(2 * half).min(capacity / 4)
+        (capacity / 16).max(self.least_reserve_bytes()).min(capacity / 4)
+    }
+
+    /// The reserve of a store that is not small.
+    fn least_reserve_bytes(&self) -> u64 {
+        let shape = self.options.shape();
+        2 * (3 * shape.leaf_storage_bytes() + shape.overhead_bytes())
+    }
+
+    /// An empty store of such a size takes what one of this size, as it is, refuses.
+    pub(super) fn least_capacity_bytes(&self) -> u64 {
+        let block = BLOCK_BYTES as u64;
+        let used = (self.io.capacity_blocks() - self.free_blocks.load(Ordering::Acquire)) * block;
+        (used + self.least_reserve_bytes() + self.needed_bytes(BLOCK_BYTES)).next_multiple_of(block) + block
     }
 
     /// Whether what is in memory, and this batch, can be written by the next checkpoint. Deletes may use half of the

@@ -74,11 +74,18 @@ impl Engine {
             last_msn: 0,
             catalog: pointer,
         };
-        io.write([(Purpose::Catalog, start, Buffer::padded(&raw))])?;
-        io.flush()?;
-        superblock.write(&io)?;
-        io.flush()?;
-        Ok(Self::of(io, options, superblock, catalog, space))
+        let engine = Self::of(io, options, superblock.clone(), catalog, space);
+        if !engine.storage_has_room(BLOCK_BYTES, true) {
+            return Err(Error::TooSmall {
+                capacity_bytes: capacity_blocks * BLOCK_BYTES as u64,
+                needed_bytes: engine.least_capacity_bytes(),
+            });
+        }
+        engine.io.write([(Purpose::Catalog, start, Buffer::padded(&raw))])?;
+        engine.io.flush()?;
+        superblock.write(&engine.io)?;
+        engine.io.flush()?;
+        Ok(engine)
     }
 
     /// Opens a store and recovers what was acknowledged.
