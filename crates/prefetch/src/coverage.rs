@@ -28,7 +28,7 @@ pub(crate) struct Division {
 /// comes here, so that every instruction counts; of a file without bytes nothing is read.
 #[inline]
 fn shift(file_bytes: u64) -> u32 {
-    64 - (file_bytes.wrapping_sub(1) / (PAGE_BYTES * MOST_STRATA) | 2).leading_zeros()
+    64 - ((file_bytes.wrapping_sub(1) / (PAGE_BYTES * MOST_STRATA)) | 2).leading_zeros()
 }
 
 /// The page of a stratum that is in the sample.

@@ -58,7 +58,10 @@ impl Engine {
     pub(super) fn least_capacity_bytes(&self) -> u64 {
         let block = BLOCK_BYTES as u64;
         let used = (self.io.capacity_blocks() - self.free_blocks.load(Ordering::Acquire)) * block;
-        (used + self.least_reserve_bytes() + self.needed_bytes(BLOCK_BYTES)).next_multiple_of(block) + block
+        let needed = used + self.needed_bytes(BLOCK_BYTES);
+        // The reserve of a small one is a quarter of it.
+        let least = (needed + self.least_reserve_bytes()).min((4 * needed).div_ceil(3));
+        least.next_multiple_of(block) + block
     }
 
     /// Whether what is in memory, and this batch, can be written by the next checkpoint. Deletes may use half of the
