@@ -206,6 +206,22 @@ fn tasks_are_committed_together() {
 }
 
 #[test]
+fn tasks_that_do_not_wait_fill_no_transaction_with_their_inodes() {
+    let mut setup = streams();
+    setup.options = JournalOptions {
+        call: SyncCall::Fdatabarrier,
+        tasks: number(2),
+        calls: number(2000),
+        // Less than what is called before somebody commits.
+        journal_blocks: number(64),
+        ..setup.options
+    };
+    let (report, _) = setup.run();
+    assert_eq!(report.calls.count(), 4000);
+    assert!(report.commits > 0);
+}
+
+#[test]
 fn a_full_log_is_written_home() {
     for (commit, ordering) in [(CommitMode::Stock, Ordering::Flush), (CommitMode::Ordered, Ordering::Streams)] {
         let mut setup = setup(commit, ordering);

@@ -59,7 +59,8 @@ async fn sync(shared: &Rc<Shared>, lane: &Lane, number: u32, call: u64) {
     let (waits, is_wanted) = {
         let mut transactions = shared.transactions.borrow_mut();
         let running = transactions.running();
-        running.members += 1;
+        // A task that does not wait comes again and again: its inode is in the transaction once.
+        running.members = options.tasks.get().min(running.members + 1);
         running.data.extend(data);
         match options.call {
             SyncCall::Fdatabarrier if is_ordered => (None, running.data.len() >= UNCOMMITTED_MAX),

@@ -10,7 +10,7 @@ use super::lane::Sent;
 pub(super) struct Transaction {
     /// Counted from 0.
     pub number: u64,
-    /// Tasks that wait for it.
+    /// Tasks whose inodes it has.
     pub members: u32,
     /// Data that nobody has waited for: it must be there before the flush.
     pub data: Vec<Sent>,
