@@ -2,9 +2,10 @@
 //!
 //! Of a guest's kernel and the processes inside only one runs at a time, and they take turns at each system call. On two processors each
 //! turn wakes an idle one up, which takes several times as long as the turn itself. So all of them stay on one, and move together
-//! where others are in their way.
+//! where others are in their way, and guests of one starter share a processor only where there are more guests than processors.
 
 use std::fs;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rustix::process::Pid;
@@ -68,12 +69,11 @@ impl Placement {
         }
         let (ran, idle) = (ran(self.kernel), idle_times(&self.allowed));
         let was_idle = idle.iter().zip(&self.idle).map(|(now, before)| now.saturating_sub(*before));
-        let best = self.allowed.iter().zip(was_idle).max_by_key(|(_, idle)| *idle);
-        if let Some((processor, idle)) = best
-            && !is_share(ran.saturating_sub(self.ran), spent, RAN_PERCENT)
-            && is_share(idle, spent, IDLE_PERCENT)
-        {
-            let set = only(*processor);
+        let is_held_up = !is_share(ran.saturating_sub(self.ran), spent, RAN_PERCENT);
+        let idlest = self.allowed.iter().zip(was_idle).max_by_key(|(_, idle)| *idle);
+        let better = idlest.filter(|(_, idle)| is_share(*idle, spent, IDLE_PERCENT)).map(|(processor, _)| *processor);
+        if let Some(processor) = better.or_else(|| self.less_crowded()).filter(|_| is_held_up) {
+            let set = only(processor);
             for process in family(self.kernel) {
                 // One that has ended meanwhile needs no place.
                 let _ = sched_setaffinity(Some(process), &set);
@@ -81,6 +81,30 @@ impl Placement {
         }
         (self.looked_at, self.ran, self.idle) = (Instant::now(), ran, idle);
     }
+
+    /// On a busy machine no processor is idle, and two guests whose starters ran on the same one would have half of it each.
+    fn less_crowded(&self) -> Option<usize> {
+        let guests: Vec<(Pid, usize)> =
+            children().into_iter().filter_map(|child| Some((child, place(child)?))).take(PROCESSES_MAX).collect();
+        less_crowded(self.kernel, &guests, &self.allowed)
+    }
+}
+
+/// Where fewer of the guests are than where `guest` is, also when it comes. The youngest goes.
+fn less_crowded(guest: Pid, guests: &[(Pid, usize)], processors: &[usize]) -> Option<usize> {
+    let (_, here) = guests.iter().find(|(other, _)| *other == guest)?;
+    let on = |processor: usize| guests.iter().filter(move |(_, place)| *place == processor);
+    let youngest = on(*here).map(|(guest, _)| guest.as_raw_nonzero()).max()?;
+    let count = |processor: usize| on(processor).count();
+    let least = processors.iter().copied().min_by_key(|processor| count(*processor))?;
+    (youngest == guest.as_raw_nonzero() && count(least) + 1 < count(*here)).then_some(least)
+}
+
+/// The processor that a process is kept on, if it is one.
+fn place(process: Pid) -> Option<usize> {
+    let set = sched_getaffinity(Some(process)).ok()?;
+    let mut places = (0..CpuSet::MAX_CPU).filter(|number| set.is_set(*number));
+    places.next().filter(|_| places.next().is_none())
 }
 
 /// Whether a part is at least so many percent of the whole.
@@ -115,6 +139,18 @@ fn idle_times(processors: &[usize]) -> Vec<Duration> {
     processors.iter().map(|processor| idle(processor).unwrap_or_default()).collect()
 }
 
+/// What the threads of this process started.
+fn children() -> Vec<Pid> {
+    let threads = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    threads.flat_map(|thread| started_by(&thread.path())).collect()
+}
+
+/// What a thread started (proc(5), `/proc/PID/task/TID/children`).
+fn started_by(thread: &Path) -> Vec<Pid> {
+    let text = fs::read_to_string(thread.join("children")).unwrap_or_default();
+    text.split_whitespace().filter_map(|word| Pid::from_raw(word.parse().ok()?)).collect()
+}
+
 /// A process and what it started.
 fn family(first: Pid) -> Vec<Pid> {
     let mut found = vec![first];
@@ -122,8 +158,7 @@ fn family(first: Pid) -> Vec<Pid> {
     while let Some(process) = found.get(next).copied().filter(|_| found.len() < PROCESSES_MAX) {
         next += 1;
         let number = process.as_raw_nonzero();
-        let text = fs::read_to_string(format!("/proc/{number}/task/{number}/children")).unwrap_or_default();
-        found.extend(text.split_whitespace().filter_map(|word| Pid::from_raw(word.parse().ok()?)));
+        found.extend(started_by(Path::new(&format!("/proc/{number}/task/{number}"))));
     }
     found
 }
@@ -159,6 +194,37 @@ mod tests {
         }
         drop(shell.stdin.take());
         shell.wait().unwrap();
+    }
+
+    #[test]
+    fn guests_of_one_starter_spread_over_the_processors() {
+        let pid = |number| Pid::from_raw(number).unwrap();
+        let mut guests = [(pid(7), 1), (pid(5), 1), (pid(6), 1), (pid(9), 0)];
+        let moves = |guests: &[(Pid, usize)]| -> Vec<(Pid, usize)> {
+            let better = |(guest, _): &(Pid, usize)| Some((*guest, less_crowded(*guest, guests, &[0, 1, 2])?));
+            guests.iter().filter_map(better).collect()
+        };
+        assert_eq!(moves(&guests), [(pid(7), 2)]);
+        guests[0].1 = 2;
+        // Two and one and one: one has to share.
+        assert_eq!(moves(&guests), []);
+        assert_eq!(less_crowded(pid(1), &guests, &[0, 1, 2]), None, "one that is kept nowhere");
+    }
+
+    #[test]
+    fn a_place_is_one_processor() {
+        let Some(home) = first() else {
+            println!("skipped: this machine has one processor");
+            return;
+        };
+        let mut sleeping = Command::new("sleep").arg("60").spawn().unwrap();
+        let pid = Pid::from_child(&sleeping);
+        assert!(children().contains(&pid));
+        assert_eq!(place(pid), None);
+        sched_setaffinity(Some(pid), &home).unwrap();
+        assert_eq!(place(pid).map(only), Some(home));
+        sleeping.kill().unwrap();
+        sleeping.wait().unwrap();
     }
 
     #[test]
