@@ -21,7 +21,7 @@ fn length(trial: &Trial, name: &str) -> u64 {
 /// Runs the script on a file system of this size; its report and the trial.
 fn judged(script: &str, size: &str, states: &str) -> Option<(serde_json::Value, Trial)> {
     let trial = Trial::new("ext4")?;
-    let flags = ["--fs", "ext4", "--size", size, "--states", states, "--no-fsck", "--time-limit", "3600"];
+    let flags = ["--fs", "ext4", "--size", size, "--states", states, "--no-fsck"];
     let (status, report) = trial.run(&flags, script);
     assert_eq!((status, bad(&report).len()), (0, 0), "{report:#}");
     Some((report, trial))
