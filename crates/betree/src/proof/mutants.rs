@@ -1,6 +1,9 @@
 //! Each deliberate defect is noticed by one of the proofs.
 
+use std::num::NonZero;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+use std::thread;
 
 use super::below::Below;
 use super::{
@@ -69,15 +72,26 @@ fn noticed_by(mutant: Option<Mutant>) -> Option<&'static str> {
 #[test]
 fn every_defect_is_noticed() {
     assert_eq!(noticed_by(None), None, "without a defect there is nothing to notice");
-    let mut unnoticed = Vec::new();
     // To look at some of them: their names, or parts of names, with commas.
     let only = std::env::var("PLUMB_MUTANTS").unwrap_or_default();
     let chosen = |mutant: &Mutant| only.split(',').any(|part| format!("{mutant:?}").contains(part));
-    for mutant in Mutant::ALL.into_iter().filter(chosen) {
-        match noticed_by(Some(mutant)) {
-            Some(proof) => println!("{mutant:?}: {proof}"),
-            None => unnoticed.push(mutant),
+    let waiting = Mutex::new(Mutant::ALL.into_iter().filter(chosen));
+    let unnoticed = Mutex::new(Vec::new());
+    // A defect is its thread's own.
+    thread::scope(|scope| {
+        for _ in 0..thread::available_parallelism().map_or(1, NonZero::get) {
+            scope.spawn(|| {
+                loop {
+                    let next = waiting.lock().unwrap().next();
+                    let Some(mutant) = next else { break };
+                    match noticed_by(Some(mutant)) {
+                        Some(proof) => println!("{mutant:?}: {proof}"),
+                        None => unnoticed.lock().unwrap().push(mutant),
+                    }
+                }
+            });
         }
-    }
+    });
+    let unnoticed = unnoticed.into_inner().unwrap();
     assert!(unnoticed.is_empty(), "nobody noticed {unnoticed:?}");
 }
