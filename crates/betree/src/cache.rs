@@ -112,15 +112,15 @@ impl Cache {
     }
 
     pub fn get(&self, pointer: &BlockPointer) -> Option<Cached> {
-        self.look(pointer, true)
+        self.get_counting(pointer, true)
     }
 
-    /// What is there. That it is not is no miss: whoever asks looks for a part of it then.
-    pub fn peek_used(&self, pointer: &BlockPointer) -> Option<Cached> {
-        self.look(pointer, false)
+    /// The same, but that it is not there is no miss: whoever asks goes on to look for a part of it.
+    pub fn get_or_part(&self, pointer: &BlockPointer) -> Option<Cached> {
+        self.get_counting(pointer, false)
     }
 
-    fn look(&self, pointer: &BlockPointer, count_miss: bool) -> Option<Cached> {
+    fn get_counting(&self, pointer: &BlockPointer, count_miss: bool) -> Option<Cached> {
         let name = pointer.name();
         let mut guard = self.shard(name);
         let shard = &mut *guard;

@@ -41,6 +41,19 @@ pub(super) fn at_rest(seed: u64, options: &Options, logged: u64, end: End) -> Re
     Ok((if end == End::Closed { memory.image() } else { image }, map))
 }
 
+/// Whether it is found that somebody else wrote to a store: it is not opened, or `verify` has findings, and then a read may fail.
+/// What is read is right.
+pub(super) fn is_noticed(damaged: Image, options: &Options, map: &Map) -> Result<bool, String> {
+    let Ok(database) = Database::open(Memory::from_image(damaged), options.clone()) else { return Ok(true) };
+    let findings = database.verify().map_err(|error| error.to_string())?;
+    let tree = database.tree("t").map_err(|error| error.to_string())?;
+    match content(&tree) {
+        Ok(found) if found != *map => Err("wrong content".to_owned()),
+        Err(_) if findings.is_empty() => Err("a read fails, verify does not".to_owned()),
+        Ok(_) | Err(_) => Ok(!findings.is_empty()),
+    }
+}
+
 /// Flips bits of a closed store, the last batches of which are in its log: either `verify` finds it and no read
 /// returns anything wrong, or nothing refers to it.
 pub(super) fn flips(seed: u64, count: usize) -> Result<usize, String> {
@@ -60,23 +73,9 @@ pub(super) fn flips(seed: u64, count: usize) -> Result<usize, String> {
         let (at, bit) = (block * 4096 + random.random_range(0..4096), random.random_range(0..8));
         let mut damaged = image.clone();
         damaged.flip(at, bit);
-        let database = match Database::open(Memory::from_image(damaged), tiny(seed)) {
-            Ok(database) => database,
-            Err(_) => {
-                noticed += 1;
-                continue;
-            }
-        };
-        let findings = database.verify().map_err(|error| error.to_string())?;
-        let tree = database.tree("t").map_err(|error| error.to_string())?;
-        match content(&tree) {
-            Ok(found) if found != map => return Err(format!("bit {bit} of byte {at}: wrong content")),
-            Ok(_) => noticed += usize::from(!findings.is_empty()),
-            Err(_) if findings.is_empty() => {
-                return Err(format!("bit {bit} of byte {at}: read fails, verify does not"));
-            }
-            Err(_) => noticed += 1,
-        }
+        let is_noticed =
+            is_noticed(damaged, &tiny(seed), &map).map_err(|what| format!("bit {bit} of byte {at}: {what}"))?;
+        noticed += usize::from(is_noticed);
     }
     Ok(noticed)
 }

@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use rand::{Rng, RngExt};
 use storage::{Image, Memory};
 
-use super::damage::{End, at_rest};
+use super::damage::{End, at_rest, is_noticed};
 use super::workload::{content, keys, random, tiny};
 use crate::mutant::{Mutant, set};
 use crate::{Database, Durability, Error, Options};
@@ -62,28 +62,27 @@ fn happen(image: &mut Image, used: &[u64], random: &mut impl Rng) -> String {
     format!("{} of block {one} with {other} at {at}", ["loss", "copy", "swap", "tear", "change"][kind])
 }
 
+/// Lets things happen to a storage, each by itself, and looks at what came of it; how often that was worth counting.
+fn each_change(
+    image: &Image,
+    seed: u64,
+    count: usize,
+    mut look: impl FnMut(Image) -> Result<bool, String>,
+) -> Result<usize, String> {
+    let (mut random, used) = (random(seed), used(image));
+    let mut counted = 0;
+    for _ in 0..count {
+        let mut changed = image.clone();
+        let what = happen(&mut changed, &used, &mut random);
+        counted += usize::from(look(changed).map_err(|error| format!("{what}: {error}"))?);
+    }
+    Ok(counted)
+}
+
 /// Whatever happened: the store is not opened, or reads are right or fail, and where one fails `verify` finds why.
 fn images(seed: u64, count: usize) -> Result<usize, String> {
     let (image, map) = at_rest(seed, &tiny(seed), 6, End::Closed)?;
-    let (mut random, used) = (random(seed), used(&image));
-    let mut noticed = 0;
-    for _ in 0..count {
-        let mut damaged = image.clone();
-        let what = happen(&mut damaged, &used, &mut random);
-        let Ok(database) = Database::open(Memory::from_image(damaged), tiny(seed)) else {
-            noticed += 1;
-            continue;
-        };
-        let findings = database.verify().map_err(|error| format!("{what}: {error}"))?;
-        let tree = database.tree("t").map_err(|error| format!("{what}: {error}"))?;
-        match content(&tree) {
-            Ok(found) if found != map => return Err(format!("{what}: wrong content")),
-            Ok(_) => noticed += usize::from(!findings.is_empty()),
-            Err(_) if findings.is_empty() => return Err(format!("{what}: a read fails, verify does not")),
-            Err(_) => noticed += 1,
-        }
-    }
-    Ok(noticed)
+    each_change(&image, seed, count, |damaged| is_noticed(damaged, &tiny(seed), &map))
 }
 
 #[test]
@@ -126,22 +125,16 @@ fn parsed(seed: u64, count: usize) -> Result<usize, String> {
         },
     };
     let (image, _) = at_rest(seed, &options, 6, End::Killed)?;
-    let (mut random, used) = (random(seed), used(&image));
-    let mut different = 0;
-    for _ in 0..count {
-        let mut damaged = image.clone();
-        let what = happen(&mut damaged, &used, &mut random);
-        let ignored = [Mutant::BlockChecksumIgnored, Mutant::FrameChecksumIgnored, Mutant::SuperblockChecksumIgnored]
-            [random.random_range(0..3)];
-        set(Some(ignored));
+    let mut ignored = [Mutant::BlockChecksumIgnored, Mutant::FrameChecksumIgnored, Mutant::SuperblockChecksumIgnored]
+        .into_iter()
+        .cycle();
+    each_change(&image, seed, count, |damaged| {
+        let ignored = ignored.next();
+        set(ignored);
         let looked = catch_unwind(AssertUnwindSafe(|| look(damaged, &options)));
         set(None);
-        match looked {
-            Ok(looked) => different += usize::from(looked.is_err()),
-            Err(_) => return Err(format!("{what}, {ignored:?}: a panic")),
-        }
-    }
-    Ok(different)
+        looked.map(|looked| looked.is_err()).map_err(|_| format!("{ignored:?}: a panic"))
+    })
 }
 
 #[test]
@@ -153,30 +146,32 @@ fn no_bytes_make_a_reader_panic() {
     }
 }
 
+/// Writes to a tree of its own, and reads that from the store opened anew; whether it could be opened at first.
+fn beside(memory: Memory, options: &Options, round: u32) -> Result<bool, Error> {
+    let Ok(database) = Database::open(memory.clone(), options.clone()) else { return Ok(false) };
+    let tree = database.tree("beside")?;
+    for number in 0..40u32 {
+        tree.insert(number.to_be_bytes(), round.to_le_bytes(), Durability::Sync)?;
+    }
+    database.checkpoint()?;
+    drop((tree, database));
+    let tree = Database::open(memory, options.clone())?.open_tree("beside")?;
+    let values = tree.iter().map(|entry| Ok(entry?.1)).collect::<Result<Vec<_>, Error>>()?;
+    assert_eq!(values, vec![round.to_le_bytes().to_vec(); 40]);
+    Ok(true)
+}
+
 /// A store that goes on after damage does no harm: what it writes then is what is read.
 #[test]
 fn writes_beside_what_happened_are_kept() {
     for seed in 0..4 {
         let (image, _) = at_rest(seed, &tiny(seed), 6, End::Closed).unwrap();
-        let (mut random, used) = (random(seed), used(&image));
-        let mut opened = 0;
-        for round in 0..60u32 {
-            let mut damaged = image.clone();
-            let what = happen(&mut damaged, &used, &mut random);
-            let memory = Memory::from_image(damaged);
-            let Ok(database) = Database::open(memory.clone(), tiny(seed)) else { continue };
-            let tree = database.tree("beside").unwrap();
-            for number in 0..40u32 {
-                tree.insert(number.to_be_bytes(), round.to_le_bytes(), Durability::Sync).unwrap();
-            }
-            database.checkpoint().unwrap();
-            drop((tree, database));
-            let database = Database::open(memory, tiny(seed)).unwrap_or_else(|error| panic!("{what}: {error}"));
-            let tree = database.open_tree("beside").unwrap();
-            assert!(tree.iter().all(|entry| entry.is_ok_and(|(_, value)| value == round.to_le_bytes())), "{what}");
-            assert_eq!(tree.iter().count(), 40, "{what}");
-            opened += 1;
-        }
+        let mut round = 0u32;
+        let opened = each_change(&image, seed, 60, |damaged| {
+            round += 1;
+            beside(Memory::from_image(damaged), &tiny(seed), round).map_err(|error| error.to_string())
+        });
+        let opened = opened.unwrap_or_else(|what| panic!("seed {seed}: {what}"));
         assert!(opened > 10, "{opened} stores were opened");
     }
 }

@@ -12,7 +12,8 @@ use crate::merge::{Direction, Layer, RunHandle};
 use crate::message::{Composer, Message};
 use crate::mutant::{Mutant, mutated};
 use crate::node::{Child, Edge, Node};
-use crate::pages::{Looked, PagePlace, look};
+use crate::pages::{Looked, Page, PagePlace, look};
+use crate::pointer::BlockPointer;
 use crate::range::KeyRange;
 use crate::run::{Part, Run, RunBlock};
 use crate::wire::Malformed;
@@ -40,40 +41,52 @@ fn ask<'a>(
     Ok(folded)
 }
 
+/// What a block on the storage has for a key, as far as `cached` and `page` give what it takes: the block whole or a page of it.
+fn find_stored<E>(
+    (block, pointer): (&RunBlock, &BlockPointer),
+    key: &[u8],
+    cached: Option<Cached>,
+    page: impl Fn(&PagePlace) -> Result<Option<Arc<Page>>, E>,
+    malformed: impl Fn(Malformed) -> E,
+) -> Result<Looked, E> {
+    match cached {
+        Some(Cached::Block(block)) => Ok(Looked::Found(find_whole(&block, key))),
+        _ => look((&block.pages, pointer), key, page, malformed),
+    }
+}
+
+fn find_whole(block: &Block, key: &[u8]) -> Option<Message<'static>> {
+    block.find(key).map(Message::into_owned)
+}
+
 /// What a block has for a key. Of one that can be read in part no more is read than the key takes.
 fn find_in(io: &BlockIo, block: &RunBlock, key: &[u8]) -> Result<Option<Message<'static>>> {
-    let whole = |block: &Block| block.find(key).map(Message::into_owned);
     if let Part::Stored(pointer) = &block.part
         && !mutated(Mutant::WholeBlocksRead)
     {
-        if let Some(Cached::Block(block)) = io.cache.peek_used(pointer) {
-            return Ok(whole(&block));
-        }
         let page = |place: &PagePlace| io.page(place).map(Some);
         let malformed = |error: Malformed| corrupt(pointer, error.to_string());
-        if let Looked::Found(found) = look((&block.pages, pointer), key, page, malformed)? {
+        let cached = io.cache.get_or_part(pointer);
+        if let Looked::Found(found) = find_stored((block, pointer), key, cached, page, malformed)? {
             return Ok(found);
         }
     }
-    Ok(whole(&*io.block(&block.part)?))
+    let whole = io.block(&block.part)?;
+    Ok(find_whole(&whole, key))
 }
 
 /// What a block has for a key, as far as what is in memory tells, or else what is to be read first: nothing where that has
 /// no form, and whoever looks will find that out.
 fn find_cached(io: &BlockIo, block: &RunBlock, key: &[u8]) -> Result<Option<Message<'static>>, Option<Wanted>> {
-    let whole = |block: &Block| block.find(key).map(Message::into_owned);
     let pointer = match &block.part {
-        Part::Fresh(block) => return Ok(whole(block)),
+        Part::Fresh(block) => return Ok(find_whole(block, key)),
         Part::Stored(pointer) => pointer,
     };
-    if let Some(Cached::Block(block)) = io.cache.peek(pointer) {
-        return Ok(whole(&block));
-    }
     let page = |place: &PagePlace| match io.cache.peek(&place.pointer) {
         Some(Cached::Page(page)) => Ok(Some(page)),
         _ => Ok(None),
     };
-    match look((&block.pages, pointer), key, page, |_| None)? {
+    match find_stored((block, pointer), key, io.cache.peek(pointer), page, |_| None)? {
         Looked::Found(found) => Ok(found),
         Looked::Missing(place) => Err(Some(Wanted::new(place.pointer, Kind::Page(place.shape)))),
         Looked::Whole => Err(Some(Wanted::new(*pointer, Kind::Block))),
