@@ -4,8 +4,18 @@
 use crate::mutant::{Mutant, mutated};
 use crate::pointer::checksum;
 
-/// Bits that each key sets: near the best for 10 bits a key, where 1 of 100 other keys is taken for one of the block's.
+/// Bits that each key sets: near the best for 10 bits a key, where 8 of 1,000 other keys are taken for one of the block's; 4 with 12.
 const PROBES: u32 = 6;
+
+/// How many of 1,000,000 keys that none of so many filters was made of one of them admits nevertheless.
+pub(crate) fn admitted_of_million(filters: usize, bits_per_key: usize) -> u64 {
+    if bits_per_key == 0 {
+        return 1_000_000;
+    }
+    let probes = f64::from(PROBES);
+    let one = (1.0 - (-probes / bits_per_key as f64).exp()).powf(probes);
+    (1e6 * (1.0 - (1.0 - one).powf(filters as f64))).round() as u64
+}
 
 /// What a filter sees of a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -80,6 +90,23 @@ mod tests {
             let back = Filter::from_bytes(filter.bytes());
             prop_assert!(hashes.iter().all(|hash| filter.admits(*hash) && back.admits(*hash)));
         }
+    }
+
+    #[test]
+    fn what_filters_admit_of_others_is_known() {
+        let hash = |number: u64| KeyHash::of(&number.to_le_bytes());
+        for bits in [4, 8, 10, 12] {
+            let filters: Vec<Filter> = (0..9)
+                .map(|filter| Filter::of(&(0..2000).map(|key| hash(filter * 2000 + key)).collect::<Vec<_>>(), bits))
+                .collect();
+            for count in [1, 3, 9] {
+                let admits = |key: &u64| filters[..count].iter().any(|filter| filter.admits(hash(*key)));
+                let admitted = (1_000_000..1_100_000).filter(admits).count() as u64 * 10;
+                let known = admitted_of_million(count, bits);
+                assert!(admitted * 4 > known * 3 && admitted * 3 < known * 4, "{count} of {bits}: {admitted}, {known}");
+            }
+        }
+        assert_eq!(admitted_of_million(3, 0), 1_000_000);
     }
 
     #[test]

@@ -77,8 +77,9 @@ impl Shape {
     }
 }
 
-/// Runs that one child's buffer may have; more are merged, so that a lookup asks few.
-const RUNS_MAX: usize = 4;
+/// Runs that one child's buffer may have; more are merged. Merging writes their messages again, and a run more costs a lookup
+/// a look into a filter that is in memory, and seldom a page.
+const RUNS_MAX: usize = 12;
 
 /// Gives the layers that move down, cut to a range of keys.
 type Source<'a> = dyn Fn(&Composer<'_>, &KeyRange) -> Result<Vec<Layer>> + Send + Sync + 'a;

@@ -5,7 +5,7 @@
 
 use super::Change;
 use crate::error::Result;
-use crate::filter::KeyHash;
+use crate::filter::{KeyHash, admitted_of_million};
 use crate::flush::{FlushPlan, is_worth_at_rest};
 use crate::mutant::{Mutant, mutated};
 use crate::node::{Child, Edge, Node};
@@ -86,7 +86,14 @@ impl Change<'_> {
                 older.iter().any(|run| admits(run, key)) || admits(leaf, key)
             };
             let count = (0..block.len()).filter(found).count() as u64;
-            replaced_bytes += run.bytes() * count / block.len().max(1) as u64;
+            // Filters admit some keys that are not there: the more runs wait, the more of them.
+            let share = count * 1_000_000 / block.len().max(1) as u64;
+            let by_chance = admitted_of_million(older.len() + 1, self.shape.filter_bits);
+            let share = match 1_000_000 - by_chance {
+                0 => share,
+                others => share.saturating_sub(by_chance) * 1_000_000 / others,
+            };
+            replaced_bytes += run.bytes() * share / 1_000_000;
         }
         Ok(is_worth_at_rest(replaced_bytes, leaf.bytes()))
     }
