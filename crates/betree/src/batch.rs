@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 
 use crate::api::Tree;
 use crate::catalog::{TreeId, decode_name};
-use crate::engine::{Engine, SharedEngine};
+use crate::engine::{Shared, SharedEngine};
 use crate::message::{KINDS, Message, Upsert};
 use crate::range::{Key, KeyRange, successor};
 use crate::wire::{Malformed, Reader, put_bytes, put_varint};
@@ -37,7 +37,7 @@ pub struct Batch {
     pub(crate) changes: Vec<Change>,
     pub(crate) conditions: Vec<Condition>,
     /// The store of its trees.
-    store: Option<Weak<Engine>>,
+    store: Option<Weak<Shared>>,
     /// It has trees of several stores.
     mixed: bool,
 }

@@ -75,11 +75,12 @@ mod space;
 mod step;
 mod superblock;
 mod tree;
+mod turns;
 mod values;
 mod wire;
 
 pub use api::{
-    Database, Entry, Iter, Keys, Latency, Lost, Repaired, Snapshot, Stats, Tree, Value, dump, repair, verify,
+    Database, Entry, Iter, Keys, Latency, Lost, Repaired, Snapshot, Stats, Ticket, Tree, Value, dump, repair, verify,
 };
 pub use batch::Batch;
 pub use error::{Error, Result};

@@ -75,6 +75,11 @@ impl State {
     }
 }
 
+/// A range that is not empty, as a map takes it.
+fn bounds(range: &KeyRange) -> (Bound<&[u8]>, Bound<&[u8]>) {
+    (Bound::Included(&*range.start), range.end.as_ref().map_or(Bound::Unbounded, |end| Bound::Excluded(&**end)))
+}
+
 /// One table.
 #[derive(Default)]
 pub(crate) struct Memtable {
@@ -113,6 +118,13 @@ impl Memtable {
         added
     }
 
+    /// Whether a key has a message with a greater sequence number.
+    pub fn has_newer(&self, key: &[u8], msn: u64) -> bool {
+        let state = self.read();
+        let newest = state.keys.get(key).and_then(|versions| versions.last()).map(|(newest, _)| *newest);
+        newest.max(state.ranges.newest(key, u64::MAX)).is_some_and(|newest| newest > msn)
+    }
+
     /// Bytes that the value of a key has at most, where that was noted.
     pub fn length_of(&self, key: &[u8]) -> Option<usize> {
         self.read().lengths.get(key).copied()
@@ -138,13 +150,21 @@ impl Memtable {
         self.read().msns
     }
 
+    /// Bytes of keys and values of a range, of each key those of its newest message.
+    pub fn bytes_in(&self, range: &KeyRange) -> u64 {
+        let state = self.read();
+        let newest = |(_, message): &(u64, Message<'static>)| message.bytes();
+        let of_key = |(key, versions): (&Key, &Vec<_>)| (key.len() + versions.last().map_or(0, newest)) as u64;
+        let found = (!range.is_empty()).then(|| state.keys.range::<[u8], _>(bounds(range)).map(of_key));
+        found.map_or(0, Iterator::sum)
+    }
+
     /// The keys of a range that have messages, old and new.
     pub fn keys(&self, range: &KeyRange) -> Vec<Vec<u8>> {
-        let end = range.end.as_ref().map_or(Bound::Unbounded, |end| Bound::Excluded(&**end));
         if range.is_empty() {
             return Vec::new();
         }
-        self.read().keys.range::<[u8], _>((Bound::Included(&*range.start), end)).map(|(key, _)| key.to_vec()).collect()
+        self.read().keys.range::<[u8], _>(bounds(range)).map(|(key, _)| key.to_vec()).collect()
     }
 
     /// What a view at `msn` has for a key, and whether a range delete hides everything older.

@@ -136,6 +136,14 @@ pub(crate) enum Mutant {
     SyncCountsLate,
     /// Conditions are asked before the batch has its place among the others, and no more.
     ConditionAskedEarly,
+    /// Blocks that are verified are free as soon as a checkpoint is without them.
+    VerifyKeepsNothing,
+    /// A batch reads while nobody else may commit.
+    AsksUnderLock,
+    /// What came while a batch asked is not looked at.
+    AnswerGrowsOld,
+    /// What went into a tree meanwhile counts as there before.
+    DrainedCountsAsOld,
     /// A view takes its number first and its version then.
     ViewNumberFirst,
     /// A key that a page begins with is looked for in the page before.
@@ -149,7 +157,7 @@ pub(crate) enum Mutant {
 }
 
 #[cfg(test)]
-pub(crate) use switch::{between, mutated, set, set_between};
+pub(crate) use switch::{between, current, mutated, set, set_between};
 
 /// What others may do at this moment: nothing, but in a test.
 #[cfg(not(test))]
@@ -163,7 +171,7 @@ pub(crate) const fn mutated(_mutant: Mutant) -> bool {
 
 #[cfg(test)]
 impl Mutant {
-    pub const ALL: [Self; 71] = [
+    pub const ALL: [Self; 75] = [
         Self::NoFlushBeforeSuperblock,
         Self::NoFlushAfterSuperblock,
         Self::SpaceReusedEarly,
@@ -230,6 +238,10 @@ impl Mutant {
         Self::GroupCountsLate,
         Self::SyncCountsLate,
         Self::ConditionAskedEarly,
+        Self::VerifyKeepsNothing,
+        Self::AsksUnderLock,
+        Self::AnswerGrowsOld,
+        Self::DrainedCountsAsOld,
         Self::ViewNumberFirst,
         Self::PageOffByOne,
         Self::CutEntryMissed,
@@ -263,6 +275,11 @@ mod switch {
     /// What others do at the next such moment.
     pub(crate) fn set_between(others: Option<Box<dyn FnOnce()>>) {
         BETWEEN.set(others);
+    }
+
+    /// The defect of this thread.
+    pub(crate) fn current() -> Option<Mutant> {
+        CURRENT.get()
     }
 
     /// Gives this thread a defect, or none.

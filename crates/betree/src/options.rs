@@ -16,7 +16,8 @@ pub const KEY_BYTES_MAX: usize = 4096;
 /// Longest value.
 pub const VALUE_BYTES_MAX: usize = 1 << 20;
 
-/// When a batch is safe.
+/// When a batch is safe. Whatever it says, batches are ordered: what a power cut leaves is everything up to some batch, in the order in
+/// which they were committed. So one that must not survive without another needs to come behind it, and no waiting.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub enum Durability {
     /// In memory, until a later batch or a checkpoint takes it along.

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use storage::Storage;
 
 use crate::api::stats::timed_commit;
-use crate::api::{Snapshot, Stats, Tree};
+use crate::api::{Snapshot, Stats, Ticket, Tree};
 use crate::batch::Batch;
-use crate::engine::{Engine, Findings, SharedEngine};
+use crate::engine::{Engine, Findings, Shared, SharedEngine};
 use crate::error::{Error, Result};
 use crate::options::{Durability, Options};
 
@@ -25,7 +25,7 @@ impl Database {
     ///
     /// [`Error::AlreadyAStore`], [`Error::TooSmall`], and what the storage met.
     pub fn create(storage: impl Storage + 'static, options: Options, store_id: u128) -> Result<Self> {
-        Ok(Self { engine: Arc::new(Engine::create(Box::new(storage), options, store_id)?) })
+        Ok(Self { engine: Shared::of(Engine::create(Box::new(storage), options, store_id)?) })
     }
 
     /// Opens a store, and recovers every batch that was acknowledged as durable.
@@ -35,7 +35,7 @@ impl Database {
     /// [`Error::NotAStore`], [`Error::Unsupported`], [`Error::UnknownOperator`], [`Error::Corrupt`], and what the
     /// storage met.
     pub fn open(storage: impl Storage + 'static, options: Options) -> Result<Self> {
-        Ok(Self { engine: Arc::new(Engine::open(Box::new(storage), options)?) })
+        Ok(Self { engine: Shared::of(Engine::open(Box::new(storage), options)?) })
     }
 
     /// Opens a store to read it, and writes nothing: what its log has is replayed in memory. Whatever would write fails with
@@ -45,7 +45,7 @@ impl Database {
     ///
     /// As [`Database::open`].
     pub fn open_read_only(storage: impl Storage + 'static, options: Options) -> Result<Self> {
-        Ok(Self { engine: Arc::new(Engine::open_read_only(Box::new(storage), options)?) })
+        Ok(Self { engine: Shared::of(Engine::open_read_only(Box::new(storage), options)?) })
     }
 
     /// The tree with this name; makes it, durably, where there is none.
@@ -116,7 +116,17 @@ impl Database {
     /// batch happened. After any other error nothing more is written ([`Error::PreviousIo`]) and whether the batch
     /// survived is known when the store is opened again.
     pub fn commit(&self, batch: &Batch, durability: Durability) -> Result<()> {
-        timed_commit(&self.engine, batch, durability)
+        timed_commit(&self.engine, batch, durability).map(drop)
+    }
+
+    /// Carries out a batch as [`Database::commit`] with [`Durability::None`] does. With the ticket its durability can be asked for
+    /// later, by whoever has it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Database::commit`].
+    pub fn commit_with_ticket(&self, batch: &Batch) -> Result<Ticket> {
+        Ok(Ticket::new(&self.engine, timed_commit(&self.engine, batch, Durability::None)?))
     }
 
     /// Makes everything that was committed durable.
@@ -228,7 +238,7 @@ impl Database {
     }
 
     /// Reads every block that the last checkpoint and the kept snapshots refer to, and checks every rule of the
-    /// format. The list is empty when nothing is wrong.
+    /// format, while everybody else goes on. The list is empty when nothing is wrong.
     ///
     /// # Errors
     ///

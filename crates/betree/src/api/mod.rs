@@ -6,6 +6,7 @@ mod iter;
 mod repair;
 mod snapshot;
 mod stats;
+mod ticket;
 mod tree;
 
 pub use closed::{dump, verify};
@@ -14,6 +15,7 @@ pub use iter::{Iter, Keys};
 pub use repair::{Lost, Repaired, repair};
 pub use snapshot::Snapshot;
 pub use stats::{Latency, Stats};
+pub use ticket::Ticket;
 pub use tree::Tree;
 
 /// A value.

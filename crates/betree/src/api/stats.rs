@@ -134,8 +134,8 @@ impl Stats {
     }
 }
 
-/// Carries out a batch and notes how long it took.
-pub(super) fn timed_commit(engine: &SharedEngine, batch: &Batch, durability: Durability) -> Result<()> {
+/// Carries out a batch and notes how long it took; returns its last number.
+pub(super) fn timed_commit(engine: &SharedEngine, batch: &Batch, durability: Durability) -> Result<u64> {
     if !batch.is_of(engine) {
         return Err(Error::OtherStore);
     }

@@ -10,6 +10,7 @@ use crate::catalog::TreeId;
 use crate::engine::SharedEngine;
 use crate::error::Result;
 use crate::options::Durability;
+use crate::range::KeyRange;
 
 /// An ordered map from keys to values. A clone is another handle of the same tree.
 #[derive(Clone)]
@@ -38,7 +39,7 @@ impl Tree {
     fn alone(&self, change: impl FnOnce(&mut Batch), durability: Durability) -> Result<()> {
         let mut batch = Batch::new();
         change(&mut batch);
-        timed_commit(&self.engine, &batch, durability)
+        timed_commit(&self.engine, &batch, durability).map(drop)
     }
 
     /// The value of a key.
@@ -66,6 +67,16 @@ impl Tree {
     /// Damage, and what the storage met.
     pub fn contains(&self, key: impl AsRef<[u8]>) -> Result<bool> {
         self.now().contains(self, key)
+    }
+
+    /// Bytes of the keys and values in a range, roughly: values that lie apart do not count, and what a newer value or a delete that
+    /// waits will replace does. It reads headers of nodes alone, and of a large range not all.
+    ///
+    /// # Errors
+    ///
+    /// Damage, and what the storage met.
+    pub fn approximate_bytes<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<u64> {
+        self.engine.approximate_bytes(&self.engine.view(), self.id, &KeyRange::of(&range))
     }
 
     /// The keys of a range as they are now, in both directions: values that lie apart are not read.

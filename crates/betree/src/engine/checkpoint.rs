@@ -230,7 +230,7 @@ impl Engine {
             // Trees that were made meanwhile are not in this checkpoint; none is made right now.
             let _commit = locked(&self.commit);
             let mut left = 0;
-            self.versions.publish(|trees| {
+            state.checkpointed_in = self.versions.publish(|trees| {
                 for (id, root) in roots {
                     if let (Some(tree), Some(root)) = (trees.get_mut(&id), root) {
                         tree.root = Edge::Stored(root);

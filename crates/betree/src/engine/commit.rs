@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use storage::BLOCK_BYTES;
 
+use super::asked;
 use super::maintain::Added;
 use super::values::{Prepared, lies_apart};
 use super::{Commit, Engine, TreeVersion, locked};
@@ -52,14 +53,14 @@ pub(super) struct BatchSize {
 }
 
 impl Engine {
-    /// Carries out a batch. When it returns the batch is as safe as asked for, and visible.
-    pub fn commit(&self, batch: &Batch, durability: Durability) -> Result<()> {
+    /// Carries out a batch. When it returns the batch is as safe as asked for, and visible. Returns its last number.
+    pub fn commit(&self, batch: &Batch, durability: Durability) -> Result<u64> {
         self.check()?;
         let size = self.validate(batch)?;
         self.check_blocked(&batch.changes)?;
         // What cannot be is refused before anything of it is copied or written.
         self.make_way(&size)?;
-        if !self.conditions_hold(batch)? {
+        if !self.conditions_hold(&self.view(), batch)? {
             return Err(Error::Conflict);
         }
         let prepared = self.prepare(&batch.changes, &size)?;
@@ -81,7 +82,7 @@ impl Engine {
         // The batch is done. What became of the work of others does not change that: a write that failed stops the store,
         // and what cannot be read is told to whoever reads it.
         let _ = self.maintain(added);
-        Ok(())
+        Ok(last_msn)
     }
 
     /// Waits for room in the log and on the storage; refuses what there is none for.
@@ -104,9 +105,20 @@ impl Engine {
     /// the bytes that are to be logged before it, and its own.
     fn enter(&self, batch: &Batch, prepared: &Prepared<'_>, grows: bool) -> Result<(u64, usize, usize)> {
         let prepared_bytes = log_bytes(&prepared.changes, usize::MAX);
-        let mut attempt = 0;
+        let (mut attempt, mut asked_again) = (0, 0);
         loop {
+            let patient = asked_again < asked::ATTEMPTS && !mutated(Mutant::AsksUnderLock);
+            let asked = if patient { Some(self.ask(batch, &prepared.changes)?) } else { None };
             let mut commit = locked(&self.commit);
+            let asked = match asked {
+                Some(asked) if self.is_as_asked(batch, &asked) => asked,
+                Some(_) => {
+                    asked_again += 1;
+                    continue;
+                }
+                // Others change the same keys all the time: now they wait.
+                None => self.ask(batch, &prepared.changes)?,
+            };
             let pending = commit.buffer.len();
             let log = self.log_has_room(pending + prepared_bytes);
             if !log || !self.storage_has_room(prepared_bytes, grows) {
@@ -118,7 +130,7 @@ impl Engine {
                 attempt += 1;
                 continue;
             }
-            if (!mutated(Mutant::ConditionAskedEarly) && !self.conditions_hold(batch)?) || self.is_refused_late() {
+            if self.is_refused_late() {
                 return Err(Error::Conflict);
             }
             let view = self.view();
@@ -129,9 +141,7 @@ impl Engine {
             }) {
                 return Err(Error::TreeRemoved);
             }
-            drop(view);
-            let changes = self.bound_values(&prepared.changes)?;
-            let bytes = log_bytes(&changes, usize::MAX);
+            let bytes = log_bytes(&asked.changes, usize::MAX);
             // Upserts that were carried out may take more than they did.
             if bytes > prepared_bytes {
                 check_length("a batch", bytes, self.batch_bytes_max())?;
@@ -139,7 +149,13 @@ impl Engine {
                     return Err(Error::Full);
                 }
             }
-            let last_msn = self.apply(&mut commit, &changes);
+            for (tree, key, length) in &asked.lengths {
+                if let Some(tree) = view.version.trees.get(tree) {
+                    tree.active.note_length(key, *length);
+                }
+            }
+            drop(view);
+            let last_msn = self.apply(&mut commit, &asked.changes);
             locked(&self.pool).commit(last_msn, &prepared.places);
             return Ok((last_msn, pending, bytes));
         }
@@ -254,19 +270,6 @@ impl Engine {
         used + frame_blocks(buffered_bytes) <= self.log_blocks
     }
 
-    fn conditions_hold(&self, batch: &Batch) -> Result<bool> {
-        if batch.conditions.is_empty() || mutated(Mutant::ConditionIgnored) {
-            return Ok(true);
-        }
-        let view = self.view();
-        for condition in &batch.conditions {
-            if self.get(&view, condition.tree, &condition.key)? != condition.value {
-                return Ok(false);
-            }
-        }
-        Ok(true)
-    }
-
     /// Numbers the changes and makes them visible, all at once; returns the last number.
     fn apply(&self, commit: &mut Commit, changes: &[Change]) -> u64 {
         let first_msn = commit.next_msn;
@@ -352,6 +355,11 @@ impl Engine {
     /// Values are on their places before a frame names them.
     pub(super) fn settle_values(&self) -> Result<()> {
         if mutated(Mutant::FrameBeforeValues) { Ok(()) } else { self.guard(self.io.settle()) }
+    }
+
+    /// Whether everything up to `msn` is durable.
+    pub fn is_durable(&self, msn: u64) -> bool {
+        locked(&self.log).synced_msn >= msn
     }
 
     /// Makes sure that everything up to `msn` is in the log; with `sync` also that it is durable. Whoever comes first

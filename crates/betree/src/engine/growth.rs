@@ -48,17 +48,23 @@ impl<'a, T: Default> Known<'a, T> {
     }
 }
 
+/// How long values of keys are at most.
+type Lengths<'a> = Vec<(TreeId, &'a [u8], usize)>;
+
+/// Changes as they may happen, and the lengths after them.
+type Bounded<'a> = (Cow<'a, [Change]>, Lengths<'a>);
+
 impl Engine {
     fn growth(&self, upsert: &Upsert<'_>) -> Growth {
         self.options.operators.get(upsert.operator).map_or(Growth::Unknown, |one| one.growth(&upsert.operand))
     }
 
-    /// The changes as they may happen. Nobody may commit meanwhile.
+    /// The changes of a view as they may happen, and how long values of which keys are at most then.
     ///
     /// # Errors
     ///
     /// [`Error::TooLarge`](crate::Error::TooLarge).
-    pub(super) fn bound_values<'a>(&self, changes: &'a [Change]) -> Result<Cow<'a, [Change]>> {
+    pub(super) fn bound_values<'a>(&self, view: &View, changes: &'a [Change]) -> Result<Bounded<'a>> {
         let mut growing: BTreeSet<(TreeId, &[u8])> = BTreeSet::new();
         let mut unknown = false;
         for change in changes {
@@ -73,18 +79,23 @@ impl Engine {
             }
         }
         if growing.is_empty() {
-            return Ok(Cow::Borrowed(changes));
+            return Ok((Cow::Borrowed(changes), Vec::new()));
         }
-        let view = self.view();
         let growing = |tree: TreeId, key: &[u8]| growing.contains(&(tree, key));
-        if !unknown && self.lengths_fit(&view, changes, growing)? {
-            return Ok(Cow::Borrowed(changes));
+        let lengths = if unknown { None } else { self.lengths_that_fit(view, changes, growing)? };
+        match lengths {
+            Some(lengths) => Ok((Cow::Borrowed(changes), lengths)),
+            None => self.carry_out(view, changes, growing),
         }
-        self.carry_out(&view, changes, growing)
     }
 
-    /// Whether bounds of the lengths show that every value stays short enough. If so they are noted.
-    fn lengths_fit(&self, view: &View, changes: &[Change], growing: impl Fn(TreeId, &[u8]) -> bool) -> Result<bool> {
+    /// Bounds of the lengths, where they show that every value stays short enough.
+    fn lengths_that_fit<'a>(
+        &self,
+        view: &View,
+        changes: &'a [Change],
+        growing: impl Fn(TreeId, &[u8]) -> bool,
+    ) -> Result<Option<Lengths<'a>>> {
         let mut lengths: Known<'_, usize> = Known::new();
         for change in changes {
             match change {
@@ -108,23 +119,18 @@ impl Engine {
                                 *length = match self.growth(upsert) {
                                     Growth::UpTo(bytes) => bytes.max(*length),
                                     Growth::By(bytes) => *length + bytes,
-                                    Growth::Unknown | Growth::Invalid(_) => return Ok(false),
+                                    Growth::Unknown | Growth::Invalid(_) => return Ok(None),
                                 };
                             }
                         }
                     }
                     if *length > VALUE_BYTES_MAX {
-                        return Ok(false);
+                        return Ok(None);
                     }
                 }
             }
         }
-        for ((tree, key), length) in lengths.keys {
-            if let Some(tree) = view.version.trees.get(&tree) {
-                tree.active.note_length(key, length);
-            }
-        }
-        Ok(true)
+        Ok(Some(lengths.keys.into_iter().map(|((tree, key), length)| (tree, key, length)).collect()))
     }
 
     /// Carries the changes of the growing keys out, as far as to know their values.
@@ -133,7 +139,7 @@ impl Engine {
         view: &View,
         changes: &'a [Change],
         growing: impl Fn(TreeId, &[u8]) -> bool,
-    ) -> Result<Cow<'a, [Change]>> {
+    ) -> Result<Bounded<'a>> {
         let mut values: Known<'_, Option<Vec<u8>>> = Known::new();
         let mut carried_out = Cow::Borrowed(changes);
         for (number, change) in changes.iter().enumerate() {
@@ -160,11 +166,8 @@ impl Engine {
                 }
             }
         }
-        for ((tree, key), value) in values.keys {
-            if let Some(tree) = view.version.trees.get(&tree) {
-                tree.active.note_length(key, value.map_or(0, |value| value.len()));
-            }
-        }
-        Ok(carried_out)
+        let length = |value: Option<Vec<u8>>| value.map_or(0, |value| value.len());
+        let lengths = values.keys.into_iter().map(|((tree, key), value)| (tree, key, length(value)));
+        Ok((carried_out, lengths.collect()))
     }
 }

@@ -13,7 +13,7 @@ use crate::catalog::TreeId;
 use crate::error::{Error, Result};
 use crate::memtable::RANGES_MAX;
 use crate::mutant::{Mutant, mutated};
-use crate::pacing::PacingLoad;
+use crate::pacing::{Pacing, PacingLoad};
 use crate::step::UNBOUNDED;
 use crate::tree::Reach;
 
@@ -41,27 +41,8 @@ impl Engine {
         self.active_bytes.load(Ordering::Acquire) + self.sealed_bytes.load(Ordering::Acquire)
     }
 
-    /// Bytes that are kept back so that deletes and checkpoints succeed on a full store: half of it for deletes on
-    /// their way, half for rewriting leaves, one after the other with a checkpoint in between.
     fn reserve_bytes(&self) -> u64 {
-        let capacity = self.io.capacity_blocks() * BLOCK_BYTES as u64;
-        (capacity / 16).max(self.least_reserve_bytes()).min(capacity / 4)
-    }
-
-    /// The reserve of a store that is not small.
-    fn least_reserve_bytes(&self) -> u64 {
-        let shape = self.options.shape();
-        2 * (3 * shape.leaf_storage_bytes() + shape.overhead_bytes())
-    }
-
-    /// An empty store of such a size takes what one of this size, as it is, refuses.
-    pub(super) fn least_capacity_bytes(&self) -> u64 {
-        let block = BLOCK_BYTES as u64;
-        let used = (self.io.capacity_blocks() - self.free_blocks.load(Ordering::Acquire)) * block;
-        let needed = used + self.needed_bytes(BLOCK_BYTES);
-        // The reserve of a small one is a quarter of it.
-        let least = (needed + self.least_reserve_bytes()).min((4 * needed).div_ceil(3));
-        least.next_multiple_of(block) + block
+        self.options.reserve_bytes(self.io.capacity_blocks() * BLOCK_BYTES as u64)
     }
 
     /// Whether what is in memory, and this batch, can be written by the next checkpoint. Deletes may use half of the
@@ -74,8 +55,7 @@ impl Engine {
 
     /// Bytes that the next checkpoint takes, with so many more in memory.
     fn needed_bytes(&self, more_bytes: usize) -> u64 {
-        let shape = self.options.shape();
-        shape.storage_bytes(self.memory_bytes() + more_bytes as u64) + self.fresh_bytes() + shape.overhead_bytes()
+        self.options.needed_bytes(self.memory_bytes() + more_bytes as u64, self.fresh_bytes())
     }
 
     /// Free bytes that neither the next checkpoint needs, with full memtables, nor the reserve.
@@ -115,6 +95,9 @@ impl Engine {
         let quota = self.options.pacing.quota_bytes(&load).map(|bytes| (bytes as i64).min(UNBOUNDED / 4));
         let credit = self.credit_bytes.fetch_add(quota.unwrap_or(0), Ordering::AcqRel);
         if quota == Some(0) {
+            if self.options.pacing == Pacing::Beside {
+                self.bell.ring();
+            }
             return Ok(());
         }
         // Small parts are put together, so that most commits do not even look.

@@ -3,12 +3,15 @@
 //! Locks, in the order in which they are taken: `trees` (changes and checkpoints), `log`, `commit`, `pool`, `versions`.
 //! A reader takes only the last, to get a [`View`].
 
+mod asked;
+mod beside;
 mod blocked;
 mod checkpoint;
 mod closed;
 mod commit;
 mod grow;
 mod growth;
+mod least;
 mod maintain;
 mod open;
 mod reads;
@@ -20,6 +23,7 @@ mod verify;
 mod version;
 mod work;
 
+pub(crate) use beside::Shared;
 pub(crate) use closed::ClosedStore;
 pub(crate) use salvage::Salvaged;
 pub(crate) use verify::Findings;
@@ -27,7 +31,7 @@ pub(crate) use version::{TreeVersion, View};
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use stats::Histogram;
 
@@ -42,7 +46,9 @@ use crate::options::Options;
 use crate::space::Space;
 use crate::superblock::Superblock;
 use crate::tree::Blocked;
+use crate::turns::{is_scheduled, turn};
 use crate::values::Pool;
+use beside::Bell;
 use checkpoint::Seal;
 use version::Versions;
 use work::Work;
@@ -71,6 +77,8 @@ pub(crate) struct TreeState {
     catalog: Catalog,
     /// The last one that is durable.
     superblock: Superblock,
+    /// The first version that had its roots: what it refers to and no version behind refers to waits.
+    checkpointed_in: u64,
     /// Generation that the next checkpoint has.
     generation: u64,
     /// What is in flight.
@@ -119,6 +127,8 @@ pub(crate) struct Engine {
     /// Where as much waits above damage as may, by tree; and whether that is anywhere.
     blocked: Mutex<BTreeMap<TreeId, Vec<Blocked>>>,
     any_blocked: AtomicBool,
+    /// For the thread that does what is owed, where there is one.
+    bell: Bell,
     /// Work that commits have yet to do for what they added.
     credit_bytes: AtomicI64,
     /// Work that was done.
@@ -135,6 +145,14 @@ pub(crate) struct Engine {
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    turn();
+    while is_scheduled() {
+        match mutex.try_lock() {
+            Err(TryLockError::WouldBlock) => turn(),
+            Err(TryLockError::Poisoned(poisoned)) => return poisoned.into_inner(),
+            Ok(guard) => return guard,
+        }
+    }
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -206,6 +224,16 @@ impl Engine {
 
 #[cfg(test)]
 impl Engine {
+    /// Whether somebody changes trees, and nobody else may.
+    pub(crate) fn is_changing(&self) -> bool {
+        self.trees.try_lock().is_err()
+    }
+
+    /// Whether somebody gives a batch its place.
+    pub(crate) fn is_entering(&self) -> bool {
+        self.commit.try_lock().is_err()
+    }
+
     /// Takes the free space away, but for so many blocks.
     pub(crate) fn take_free_space(&self, left_blocks: u64) -> Vec<crate::extents::Extent> {
         let mut state = locked(&self.trees);
@@ -262,4 +290,4 @@ impl Drop for Engine {
 }
 
 /// Shared by everything that refers to a store.
-pub(crate) type SharedEngine = Arc<Engine>;
+pub(crate) type SharedEngine = Arc<Shared>;

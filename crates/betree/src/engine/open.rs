@@ -6,6 +6,8 @@ use std::sync::{Arc, Mutex};
 
 use storage::{BLOCK_BYTES, Buffer, Storage};
 
+use super::beside::Bell;
+use super::least::CATALOG_BLOCKS;
 use super::values::are_whole;
 use super::version::Versions;
 use super::{Commit, Engine, LogState, TreeState, TreeVersion, locked};
@@ -19,9 +21,6 @@ use crate::options::Options;
 use crate::pointer::{BlockPointer, Codec, checksum};
 use crate::space::Space;
 use crate::superblock::{Epoch, LOG_START, LogHead, Superblock};
-
-/// The least log: a few frames.
-const LOG_BLOCKS_MIN: u64 = 16;
 
 pub(super) fn read_catalog(io: &BlockIo, superblock: &Superblock) -> Result<(Catalog, Space)> {
     let pointer = &superblock.catalog;
@@ -39,21 +38,17 @@ impl Engine {
     pub fn create(storage: Box<dyn Storage>, options: Options, store_id: u128) -> Result<Self> {
         let io = BlockIo::new(storage, options.cache_bytes);
         let capacity_blocks = io.capacity_blocks();
-        let wanted = (options.log_bytes / BLOCK_BYTES as u64).max(LOG_BLOCKS_MIN);
-        let log_blocks = wanted.min(capacity_blocks / 4);
-        if log_blocks < LOG_BLOCKS_MIN {
-            return Err(Error::TooSmall {
-                capacity_bytes: capacity_blocks * BLOCK_BYTES as u64,
-                needed_bytes: 4 * LOG_BLOCKS_MIN * BLOCK_BYTES as u64,
-            });
-        }
+        let capacity_bytes = capacity_blocks * BLOCK_BYTES as u64;
+        let needed_bytes = options.least_capacity_bytes();
+        let log_blocks = options.log_blocks(capacity_blocks).filter(|_| capacity_bytes >= needed_bytes);
+        let log_blocks = log_blocks.ok_or(Error::TooSmall { capacity_bytes, needed_bytes })?;
         if !matches!(Superblock::read(&io), Err(Error::NotAStore)) {
             return Err(Error::AlreadyAStore);
         }
         let data_start = LOG_START + log_blocks;
         let data = Extent { start: data_start, blocks: capacity_blocks - data_start };
         let mut space = Space::new(data);
-        let start = space.allocate(1).ok_or(Error::Full)?;
+        let start = space.allocate(CATALOG_BLOCKS).ok_or(Error::Full)?;
         let catalog = Catalog::default();
         let raw = catalog.encode_padded(&space, 1);
         let pointer = BlockPointer {
@@ -75,12 +70,6 @@ impl Engine {
             catalog: pointer,
         };
         let engine = Self::of(io, options, superblock.clone(), catalog, space);
-        if !engine.storage_has_room(BLOCK_BYTES, true) {
-            return Err(Error::TooSmall {
-                capacity_bytes: capacity_blocks * BLOCK_BYTES as u64,
-                needed_bytes: engine.least_capacity_bytes(),
-            });
-        }
         engine.io.write([(Purpose::Catalog, start, Buffer::padded(&raw))])?;
         engine.io.flush()?;
         superblock.write(&engine.io)?;
@@ -152,6 +141,7 @@ impl Engine {
             owing: AtomicBool::new(false),
             blocked: Mutex::default(),
             any_blocked: AtomicBool::new(false),
+            bell: Bell::default(),
             credit_bytes: AtomicI64::new(0),
             worked_bytes: AtomicU64::new(0),
             checkpoints: AtomicU64::new(0),
@@ -165,6 +155,7 @@ impl Engine {
                 catalog,
                 generation: superblock.generation + 1,
                 superblock,
+                checkpointed_in: 1,
                 work: None,
                 sealed_at: None,
                 to_drain: VecDeque::new(),

@@ -5,6 +5,7 @@ use crate::catalog::TreeId;
 use crate::error::Result;
 use crate::io::Kind;
 use crate::message::Message;
+use crate::range::KeyRange;
 
 use super::{Engine, TreeVersion, View};
 
@@ -52,6 +53,13 @@ impl Engine {
             Some(message) => self.composer().value(message),
             None => Ok(None),
         }
+    }
+
+    /// Bytes of keys and values in a range, roughly; no blocks are read.
+    pub fn approximate_bytes(&self, view: &View, tree: TreeId, range: &KeyRange) -> Result<u64> {
+        let Some(version) = view.version.trees.get(&tree) else { return Ok(0) };
+        let in_memory: u64 = version.tables().map(|table| table.bytes_in(range)).sum();
+        Ok(in_memory + crate::tree::estimate(&self.io, &version.root, range)?)
     }
 
     /// Whether a key has a value. One that lies apart is not read.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::version::Trees;
 use super::{Engine, locked};
 use crate::block::Block;
 use crate::catalog::Catalog;
@@ -10,6 +11,7 @@ use crate::extents::Extent;
 use crate::filter::KeyHash;
 use crate::io::BlockIo;
 use crate::message::Message;
+use crate::mutant::{Mutant, mutated};
 use crate::node::{Child, Edge, Node};
 use crate::pages::Pages;
 use crate::pointer::{BlockPointer, Codec};
@@ -193,14 +195,34 @@ fn fresh_bytes(edge: &Edge) -> u64 {
 
 /// Checks a checkpoint: everything that its superblock leads to.
 pub(super) fn check(io: &BlockIo, superblock: &Superblock, catalog: &Catalog, space: &Space) -> Result<Findings> {
-    let mut walk = Walk { io, findings: Findings::default(), used: BTreeMap::new() };
+    let findings = check_head(io, superblock)?;
+    check_trees(io, findings, superblock, catalog, space)
+}
+
+/// Checks the superblock and the catalog's block, which nobody keeps for a reader.
+fn check_head(io: &BlockIo, superblock: &Superblock) -> Result<Findings> {
+    let mut findings = Findings::default();
     let (read, damaged) = Superblock::read(io)?;
     if damaged > 0 {
-        walk.findings.add(format!("superblock: {damaged} of its 2 copies are damaged"));
+        findings.add(format!("superblock: {damaged} of its 2 copies are damaged"));
     }
     if read != *superblock {
-        walk.findings.add("superblock: another one than this program wrote".to_owned());
+        findings.add("superblock: another one than this program wrote".to_owned());
     }
+    let read = io.read_raw(&superblock.catalog);
+    findings.damage("catalog", read)?;
+    Ok(findings)
+}
+
+/// Checks all trees and snapshots of a checkpoint, and that every block belongs to somebody.
+fn check_trees(
+    io: &BlockIo,
+    findings: Findings,
+    superblock: &Superblock,
+    catalog: &Catalog,
+    space: &Space,
+) -> Result<Findings> {
+    let mut walk = Walk { io, findings, used: BTreeMap::new() };
     let all = KeyRange::all();
     for tree in catalog.trees.values() {
         if let Some(root) = &tree.root {
@@ -218,8 +240,6 @@ pub(super) fn check(io: &BlockIo, superblock: &Superblock, catalog: &Catalog, sp
         }
     }
     walk.visit(&superblock.catalog, "catalog");
-    let read = io.read_raw(&superblock.catalog);
-    walk.findings.damage("catalog", read)?;
 
     // Every block of the storage is used by the checkpoint, free, about to be free, or held by a snapshot.
     let mut places: Vec<(Extent, &str)> = walk.used.values().map(|pointer| (Extent::of(pointer), "used")).collect();
@@ -252,11 +272,10 @@ pub(super) fn check(io: &BlockIo, superblock: &Superblock, catalog: &Catalog, sp
 }
 
 impl Engine {
-    /// Checks everything that the last checkpoint refers to, and what is counted for the next one. Commits go on
-    /// meanwhile; checkpoints wait.
+    /// Checks everything that the last checkpoint refers to, and what is counted for the next one. All else goes on meanwhile.
     pub fn verify(&self) -> Result<Findings> {
         let state = locked(&self.trees);
-        let mut findings = check(&self.io, &state.superblock, &state.catalog, &state.space)?;
+        let mut findings = check_head(&self.io, &state.superblock)?;
         // No tree is made meanwhile.
         let commit = locked(&self.commit);
         let fresh: u64 = self.view().version.trees.values().map(|tree| fresh_bytes(&tree.root)).sum();
@@ -265,7 +284,13 @@ impl Engine {
         if fresh != counted {
             findings.add(format!("memory: {counted} bytes are counted for the next checkpoint, and there are {fresh}"));
         }
-        Ok(findings)
+        let (superblock, catalog, space) = (state.superblock.clone(), state.catalog.clone(), state.space.clone());
+        let kept = self.versions.detached_as_of(state.checkpointed_in, Trees::default());
+        drop(state);
+        let kept = (!mutated(Mutant::VerifyKeepsNothing)).then_some(kept);
+        let findings = check_trees(&self.io, findings, &superblock, &catalog, &space);
+        drop(kept);
+        findings
     }
 }
 

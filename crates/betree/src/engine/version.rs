@@ -12,6 +12,7 @@ use crate::mutant::{Mutant, between, mutated};
 use crate::node::{Edge, Node};
 use crate::pointer::BlockPointer;
 use crate::run::Run;
+use crate::turns::turn;
 
 /// One tree of a version.
 #[derive(Clone)]
@@ -81,8 +82,10 @@ impl Versions {
     }
 
     pub fn view(&self) -> View {
+        turn();
         if mutated(Mutant::ViewNumberFirst) {
             let msn = self.visible_msn.load(Ordering::Acquire);
+            turn();
             between();
             return View { msn, ..self.together() };
         }
@@ -100,8 +103,13 @@ impl Versions {
 
     /// A view of other trees that keeps the current blocks alive.
     pub fn detached(&self, trees: Trees) -> View {
+        self.detached_as_of(u64::MAX, trees)
+    }
+
+    /// The same with the blocks of an older version, if they were not given back yet.
+    pub fn detached_as_of(&self, number: u64, trees: Trees) -> View {
         let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
-        let number = current.version.number;
+        let number = number.min(current.version.number);
         let version = Arc::new(Version { number, trees });
         current.older.push_back((number, Arc::downgrade(&version)));
         View { version, msn: u64::MAX }
@@ -109,11 +117,13 @@ impl Versions {
 
     /// Everything up to `msn` is in the memtables.
     pub fn show(&self, msn: u64) {
+        turn();
         self.visible_msn.store(msn, Ordering::Release);
     }
 
     /// Makes the next version; returns its number.
     pub fn publish(&self, change: impl FnOnce(&mut Trees)) -> u64 {
+        turn();
         let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
         let mut trees = current.version.trees.clone();
         change(&mut trees);

@@ -1,14 +1,14 @@
 //! What others do at the worst moment: while the log is being written or flushed, between a condition and its batch, while a view
 //! is taken. It is done by the same thread, from within the storage's calls or at a marked place, so each order comes for sure.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use storage::{Completion, Memory, Operation, Queue, Request, Storage, StorageError, Tag};
 
 use super::workload::unsound;
 use crate::mutant::set_between;
-use crate::{Batch, Compression, Database, Durability, Error, Options, Tree};
+use crate::{Append, Batch, Compression, Database, Durability, Error, Options, Tree, VALUE_BYTES_MAX};
 
 type Hook = Box<dyn FnOnce() + Send>;
 
@@ -24,6 +24,17 @@ struct Slow {
 impl Slow {
     fn at_next(&self, operation: Operation, hook: impl FnOnce() + Send + 'static) {
         *self.hook.lock().unwrap_or_else(PoisonError::into_inner) = Some((operation, Box::new(hook)));
+    }
+
+    /// At the one that comes behind so many others.
+    fn at_later(&self, others: usize, operation: Operation, hook: impl FnOnce() + Send + 'static) {
+        let slow = self.clone();
+        let mut at: Hook = Box::new(hook);
+        for _ in 0..others {
+            let (slow, then) = (slow.clone(), at);
+            at = Box::new(move || slow.at_next(operation, then));
+        }
+        slow.at_next(operation, at);
     }
 }
 
@@ -73,8 +84,12 @@ fn failed(what: &'static str) -> impl Fn(Error) -> String {
 }
 
 fn store() -> Result<(Slow, Database, Tree), String> {
+    store_with(options())
+}
+
+fn store_with(options: Options) -> Result<(Slow, Database, Tree), String> {
     let slow = Slow { inner: Memory::new(256 << 20), hook: Arc::default(), unflushed: Arc::default() };
-    let database = Database::create(slow.clone(), options(), 1).map_err(failed("create"))?;
+    let database = Database::create(slow.clone(), options, 1).map_err(failed("create"))?;
     let tree = database.tree("t").map_err(failed("tree"))?;
     Ok((slow, database, tree))
 }
@@ -130,6 +145,57 @@ pub(super) fn conditions() -> Result<(), String> {
     unsound(&database).map_or(Ok(()), Err)
 }
 
+/// What comes while a batch reads what it asks for counts, be it in memory or in a tree by then; and nobody waits for the read.
+pub(super) fn answers() -> Result<(), String> {
+    for drained in [false, true] {
+        let (slow, database, tree) = store_with(Options { cache_bytes: 0, ..options().operator(1, Append) })?;
+        for key in ["key", "length"] {
+            tree.insert(key, "old", Durability::Sync).map_err(failed("insert"))?;
+        }
+        database.checkpoint().map_err(failed("checkpoint"))?;
+        let waits = Arc::new(AtomicBool::new(false));
+        let (others, other, waited) = (database.clone(), tree.clone(), Arc::clone(&waits));
+        let meanwhile = move |key: &'static str, value: Vec<u8>| {
+            if others.engine.is_entering() {
+                waited.store(true, Ordering::Release);
+                return;
+            }
+            let _ = other.insert(key, value, Durability::None);
+            if drained {
+                let _ = others.checkpoint();
+            }
+        };
+        // It asks a first time, writes the place of a value, and asks again.
+        let (when_it_reads, then) = (slow.clone(), meanwhile.clone());
+        slow.at_next(Operation::Write, move || {
+            when_it_reads.at_next(Operation::Read, move || then("key", b"theirs".to_vec()));
+        });
+        let mut batch = Batch::new();
+        batch.require(&tree, "key", Some(b"old"));
+        batch.insert(&tree, "key", "ours");
+        batch.insert(&tree, "large", vec![1; 64 << 10]);
+        let conditional = database.commit(&batch, Durability::None);
+        slow.at_next(Operation::Read, move || meanwhile("length", vec![2; VALUE_BYTES_MAX - 5]));
+        let mut batch = Batch::new();
+        batch.upsert(&tree, "length", 1, [3; 10]);
+        let appended = database.commit(&batch, Durability::None);
+        if waits.load(Ordering::Acquire) {
+            return Err("others wait for what a batch reads".to_owned());
+        }
+        if !matches!((&conditional, &appended), (Err(Error::Conflict), Err(Error::TooLarge { .. }))) {
+            return Err(format!("drained {drained}: {conditional:?}, {appended:?}"));
+        }
+        let lens = ["key", "length"].map(|key| tree.get(key).ok().flatten().map(|value| value.len()));
+        if lens != [Some(6), Some(VALUE_BYTES_MAX - 5)] {
+            return Err(format!("drained {drained}: values of {lens:?} bytes"));
+        }
+        if let Some(what) = unsound(&database) {
+            return Err(what);
+        }
+    }
+    Ok(())
+}
+
 /// A view that is taken while batches come, memtables are sealed and drained, one of two trees first: it is the store before or
 /// after a batch, in all trees.
 pub(super) fn views() -> Result<(), String> {
@@ -183,6 +249,39 @@ fn a_batch_that_comes_while_the_log_is_written_is_in_the_next_frame() {
 #[test]
 fn conditions_hold_when_the_batch_gets_its_place() {
     conditions().unwrap();
+}
+
+/// A store that is verified goes on, and what is checked stays for as long.
+pub(super) fn verified() -> Result<(), String> {
+    let (slow, database, tree) = store_with(Options { cache_bytes: 0, ..options() })?;
+    let write = |tree: &Tree, round: u8| {
+        (0..200u16).try_for_each(|number| tree.insert(number.to_be_bytes(), vec![round; 500], Durability::None))
+    };
+    write(&tree, 0).and_then(|()| database.checkpoint()).map_err(failed("write"))?;
+    let (others, other) = (database.clone(), tree.clone());
+    let waits = Arc::new(AtomicBool::new(true));
+    let waited = Arc::clone(&waits);
+    // The superblock is read first, then the catalog.
+    slow.at_later(2, Operation::Read, move || {
+        if !others.engine.is_changing() {
+            let rewritten = (1..9).try_for_each(|round| write(&other, round).and_then(|()| others.compact()));
+            waited.store(rewritten.is_err(), Ordering::Release);
+        }
+    });
+    if let Some(what) = unsound(&database) {
+        return Err(what);
+    }
+    if waits.load(Ordering::Acquire) { Err("nobody could write meanwhile".to_owned()) } else { Ok(()) }
+}
+
+#[test]
+fn a_store_that_is_verified_goes_on() {
+    verified().unwrap();
+}
+
+#[test]
+fn what_comes_while_a_batch_asks_counts() {
+    answers().unwrap();
 }
 
 #[test]

@@ -22,6 +22,7 @@ mod refill;
 mod refused;
 mod repair;
 mod rest;
+mod schedules;
 mod trees;
 mod trim;
 mod twice;

@@ -29,6 +29,8 @@ fn proofs() -> Vec<(&'static str, Proof)> {
         ("device", Box::new(|| crash::story(Below::Device("hdd-7200-1tb"), 0, 40, 0).map(drop))),
         ("group commit", Box::new(between::group_commit)),
         ("conditions", Box::new(between::conditions)),
+        ("answers", Box::new(between::answers)),
+        ("verified meanwhile", Box::new(between::verified)),
         ("views of a moment", Box::new(between::views)),
         ("clones", Box::new(|| (0..3).try_for_each(|seed| clones::calls(seed, 80, false).map(drop)))),
         ("grow", Box::new(|| grow::grows(0))),

@@ -4,6 +4,7 @@
 //! which blocks the new one has no use for; a checkpoint writes what is fresh ([`crate::checkpoint`]). A change is made
 //! in steps ([`crate::step`]); until its last one nobody sees anything of it.
 
+mod estimate;
 mod flush;
 mod leaf;
 mod lookup;
@@ -12,6 +13,7 @@ mod shape;
 mod stuck;
 mod tidy;
 
+pub(crate) use estimate::estimate;
 pub(crate) use lookup::{find, missing, window};
 pub(crate) use rest::Reach;
 pub(crate) use stuck::Blocked;
