@@ -1,0 +1,7 @@
+//! The engines: one file each.
+
+pub mod betree;
+pub mod fjall;
+pub mod redb;
+pub mod rocksdb;
+pub mod sqlite;
