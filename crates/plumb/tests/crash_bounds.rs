@@ -52,14 +52,15 @@ fn more_than_a_gibibyte_of_zeroes() {
     assert!(length(&trial, "writes.log") < 64 << 20 && length(&trial, "calls.jsonl") < 1 << 20);
 }
 
-/// More than any guest has memory for: what is durable at a moment has to fit there, and the log has not.
+/// More than any guest has memory for: what is durable at a moment has to fit there, and what is on its way to the device at once;
+/// the log has not.
 #[test]
 fn a_log_of_ten_gibibytes() {
     if !is_long() {
         return;
     }
     let script =
-        "for i in $(seq 40); do dd if=/dev/urandom of=f bs=1M count=256 conv=notrunc status=none; sync f; done";
+        "for i in $(seq 80); do dd if=/dev/urandom of=f bs=1M count=128 conv=notrunc status=none; sync f; done";
     let Some((report, trial)) = judged(script, "1GiB", "12") else { return };
     assert_eq!(report["states"], 12, "{report:#}");
     assert!(length(&trial, "writes.log") > 10 << 30);

@@ -22,8 +22,9 @@ pub(super) fn killed_for_memory(log: &str) -> Option<&str> {
 pub(super) fn out_of_mappings(log: &str) -> Option<LinuxError> {
     let said = ["vm.max_map_count", "Error flushing stub syscalls: 12"].iter().any(|words| log.contains(words));
     said.then(|| LinuxError::Guest {
-        message: "a process inside uses more memory than the host's vm.max_map_count allows it to map in pieces: \
-                  make the device smaller (--set), or `sysctl vm.max_map_count=1000000` on the host"
+        message: "a process inside uses more memory than the host's vm.max_map_count allows it to map in pieces (some \
+                  200 MB): write less before each sync, make the device smaller (--set), or `sysctl \
+                  vm.max_map_count=1000000` on the host"
             .to_owned(),
         log: String::new(),
     })
