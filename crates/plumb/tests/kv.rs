@@ -136,9 +136,10 @@ fn damage_is_found_and_named() {
 #[test]
 fn a_full_store_says_so_and_takes_deletes() {
     let scratch = Scratch::new();
-    // One that would take nothing is not made.
+    // One that would take nothing is not made, nor is its file.
     let small = ["kv", "create", STORE, "--size", "4MiB", "--log", "256KiB"];
     scratch.plumb(&small).fails(2, &[STORE, "needs 4"]);
+    assert!(!scratch.path(STORE).exists());
     scratch.plumb(&["kv", "create", STORE, "--size", "5MiB", "--log", "256KiB"]).ok();
     let lines: String = (0..4000).map(|number| format!("{number:06}\t{}\n", "v".repeat(1000))).collect();
     scratch.write("large.tsv", lines);

@@ -5,7 +5,7 @@ use std::ops::Bound;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use betree::{Batch, Compression, Database, Durability, Options};
+use betree::{Batch, Compression, Database, Durability, Error, Options};
 use clap::{Args, ValueEnum};
 use units::ByteSize;
 
@@ -53,8 +53,16 @@ pub fn create(arguments: &CreateArguments) -> Done {
     if arguments.size.is_none() && !path.exists() {
         return Err(Failure::input(format!("{}: say how large it is to be, as with --size 1GiB", path.display())));
     }
-    let file = store::file(path, arguments.size.map(|size| size.0))?;
     let options = Options { log_bytes: arguments.log.0, ..Options::default() };
+    let needed_bytes = options.least_capacity_bytes();
+    // Where there will be no store no file is left.
+    if let Some(ByteSize(capacity_bytes)) = arguments.size
+        && !path.exists()
+        && capacity_bytes < needed_bytes
+    {
+        return Err(store::fault(path, &Error::TooSmall { capacity_bytes, needed_bytes }));
+    }
+    let file = store::file(path, arguments.size.map(|size| size.0))?;
     Database::create(file, options, store::new_id()).map_err(|error| store::fault(path, &error))?;
     Ok(ExitCode::SUCCESS)
 }
