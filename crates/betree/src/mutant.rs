@@ -134,6 +134,8 @@ pub(crate) enum Mutant {
     GroupCountsLate,
     /// Whoever flushes counts frames that were written meanwhile.
     SyncCountsLate,
+    /// A sync makes durable what came while it waited, too.
+    SyncTakesAll,
     /// Conditions are asked before the batch has its place among the others, and no more.
     ConditionAskedEarly,
     /// Blocks that are verified are free as soon as a checkpoint is without them.
@@ -171,7 +173,7 @@ pub(crate) const fn mutated(_mutant: Mutant) -> bool {
 
 #[cfg(test)]
 impl Mutant {
-    pub const ALL: [Self; 75] = [
+    pub const ALL: [Self; 76] = [
         Self::NoFlushBeforeSuperblock,
         Self::NoFlushAfterSuperblock,
         Self::SpaceReusedEarly,
@@ -237,6 +239,7 @@ impl Mutant {
         Self::GrowsSilently,
         Self::GroupCountsLate,
         Self::SyncCountsLate,
+        Self::SyncTakesAll,
         Self::ConditionAskedEarly,
         Self::VerifyKeepsNothing,
         Self::AsksUnderLock,

@@ -129,13 +129,13 @@ impl Database {
         Ok(Ticket::new(&self.engine, timed_commit(&self.engine, batch, Durability::None)?))
     }
 
-    /// Makes everything that was committed durable.
+    /// Makes everything that was committed by now durable. Of many who wait one flushes for all.
     ///
     /// # Errors
     ///
     /// What the storage met.
     pub fn sync(&self) -> Result<()> {
-        self.engine.write_log(u64::MAX, true)
+        self.engine.sync()
     }
 
     /// All trees as they are now: reads from it never change, and it costs nothing until the trees change. It lasts as

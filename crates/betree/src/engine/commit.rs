@@ -14,7 +14,7 @@ use crate::catalog::TreeId;
 use crate::error::{Error, Result};
 use crate::log::frame_blocks;
 use crate::message::Message;
-use crate::mutant::{Mutant, mutated};
+use crate::mutant::{Mutant, between, mutated};
 use crate::operator::Growth;
 use crate::options::{Durability, KEY_BYTES_MAX, VALUE_BYTES_MAX, check_length};
 use crate::pointer::BlockPointer;
@@ -360,6 +360,14 @@ impl Engine {
     /// Whether everything up to `msn` is durable.
     pub fn is_durable(&self, msn: u64) -> bool {
         locked(&self.log).synced_msn >= msn
+    }
+
+    /// Makes what has been committed by now durable. What others commit while it waits for its turn is theirs: whoever took that
+    /// along would have a flush for each of many who sync at once.
+    pub fn sync(&self) -> Result<()> {
+        let msn = if mutated(Mutant::SyncTakesAll) { u64::MAX } else { locked(&self.commit).buffered_msn };
+        between();
+        self.write_log(msn, true)
     }
 
     /// Makes sure that everything up to `msn` is in the log; with `sync` also that it is durable. Whoever comes first

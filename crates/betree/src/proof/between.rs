@@ -94,6 +94,23 @@ fn store_with(options: Options) -> Result<(Slow, Database, Tree), String> {
     Ok((slow, database, tree))
 }
 
+/// Of those who sync while somebody flushes, one flushes for all, though others go on committing.
+pub(super) fn syncs() -> Result<(), String> {
+    let (_, database, tree) = store()?;
+    tree.insert("first", "1", Durability::None).map_err(failed("first"))?;
+    let before = database.stats().flushes;
+    let other = tree.clone();
+    set_between(Some(Box::new(move || {
+        let _ = other.insert("second", "2", Durability::Sync);
+        let _ = other.insert("third", "3", Durability::None);
+    })));
+    database.sync().map_err(failed("sync"))?;
+    match database.stats().flushes - before {
+        1 => Ok(()),
+        flushes => Err(format!("{flushes} flushes for a sync whose batch was durable when it had its turn")),
+    }
+}
+
 /// A batch that comes while the log is written or flushed is in the next frame, and durable when its own sync returns.
 pub(super) fn group_commit() -> Result<(), String> {
     for operation in [Operation::Write, Operation::Flush] {

@@ -28,6 +28,7 @@ fn proofs() -> Vec<(&'static str, Proof)> {
         ("crash", Box::new(|| (0..4).try_for_each(|seed| crash::story(Below::Memory, seed, 50, 1).map(drop)))),
         ("device", Box::new(|| crash::story(Below::Device("hdd-7200-1tb"), 0, 40, 0).map(drop))),
         ("group commit", Box::new(between::group_commit)),
+        ("syncs", Box::new(between::syncs)),
         ("conditions", Box::new(between::conditions)),
         ("answers", Box::new(between::answers)),
         ("verified meanwhile", Box::new(between::verified)),

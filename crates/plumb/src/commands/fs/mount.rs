@@ -137,9 +137,9 @@ fn open(image: &ImageFlags, mount: &MountOptions) -> Result<Volume, Failure> {
     })
 }
 
-/// Enough that readers of files go on while some wait for a sync.
+/// Enough that others go on while some wait for a sync, of which one flushes for all.
 fn default_threads() -> usize {
-    thread::available_parallelism().map_or(8, |processors| (processors.get() * 4).clamp(8, 64))
+    thread::available_parallelism().map_or(16, |processors| (processors.get() * 4).clamp(16, 64))
 }
 
 /// Has another process mount and serve, and waits for its line.
