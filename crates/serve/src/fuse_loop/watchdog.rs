@@ -32,13 +32,20 @@ pub fn watchdog_main(arguments: &[String]) -> io::Result<()> {
     let End::Death(Some(number)) = watch.run(&say)? else { return Ok(()) };
     let number = LoopNumber(number);
     let device = number.path();
+    // The kernel lets it go with its last user, who may have been faster, also than the look at the label.
+    let released = || say(&format!("the server died; {} was released before", device.display()));
     if !number.label().is_ok_and(|found| found == *label) {
-        // The kernel lets it go with its last user, who may have been faster.
-        say(&format!("the server died; {} was released before", device.display()));
+        released();
         return Ok(());
     }
     let users = users(number);
-    number.detach()?;
+    match number.detach() {
+        Err(error) if error.raw_os_error() == Some(libc::ENXIO) => {
+            released();
+            return Ok(());
+        }
+        detached => detached?,
+    }
     if users.is_empty() {
         say(&format!("the server died; {} is detached", device.display()));
     } else {
