@@ -9,7 +9,7 @@ use units::Nanos;
 
 use super::error::LoopError;
 use super::jobs::{AttachPlan, Done, Jobs};
-use super::loop_device::LoopNumber;
+use super::loop_device::{LoopNumber, was_detached};
 use super::step::{Kind, Note, Step, errno_of, step_of};
 use crate::engine::Engine;
 use crate::error::ServeError;
@@ -198,7 +198,7 @@ impl<'a> LoopFrontEnd<'a> {
                 }
             }
             // Somebody else has detached it already.
-            Done::Detached(_, Err(error)) if error.raw_os_error() == Some(libc::ENXIO) => {}
+            Done::Detached(_, Err(error)) if was_detached(&error) => {}
             Done::Detached(number, Err(source)) => return Err(LoopError::Detach { path: number.path(), source }),
         }
         Ok(())

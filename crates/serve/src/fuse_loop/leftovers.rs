@@ -5,7 +5,7 @@
 
 use std::fs;
 
-use super::loop_device::{LoopNumber, attached};
+use super::loop_device::{LoopNumber, attached, was_detached};
 use super::users::users;
 
 const PREFIX: &str = "plumb";
@@ -56,7 +56,7 @@ fn clear_one(number: LoopNumber) -> Option<String> {
     let users = users(number);
     Some(match number.detach() {
         // A watchdog was faster.
-        Err(error) if error.raw_os_error() == Some(libc::ENXIO) => return None,
+        Err(error) if was_detached(&error) => return None,
         Ok(()) if users.is_empty() => format!("detached {}, left by a server that was killed", device.display()),
         Ok(()) => format!(
             "{} was left by a server that was killed and fails every request; it goes away when it is released ({})",

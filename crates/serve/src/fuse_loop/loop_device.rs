@@ -132,6 +132,11 @@ impl LoopNumber {
     }
 }
 
+/// Whether detaching failed because somebody else had detached it already.
+pub(crate) fn was_detached(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::ENXIO)
+}
+
 /// Attaches `file` to loop device `wanted` if it is free, or else to the next
 /// that is. Blocks of `block_bytes`; direct I/O. A `label` of at most 63 bytes
 /// tells it from others.

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use fuse::{End, Watch};
 
-use super::loop_device::LoopNumber;
+use super::loop_device::{LoopNumber, was_detached};
 use super::memory;
 use super::users::users;
 
@@ -40,7 +40,7 @@ pub fn watchdog_main(arguments: &[String]) -> io::Result<()> {
     }
     let users = users(number);
     match number.detach() {
-        Err(error) if error.raw_os_error() == Some(libc::ENXIO) => {
+        Err(error) if was_detached(&error) => {
             released();
             return Ok(());
         }
