@@ -25,7 +25,7 @@ pub use operations::{
     RenameFlags, Result, Seek, SetAttributes, SetXattr, Statistics, Timestamp, XattrName,
 };
 pub use served::{
-    Computing, ComputingCosts, Moved, Served, clone_mounted_tree, drop_mounted_snapshot, grow_mounted,
-    keep_mounted_snapshot, quiesce_mounted, remove_mounted_tree, trim_mounted,
+    Computing, Moved, Served, clone_mounted_tree, drop_mounted_snapshot, grow_mounted, keep_mounted_snapshot,
+    quiesce_mounted, remove_mounted_tree, trim_mounted,
 };
 pub use volume::{Volume, VolumeOptions};

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
+use units::ServerCosts;
 
 use crate::error::LinuxError;
 
@@ -46,54 +47,7 @@ pub struct Charges {
     pub fuse_request_ns: u32,
     /// What the server of betrfs computes in its own code; free without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub plumb_fs: Option<ServerCharges>,
-}
-
-/// What the server of betrfs computes: `plumb calibrate cpu` measures it in one process, in memory.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ServerCharges {
-    /// A name or an inode that is made, removed, renamed or changed.
-    pub change_ns: u32,
-    /// A name that is looked up, or attributes that are told.
-    pub lookup_ns: u32,
-    /// A file that is opened or released, and whatever else is asked.
-    pub other_ns: u32,
-    /// A read, of no bytes.
-    pub read_ns: u32,
-    /// What it returns, from memory.
-    pub read_ns_per_kib: u32,
-    /// A write, of no bytes.
-    pub write_ns: u32,
-    /// What it takes.
-    pub write_ns_per_kib: u32,
-    /// What a directory's listing returns.
-    pub listing_ns_per_kib: u32,
-    /// A sync, besides what the device takes.
-    pub sync_ns: u32,
-    /// Bytes that move down the trees: merged, packed and written.
-    pub worked_ns_per_kib: u32,
-    /// Bytes that come from the device: checked and unpacked.
-    pub loaded_ns_per_kib: u32,
-}
-
-impl ServerCharges {
-    /// Names and values, as in the file.
-    pub fn entries(&self) -> [(&'static str, u32); 11] {
-        [
-            ("change_ns", self.change_ns),
-            ("lookup_ns", self.lookup_ns),
-            ("other_ns", self.other_ns),
-            ("read_ns", self.read_ns),
-            ("read_ns_per_kib", self.read_ns_per_kib),
-            ("write_ns", self.write_ns),
-            ("write_ns_per_kib", self.write_ns_per_kib),
-            ("listing_ns_per_kib", self.listing_ns_per_kib),
-            ("sync_ns", self.sync_ns),
-            ("worked_ns_per_kib", self.worked_ns_per_kib),
-            ("loaded_ns_per_kib", self.loaded_ns_per_kib),
-        ]
-    }
+    pub plumb_fs: Option<ServerCosts>,
 }
 
 impl Charges {
@@ -128,7 +82,7 @@ impl Charges {
         };
         let text = fs::read_to_string(file).map_err(|error| invalid(&error))?;
         let charges: Self = toml::from_str(&text).map_err(|error| invalid(&error.to_string().trim_end()))?;
-        let of_server = charges.plumb_fs.iter().flat_map(ServerCharges::entries);
+        let of_server = charges.plumb_fs.iter().flat_map(ServerCosts::entries);
         match charges.entries().into_iter().chain(of_server).find(|(_, ns)| *ns > MOST_NS) {
             Some((name, ns)) => Err(invalid(&format!("{name} = {ns} is more than a second"))),
             None => Ok(charges),
@@ -191,7 +145,7 @@ mod tests {
     fn a_table_is_read_as_it_was_written() {
         let charges = Charges { system_call_ns: 1, copy_ns_per_kib: 2, page_fault_ns: 3, ..Charges::default() };
         assert_eq!(read(&charges.to_toml(&["one".to_owned(), "two".to_owned()])).unwrap(), charges);
-        let plumb_fs = Some(ServerCharges { change_ns: 4, loaded_ns_per_kib: 5, ..ServerCharges::default() });
+        let plumb_fs = Some(ServerCosts { change_ns: 4, loaded_ns_per_kib: 5, ..ServerCosts::default() });
         let charges = Charges { plumb_fs, ..charges };
         assert_eq!(read(&charges.to_toml(&[])).unwrap(), charges);
     }

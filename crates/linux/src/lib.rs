@@ -24,7 +24,7 @@ mod run;
 pub mod trace;
 
 pub use boot::memory_folder;
-pub use charge::{Charges, OWN_SWITCH, ServerCharges};
+pub use charge::{Charges, OWN_SWITCH};
 pub use choice::{FrontEnd, UnknownChoice};
 pub use error::LinuxError;
 pub use file_systems::FileSystem;

@@ -7,9 +7,10 @@ mod linux_rig;
 use std::process::Command;
 
 use apps::processor::CLOSE_SYSTEM_CALLS;
-use linux::{Charges, FileSystem, Kernel, Linux, ServerCharges};
+use linux::{Charges, FileSystem, Kernel, Linux};
 use linux_rig::{PLUMB, has, kernel, on, on_memory};
 use serde_json::Value;
+use units::ServerCosts;
 
 /// Round numbers, each of its own size.
 const COSTS: Charges = Charges {
@@ -121,7 +122,7 @@ fn a_device_is_as_fast_as_without() {
 #[test]
 fn a_file_systems_server_takes_time_for_what_it_computes() {
     let Some(kernel) = kernel() else { return };
-    let took_ns = |plumb_fs: Option<ServerCharges>| {
+    let took_ns = |plumb_fs: Option<ServerCosts>| {
         let mut run = on_memory();
         run.file_system = FileSystem::Betrfs;
         run.charge = Some(Charges { plumb_fs, ..Charges::least() });
@@ -130,11 +131,11 @@ fn a_file_systems_server_takes_time_for_what_it_computes() {
         outcome.virtual_time().0 as f64
     };
     let free_ns = took_ns(None);
-    let of_changes = ServerCharges { change_ns: 1_000_000, ..ServerCharges::default() };
+    let of_changes = ServerCosts { change_ns: 1_000_000, ..ServerCosts::default() };
     let changes = (took_ns(Some(of_changes)) - free_ns) / 1e6;
     assert!((99.0..102.0).contains(&changes), "{changes} changes");
     // Two requests each that only look.
-    let of_lookups = ServerCharges { lookup_ns: 1_000_000, ..ServerCharges::default() };
+    let of_lookups = ServerCosts { lookup_ns: 1_000_000, ..ServerCosts::default() };
     let lookups = (took_ns(Some(of_lookups)) - free_ns) / 1e6;
     assert!((199.0..203.0).contains(&lookups), "{lookups} lookups");
 }

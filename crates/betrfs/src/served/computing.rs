@@ -6,36 +6,10 @@
 use std::sync::{Mutex, PoisonError};
 
 use fuse::{Handler, Operation, Request};
+use units::ServerCosts;
 
 use crate::operations::{Operations, Result};
 use crate::volume::Volume;
-
-/// What each kind of work costs.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct ComputingCosts {
-    /// A name or an inode that is made, removed, renamed or changed.
-    pub change_ns: u32,
-    /// A name that is looked up, or attributes that are told.
-    pub lookup_ns: u32,
-    /// A file that is opened or released, and whatever else is asked.
-    pub other_ns: u32,
-    /// A read, of no bytes.
-    pub read_ns: u32,
-    /// What it returns, from memory.
-    pub read_ns_per_kib: u32,
-    /// A write, of no bytes.
-    pub write_ns: u32,
-    /// What it takes.
-    pub write_ns_per_kib: u32,
-    /// What a directory's listing returns.
-    pub listing_ns_per_kib: u32,
-    /// A sync, besides what the device takes.
-    pub sync_ns: u32,
-    /// Bytes that move down the trees: merged, packed and written.
-    pub worked_ns_per_kib: u32,
-    /// Bytes that come from the device: checked and unpacked.
-    pub loaded_ns_per_kib: u32,
-}
 
 const KIB: u64 = 1024;
 
@@ -48,10 +22,20 @@ pub struct Moved {
     pub loaded_bytes: u64,
 }
 
-impl ComputingCosts {
-    /// What a request costs whose answer has so many bytes, besides what the store moves for it.
-    pub fn of(&self, operation: &Operation<'_>, answer_bytes: u64) -> u64 {
-        let per_kib = |ns: u32, bytes: u64| u64::from(ns) * bytes / KIB;
+/// A kind of work that has a cost.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Work {
+    Change,
+    Lookup,
+    Read,
+    Write { bytes: u64 },
+    Listing,
+    Sync,
+    Other,
+}
+
+impl Work {
+    fn of(operation: &Operation<'_>) -> Self {
         match operation {
             Operation::Create { .. }
             | Operation::TemporaryFile { .. }
@@ -66,34 +50,49 @@ impl ComputingCosts {
             | Operation::SetXattr { .. }
             | Operation::RemoveXattr { .. }
             | Operation::Fallocate { .. }
-            | Operation::CopyRange { .. } => self.change_ns.into(),
+            | Operation::CopyRange { .. } => Self::Change,
             Operation::Lookup { .. }
             | Operation::GetAttr { .. }
             | Operation::ReadLink
             | Operation::GetXattr { .. }
-            | Operation::ListXattr { .. } => self.lookup_ns.into(),
-            Operation::Read { .. } => u64::from(self.read_ns) + per_kib(self.read_ns_per_kib, answer_bytes),
-            Operation::Write { data, .. } => {
-                u64::from(self.write_ns) + per_kib(self.write_ns_per_kib, data.len() as u64)
-            }
-            Operation::ReadDirectory { .. } => per_kib(self.listing_ns_per_kib, answer_bytes),
-            Operation::Fsync { .. } | Operation::FsyncDirectory { .. } | Operation::SyncFs => self.sync_ns.into(),
-            _ => self.other_ns.into(),
+            | Operation::ListXattr { .. }
+            | Operation::StatFs => Self::Lookup,
+            Operation::Read { .. } => Self::Read,
+            Operation::Write { data, .. } => Self::Write { bytes: data.len() as u64 },
+            Operation::ReadDirectory { .. } => Self::Listing,
+            Operation::Fsync { .. } | Operation::FsyncDirectory { .. } | Operation::SyncFs => Self::Sync,
+            _ => Self::Other,
         }
     }
 
-    /// What moving these bytes costs.
-    pub fn of_moved(&self, moved: Moved) -> u64 {
-        u64::from(self.worked_ns_per_kib) * moved.worked_bytes / KIB
-            + u64::from(self.loaded_ns_per_kib) * moved.loaded_bytes / KIB
+    /// What it costs where the answer has so many bytes, besides what the store moves for it.
+    fn ns(self, costs: &ServerCosts, answer_bytes: u64) -> u64 {
+        match self {
+            Self::Change => costs.change_ns.into(),
+            Self::Lookup => costs.lookup_ns.into(),
+            Self::Read => u64::from(costs.read_ns) + per_kib(costs.read_ns_per_kib, answer_bytes),
+            Self::Write { bytes } => u64::from(costs.write_ns) + per_kib(costs.write_ns_per_kib, bytes),
+            Self::Listing => per_kib(costs.listing_ns_per_kib, answer_bytes),
+            Self::Sync => costs.sync_ns.into(),
+            Self::Other => costs.other_ns.into(),
+        }
     }
+
+    /// Whether it goes beside other work, or one after the other.
+    fn is_shared(self) -> bool {
+        matches!(self, Self::Lookup | Self::Read | Self::Listing)
+    }
+}
+
+fn per_kib(ns: u32, bytes: u64) -> u64 {
+    u64::from(ns) * bytes / KIB
 }
 
 /// A server that spends what it computes.
 pub struct Computing<'a> {
     handler: &'a dyn Handler,
     volume: &'a Volume,
-    costs: ComputingCosts,
+    costs: ServerCosts,
     /// Takes so many nanoseconds of the caller's thread.
     spend: &'a (dyn Fn(u64) + Sync),
     paid: Mutex<Moved>,
@@ -106,7 +105,7 @@ impl<'a> Computing<'a> {
     pub fn new(
         handler: &'a dyn Handler,
         volume: &'a Volume,
-        costs: ComputingCosts,
+        costs: ServerCosts,
         spend: &'a (dyn Fn(u64) + Sync),
     ) -> Self {
         let paid = Mutex::new(volume.moved());
@@ -125,7 +124,8 @@ impl<'a> Computing<'a> {
             worked_bytes: now.worked_bytes.max(paid.worked_bytes),
             loaded_bytes: now.loaded_bytes.max(paid.loaded_bytes),
         };
-        self.costs.of_moved(moved)
+        per_kib(self.costs.worked_ns_per_kib, moved.worked_bytes)
+            + per_kib(self.costs.loaded_ns_per_kib, moved.loaded_bytes)
     }
 
     /// Does what changes owe the store ([`Operations::work`]), and pays for it.
@@ -142,30 +142,12 @@ impl<'a> Computing<'a> {
 impl Handler for Computing<'_> {
     fn answer(&self, request: &Request<'_>, body: &mut Vec<u8>) -> std::result::Result<(), i32> {
         let answer = self.handler.answer(request, body);
-        let cost = self.costs.of(&request.operation, body.len() as u64) + self.owed();
-        if changes(&request.operation) {
-            let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-            (self.spend)(cost);
-        } else {
-            (self.spend)(cost);
-        }
+        let work = Work::of(&request.operation);
+        let cost_ns = work.ns(&self.costs, body.len() as u64) + self.owed();
+        let _turn = (!work.is_shared()).then(|| self.turn.lock().unwrap_or_else(PoisonError::into_inner));
+        (self.spend)(cost_ns);
         answer
     }
-}
-
-/// Whether requests of its kind go one after the other.
-fn changes(operation: &Operation<'_>) -> bool {
-    !matches!(
-        operation,
-        Operation::Lookup { .. }
-            | Operation::GetAttr { .. }
-            | Operation::ReadLink
-            | Operation::Read { .. }
-            | Operation::ReadDirectory { .. }
-            | Operation::GetXattr { .. }
-            | Operation::ListXattr { .. }
-            | Operation::StatFs
-    )
 }
 
 impl std::fmt::Debug for Computing<'_> {

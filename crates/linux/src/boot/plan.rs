@@ -247,7 +247,7 @@ mod tests {
         assert_eq!(options(&run), "noatime");
         run.charge = Some(Charges::least());
         assert_eq!(options(&run), "noatime");
-        run.charge = Some(Charges { plumb_fs: Some(crate::ServerCharges::default()), ..Charges::least() });
+        run.charge = Some(Charges { plumb_fs: Some(units::ServerCosts::default()), ..Charges::least() });
         assert_eq!(options(&run), "noatime,computing=/run/x/costs.toml");
         run.file_system = FileSystem::Ext4;
         assert_eq!(options(&run), "noatime");

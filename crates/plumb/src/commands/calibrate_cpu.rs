@@ -4,12 +4,12 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use ::linux::{Charges, Kernel, LinuxError, ServerCharges};
+use ::linux::{Charges, Kernel, LinuxError};
 use apps::processor::{self, Timed, Told};
 use clap::Args;
 use lab::processor::{Compared, ProcessorCostError, TRUSTED_SHARE, charges, compare};
 use serde_json::json;
-use units::printable;
+use units::{ServerCosts, printable};
 
 use super::fs::computing::measure;
 use super::{Done, linux};
@@ -77,7 +77,7 @@ fn checked(table: &Charges, timed: &[Timed]) -> Result<Option<Vec<Compared>>, Fa
 fn print(table: &Charges, compared: Option<&[Compared]>) {
     let row = |group: &str, (name, ns): &(&str, u32)| vec![format!("{group}{name}"), ns.to_string()];
     let mut rows: Vec<Vec<String>> = table.entries().iter().map(|entry| row("", entry)).collect();
-    let of_server = table.plumb_fs.iter().flat_map(ServerCharges::entries);
+    let of_server = table.plumb_fs.iter().flat_map(ServerCosts::entries);
     rows.extend(of_server.map(|entry| row("plumb_fs.", &entry)));
     print_table(&["cost", "ns"], &rows);
     let Some(compared) = compared else { return };

@@ -4,8 +4,8 @@
 use std::time::Instant;
 
 use betrfs::{Caller, Cookie, InodeNumber, Moved, Name, Operations, Permissions, Timestamp, Volume, VolumeOptions};
-use linux::ServerCharges;
 use storage::Memory;
+use units::ServerCosts;
 
 use super::apart::{Apart, TimeApart};
 use crate::failure::Failure;
@@ -25,7 +25,7 @@ const LISTED_BYTES: usize = 152;
 const KIB: f64 = 1024.0;
 
 /// Measures.
-pub fn measure() -> Result<ServerCharges, Failure> {
+pub fn measure() -> Result<ServerCosts, Failure> {
     let rounds = (0..ROUNDS).map(|_| Round::default().run()).collect::<betrfs::Result<Vec<_>>>();
     let rounds = rounds.map_err(|error| Failure::Machine(format!("measuring the server of betrfs: {error}")))?;
     let middle = |cost: fn(&Costs) -> f64| {
@@ -33,7 +33,7 @@ pub fn measure() -> Result<ServerCharges, Failure> {
         all.sort_by(f64::total_cmp);
         all[ROUNDS / 2].max(0.0).round() as u32
     };
-    Ok(ServerCharges {
+    Ok(ServerCosts {
         change_ns: middle(|costs| costs.change),
         lookup_ns: middle(|costs| costs.lookup),
         other_ns: middle(|costs| costs.other),

@@ -10,8 +10,8 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use betrfs::ComputingCosts;
-use linux::{Charges, OWN_SWITCH, ServerCharges};
+use linux::{Charges, OWN_SWITCH};
+use units::ServerCosts;
 
 use crate::failure::Failure;
 pub use measured::measure;
@@ -19,7 +19,7 @@ pub use measured::measure;
 /// Costs that a server pays for by sleeping: other processes go on meanwhile, as they do on another processor.
 #[derive(Debug)]
 pub struct Spending {
-    costs: ComputingCosts,
+    costs: ServerCosts,
     /// Whether the thread that writes there pays for its system calls.
     switch: File,
 }
@@ -28,7 +28,7 @@ impl Spending {
     /// By the table in `file`, in a guest that charges.
     pub fn by(file: &Path) -> Result<Self, Failure> {
         let charges = Charges::read(file).map_err(Failure::input)?;
-        let Some(server) = charges.plumb_fs else {
+        let Some(costs) = charges.plumb_fs else {
             return Err(Failure::input(format!(
                 "{}: there is no table [plumb_fs] (`plumb calibrate cpu --out FILE` makes one)",
                 file.display()
@@ -42,10 +42,10 @@ impl Spending {
         // Timers end when they are due, not when it suits others too; threads that are made later do the same.
         rustix::thread::set_current_timer_slack(NonZeroU64::new(1))
             .map_err(|error| Failure::Machine(format!("cannot sleep to the nanosecond: {error}")))?;
-        Ok(Self { costs: costs(&server), switch })
+        Ok(Self { costs, switch })
     }
 
-    pub fn costs(&self) -> ComputingCosts {
+    pub fn costs(&self) -> ServerCosts {
         self.costs
     }
 
@@ -59,34 +59,5 @@ impl Spending {
             thread::sleep(Duration::from_nanos(ns));
             pays(b"1");
         }
-    }
-}
-
-fn costs(server: &ServerCharges) -> ComputingCosts {
-    let ServerCharges {
-        change_ns,
-        lookup_ns,
-        other_ns,
-        read_ns,
-        read_ns_per_kib,
-        write_ns,
-        write_ns_per_kib,
-        listing_ns_per_kib,
-        sync_ns,
-        worked_ns_per_kib,
-        loaded_ns_per_kib,
-    } = *server;
-    ComputingCosts {
-        change_ns,
-        lookup_ns,
-        other_ns,
-        read_ns,
-        read_ns_per_kib,
-        write_ns,
-        write_ns_per_kib,
-        listing_ns_per_kib,
-        sync_ns,
-        worked_ns_per_kib,
-        loaded_ns_per_kib,
     }
 }
