@@ -3,10 +3,11 @@
 
 mod linux_rig;
 
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use linux::{Ended, FileSystem, Input, LinuxError};
-use linux_rig::{has, kernel, on_memory};
+use linux_rig::{PLUMB, has, kernel, on_memory};
 use units::Nanos;
 
 #[test]
@@ -144,6 +145,52 @@ fn it_can_be_given_up() {
     run.limits.wall = Some(Duration::from_secs(5));
     let error = run.run(&kernel).unwrap_err();
     assert!(matches!(error, LinuxError::TimedOut { .. }), "{error}");
+}
+
+/// Nobody is left to stop it: the host does.
+#[test]
+fn a_guest_ends_with_a_plumb_that_is_killed() {
+    if kernel().is_none() {
+        return;
+    }
+    let mut plumb = Command::new(PLUMB)
+        .args(["linux", "--device", "samsung-980pro-1tb", "--", "sh", "-c", "while :; do :; done"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    // The kernel, and below it the processes of the guest.
+    let processes = || descendants(plumb.id());
+    let started = wait_until(|| processes().len() > 3);
+    let all = processes();
+    plumb.kill().unwrap();
+    plumb.wait().unwrap();
+    assert!(started, "the guest did not start: {all:?}");
+    // One that ended and that nobody has waited for yet is a zombie, whose command line is empty.
+    let runs = |pid: &&u32| std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| !line.is_empty());
+    assert!(wait_until(|| !all.iter().any(|pid| runs(&pid))), "{:?}", all.iter().filter(runs).collect::<Vec<_>>());
+}
+
+/// Children, and theirs.
+fn descendants(pid: u32) -> Vec<u32> {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let children = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok());
+    let children: Vec<u32> =
+        children.flat_map(|line| line.split(' ').filter_map(|pid| pid.parse().ok()).collect::<Vec<_>>()).collect();
+    let theirs: Vec<u32> = children.iter().flat_map(|child| descendants(*child)).collect();
+    [children, theirs].concat()
+}
+
+/// Within a minute.
+fn wait_until(is_so: impl Fn() -> bool) -> bool {
+    (0..600).any(|_| {
+        let so = is_so();
+        if !so {
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        so
+    })
 }
 
 #[test]

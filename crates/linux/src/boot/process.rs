@@ -9,7 +9,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::process::{PidfdFlags, pidfd_open};
+use rustix::process::{PidfdFlags, Signal, pidfd_open};
 
 use super::processor::{self, Placement};
 use crate::charge::Charges;
@@ -99,10 +99,17 @@ impl Boot<'_> {
         let processor = processor::first();
         // Above the numbers they are to get, so that no copy has one of them.
         let above = FIRST_CHANNEL + kept.len() as RawFd;
-        // SAFETY: between fork and exec the closure makes only personality, affinity, fcntl and dup2 calls, which
-        // are async-signal-safe; it neither allocates nor touches a lock.
+        let parent = rustix::process::getpid();
+        // SAFETY: between fork and exec the closure makes only prctl, getppid, personality, affinity, fcntl and dup2
+        // calls, which are async-signal-safe; it neither allocates nor touches a lock.
         unsafe {
             command.pre_exec(move || {
+                // Whoever is killed cannot end what it started. The thread that starts a kernel waits for it, so that its
+                // end is that of its process; one that ended before this call is no parent any more.
+                rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+                if rustix::process::getppid() != Some(parent) {
+                    return Err(std::io::ErrorKind::NotConnected.into());
+                }
                 // The place of the host's heap decides how much memory the kernel has.
                 if libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong) < 0 {
                     return Err(std::io::Error::last_os_error());
