@@ -36,6 +36,18 @@ pub(crate) enum Mutant {
     PatchedNotSaid,
     /// A cookie leads on behind the entry after its own.
     CookieOfNext,
+    /// What is removed or cut keeps what lies beside its entry.
+    BesideLeaks,
+    /// What goes beside an entry, or away from there, leaves what was at its other place.
+    BesideTwice,
+    /// What lies beside an entry is looked for beside the name of today.
+    BesideFollowsName,
+    /// A hole leaves what lies beside an entry.
+    HoleKeepsBeside,
+    /// What lies beside entries is listed as one.
+    BesideListed,
+    /// What lies beside an entry comes in a batch before its inode.
+    BesideEarly,
     /// Many names have the same cookie, and a directory is read on behind them all.
     CookieReused,
     /// A read does not see what was written and is held.
@@ -66,6 +78,12 @@ pub(crate) enum Mutant {
     DataLeaks,
     /// What is removed keeps its extended attributes.
     XattrsLeak,
+    /// An inode that was looked up goes into memory though it has changed since.
+    OldInodeKept,
+    /// Bytes that were written and are gone stay in memory.
+    RecentStays,
+    /// A read finds bytes in memory that were written after its moment.
+    RecentOfLater,
     /// What is removed stays in memory.
     StaleCache,
     /// Memory has a change that the store refused.
@@ -105,7 +123,7 @@ pub(crate) const fn mutated(_mutant: Mutant) -> bool {
 
 #[cfg(test)]
 impl Mutant {
-    pub const ALL: [Self; 44] = [
+    pub const ALL: [Self; 53] = [
         Self::CountOutsideOfBatch,
         Self::CountForgotten,
         Self::OrphanNotRecorded,
@@ -123,6 +141,12 @@ impl Mutant {
         Self::PatchedNotSaid,
         Self::CookieOfNext,
         Self::CookieReused,
+        Self::BesideLeaks,
+        Self::BesideTwice,
+        Self::BesideFollowsName,
+        Self::HoleKeepsBeside,
+        Self::BesideListed,
+        Self::BesideEarly,
         Self::SyncDoesNothing,
         Self::GatheredNotSeen,
         Self::GatheredNotSynced,
@@ -137,6 +161,9 @@ impl Mutant {
         Self::DirectoryBelowItself,
         Self::DataLeaks,
         Self::XattrsLeak,
+        Self::OldInodeKept,
+        Self::RecentStays,
+        Self::RecentOfLater,
         Self::StaleCache,
         Self::ChangeSeenEarly,
         Self::RmdirByLinks,

@@ -153,3 +153,59 @@ fn names_that_are_not_there_are_not_looked_for_on_the_storage() {
     println!("{read} bytes read for 5000 entries with their attributes");
     assert!(read < 5000 * 300, "{read}: entries and attributes lie together");
 }
+
+/// Who has found a small file's name has its data, and who has listed a directory has that of all small files in it.
+#[test]
+fn small_files_come_with_their_names() {
+    let memory = Memory::new(256 * MIB);
+    let fs = create(&memory);
+    let length = |number: u64| 100 + (number * 37 % 1900) as usize;
+    let files: Vec<InodeNumber> = (0..2000).map(|number| file(&fs, &format!("file {number}"))).collect();
+    for (number, inode) in files.iter().enumerate() {
+        fs.write(&caller(), *inode, 0, &vec![number as u8; length(number as u64)], false).unwrap();
+    }
+    let target = vec![b't'; 300];
+    fs.symlink(&caller(), InodeNumber::ROOT, Name::new(b"link").unwrap(), &target).unwrap();
+    let read = |fs: &Volume, number: usize| {
+        let mut bytes = vec![0; 4096];
+        // Of before the file was made: nothing is to be noted.
+        let reader = Caller { now: Timestamp::default(), ..caller() };
+        let found = fs.read(&reader, files[number], 0, &mut bytes).unwrap();
+        assert_eq!(bytes[..found], vec![number as u8; length(number as u64)]);
+    };
+    let fs = cold(&memory, fs);
+    for number in [5, 1900, 77] {
+        let before = fs.database().stats().read_bytes;
+        fs.lookup(InodeNumber::ROOT, Name::new(format!("file {number}").as_bytes()).unwrap()).unwrap();
+        let found = fs.database().stats().read_bytes;
+        read(&fs, number);
+        assert_eq!(fs.database().stats().read_bytes, found, "its data came with its name");
+        println!("{} bytes read for a name of 2,000, none for the small file behind it", found - before);
+    }
+    let fs = cold(&memory, fs);
+    fs.getattr(InodeNumber::ROOT).unwrap();
+    // As through FUSE: some entries at a time.
+    let (mut after, mut last) = (Cookie::START, None);
+    while last != Some(after) {
+        last = Some(after);
+        let mut room = 300;
+        let mut take = |entry: betrfs::DirectoryEntry<'_>| {
+            let has_room = room > 0;
+            if has_room {
+                (room, after) = (room - 1, entry.next);
+            }
+            has_room
+        };
+        fs.readdir(InodeNumber::ROOT, last.unwrap(), &mut take).unwrap();
+    }
+    let listed = fs.database().stats().read_bytes;
+    for number in (0..2000).rev() {
+        read(&fs, number);
+    }
+    let link = fs.lookup(InodeNumber::ROOT, Name::new(b"link").unwrap()).unwrap();
+    assert_eq!(fs.readlink(link.inode).unwrap(), target);
+    let all: u64 = (0..2000).map(|number| length(number) as u64).sum();
+    println!("{listed} bytes read to list 2,000 files with {all} bytes, and none to read them");
+    assert_eq!(fs.database().stats().read_bytes, listed, "their data came with the list");
+    assert_eq!(fs.check().unwrap(), []);
+}

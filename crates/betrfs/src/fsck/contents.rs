@@ -1,7 +1,5 @@
 //! Extended attributes and data: whose they are, and whether that one has them.
 
-use std::collections::BTreeSet;
-
 use super::{Check, Finding, Says};
 use crate::acl;
 use crate::operations::{InodeNumber, Kind, Result, XattrName};
@@ -29,7 +27,7 @@ impl Check<'_> {
     pub(super) fn contents(&mut self) -> Result<()> {
         self.scan(&self.store.xattrs.clone(), schema::XATTRS, Self::xattr)?;
         let mut tail: Option<Tail> = None;
-        let mut targets = BTreeSet::new();
+        let mut targets = self.starts()?;
         self.scan(&self.store.data.clone(), schema::DATA, |check, key, value| {
             let (inode, granule, part) = schema::parse_data_key(key)?;
             if tail.as_ref().is_some_and(|tail| (tail.inode, tail.granule) != (inode, granule)) {
@@ -39,7 +37,8 @@ impl Check<'_> {
             match says.kind {
                 Kind::File => check.file(&mut tail, says, (inode, granule, part), value),
                 Kind::Symlink => {
-                    let is_target = (granule, part) == (0, 0) && value.len() as u64 == says.size_bytes;
+                    let is_target = (granule, part) == (0, 0) && says.beside.is_none();
+                    let is_target = is_target && value.len() as u64 == says.size_bytes;
                     if is_target {
                         targets.insert(inode);
                     } else {
@@ -100,6 +99,9 @@ impl Check<'_> {
         }
         if part > 0 && !says.is_patched {
             self.find(Finding::Unexpected { inode, what: "a patch" });
+        }
+        if (granule, part) == (0, 0) && says.beside.is_some() {
+            self.find(Finding::Unexpected { inode, what: "a beginning in two places" });
         }
         let is_last = says.size_bytes - begin < GRANULE_BYTES;
         let mut bytes = match tail.take() {

@@ -130,6 +130,20 @@ pub enum Finding {
         /// Where.
         tree: &'static str,
     },
+    /// Something beside an entry whose inode does not say that it is there.
+    #[error("inode {}: it does not say what lies beside an entry for it", .inode.0)]
+    BesideNothing {
+        /// Which.
+        inode: InodeNumber,
+        /// The key of what lies there.
+        key: Vec<u8>,
+    },
+    /// What an inode says to be beside an entry is not there.
+    #[error("inode {}: its beginning is not beside the entry where it should lie", .inode.0)]
+    NotBeside {
+        /// Which.
+        inode: InodeNumber,
+    },
     /// Data that the inode says it does not have: behind its end, patches on one without, attributes of one without.
     #[error("inode {}: {what} that it should not have", .inode.0)]
     Unexpected {

@@ -2,6 +2,7 @@
 //!
 //! It takes memory for each inode, and reads every entry, attribute and byte of data once, in the order of the trees.
 
+mod beside;
 mod contents;
 mod finding;
 mod names;
@@ -13,7 +14,7 @@ use betree::{Database, Snapshot, Tree};
 use storage::Storage;
 
 use crate::operations::{Error, InodeNumber, Kind, Result};
-use crate::schema::{self, Inode, Located};
+use crate::schema::{self, Inode, Located, Spot};
 use crate::volume::{Store, Volume, VolumeOptions, open_store};
 
 pub use finding::Finding;
@@ -54,11 +55,12 @@ struct Says {
     size_bytes: u64,
     is_patched: bool,
     has_xattrs: bool,
+    beside: Option<Spot>,
 }
 
 impl Says {
     fn of(inode: &Inode) -> Self {
-        let Inode { attributes, entries, is_patched, has_xattrs, .. } = inode;
+        let Inode { attributes, entries, is_patched, has_xattrs, beside, .. } = inode;
         Self {
             kind: attributes.kind,
             links: attributes.links,
@@ -66,6 +68,7 @@ impl Says {
             size_bytes: attributes.size_bytes,
             is_patched: *is_patched,
             has_xattrs: *has_xattrs,
+            beside: *beside,
         }
     }
 }
@@ -82,6 +85,8 @@ struct Check<'a> {
     at: Snapshot,
     next: u64,
     known: BTreeMap<InodeNumber, Known>,
+    /// What lies beside entries.
+    starts: Vec<beside::Start>,
     findings: Vec<Finding>,
 }
 
@@ -137,7 +142,7 @@ impl Check<'_> {
 /// Checks the file system of a store as it is now. The first finding leads; others may follow from it.
 pub(crate) fn check_store(store: &Store, next: u64) -> Result<Vec<Finding>> {
     let at = store.moment();
-    let mut check = Check { store, at, next, known: BTreeMap::new(), findings: Vec::new() };
+    let mut check = Check { store, at, next, known: BTreeMap::new(), starts: Vec::new(), findings: Vec::new() };
     check.inodes()?;
     check.names()?;
     check.contents()?;

@@ -23,6 +23,9 @@ impl Check<'_> {
     }
 
     fn entry(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        if schema::is_beside(key) {
+            return self.start(key, value);
+        }
         let (parent, cookie, name) = schema::parse_entry_key(key)?;
         if Name::new(name).is_err() || matches!(name, b"." | b"..") {
             self.find(Finding::BadName { parent, name: name.to_vec() });

@@ -10,7 +10,7 @@ use super::{Finding, check_store};
 use crate::operations::{Error, InodeNumber, Kind, Permissions, Result, Timestamp};
 use crate::patch::{self, PATCH};
 use crate::rules::{BLOCK_BYTES, root_attributes};
-use crate::schema::{self, Entry, GRANULE_BYTES, Inode, Place};
+use crate::schema::{self, Entry, GRANULE_BYTES, Inode, Located, Place, Spot};
 use crate::volume::{Store, VolumeOptions, open_store};
 
 /// Rounds after which what is left counts as beyond repair.
@@ -79,7 +79,15 @@ impl Round<'_> {
         if kind != Kind::Directory {
             attributes.links = 1;
         }
-        Inode { attributes, entries: 0, is_patched: true, is_sparse: true, has_xattrs: true, place: Place::Side }
+        Inode {
+            attributes,
+            entries: 0,
+            is_patched: true,
+            is_sparse: true,
+            has_xattrs: true,
+            beside: None,
+            place: Place::Side,
+        }
     }
 
     /// The directory for what has no name, made where there is none.
@@ -120,19 +128,34 @@ impl Round<'_> {
 
     /// An inode whose entry is lost: what it held is kept, as a directory or a file.
     fn recover(&mut self, number: InodeNumber) -> Result<()> {
-        if self.store.entries.range(schema::all_of(number)).next().is_some() {
+        if schema::names(self.store.entries.range(schema::all_of(number))).next().is_some() {
             return self.attach(self.blank(number, Kind::Directory));
         }
-        let Some(last) = self.store.data.range(schema::all_of(number)).next_back() else {
+        let mut file = self.blank(number, Kind::File);
+        if let Some((spot, bytes)) = self.beside(number)? {
+            (file.beside, file.attributes.size_bytes) = (Some(spot), bytes as u64);
+        }
+        if let Some(last) = self.store.data.range(schema::all_of(number)).next_back() {
+            let (key, value) = last?;
+            let (_, granule, part) = schema::parse_data_key(&key)?;
+            let length = if part == 0 { value.len() as u64 } else { u64::from(part) * BLOCK_BYTES };
+            let end = granule.saturating_mul(GRANULE_BYTES).saturating_add(length);
+            file.attributes.size_bytes = file.attributes.size_bytes.max(end);
+        }
+        if file.attributes.size_bytes == 0 {
             self.batch.remove(&self.store.inodes, schema::number_key(number));
             return Ok(());
-        };
-        let (key, value) = last?;
-        let (_, granule, part) = schema::parse_data_key(&key)?;
-        let length = if part == 0 { value.len() as u64 } else { u64::from(part) * BLOCK_BYTES };
-        let mut file = self.blank(number, Kind::File);
-        file.attributes.size_bytes = granule.saturating_mul(GRANULE_BYTES).saturating_add(length);
+        }
         self.attach(file)
+    }
+
+    /// What lies beside the entry of an inode that is not there, where that should be.
+    fn beside(&self, number: InodeNumber) -> Result<Option<(Spot, usize)>> {
+        let Some(value) = self.store.inodes.get(schema::number_key(number))? else { return Ok(None) };
+        let Located::In { parent, name } = Located::decode(number, &value)? else { return Ok(None) };
+        let spot = Spot { directory: parent, cookie: schema::cookie(self.store.seed, &name) };
+        let found = self.store.entries.get(schema::beside_key(spot, number))?;
+        Ok(found.map(|value| (spot, value.len())))
     }
 
     /// An entry and `inodes` say different things of an inode.
@@ -151,6 +174,7 @@ impl Round<'_> {
         let size = inode.attributes.size_bytes;
         match what {
             "a patch" => inode.is_patched = true,
+            "a beginning in two places" => self.batch.remove(&store.data, schema::data_key(number, 0, 0)),
             "an extended attribute" => inode.has_xattrs = true,
             "data behind its end" => {
                 let start = schema::data_key(number, size.div_ceil(GRANULE_BYTES), 0).to_vec();
@@ -194,7 +218,12 @@ impl Round<'_> {
             Finding::OtherKind { inode, is, key, .. } => {
                 self.batch.insert(&store.entries, key, schema::link(*inode, *is));
             }
-            Finding::NoDirectory { parent, .. } => self.batch.remove_range(&store.entries, schema::all_of(*parent)),
+            Finding::NoDirectory { parent, .. } => {
+                // What lies beside them may be of inodes that moved elsewhere.
+                for found in schema::names(store.entries.range(schema::all_of(*parent))) {
+                    self.batch.remove(&store.entries, found?.0);
+                }
+            }
             Finding::Dangling { parent, name, inode } => self.dangling(*parent, name, *inode)?,
             Finding::Lost { inode } => self.recover(*inode)?,
             Finding::Links { inode, has: 0, .. } => {
@@ -214,9 +243,13 @@ impl Round<'_> {
                     self.batch.remove_range(&tree, schema::all_of(*inode));
                 }
             }
+            Finding::BesideNothing { key, .. } => self.batch.remove(&store.entries, key),
+            Finding::NotBeside { inode } => self.change(*inode, |inode| inode.beside = None)?,
             Finding::Unexpected { inode, what } => self.unexpected(*inode, what)?,
             Finding::NoTarget { inode } => {
-                self.change(*inode, |inode| inode.attributes.size_bytes = LOST_TARGET.len() as u64)?;
+                self.change(*inode, |inode| {
+                    (inode.attributes.size_bytes, inode.beside) = (LOST_TARGET.len() as u64, None);
+                })?;
                 self.batch.insert(&store.data, schema::data_key(*inode, 0, 0), LOST_TARGET);
             }
         }

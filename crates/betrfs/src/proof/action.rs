@@ -226,7 +226,10 @@ pub(super) fn action(random: &mut impl Rng, slots: usize, scale: Scale) -> Actio
         52..58 => Action::Read { inode, length: pick(scale.write_bytes), offset: offset(random, most) },
         58..76 => {
             let length = match pick(4) {
-                0 => pick(20),
+                0 => match pick(2) {
+                    0 => pick(20),
+                    _ => pick(4500),
+                },
                 1 => 4096 * pick(scale.write_bytes / 4096 + 1),
                 _ => pick(scale.write_bytes),
             };

@@ -9,6 +9,7 @@ use super::traces::{at, tiny};
 use crate::operations::{
     Allocate, Caller, Error, InodeNumber, Name, Operations, Permissions, RenameFlags, SetAttributes,
 };
+use crate::schema::{self, Format};
 use crate::{Volume, VolumeOptions};
 
 const ROOT: InodeNumber = InodeNumber::ROOT;
@@ -66,6 +67,64 @@ pub(super) fn holes() -> Result<(), String> {
     is_zero(&fs, file, 140_000, 11_552)?;
     fs.setattr(&caller(6), file, &size(200_000)).map_err(words)?;
     is_zero(&fs, file, 151_566, 48_434)
+}
+
+/// A file without a name that gets one is no orphan any more.
+pub(super) fn named() -> Result<(), String> {
+    let fs = Volume::create(Memory::new(16 << 20), tiny(0), 1, at(0)).map_err(words)?;
+    let file = fs.tmpfile(&caller(1), ROOT, Permissions::of_mode(0o600)).map_err(words)?.inode;
+    fs.write(&caller(1), file, 0, &[1; 300], false).map_err(words)?;
+    fs.link(&caller(2), file, ROOT, Name::new(b"named").map_err(words)?).map_err(words)?;
+    fs.release(file).map_err(words)?;
+    fs.check().map_err(words)?.first().map_or(Ok(()), |finding| Err(finding.to_string()))
+}
+
+/// What lies beside an entry stays with its file: through renames, a second name, a longer and a shorter life, and holes.
+pub(super) fn small() -> Result<(), String> {
+    let fs = Volume::create(Memory::new(16 << 20), tiny(0), 1, at(0)).map_err(words)?;
+    let none = fs.data_keys().map_err(words)?;
+    let name = |name: &'static [u8]| Name::new(name).map_err(words);
+    let file = new_file(&fs, b"file")?;
+    let holds = |what: &str, bytes: &[u8]| {
+        let mut read = vec![0; bytes.len() + 9];
+        let length = fs.read(&reader(), file, 0, &mut read).map_err(words)?;
+        if read[..length] != *bytes {
+            return Err(format!("{what}: {length} bytes, of other content than the {} written", bytes.len()));
+        }
+        match fs.check().map_err(words)?.first() {
+            Some(finding) => Err(format!("{what}: {finding}")),
+            None => Ok(()),
+        }
+    };
+    let write = |time, bytes: &[u8]| {
+        fs.write(&caller(time), file, 0, bytes, false).map_err(words)?;
+        fs.settle().map_err(words)
+    };
+    write(2, &[2; 700])?;
+    holds("new", &[2; 700])?;
+    fs.rename(&caller(3), ROOT, name(b"file")?, ROOT, name(b"moved")?, RenameFlags::Replace).map_err(words)?;
+    holds("renamed", &[2; 700])?;
+    write(4, &[4; 900])?;
+    holds("written beside its new name", &[4; 900])?;
+    write(5, &[5; 9000])?;
+    holds("grown", &[5; 9000])?;
+    let size = |size| SetAttributes { size_bytes: Some(size), ..Default::default() };
+    fs.setattr(&caller(6), file, &size(0)).map_err(words)?;
+    write(6, &[6; 800])?;
+    holds("small again", &[6; 800])?;
+    fs.link(&caller(7), file, ROOT, name(b"other")?).map_err(words)?;
+    holds("with a second name", &[6; 800])?;
+    fs.unlink(&caller(8), ROOT, name(b"moved")?).map_err(words)?;
+    fs.setattr(&caller(8), file, &size(300)).map_err(words)?;
+    fs.setattr(&caller(8), file, &size(500)).map_err(words)?;
+    holds("shorter, and longer", &[&[6; 300][..], &[0; 200]].concat())?;
+    fs.fallocate(&caller(9), file, Allocate::PunchHole, 0, 4096).map_err(words)?;
+    holds("a hole", &[0; 500])?;
+    write(10, &[7; 600])?;
+    holds("written under a name of two", &[7; 600])?;
+    fs.unlink(&caller(11), ROOT, name(b"other")?).map_err(words)?;
+    let left = fs.data_keys().map_err(words)?;
+    if left == none { Ok(()) } else { Err(format!("{left} keys of data are left")) }
 }
 
 /// A directory and a file in different directories change places.
@@ -165,7 +224,10 @@ pub(super) fn renames() -> Result<(), String> {
         let (old, new) = ([b'0' + number], [b'1' + number]);
         let (old, new) = (Name::new(&old).map_err(words)?, Name::new(&new).map_err(words)?);
         fs.rename(&caller(2), ROOT, old, ROOT, new, RenameFlags::Replace).map_err(words)?;
+        let file = fs.lookup(ROOT, new).map_err(words)?.inode;
+        fs.write(&caller(2), file, 0, &[number; 900], false).map_err(words)?;
     }
+    fs.settle().map_err(words)?;
     drop(fs);
     let log = recording.take();
     for cut in Cuts::new(before, &log, VolatileCache::default()) {
@@ -176,6 +238,9 @@ pub(super) fn renames() -> Result<(), String> {
             if names != 1 {
                 return Err(format!("cut after {} entries: {names} names of one file", cut.entries));
             }
+            if let Some(finding) = fs.check().map_err(words)?.first() {
+                return Err(format!("cut after {} entries: {finding}", cut.entries));
+            }
         }
     }
     Ok(())
@@ -183,9 +248,46 @@ pub(super) fn renames() -> Result<(), String> {
 
 #[test]
 fn they_go_well() {
-    for (name, case) in
-        [("holes", holes as fn() -> Result<(), String>), ("exchange", exchange), ("renames", renames), ("trees", trees)]
-    {
+    type Case = fn() -> Result<(), String>;
+    let cases: [(&str, Case); 6] = [
+        ("holes", holes),
+        ("named", named),
+        ("small", small),
+        ("exchange", exchange),
+        ("renames", renames),
+        ("trees", trees),
+    ];
+    for (name, case) in cases {
         case().unwrap_or_else(|what| panic!("{name}: {what}"));
     }
+}
+
+/// A file system of the version before becomes one of this version when it is mounted, and has what it had.
+#[test]
+fn the_version_before_is_mounted() {
+    let memory = Memory::new(16 << 20);
+    let fs = Volume::create(memory.clone(), tiny(0), 1, at(0)).unwrap();
+    let file = new_file(&fs, b"file").unwrap();
+    // So long that it lies where all did then.
+    fs.write(&caller(2), file, 0, &[2; 3000], false).unwrap();
+    fs.settle().unwrap();
+    let (store, _) = fs.now();
+    let version = |store: &crate::volume::Store| {
+        Format::decode(&store.system.get(schema::FORMAT_KEY).unwrap().unwrap()).unwrap().version
+    };
+    let mut batch = betree::Batch::new();
+    let old = Format { version: schema::VERSION_WITHOUT_BESIDE, features: 0, seed: store.seed };
+    batch.insert(&store.system, schema::FORMAT_KEY, old.encode());
+    store.commit(&batch).unwrap();
+    assert_eq!(version(store), 1);
+    fs.syncfs().unwrap();
+    drop(fs);
+    assert_eq!(crate::check(memory.clone(), &tiny(0)).unwrap(), []);
+    let fs = Volume::open(memory, tiny(0)).unwrap();
+    assert_eq!(version(fs.now().0), schema::VERSION);
+    let mut bytes = [0; 3000];
+    assert_eq!(fs.read(&reader(), file, 0, &mut bytes).unwrap(), 3000);
+    assert_eq!(bytes, [2; 3000]);
+    fs.write(&caller(3), file, 0, &[3; 3000], false).unwrap();
+    assert_eq!(fs.check().unwrap(), []);
 }

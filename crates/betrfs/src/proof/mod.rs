@@ -2,6 +2,7 @@
 //! at every cut of the power, on a full device; and that each deliberate defect is noticed.
 
 mod action;
+mod between;
 mod cases;
 mod clones;
 mod compare;

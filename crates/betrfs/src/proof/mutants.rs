@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::full::Filler;
-use super::{cases, clones, crash, full, refused, traces};
+use super::{between, cases, clones, crash, full, refused, traces};
 use crate::mutant::{Mutant, set};
 
 type Proof = Box<dyn Fn() -> Result<(), String>>;
@@ -14,6 +14,9 @@ fn proofs() -> Vec<(&'static str, Proof)> {
         ("refused", Box::new(refused::too_large)),
         ("holes", Box::new(cases::holes)),
         ("held", Box::new(cases::held)),
+        ("between", Box::new(between::changes)),
+        ("named", Box::new(cases::named)),
+        ("small files", Box::new(cases::small)),
         ("exchange", Box::new(cases::exchange)),
         ("renames", Box::new(cases::renames)),
         ("trees", Box::new(cases::trees)),

@@ -17,9 +17,13 @@ pub(super) fn too_large() -> Result<(), String> {
     let file = fs.create(&caller, InodeNumber::ROOT, name, Permissions::of_mode(0o600)).map_err(words)?.inode;
     fs.write(&caller, file, 0, b"before", false).map_err(words)?;
     let before = tree(&fs).map_err(words)?;
+    let known = fs.getattr(file).map_err(words)?;
     let caller = Caller { now: at(2), ..caller };
     if fs.write(&caller, file, 3, &vec![1; 1 << 20], false).is_ok() {
         return Err("a megabyte went into a quarter of a log of one".to_owned());
+    }
+    if fs.getattr(file).map_err(words)? != known {
+        return Err("memory has what the store refused".to_owned());
     }
     let after = tree(&fs).map_err(words)?;
     difference(&before, &after).map_or(Ok(()), Err)

@@ -57,7 +57,15 @@ mod tests {
         let inode = |number| {
             let mut attributes = root_attributes(Timestamp::default());
             attributes.inode = InodeNumber(number);
-            Inode { attributes, entries: 0, is_patched: false, is_sparse: false, has_xattrs: false, place: Place::Side }
+            Inode {
+                attributes,
+                entries: 0,
+                is_patched: false,
+                is_sparse: false,
+                has_xattrs: false,
+                beside: None,
+                place: Place::Side,
+            }
         };
         for number in 0..1000 {
             cache.put(inode(number));

@@ -164,7 +164,7 @@ impl<'a> Cloning<'a> {
         };
         let all = schema::entries_after(under_way.original, Cookie::START);
         let start = std::mem::take(&mut under_way.next).unwrap_or(all.start);
-        let mut found = at.range(&self.volume.store.entries, start..all.end).take(STEP_ENTRIES);
+        let mut found = schema::names(at.range(&self.volume.store.entries, start..all.end)).take(STEP_ENTRIES);
         let mut bytes_left = self.volume.options.write_bytes_max / 2;
         let mut large = None;
         self.volume.change(Some(bytes_left), |transaction| {
@@ -257,7 +257,7 @@ fn inode_of(store: &Store, at: &Snapshot, parent: InodeNumber, name: &[u8], valu
 /// A copy of an inode without what it holds.
 fn copy_of(caller: &Caller<'_>, original: &Inode, number: InodeNumber, place: Place) -> Result<Inode> {
     let attributes = rules::cloned_attributes(caller, &original.attributes, number)?;
-    Ok(Inode { attributes, entries: 0, has_xattrs: false, place, ..original.clone() })
+    Ok(Inode { attributes, entries: 0, has_xattrs: false, beside: None, place, ..original.clone() })
 }
 
 impl Transaction<'_> {
@@ -333,7 +333,11 @@ impl Transaction<'_> {
             next = found.index + 1;
             for (part, value) in found.parts {
                 *bytes_left = bytes_left.saturating_sub(value.len() + KEY_BYTES);
-                self.batch.insert(data, schema::data_key(copy, found.index, part), value);
+                if (found.index, part) == (0, 0) {
+                    self.put_start(copy, &value)?;
+                } else {
+                    self.batch.insert(data, schema::data_key(copy, found.index, part), value);
+                }
             }
         }
     }

@@ -5,28 +5,37 @@ use crate::mutant::{Mutant, mutated};
 use crate::operations::{Attributes, Cookie, DirectoryEntry, Error, InodeNumber, Kind, Name, Result};
 use crate::schema::{self, Entry, damaged};
 
+/// Of the entries of one call so many inodes go into memory, for who opens them then.
+const REMEMBERED_MAX: usize = 1000;
+
 impl Volume {
     pub(super) fn find(&self, parent: InodeNumber, name: Name<'_>) -> Result<Attributes> {
-        let _gate = self.shared();
-        let directory = self.inode(parent)?;
+        let (at, directory, changes) = {
+            let gate = self.shared();
+            (self.store.moment(), self.inode(parent)?, gate.changes)
+        };
         if directory.attributes.kind != Kind::Directory {
             return Err(Error::NotDirectory);
         }
         match name.bytes() {
             b"." => return Ok(directory.attributes),
-            b".." => return Ok(self.inode(Store::parent_of(&directory))?.attributes),
+            b".." => return Ok(self.store.inode_at(&at, Store::parent_of(&directory))?.attributes),
             _ if directory.entries == 0 => return Err(Error::NotFound),
             _ => {}
         }
-        match self.store.entry(parent, name.bytes())? {
-            None => Err(Error::NotFound),
-            Some(Entry::Link { inode, .. }) => Ok(self.inode(inode)?.attributes),
-            Some(Entry::Embedded(inode)) => {
-                let attributes = inode.attributes;
-                self.remember(inode);
-                Ok(attributes)
-            }
+        // Without the gate: nobody waits for what the storage reads.
+        let inode = match self.store.entry_at(&at, parent, name.bytes())? {
+            None => return Err(Error::NotFound),
+            Some(Entry::Link { inode, .. }) => self.store.inode_at(&at, inode)?,
+            Some(Entry::Embedded(inode)) => inode,
+        };
+        let attributes = inode.attributes;
+        let gate = self.shared();
+        // What is in memory is as it is now.
+        if gate.changes == changes || mutated(Mutant::OldInodeKept) {
+            self.remember(inode);
         }
+        Ok(attributes)
     }
 
     pub(super) fn list(
@@ -36,7 +45,11 @@ impl Volume {
         entry: &mut dyn FnMut(DirectoryEntry<'_>) -> bool,
     ) -> Result<()> {
         // One moment, without the gate, so that `entry` may call back.
-        let now = self.store.moment();
+        let (now, changes) = {
+            let gate = self.shared();
+            (self.store.moment(), gate.changes)
+        };
+        let mut listed = Vec::new();
         let directory = self.store.inode_at(&now, number)?;
         if directory.attributes.kind != Kind::Directory {
             return Err(Error::NotDirectory);
@@ -53,17 +66,18 @@ impl Volume {
                 return Ok(());
             }
         }
-        let mut found = now.range(&self.store.entries, schema::entries_after(number, after)).peekable();
+        let mut found = schema::names(now.range(&self.store.entries, schema::entries_after(number, after))).peekable();
         while let Some(this) = found.next() {
             let (key, value) = this?;
             let (_, cookie, name) = schema::parse_entry_key(&key)?;
-            let attributes = match Entry::decode(number, name, &value)? {
-                Entry::Embedded(inode) => inode.attributes,
+            let inode = match Entry::decode(number, name, &value)? {
+                Entry::Embedded(inode) => inode,
                 Entry::Link { inode, .. } => match self.store.inode_at(&now, inode) {
                     Err(Error::Stale) => return Err(damaged("an entry without an inode")),
-                    inode => inode?.attributes,
+                    inode => inode?,
                 },
             };
+            let attributes = inode.attributes;
             // Of equal hashes only the last leads on behind them all, so that none is left out.
             let is_last = match found.peek() {
                 _ if mutated(Mutant::CookieReused) => true,
@@ -78,6 +92,13 @@ impl Volume {
             if !entry(DirectoryEntry { name, attributes, next }) {
                 break;
             }
+            if listed.len() < REMEMBERED_MAX {
+                listed.push(inode);
+            }
+        }
+        let gate = self.shared();
+        if gate.changes == changes || mutated(Mutant::OldInodeKept) {
+            listed.into_iter().for_each(|inode| self.remember(inode));
         }
         Ok(())
     }

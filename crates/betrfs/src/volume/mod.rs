@@ -14,9 +14,11 @@ mod mount;
 mod names;
 mod numbers;
 mod operations;
+mod recent;
 mod snapshots;
 mod space;
 mod store;
+mod sync;
 mod transaction;
 mod trees;
 mod xattrs;
@@ -24,6 +26,8 @@ mod xattrs;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use betree::Snapshot;
 
 use crate::mutant::{Mutant, mutated};
 use crate::operations::{Error, InodeNumber, Result};
@@ -47,12 +51,15 @@ pub struct Volume {
     gate: RwLock<Exclusive>,
     /// Never held while the store is asked.
     cache: Mutex<InodeCache>,
+    /// Never held while the store is asked.
+    recent: Mutex<recent::Recent>,
     /// Users of each open inode.
     opened: Mutex<BTreeMap<InodeNumber, u32>>,
     /// Locked before the gate.
     gather: Mutex<gather::Gather>,
     /// Something is held there.
     is_gathering: AtomicBool,
+    syncing: sync::Syncing,
     space: space::Space,
     removed_orphans: u64,
     /// Copies of whole trees that are being made.
@@ -65,6 +72,15 @@ pub struct Volume {
 #[derive(Debug)]
 struct Exclusive {
     numbers: Numbers,
+    /// How many there were, so that who looked at a moment knows whether it is over.
+    changes: u64,
+}
+
+/// The file system at one moment.
+struct Moment {
+    at: Snapshot,
+    /// How many changes there had been.
+    changes: u64,
 }
 
 impl Volume {
@@ -113,6 +129,21 @@ impl Volume {
         let inode = self.store.inode(number)?;
         self.cache().put(inode.clone());
         Ok(inode)
+    }
+
+    /// An inode and everything else as they are now: what the store is asked for then nobody waits for.
+    fn moment_of(&self, number: InodeNumber) -> Result<(Moment, Inode)> {
+        let gate = self.shared();
+        Ok((self.moment(&gate), self.inode(number)?))
+    }
+
+    /// The file system as it is now. The caller holds the gate.
+    fn moment(&self, gate: &Exclusive) -> Moment {
+        Moment { at: self.store.moment(), changes: gate.changes }
+    }
+
+    fn recent(&self) -> MutexGuard<'_, recent::Recent> {
+        self.recent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Keeps an inode in memory that the store was just asked for. The caller holds the gate.

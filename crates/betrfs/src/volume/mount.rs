@@ -9,6 +9,7 @@ use storage::Storage;
 
 use super::cache::InodeCache;
 use super::numbers::Numbers;
+use super::recent::Recent;
 use super::space::Space;
 use super::{Exclusive, Store, Volume};
 use crate::mutant::{Mutant, mutated};
@@ -24,13 +25,20 @@ pub struct VolumeOptions {
     pub store: betree::Options,
     /// Bytes for inodes in memory.
     pub inode_cache_bytes: usize,
+    /// Bytes for what was written last.
+    pub recent_bytes: usize,
     /// Most bytes of a write that happen together; longer ones are several. It must fit a quarter of the log several times.
     pub write_bytes_max: usize,
 }
 
+/// Granules from this length on lie apart in the store. Patches on one block, which are as long at most unless they are in pieces, do
+/// not, or each would take two blocks.
+const APART_BYTES: usize = 5 << 10;
+
 impl Default for VolumeOptions {
     fn default() -> Self {
-        Self { store: betree::Options::default(), inode_cache_bytes: 32 << 20, write_bytes_max: 1 << 20 }
+        let store = betree::Options { large_value_bytes: APART_BYTES, ..betree::Options::default() };
+        Self { store, inode_cache_bytes: 32 << 20, recent_bytes: 16 << 20, write_bytes_max: 1 << 20 }
     }
 }
 
@@ -65,6 +73,7 @@ impl Volume {
             is_patched: false,
             is_sparse: false,
             has_xattrs: false,
+            beside: None,
             place: Place::Side,
         };
         let next = InodeNumber::ROOT.0 + 1;
@@ -87,6 +96,7 @@ impl Volume {
         let database = Database::open(storage, of_store)?;
         let (store, next) = open_store(database, None)?;
         let mut volume = Self::new(store, options, next);
+        volume.renew_format()?;
         volume.removed_orphans = volume.remove_orphans()?;
         Ok(volume)
     }
@@ -117,17 +127,32 @@ impl Volume {
     fn new(store: Store, options: VolumeOptions, next: u64) -> Self {
         Self {
             store,
-            gate: RwLock::new(Exclusive { numbers: Numbers::new(next) }),
+            gate: RwLock::new(Exclusive { numbers: Numbers::new(next), changes: 0 }),
             cache: Mutex::new(InodeCache::new(options.inode_cache_bytes)),
+            recent: Mutex::new(Recent::new(options.recent_bytes)),
             opened: Mutex::new(BTreeMap::new()),
             gather: Mutex::default(),
             is_gathering: AtomicBool::new(false),
+            syncing: super::sync::Syncing::default(),
             space: Space::default(),
             removed_orphans: 0,
             building: Mutex::default(),
             may_reap: AtomicBool::new(true),
             options,
         }
+    }
+
+    /// Makes a file system of the version before one of this version. The next sync makes it durable, with the first thing that only this
+    /// version has.
+    fn renew_format(&self) -> Result<()> {
+        let version = read_format(&self.store.database)?.version;
+        if version == schema::VERSION {
+            return Ok(());
+        }
+        let format = Format { version: schema::VERSION, features: 0, seed: self.store.seed };
+        let mut batch = Batch::new();
+        batch.insert(&self.store.system, schema::FORMAT_KEY, format.encode());
+        self.store.commit(&batch)
     }
 
     /// Removes what nobody can have open any more, but for trees, which `reap` takes apart.
@@ -171,16 +196,21 @@ pub(super) fn snapshot_name(name: &str) -> String {
     format!("{SNAPSHOT_PREFIX}{name}")
 }
 
+/// What a store says of the file system in it.
+fn read_format(database: &Database) -> Result<Format> {
+    let format = database.tree(schema::SYSTEM)?.get(schema::FORMAT_KEY)?;
+    Format::decode(&format.ok_or_else(|| damaged("a store without a file system"))?)
+}
+
 /// The trees of a file system now or at a moment, and the first inode number that was never used.
 pub(crate) fn open_store(database: Database, at: Option<betree::Snapshot>) -> Result<(Store, u64)> {
     let names = database.tree_names();
     if !names.iter().any(|name| name == schema::SYSTEM) {
         return Err(damaged("a store without a file system"));
     }
-    let system = database.tree(schema::SYSTEM)?;
-    let format = system.get(schema::FORMAT_KEY)?.ok_or_else(|| damaged("a store without a file system"))?;
-    let format = Format::decode(&format)?;
-    if format.version != schema::VERSION || format.features != 0 {
+    let format = read_format(&database)?;
+    let is_known = [schema::VERSION, schema::VERSION_WITHOUT_BESIDE].contains(&format.version);
+    if !is_known || format.features != 0 {
         let Format { version, features, .. } = format;
         return Err(damaged(&format!(
             "format {version} with features {features:#x}, which this program does not know"

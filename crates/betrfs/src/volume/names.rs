@@ -35,7 +35,15 @@ impl Transaction<'_> {
                 has_xattrs = true;
             }
         }
-        self.add(Inode { attributes, entries: 0, is_patched: false, is_sparse: false, has_xattrs, place });
+        self.add(Inode {
+            attributes,
+            entries: 0,
+            is_patched: false,
+            is_sparse: false,
+            has_xattrs,
+            beside: None,
+            place,
+        });
         self.inode(number)
     }
 
@@ -81,8 +89,7 @@ impl Volume {
             let attributes = transaction.new_node(caller, parent, new, place)?.attributes;
             transaction.count(caller, parent, 1, directories(new.kind))?;
             if new.kind == Kind::Symlink {
-                let key = schema::data_key(attributes.inode, 0, 0);
-                transaction.batch.insert(&self.store.data, key, target);
+                transaction.put_start(attributes.inode, target)?;
             }
             // Before anybody else can remove it.
             transaction.opens = opens.then_some(attributes.inode);

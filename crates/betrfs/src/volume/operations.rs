@@ -235,8 +235,7 @@ impl Operations for Volume {
         if self.store.is_past() || mutated(Mutant::SyncDoesNothing) {
             return Ok(());
         }
-        self.settle_to_last()?;
-        Ok(self.store.database.sync()?)
+        self.sync()
     }
 
     fn readdir(
@@ -251,10 +250,9 @@ impl Operations for Volume {
 
     fn readlink(&self, inode: InodeNumber) -> Result<Vec<u8>> {
         self.settle_of(inode)?;
-        let _gate = self.shared();
-        let inode = self.inode(inode)?;
+        let (now, inode) = self.moment_of(inode)?;
         match inode.attributes.kind {
-            Kind::Symlink => self.target(&inode),
+            Kind::Symlink => self.target(&now, &inode),
             _ => Err(Error::Invalid),
         }
     }

@@ -65,7 +65,12 @@ impl Store {
 
     /// What a name leads to.
     pub fn entry(&self, parent: InodeNumber, name: &[u8]) -> Result<Option<Entry>> {
-        match self.entries.get(schema::entry_key(parent, self.seed, name))? {
+        self.entry_at(&self.moment(), parent, name)
+    }
+
+    /// What a name led to at a moment.
+    pub fn entry_at(&self, at: &Snapshot, parent: InodeNumber, name: &[u8]) -> Result<Option<Entry>> {
+        match at.get(&self.entries, schema::entry_key(parent, self.seed, name))? {
             Some(value) => Entry::decode(parent, name, &value).map(Some),
             None => Ok(None),
         }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use betree::Batch;
 
+use super::recent::Touched;
 use super::store::Store;
 use super::{Exclusive, Volume};
 use crate::mutant::{Mutant, mutated};
@@ -26,11 +27,13 @@ pub(super) struct Transaction<'a> {
     /// What has a user more when it has happened.
     pub opens: Option<InodeNumber>,
     changes: BTreeMap<InodeNumber, Change>,
+    /// What happens to granules that may be in memory.
+    pub touched: Vec<Touched>,
 }
 
 impl<'a> Transaction<'a> {
     pub fn new(volume: &'a Volume, exclusive: &'a mut Exclusive) -> Self {
-        Self { volume, exclusive, batch: Batch::new(), opens: None, changes: BTreeMap::new() }
+        Self { volume, exclusive, batch: Batch::new(), opens: None, changes: BTreeMap::new(), touched: Vec::new() }
     }
 
     pub fn store(&self) -> &'a Store {
@@ -44,6 +47,11 @@ impl<'a> Transaction<'a> {
             self.changes.insert(number, Change { before: Some(inode.place.clone()), after: Some(inode) });
         }
         self.changes.get_mut(&number).and_then(|change| change.after.as_mut()).ok_or(Error::Stale)
+    }
+
+    /// Whether nobody knows of an inode yet.
+    pub fn is_new(&self, number: InodeNumber) -> bool {
+        self.changes.get(&number).is_some_and(|change| change.before.is_none())
     }
 
     /// A directory, to be changed.
@@ -193,6 +201,10 @@ impl<'a> Transaction<'a> {
             store.commit(&later)?;
         }
         self.exclusive.numbers.saved();
+        self.exclusive.changes += 1;
+        if !self.touched.is_empty() {
+            self.volume.recent().note(self.touched, self.exclusive.changes);
+        }
         if let Some(number) = self.opens {
             self.volume.count_open(number);
         }

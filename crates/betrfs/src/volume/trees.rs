@@ -58,7 +58,7 @@ impl Volume {
         let mut left = vec![directory.clone()];
         while let Some(directory) = left.pop() {
             let number = directory.attributes.inode;
-            for found in self.store.entries.range(schema::entries_after(number, Cookie::START)) {
+            for found in schema::names(self.store.entries.range(schema::entries_after(number, Cookie::START))) {
                 let (key, value) = found?;
                 let (_, _, name) = schema::parse_entry_key(&key)?;
                 let inode = match Entry::decode(number, name, &value)? {
@@ -120,7 +120,7 @@ impl Volume {
             let caller = Caller { uid: 0, gid: 0, groups: &[], umask: 0, now };
             let mut taken = 0;
             let range = schema::entries_after(number, Cookie::START);
-            for found in self.store.entries.range(range).take(most) {
+            for found in schema::names(self.store.entries.range(range)).take(most) {
                 let (key, value) = found?;
                 let (_, _, name) = schema::parse_entry_key(&key)?;
                 let entry = Entry::decode(number, name, &value)?;
@@ -145,7 +145,8 @@ impl Volume {
     /// How many keys of data there are.
     #[cfg(test)]
     pub(crate) fn data_keys(&self) -> Result<usize> {
-        Ok(self.store.data.iter().collect::<betree::Result<Vec<_>>>()?.len())
+        let beside = self.store.entries.iter().filter(|entry| matches!(entry, Ok((key, _)) if schema::is_beside(key)));
+        Ok(self.store.data.iter().chain(beside).collect::<betree::Result<Vec<_>>>()?.len())
     }
 
     /// Whether a removed directory has something in it still.

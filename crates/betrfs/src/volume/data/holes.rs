@@ -5,6 +5,7 @@ use crate::mutant::{Mutant, mutated};
 use crate::operations::{Allocate, Attributes, Caller, Error, InodeNumber, Result};
 use crate::rules::{self, BLOCK_BYTES, range_end};
 use crate::schema::{self, GRANULE_BYTES};
+use crate::volume::recent::Touched;
 
 impl Volume {
     pub(in crate::volume) fn allocate(
@@ -86,6 +87,7 @@ impl Transaction<'_> {
         let inode = self.inode(number)?;
         inode.is_patched = after > 0 && (inode.is_patched || after < granule_end);
         inode.is_sparse &= after > 0;
+        inode.beside = inode.beside.filter(|_| after > 0);
         bound_blocks(inode);
         Ok(())
     }
@@ -111,6 +113,10 @@ impl Transaction<'_> {
             let end = if mutated(Mutant::HoleKeepsPatches) { 0 } else { u8::MAX };
             let range = schema::data_key(number, first, 0)..=schema::data_key(number, last, end);
             self.batch.remove_range(&self.volume.store.data, range);
+            self.touched.push(Touched::Gone(number, first..last + 1));
+            if first == 0 && !mutated(Mutant::HoleKeepsBeside) {
+                self.drop_beside(number)?;
+            }
         }
         let inode = self.inode(number)?;
         inode.is_patched |= is_patched;
@@ -132,7 +138,8 @@ impl Transaction<'_> {
             return Err(Error::NotSupported);
         }
         let mut bytes = vec![0; moved];
-        self.volume.read_inode(&inode, from, &mut bytes)?;
+        let now = self.volume.moment(self.exclusive);
+        self.volume.read_inode(&now, &inode, from, &mut bytes)?;
         self.set_size(number, from.min(to))?;
         self.set_size(number, to)?;
         self.write(caller, number, to, &bytes, false)

@@ -1,4 +1,4 @@
-//! What files hold: granules of 64 KiB with patches on their blocks (`schema`).
+//! What files hold: granules of 64 KiB with patches on their blocks (`schema`), the first of a small file beside an entry.
 //!
 //! A granule that is written whole, or from its beginning to the end of the file, is one value: it replaces what was there, and
 //! nothing is read. Of others each block gets a patch, and nothing is read either. Beyond the end of the file everything reads
@@ -7,12 +7,14 @@
 mod holes;
 mod read;
 mod seek;
+mod start;
 mod write;
 
-use super::Volume;
+use super::recent::Touched;
 use super::transaction::Transaction;
+use super::{Moment, Volume};
 use crate::mutant::{Mutant, mutated};
-use crate::operations::{Caller, Kind, Result};
+use crate::operations::{Caller, InodeNumber, Kind, Result};
 use crate::rules::{self, BLOCK_BYTES};
 use crate::schema::{self, GRANULE_BYTES, Inode};
 
@@ -85,6 +87,15 @@ fn bound_blocks(inode: &mut Inode) {
 }
 
 impl Transaction<'_> {
+    /// Writes a granule of the tree `data` whole.
+    fn put_granule(&mut self, number: InodeNumber, index: u64, bytes: &[u8]) {
+        self.batch.insert(&self.volume.store.data, schema::data_key(number, index, 0), bytes);
+        self.touched.push(match bytes.len() as u64 {
+            ..BLOCK_BYTES => Touched::Gone(number, index..index + 1),
+            _ => Touched::Written((number, index), bytes.into()),
+        });
+    }
+
     /// Removes all that an inode holds.
     pub(super) fn remove_data(&mut self, inode: &Inode) {
         if matches!(inode.attributes.kind, Kind::File | Kind::Symlink) && !mutated(Mutant::DataLeaks) {
@@ -97,8 +108,13 @@ impl Transaction<'_> {
         let data = &self.volume.store.data;
         let number = inode.attributes.inode;
         let end = inode.attributes.size_bytes.div_ceil(GRANULE_BYTES);
+        self.touched.push(Touched::Gone(number, first..u64::MAX));
+        let beside = inode.beside.filter(|_| first == 0);
+        if let Some(spot) = beside.filter(|_| !mutated(Mutant::BesideLeaks)) {
+            self.batch.remove(&self.volume.store.entries, schema::beside_key(spot, number));
+        }
         if !inode.is_patched && end.saturating_sub(first) <= SINGLE_REMOVES {
-            for granule in first..end {
+            for granule in first + u64::from(beside.is_some())..end {
                 self.batch.remove(data, schema::data_key(number, granule, 0));
             }
         } else if first < end {
@@ -110,8 +126,7 @@ impl Transaction<'_> {
 
 impl Volume {
     /// The target of a symbolic link.
-    pub(super) fn target(&self, inode: &Inode) -> Result<Vec<u8>> {
-        let target = self.store.data.get(schema::data_key(inode.attributes.inode, 0, 0))?;
-        target.ok_or_else(|| schema::damaged("a symbolic link without a target"))
+    pub(super) fn target(&self, now: &Moment, inode: &Inode) -> Result<Vec<u8>> {
+        self.start_at(&now.at, inode)?.ok_or_else(|| schema::damaged("a symbolic link without a target"))
     }
 }

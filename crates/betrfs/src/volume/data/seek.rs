@@ -1,6 +1,8 @@
 //! `lseek` with `SEEK_DATA` and `SEEK_HOLE`.
 
-use super::{GRANULE_BLOCKS, Volume};
+use betree::Snapshot;
+
+use super::{GRANULE_BLOCKS, Moment, Volume};
 use crate::operations::{Error, InodeNumber, Result, Seek};
 use crate::patch::{self, Piece};
 use crate::rules::{self, BLOCK_BYTES};
@@ -8,8 +10,7 @@ use crate::schema::{self, GRANULE_BYTES, Inode, damaged};
 
 impl Volume {
     pub(in crate::volume) fn seek_file(&self, number: InodeNumber, offset: u64, what: Seek) -> Result<u64> {
-        let _gate = self.shared();
-        let inode = self.inode(number)?;
+        let (Moment { at, .. }, inode) = self.moment_of(number)?;
         rules::regular(&inode.attributes)?;
         let size = inode.attributes.size_bytes;
         if offset >= size {
@@ -17,7 +18,7 @@ impl Volume {
         }
         let start = offset / BLOCK_BYTES;
         match what {
-            Seek::Data => match self.next_data(&inode, start)? {
+            Seek::Data => match self.next_data(&at, &inode, start)? {
                 Some(block) if block * BLOCK_BYTES < size => Ok(offset.max(block * BLOCK_BYTES)),
                 _ => Err(Error::NoSuchAddress),
             },
@@ -27,8 +28,8 @@ impl Volume {
                 if !inode.is_sparse {
                     return Ok(size);
                 }
-                while hole * BLOCK_BYTES < size && self.next_data(&inode, hole)? == Some(hole) {
-                    hole = self.data_end(&inode, hole)?;
+                while hole * BLOCK_BYTES < size && self.next_data(&at, &inode, hole)? == Some(hole) {
+                    hole = self.data_end(&at, &inode, hole)?;
                 }
                 Ok(offset.max(hole * BLOCK_BYTES).min(size))
             }
@@ -36,16 +37,19 @@ impl Volume {
     }
 
     /// Which blocks of a granule have data, from the keys of it.
-    fn data_blocks(&self, inode: &Inode, granule: u64) -> Result<u64> {
+    fn data_blocks(&self, at: &Snapshot, inode: &Inode, granule: u64) -> Result<u64> {
         let number = inode.attributes.inode;
+        let of_bytes = |bytes: &[u8]| (1 << (bytes.len() as u64).div_ceil(BLOCK_BYTES).min(GRANULE_BLOCKS)) - 1;
         let mut has_data = 0u64;
+        if granule == 0 && inode.beside.is_some() {
+            has_data = self.start_at(at, inode)?.map_or(0, |value| of_bytes(&value));
+        }
         let range = schema::data_key(number, granule, 0)..=schema::data_key(number, granule, u8::MAX);
-        for found in self.store.data.range(range) {
+        for found in at.range(&self.store.data, range) {
             let (key, value) = found?;
             let (_, _, part) = schema::parse_data_key(&key)?;
             let Some(block) = part.checked_sub(1) else {
-                let blocks = (value.len() as u64).div_ceil(BLOCK_BYTES).min(GRANULE_BLOCKS);
-                has_data = (1 << blocks) - 1;
+                has_data = of_bytes(&value);
                 continue;
             };
             let bit = 1 << (u64::from(block) % GRANULE_BLOCKS);
@@ -60,19 +64,24 @@ impl Volume {
     }
 
     /// The first block with data from one on.
-    fn next_data(&self, inode: &Inode, block: u64) -> Result<Option<u64>> {
+    fn next_data(&self, at: &Snapshot, inode: &Inode, block: u64) -> Result<Option<u64>> {
         let number = inode.attributes.inode;
         let mut granule = block / GRANULE_BLOCKS;
         let mut skip = block % GRANULE_BLOCKS;
         loop {
             // The next granule that has a key at all.
             let rest = schema::data_key(number, granule, 0).to_vec()..schema::all_of(number).end.to_vec();
-            let Some(found) = self.store.data.range(rest).next() else { return Ok(None) };
-            let (_, at, _) = schema::parse_data_key(&found?.0)?;
-            if at != granule {
-                (granule, skip) = (at, 0);
+            let found = match granule == 0 && inode.beside.is_some() {
+                true => 0,
+                false => match at.range(&self.store.data, rest).next() {
+                    Some(found) => schema::parse_data_key(&found?.0)?.1,
+                    None => return Ok(None),
+                },
+            };
+            if found != granule {
+                (granule, skip) = (found, 0);
             }
-            let has_data = self.data_blocks(inode, granule)? >> skip << skip;
+            let has_data = self.data_blocks(at, inode, granule)? >> skip << skip;
             if has_data != 0 {
                 return Ok(Some(granule * GRANULE_BLOCKS + u64::from(has_data.trailing_zeros())));
             }
@@ -81,10 +90,10 @@ impl Volume {
     }
 
     /// The first block without data behind one with data, or of the next granule.
-    fn data_end(&self, inode: &Inode, block: u64) -> Result<u64> {
+    fn data_end(&self, at: &Snapshot, inode: &Inode, block: u64) -> Result<u64> {
         let granule = block * BLOCK_BYTES / GRANULE_BYTES;
         let skip = block % GRANULE_BLOCKS;
-        let run = (self.data_blocks(inode, granule)? >> skip).trailing_ones();
+        let run = (self.data_blocks(at, inode, granule)? >> skip).trailing_ones();
         Ok(block + u64::from(run))
     }
 }

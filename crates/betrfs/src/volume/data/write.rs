@@ -64,7 +64,8 @@ impl Volume {
             let bytes = buffer.len().min((length - done) as usize);
             let copied = self.change(Some(bytes), |transaction| {
                 let inode = self.inode(source)?;
-                let bytes = self.read_inode(&inode, from + done, &mut buffer[..bytes])?;
+                let now = self.moment(transaction.exclusive);
+                let bytes = self.read_inode(&now, &inode, from + done, &mut buffer[..bytes])?;
                 if bytes > 0 {
                     transaction.write(caller, target, to + done, &buffer[..bytes], true)?;
                 }
@@ -112,7 +113,10 @@ impl Transaction<'_> {
         let mut is_patched = was_patched;
         for part in parts(offset, end, GRANULE_BYTES) {
             if is_whole(&part) {
-                self.batch.insert(data_tree, schema::data_key(number, part.index, 0), bytes_of(part));
+                match part.index {
+                    0 => self.put_start(number, bytes_of(part))?,
+                    index => self.put_granule(number, index, bytes_of(part)),
+                }
                 continue;
             }
             is_patched = true;

@@ -42,7 +42,7 @@ pub struct MountArguments {
     /// Return once it is mounted, and serve behind
     #[arg(long)]
     background: bool,
-    /// Requests that are answered at a time [default: four for each processor]
+    /// Requests that are answered at a time [default: four for each processor, and 48 at least]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     threads: Option<u16>,
     /// How requests come from the kernel
@@ -137,9 +137,9 @@ fn open(image: &ImageFlags, mount: &MountOptions) -> Result<Volume, Failure> {
     })
 }
 
-/// Enough that others go on while some wait for a sync, of which one flushes for all.
+/// Enough for the 32 requests that a SATA device takes at a time while others wait for a sync, of which one flushes for all.
 fn default_threads() -> usize {
-    thread::available_parallelism().map_or(16, |processors| (processors.get() * 4).clamp(16, 64))
+    thread::available_parallelism().map_or(48, |processors| (processors.get() * 4).clamp(48, 64))
 }
 
 /// Has another process mount and serve, and waits for its line.

@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | `system` | `format`, `next` | version, features, hash seed; the first inode number that was never used |
 //! | `entries` | directory, hash of the name, name | the inode itself, or the number of one with several names |
+//! | | directory, hash of the name, 0, inode | the bytes of a small file's first granule, or a symbolic link's target |
 //! | `inodes` | inode | where its only name is; or the inode: the root, with several names, without any |
 //! | `orphans` | inode | nothing: an inode without names that was open |
 //! | `xattrs` | inode, name | value |
@@ -11,13 +12,18 @@
 //!
 //! Numbers in keys are big endian, so that keys are in their order; those in values are little endian.
 
+mod beside;
+
 use twox_hash::XxHash3_128;
 
 use crate::mutant::{Mutant, mutated};
 use crate::operations::{Attributes, Cookie, Error, InodeNumber, Kind, Permissions, Result, Timestamp};
+pub(crate) use beside::{BESIDE_BYTES, Spot, beside_key, is_beside, names, parse_beside_key};
 
-/// Version of the schema that this program writes and reads.
-pub(crate) const VERSION: u32 = 1;
+/// Version of the schema that this program writes.
+pub(crate) const VERSION: u32 = 2;
+/// The one before had nothing beside entries, and is otherwise the same: a mount makes it this version.
+pub(crate) const VERSION_WITHOUT_BESIDE: u32 = 1;
 
 /// Names of the trees.
 pub(crate) const SYSTEM: &str = "system";
@@ -85,6 +91,8 @@ pub(crate) struct Inode {
     pub is_sparse: bool,
     /// It may have extended attributes.
     pub has_xattrs: bool,
+    /// Where the bytes of its first granule lie, if beside an entry; patches on them lie in the tree `data`, as all else does.
+    pub beside: Option<Spot>,
     pub place: Place,
 }
 
@@ -140,13 +148,17 @@ fn kind_byte(kind: Kind) -> u8 {
 const PATCHED: u8 = 1;
 const SPARSE: u8 = 2;
 const HAS_XATTRS: u8 = 4;
+const BESIDE: u8 = 8;
 
 impl Inode {
     fn encode(&self, to: &mut Vec<u8>) {
         let attributes = &self.attributes;
         let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
         to.push(kind_byte(attributes.kind));
-        to.push(flag(self.is_patched, PATCHED) | flag(self.is_sparse, SPARSE) | flag(self.has_xattrs, HAS_XATTRS));
+        let beside = flag(self.beside.is_some(), BESIDE);
+        to.push(
+            beside | flag(self.is_patched, PATCHED) | flag(self.is_sparse, SPARSE) | flag(self.has_xattrs, HAS_XATTRS),
+        );
         to.extend(attributes.permissions.bits().to_le_bytes());
         for number in [attributes.links, attributes.uid, attributes.gid, attributes.device] {
             to.extend(number.to_le_bytes());
@@ -158,6 +170,10 @@ impl Inode {
             to.extend(time.seconds.to_le_bytes());
             to.extend(time.nanoseconds.to_le_bytes());
         }
+        if let Some(Spot { directory, cookie }) = self.beside {
+            to.extend(directory.0.to_le_bytes());
+            to.extend(cookie.0.to_le_bytes());
+        }
     }
 
     fn decode(inode: InodeNumber, place: Place, from: &mut Fields<'_>) -> Result<Self> {
@@ -167,6 +183,10 @@ impl Inode {
         let (links, uid, gid, device) = (from.u32()?, from.u32()?, from.u32()?, from.u32()?);
         let (size_bytes, blocks, entries) = (from.u64()?, from.u64()?, from.u64()?);
         let (accessed, modified, changed, created) = (from.time()?, from.time()?, from.time()?, from.time()?);
+        let beside = match flags & BESIDE {
+            0 => None,
+            _ => Some(Spot { directory: InodeNumber(from.u64()?), cookie: Cookie(from.u64()?) }),
+        };
         from.end()?;
         let attributes = Attributes {
             inode,
@@ -189,6 +209,7 @@ impl Inode {
             is_patched: flags & PATCHED != 0,
             is_sparse: flags & SPARSE != 0,
             has_xattrs: flags & HAS_XATTRS != 0,
+            beside,
             place,
         })
     }
@@ -385,8 +406,9 @@ mod tests {
         let kind = (0usize..3).prop_map(|n| [Kind::File, Kind::Directory, Kind::Socket][n]);
         let numbers = (any::<u64>(), any::<u64>(), any::<u64>(), any::<u64>());
         let small = (any::<u32>(), any::<u32>(), any::<u32>(), any::<u32>(), 0u32..0o10000);
-        (kind, numbers, small, (time(), time(), time(), time()), any::<(bool, bool, bool)>()).prop_map(
-            |(kind, (number, size_bytes, blocks, entries), (links, uid, gid, device, mode), times, flags)| {
+        let beside = prop::option::of((any::<u64>(), any::<u64>()));
+        (kind, numbers, small, (time(), time(), time(), time()), (any::<(bool, bool, bool)>(), beside)).prop_map(
+            |(kind, (number, size_bytes, blocks, entries), (links, uid, gid, device, mode), times, (flags, beside))| {
                 let (accessed, modified, changed, created) = times;
                 let attributes = Attributes {
                     inode: InodeNumber(number),
@@ -404,7 +426,9 @@ mod tests {
                     created,
                 };
                 let (is_patched, is_sparse, has_xattrs) = flags;
-                Inode { attributes, entries, is_patched, is_sparse, has_xattrs, place: Place::Side }
+                let beside = beside
+                    .map(|(directory, cookie)| Spot { directory: InodeNumber(directory), cookie: Cookie(cookie) });
+                Inode { attributes, entries, is_patched, is_sparse, has_xattrs, beside, place: Place::Side }
             },
         )
     }
@@ -426,7 +450,7 @@ mod tests {
         #[test]
         fn any_bytes_are_a_value_or_an_error(bytes: Vec<u8>) {
             let _ = (Entry::decode(InodeNumber(1), b"n", &bytes), Located::decode(InodeNumber(1), &bytes));
-            let _ = (Format::decode(&bytes), decode_next(&bytes), parse_data_key(&bytes).is_ok(), parse_entry_key(&bytes).is_ok());
+            let _ = (Format::decode(&bytes), decode_next(&bytes), parse_data_key(&bytes).is_ok(), parse_beside_key(&bytes).is_ok(), parse_entry_key(&bytes).is_ok());
         }
 
         #[test]
@@ -435,8 +459,13 @@ mod tests {
             prop_assert_eq!(a.cmp(&b), key(a).cmp(&key(b)));
             prop_assert_eq!(parse_data_key(&key(a)).unwrap(), (InodeNumber(a.0), a.1, a.2));
             let (parent, found, back) = { let key = entry_key(InodeNumber(a.0), b.0, &name); let (p, c, n) = parse_entry_key(&key).unwrap(); (p, c, n.to_vec()) };
+            let entry = entry_key(InodeNumber(a.0), b.0, &name);
             prop_assert_eq!((parent, found, back), (InodeNumber(a.0), cookie(b.0, &name), name));
             prop_assert!(found > Cookie::PARENT && found.0 < 1 << 63);
+            let spot = Spot { directory: parent, cookie: found };
+            let beside = beside_key(spot, InodeNumber(a.1));
+            prop_assert_eq!(parse_beside_key(&beside).unwrap(), (spot, InodeNumber(a.1)));
+            prop_assert!(is_beside(&beside) && !is_beside(&entry) && beside[..] < entry[..]);
         }
     }
 }
