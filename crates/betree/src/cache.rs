@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::block::Block;
-use crate::node::Node;
-use crate::pages::Page;
-use crate::pointer::BlockPointer;
+use crate::bytes::block::Block;
+use crate::bytes::pages::Page;
+use crate::bytes::pointer::BlockPointer;
+use crate::nodes::node::Node;
 
 /// What is cached.
 #[derive(Clone)]
@@ -194,9 +194,9 @@ impl Cache {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::block::BlockBuilder;
-    use crate::message::Message;
-    use crate::pointer::Codec;
+    use crate::bytes::block::BlockBuilder;
+    use crate::bytes::message::Message;
+    use crate::bytes::pointer::Codec;
     use proptest::prelude::*;
     use std::borrow::Cow;
     use std::collections::VecDeque;
@@ -236,7 +236,7 @@ mod tests {
                 if kept.contains(&start) {
                     continue;
                 }
-                let content = Cached::Node(Arc::new(Node::Leaf(crate::run::Run::default())));
+                let content = Cached::Node(Arc::new(Node::Leaf(crate::nodes::run::Run::default())));
                 shard.make_room(10, 100);
                 shard.add(Slot { name: (start, 0, 1), content, bytes: 10, used: false });
                 kept.push_back(start);

@@ -2,15 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use crate::bytes::pointer::BlockPointer;
+use crate::bytes::tree_id::TreeId;
+use crate::bytes::wire::{Malformed, Reader, put_bytes, put_varint};
 use crate::extents::Extent;
 use crate::families::Families;
-use crate::pointer::BlockPointer;
 use crate::space::Space;
-use crate::wire::{Malformed, Reader, put_bytes, put_varint};
-
-/// Names a tree within its store.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub(crate) struct TreeId(pub u32);
 
 /// A tree as a checkpoint left it; no root: empty.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use storage::{BLOCK_BYTES, Buffer};
 
+use crate::bytes::pages::Pages;
+use crate::bytes::pointer::{BlockPointer, Codec, checksum};
 use crate::cache::Cached;
 use crate::error::{Error, Result};
 use crate::io::{BlockIo, Compression, Purpose, compress};
-use crate::node::{Child, Edge, Node};
-use crate::pages::Pages;
-use crate::pointer::{BlockPointer, Codec, checksum};
-use crate::run::{Part, Run, RunBlock};
+use crate::nodes::node::{Child, Edge, Node};
+use crate::nodes::run::{Part, Run, RunBlock};
 use crate::space::Space;
 use crate::step::Quota;
 

@@ -8,7 +8,7 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use crate::range::{Key, KeyRange, RangeSet, end_before};
+use crate::bytes::range::{Key, KeyRange, RangeSet, end_before};
 
 /// Deletes that are looked at one by one.
 const PAGE: usize = 32;

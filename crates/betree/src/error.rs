@@ -4,6 +4,9 @@ use storage::StorageError;
 
 use crate::mutant::{Mutant, mutated};
 
+/// The format that this program writes.
+pub(crate) const FORMAT_VERSION: u32 = 6;
+
 /// The result of an operation on a store.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -39,10 +42,7 @@ pub enum Error {
         needed_bytes: u64,
     },
     /// Another version of the program made the store.
-    #[error(
-        "the store has format {version} and features {features:#x}; this program reads format {}",
-        crate::superblock::FORMAT_VERSION
-    )]
+    #[error("the store has format {version} and features {features:#x}; this program reads format {}", FORMAT_VERSION)]
     Unsupported {
         /// Format version of the store.
         version: u32,

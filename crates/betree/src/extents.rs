@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::pointer::BlockPointer;
+use crate::bytes::pointer::BlockPointer;
 
 /// Some blocks side by side.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

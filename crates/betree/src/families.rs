@@ -6,10 +6,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::catalog::TreeId;
+use crate::bytes::tree_id::TreeId;
+use crate::bytes::wire::{Malformed, Reader, put_varint};
 use crate::extents::Extent;
 use crate::mutant::{Mutant, mutated};
-use crate::wire::{Malformed, Reader, put_varint};
 
 /// Where a clone comes from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

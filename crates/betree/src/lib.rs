@@ -40,52 +40,42 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
-mod ahead;
 mod api;
-mod batch;
-mod block;
+mod bytes;
 mod cache;
 mod catalog;
+mod changes;
 mod checkpoint;
 mod deleted;
 mod engine;
 mod error;
 mod extents;
 mod families;
-mod filter;
 mod flush;
 mod io;
-mod later;
 mod log;
 mod memtable;
 mod merge;
-mod message;
 mod mutant;
-mod node;
-mod operator;
+mod nodes;
 mod options;
 mod pacing;
-mod pages;
-mod pointer;
 #[cfg(test)]
 mod proof;
-mod range;
-mod run;
 mod space;
 mod step;
 mod superblock;
 mod tree;
 mod turns;
 mod values;
-mod wire;
 
 pub use api::{
-    Database, Entry, Iter, Keys, Latency, Lost, Repaired, Snapshot, Stats, Ticket, Tree, Value, dump, repair, verify,
+    Batch, Database, Entry, Iter, Keys, Latency, Lost, Repaired, Snapshot, Stats, Ticket, Tree, Value, dump, repair,
+    verify,
 };
-pub use batch::Batch;
+pub use bytes::operator::{Add, Append, Growth, Operator, Operators, Patch};
 pub use error::{Error, Result};
 pub use flush::{ChildLoad, FlushPlan, FlushPolicy, NodeLoad};
 pub use io::Compression;
-pub use operator::{Add, Append, Growth, Operator, Operators, Patch};
 pub use options::{Durability, KEY_BYTES_MAX, Options, VALUE_BYTES_MAX};
 pub use pacing::{Pacing, PacingLoad};

@@ -7,13 +7,13 @@
 
 use storage::{BLOCK_BYTES, Buffer};
 
+use crate::bytes::pointer::checksum;
+use crate::bytes::wire::Reader;
 use crate::error::{Error, Result};
 use crate::extents::Extent;
 use crate::io::{BlockIo, Purpose};
 use crate::mutant::{Mutant, mutated};
-use crate::pointer::checksum;
 use crate::superblock::{Epoch, LogHead};
-use crate::wire::Reader;
 
 const MAGIC: u32 = 0x676f_4c42;
 

@@ -6,13 +6,13 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use crate::bytes::message::Message;
+use crate::bytes::pointer::BlockPointer;
+use crate::bytes::range::{Direction, Key, KeyRange, RangeSet, successor};
 use crate::deleted::Deleted;
 use crate::error::Result;
-use crate::merge::Direction;
-use crate::message::{Composer, Message};
+use crate::io::Composer;
 use crate::mutant::{Mutant, mutated};
-use crate::pointer::BlockPointer;
-use crate::range::{Key, KeyRange, RangeSet, successor};
 use crate::step::Quota;
 
 /// Bytes of a key or a range besides its own, in maps and allocations.

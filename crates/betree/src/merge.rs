@@ -3,48 +3,17 @@
 //! Flushes and scans are the same merge. A layer first deletes its ranges and then carries out its entries; so for one
 //! key the layers are asked from the newest on, until a final message or a range that hides everything below.
 
-use std::ops::Deref;
 use std::sync::Arc;
 
-use crate::ahead::ReadAhead;
-use crate::block::Block;
+use crate::bytes::block::Block;
+use crate::bytes::message::Message;
+use crate::bytes::pointer::BlockPointer;
+use crate::bytes::range::{Direction, KeyRange, RangeSet};
 use crate::error::Result;
+use crate::io::Composer;
+use crate::io::ahead::ReadAhead;
 use crate::memtable::MemoryCursor;
-use crate::message::{Composer, Message};
-use crate::node::Node;
-use crate::pointer::BlockPointer;
-use crate::range::{KeyRange, RangeSet};
-use crate::run::Run;
-
-/// Which way a cursor goes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Direction {
-    /// To greater keys.
-    Forward,
-    /// To lesser keys.
-    Backward,
-}
-
-/// A run, alone or as a leaf.
-#[derive(Clone)]
-pub(crate) enum RunHandle {
-    Run(Arc<Run>),
-    Leaf(Arc<Node>),
-}
-
-impl Deref for RunHandle {
-    type Target = Run;
-
-    fn deref(&self) -> &Run {
-        match self {
-            Self::Run(run) => run,
-            Self::Leaf(node) => match &**node {
-                Node::Leaf(run) => run,
-                Node::Internal(_) => unreachable!("the handle of a leaf"),
-            },
-        }
-    }
-}
+use crate::nodes::node::RunHandle;
 
 /// Goes through the entries of a run that are in a range.
 pub(crate) struct RunCursor {

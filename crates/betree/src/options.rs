@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use units::Nanos;
 
+use crate::bytes::operator::{Operator, Operators};
 use crate::error::{Error, Result};
 use crate::flush::FlushPolicy;
 use crate::io::Compression;
-use crate::operator::{Operator, Operators};
 use crate::pacing::Pacing;
 use crate::tree::Shape;
 

@@ -9,10 +9,10 @@
 
 use std::collections::VecDeque;
 
+use crate::bytes::pointer::BlockPointer;
+use crate::bytes::wire::{Malformed, Reader, put_varint};
 use crate::extents::{Extent, Extents};
 use crate::mutant::{Mutant, mutated};
-use crate::pointer::BlockPointer;
-use crate::wire::{Malformed, Reader, put_varint};
 
 /// An extent that a snapshot may refer to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -277,7 +277,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn pointer(start: u64, birth: u64) -> BlockPointer {
-        let codec = crate::pointer::Codec::Plain;
+        let codec = crate::bytes::pointer::Codec::Plain;
         BlockPointer { start, stored_bytes: 4096, raw_bytes: 4096, codec, birth, checksum: 0 }
     }
 

@@ -10,17 +10,14 @@
 
 use storage::{BLOCK_BYTES, Buffer};
 
-use crate::error::{Error, Result};
+use crate::bytes::pointer::{BlockPointer, checksum};
+use crate::bytes::wire::{Malformed, Reader};
+use crate::error::{Error, FORMAT_VERSION, Result};
 use crate::extents::Extent;
 use crate::io::{BlockIo, Purpose};
 use crate::mutant::{Mutant, mutated};
-use crate::pointer::{BlockPointer, checksum};
-use crate::wire::{Malformed, Reader};
 
 const MAGIC: [u8; 8] = *b"plumbBe1";
-
-/// The format that this program writes.
-pub(crate) const FORMAT_VERSION: u32 = 6;
 
 /// Features that a program must know to read a store; none so far.
 const FEATURES_KNOWN: u64 = 0;
@@ -187,7 +184,7 @@ impl Superblock {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pointer::Codec;
+    use crate::bytes::pointer::Codec;
     use proptest::prelude::*;
 
     fn superblock() -> Superblock {

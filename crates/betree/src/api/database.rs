@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use storage::Storage;
 
+use crate::api::Batch;
 use crate::api::stats::timed_commit;
 use crate::api::{Snapshot, Stats, Ticket, Tree};
-use crate::batch::Batch;
 use crate::engine::{Engine, Findings, Shared, SharedEngine};
 use crate::error::{Error, Result};
 use crate::options::{Durability, Options};

@@ -2,15 +2,16 @@
 
 use std::borrow::Cow;
 
-use crate::ahead::ReadAhead;
 use crate::api::Entry;
-use crate::catalog::TreeId;
+use crate::bytes::message::Message;
+use crate::bytes::range::{Direction, KeyRange, successor};
+use crate::bytes::tree_id::TreeId;
 use crate::engine::{SharedEngine, View};
 use crate::error::{Error, Result};
+use crate::io::Composer;
+use crate::io::ahead::ReadAhead;
 use crate::memtable::MemoryCursor;
-use crate::merge::{Direction, Layer, LayerCursor, Merge};
-use crate::message::{Composer, Message};
-use crate::range::{KeyRange, successor};
+use crate::merge::{Layer, LayerCursor, Merge};
 
 /// The entries of a range at one moment, in key order; from the back in reverse. After an error it ends.
 pub struct Iter {

@@ -1,5 +1,6 @@
 //! What a user of the crate sees.
 
+mod batch;
 mod closed;
 mod database;
 mod iter;
@@ -9,6 +10,7 @@ mod stats;
 mod ticket;
 mod tree;
 
+pub use batch::Batch;
 pub use closed::{dump, verify};
 pub use database::Database;
 pub use iter::{Iter, Keys};

@@ -2,8 +2,7 @@
 
 use storage::Storage;
 
-use crate::api::{Database, Snapshot};
-use crate::batch::Batch;
+use crate::api::{Batch, Database, Snapshot};
 use crate::engine::Salvaged;
 use crate::error::{Error, Result};
 use crate::options::{Durability, Options};

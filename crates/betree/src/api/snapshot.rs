@@ -4,9 +4,9 @@ use std::ops::RangeBounds;
 use std::sync::Arc;
 
 use crate::api::{Iter, Keys, Tree, Value};
+use crate::bytes::range::KeyRange;
 use crate::engine::{Salvaged, SharedEngine, View};
 use crate::error::{Error, Result};
-use crate::range::KeyRange;
 
 /// All trees at one moment. A clone is another handle of the same moment.
 #[derive(Clone)]

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use stats::Histogram;
 use units::Nanos;
 
-use crate::batch::Batch;
+use crate::api::Batch;
 use crate::engine::{Engine, SharedEngine};
 use crate::error::{Error, Result};
 use crate::io::Purpose;
@@ -139,9 +139,9 @@ pub(super) fn timed_commit(engine: &SharedEngine, batch: &Batch, durability: Dur
     if !batch.is_of(engine) {
         return Err(Error::OtherStore);
     }
-    let Some(clock) = &engine.options.clock else { return engine.commit(batch, durability) };
+    let Some(clock) = &engine.options.clock else { return engine.commit(&batch.changes, durability) };
     let began = clock();
-    let result = engine.commit(batch, durability);
+    let result = engine.commit(&batch.changes, durability);
     let time = clock().since(began);
     engine.commit_times.lock().unwrap_or_else(PoisonError::into_inner).record(time);
     result

@@ -3,14 +3,14 @@
 use std::ops::RangeBounds;
 use std::sync::Arc;
 
+use crate::api::Batch;
 use crate::api::stats::timed_commit;
 use crate::api::{Iter, Keys, Snapshot, Value};
-use crate::batch::Batch;
-use crate::catalog::TreeId;
+use crate::bytes::range::KeyRange;
+use crate::bytes::tree_id::TreeId;
 use crate::engine::SharedEngine;
 use crate::error::Result;
 use crate::options::Durability;
-use crate::range::KeyRange;
 
 /// An ordered map from keys to values. A clone is another handle of the same tree.
 #[derive(Clone)]

@@ -4,8 +4,8 @@
 use std::borrow::Cow;
 
 use super::{Engine, View};
-use crate::batch::{Batch, Change};
-use crate::catalog::TreeId;
+use crate::bytes::tree_id::TreeId;
+use crate::changes::{Change, Changes};
 use crate::error::{Error, Result};
 use crate::mutant::{Mutant, mutated};
 
@@ -27,7 +27,7 @@ impl Engine {
     /// # Errors
     ///
     /// [`Error::Conflict`] where a condition does not hold.
-    pub(super) fn ask<'a>(&self, batch: &Batch, changes: &'a [Change]) -> Result<Asked<'a>> {
+    pub(super) fn ask<'a>(&self, batch: &Changes, changes: &'a [Change]) -> Result<Asked<'a>> {
         let view = self.view();
         if !mutated(Mutant::ConditionAskedEarly) && !self.conditions_hold(&view, batch)? {
             return Err(Error::Conflict);
@@ -36,7 +36,7 @@ impl Engine {
         Ok(Asked { view, changes, lengths })
     }
 
-    pub(super) fn conditions_hold(&self, view: &View, batch: &Batch) -> Result<bool> {
+    pub(super) fn conditions_hold(&self, view: &View, batch: &Changes) -> Result<bool> {
         if mutated(Mutant::ConditionIgnored) {
             return Ok(true);
         }
@@ -49,7 +49,7 @@ impl Engine {
     }
 
     /// Whether the answers are what they would be now. Nobody may commit meanwhile; nothing is read.
-    pub(super) fn is_as_asked(&self, batch: &Batch, asked: &Asked<'_>) -> bool {
+    pub(super) fn is_as_asked(&self, batch: &Changes, asked: &Asked<'_>) -> bool {
         if mutated(Mutant::AnswerGrowsOld) {
             return true;
         }

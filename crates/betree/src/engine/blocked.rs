@@ -4,8 +4,8 @@
 use std::sync::atomic::Ordering;
 
 use super::{Engine, locked};
-use crate::batch::Change;
-use crate::catalog::TreeId;
+use crate::bytes::tree_id::TreeId;
+use crate::changes::Change;
 use crate::error::Result;
 use crate::tree::Blocked;
 

@@ -5,15 +5,15 @@ use storage::Storage;
 use super::open::read_catalog;
 use super::values::are_whole;
 use super::verify::{Findings, check};
-use crate::batch::Batches;
+use crate::bytes::message::Message;
+use crate::bytes::pointer::BlockPointer;
 use crate::catalog::{Catalog, TreeRecord};
+use crate::changes::Batches;
 use crate::error::{Error, Result};
 use crate::io::BlockIo;
 use crate::log::Log;
-use crate::message::Message;
-use crate::node::{Edge, HEIGHT_MAX, Node};
-use crate::pointer::BlockPointer;
-use crate::run::Run;
+use crate::nodes::node::{Edge, HEIGHT_MAX, Node};
+use crate::nodes::run::Run;
 use crate::space::Space;
 use crate::superblock::Superblock;
 
@@ -54,7 +54,7 @@ fn message_text(message: &Message<'_>) -> String {
         Message::Delete => "deleted".to_owned(),
         Message::Place(pointer) => format!("= {} bytes at {}", pointer.raw_bytes, place(pointer)),
         Message::Upserts(list) => {
-            let one = |upsert: &crate::message::Upsert<'_>| {
+            let one = |upsert: &crate::bytes::message::Upsert<'_>| {
                 format!("operator {} with {}", upsert.operator, shown(&upsert.operand))
             };
             list.iter().map(one).collect::<Vec<_>>().join(", then ")
@@ -204,7 +204,7 @@ impl ClosedStore {
             line(&format!("{indent}deletes from {} up to {end}", shown(&range.start)));
         }
         for block in &run.blocks {
-            let crate::run::Part::Stored(pointer) = &block.part else { continue };
+            let crate::nodes::run::Part::Stored(pointer) = &block.part else { continue };
             let content = self.io.block(&block.part)?;
             line(&format!(
                 "{indent}block: {}, {} entries from {}",
@@ -220,7 +220,7 @@ impl ClosedStore {
     }
 }
 
-fn child_pointer(child: &crate::node::Child) -> Result<BlockPointer> {
+fn child_pointer(child: &crate::nodes::node::Child) -> Result<BlockPointer> {
     match &child.edge {
         Edge::Stored(pointer) => Ok(*pointer),
         Edge::Fresh(_) => unreachable!("a decoded node has stored children"),

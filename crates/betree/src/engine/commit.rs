@@ -9,15 +9,15 @@ use super::asked;
 use super::maintain::Added;
 use super::values::{Prepared, lies_apart};
 use super::{Commit, Engine, TreeVersion, locked};
-use crate::batch::{self, Batch, Batches, Change};
-use crate::catalog::TreeId;
+use crate::bytes::message::Message;
+use crate::bytes::operator::Growth;
+use crate::bytes::pointer::BlockPointer;
+use crate::bytes::tree_id::TreeId;
+use crate::changes::{self, Batches, Change, Changes};
 use crate::error::{Error, Result};
 use crate::log::frame_blocks;
-use crate::message::Message;
 use crate::mutant::{Mutant, between, mutated};
-use crate::operator::Growth;
 use crate::options::{Durability, KEY_BYTES_MAX, VALUE_BYTES_MAX, check_length};
-use crate::pointer::BlockPointer;
 use crate::space::Space;
 
 /// The commit buffer goes into the log at this size even if nobody waits for it.
@@ -54,16 +54,16 @@ pub(super) struct BatchSize {
 
 impl Engine {
     /// Carries out a batch. When it returns the batch is as safe as asked for, and visible. Returns its last number.
-    pub fn commit(&self, batch: &Batch, durability: Durability) -> Result<u64> {
+    pub fn commit(&self, batch: &Changes, durability: Durability) -> Result<u64> {
         self.check()?;
         let size = self.validate(batch)?;
-        self.check_blocked(&batch.changes)?;
+        self.check_blocked(&batch.list)?;
         // What cannot be is refused before anything of it is copied or written.
         self.make_way(&size)?;
         if !self.conditions_hold(&self.view(), batch)? {
             return Err(Error::Conflict);
         }
-        let prepared = self.prepare(&batch.changes, &size)?;
+        let prepared = self.prepare(&batch.list, &size)?;
         let entered = self.enter(batch, &prepared, size.grows);
         if entered.is_err() && !mutated(Mutant::RefusedBatchLeaks) {
             // Nothing else may be written there before.
@@ -103,7 +103,7 @@ impl Engine {
 
     /// Gives a batch its numbers and its place among the others, where there is room for it. Returns its last number,
     /// the bytes that are to be logged before it, and its own.
-    fn enter(&self, batch: &Batch, prepared: &Prepared<'_>, grows: bool) -> Result<(u64, usize, usize)> {
+    fn enter(&self, batch: &Changes, prepared: &Prepared<'_>, grows: bool) -> Result<(u64, usize, usize)> {
         let prepared_bytes = log_bytes(&prepared.changes, usize::MAX);
         let (mut attempt, mut asked_again) = (0, 0);
         loop {
@@ -135,7 +135,7 @@ impl Engine {
             }
             let view = self.view();
             let gone = |tree: &TreeId| !view.version.trees.contains_key(tree);
-            if batch.changes.iter().any(|change| match change {
+            if batch.list.iter().any(|change| match change {
                 Change::CreateTree { .. } => false,
                 Change::Point { tree, .. } | Change::DeleteRange { tree, .. } => gone(tree),
             }) {
@@ -180,8 +180,8 @@ impl Engine {
     }
 
     /// Refuses what is too long or unknown.
-    fn validate(&self, batch: &Batch) -> Result<BatchSize> {
-        for change in &batch.changes {
+    fn validate(&self, batch: &Changes) -> Result<BatchSize> {
+        for change in &batch.list {
             match change {
                 Change::CreateTree { .. } => {}
                 Change::Point { key, message, .. } => {
@@ -218,16 +218,16 @@ impl Engine {
     }
 
     /// How large a batch is. Where it does not fit into the log otherwise, smaller values lie apart as well.
-    fn size_of(&self, batch: &Batch) -> Result<BatchSize> {
+    fn size_of(&self, batch: &Changes) -> Result<BatchSize> {
         let max_bytes = self.batch_bytes_max();
         let large_bytes = self.options.large_value_bytes;
-        let whole_bytes = log_bytes(&batch.changes, usize::MAX);
+        let whole_bytes = log_bytes(&batch.list, usize::MAX);
         let mut size = BatchSize {
-            log_bytes: log_bytes(&batch.changes, large_bytes),
+            log_bytes: log_bytes(&batch.list, large_bytes),
             value_bytes: 0,
             apart_bytes: large_bytes,
             must_lie_apart: whole_bytes > max_bytes,
-            grows: batch.changes.iter().any(|change| match change {
+            grows: batch.list.iter().any(|change| match change {
                 Change::Point { message, .. } => *message != Message::Delete,
                 Change::CreateTree { .. } => true,
                 Change::DeleteRange { .. } => false,
@@ -238,7 +238,7 @@ impl Engine {
         }
         if size.log_bytes > max_bytes && large_bytes < usize::MAX {
             size.apart_bytes = large_bytes.min(BLOCK_BYTES);
-            size.log_bytes = log_bytes(&batch.changes, size.apart_bytes);
+            size.log_bytes = log_bytes(&batch.list, size.apart_bytes);
         }
         check_length("a batch", size.log_bytes, max_bytes)?;
         let blocks = |change: &Change| match change {
@@ -247,7 +247,7 @@ impl Engine {
             }
             _ => 0,
         };
-        size.value_bytes = batch.changes.iter().map(blocks).sum::<usize>() * BLOCK_BYTES;
+        size.value_bytes = batch.list.iter().map(blocks).sum::<usize>() * BLOCK_BYTES;
         check_length("the values of a batch", size.value_bytes, self.value_room_blocks() as usize * BLOCK_BYTES)?;
         Ok(size)
     }
@@ -278,7 +278,7 @@ impl Engine {
         }
         let unlogged = mutated(Mutant::TreeNotLogged) && matches!(changes.first(), Some(Change::CreateTree { .. }));
         if !unlogged {
-            batch::encode(changes, first_msn, &mut commit.buffer);
+            changes::encode(changes, first_msn, &mut commit.buffer);
         }
         let last_msn = self.apply_to_memory(commit, changes, first_msn);
         commit.next_msn = last_msn + 1;
@@ -340,10 +340,10 @@ impl Engine {
             if old || changes.is_empty() {
                 continue;
             }
-            let batch = Batch::of(changes);
+            let batch = Changes { list: changes, ..Changes::default() };
             self.validate(&batch)?;
-            let last_msn = self.apply_to_memory(&mut commit, &batch.changes, first_msn);
-            self.take_places_again(space, &batch.changes, last_msn)?;
+            let last_msn = self.apply_to_memory(&mut commit, &batch.list, first_msn);
+            self.take_places_again(space, &batch.list, last_msn)?;
             if !mutated(Mutant::MsnForgotten) {
                 commit.next_msn = last_msn + 1;
             }

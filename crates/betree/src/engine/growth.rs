@@ -8,13 +8,13 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Engine, View};
-use crate::batch::Change;
-use crate::catalog::TreeId;
+use crate::bytes::message::{Message, Upsert};
+use crate::bytes::operator::Growth;
+use crate::bytes::range::{Key, KeyRange};
+use crate::bytes::tree_id::TreeId;
+use crate::changes::Change;
 use crate::error::Result;
-use crate::message::{Message, Upsert};
-use crate::operator::Growth;
 use crate::options::{VALUE_BYTES_MAX, check_length};
-use crate::range::{Key, KeyRange};
 
 /// What is known of the keys of a batch, change by change; `T` of each key's value.
 struct Known<'a, T> {

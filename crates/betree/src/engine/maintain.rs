@@ -8,8 +8,8 @@ use storage::BLOCK_BYTES;
 use super::checkpoint::CatalogChange;
 use super::work::Progress;
 use super::{Engine, TreeState, locked};
-use crate::batch::{Batch, Change};
-use crate::catalog::TreeId;
+use crate::bytes::tree_id::TreeId;
+use crate::changes::{Change, Changes};
 use crate::error::{Error, Result};
 use crate::memtable::RANGES_MAX;
 use crate::mutant::{Mutant, mutated};
@@ -29,8 +29,8 @@ pub(super) struct Added {
 }
 
 impl Added {
-    pub fn by(batch: &Batch, bytes: usize, value_blocks: u64) -> Self {
-        let ranges = batch.changes.iter().filter(|change| matches!(change, Change::DeleteRange { .. })).count();
+    pub fn by(batch: &Changes, bytes: usize, value_blocks: u64) -> Self {
+        let ranges = batch.list.iter().filter(|change| matches!(change, Change::DeleteRange { .. })).count();
         Self { bytes, ranges, log_blocks: 0, value_blocks }
     }
 }

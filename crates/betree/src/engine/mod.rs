@@ -35,12 +35,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use stats::Histogram;
 
-use crate::catalog::{Catalog, TreeId};
+use crate::bytes::tree_id::TreeId;
+use crate::catalog::Catalog;
 use crate::error::{Error, Result};
-use crate::io::BlockIo;
+use crate::io::{BlockIo, Composer};
 use crate::log::Log;
 use crate::memtable::Memtable;
-use crate::message::Composer;
 use crate::mutant::{Mutant, mutated};
 use crate::options::Options;
 use crate::space::Space;

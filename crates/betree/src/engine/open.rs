@@ -11,6 +11,7 @@ use super::least::CATALOG_BLOCKS;
 use super::values::are_whole;
 use super::version::Versions;
 use super::{Commit, Engine, LogState, TreeState, TreeVersion, locked};
+use crate::bytes::pointer::{BlockPointer, Codec, checksum};
 use crate::catalog::Catalog;
 use crate::error::{Error, Result};
 use crate::extents::Extent;
@@ -18,14 +19,13 @@ use crate::io::{BlockIo, Purpose};
 use crate::log::Log;
 use crate::mutant::{Mutant, mutated};
 use crate::options::Options;
-use crate::pointer::{BlockPointer, Codec, checksum};
 use crate::space::Space;
 use crate::superblock::{Epoch, LOG_START, LogHead, Superblock};
 
 pub(super) fn read_catalog(io: &BlockIo, superblock: &Superblock) -> Result<(Catalog, Space)> {
     let pointer = &superblock.catalog;
     let raw = io.read_raw(pointer)?;
-    let corrupt = |error: crate::wire::Malformed| Error::Corrupt {
+    let corrupt = |error: crate::bytes::wire::Malformed| Error::Corrupt {
         what: format!("catalog: {error}"),
         offset_bytes: pointer.offset_bytes(),
         stored_bytes: u64::from(pointer.stored_bytes),

@@ -1,11 +1,11 @@
 //! Looking keys up: in the memtables, and then in the tree.
 
-use crate::ahead::{ReadAhead, Wanted};
-use crate::catalog::TreeId;
+use crate::bytes::message::Message;
+use crate::bytes::range::KeyRange;
+use crate::bytes::tree_id::TreeId;
 use crate::error::Result;
 use crate::io::Kind;
-use crate::message::Message;
-use crate::range::KeyRange;
+use crate::io::ahead::{ReadAhead, Wanted};
 
 use super::{Engine, TreeVersion, View};
 

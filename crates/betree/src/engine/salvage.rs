@@ -6,13 +6,13 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::block::Block;
-use crate::catalog::TreeId;
+use crate::bytes::block::Block;
+use crate::bytes::pages::Page;
+use crate::bytes::range::{Key, KeyRange, successor};
+use crate::bytes::tree_id::TreeId;
 use crate::error::{Error, Result};
-use crate::node::{Edge, Node};
-use crate::pages::Page;
-use crate::range::{Key, KeyRange, successor};
-use crate::run::{Part, Run};
+use crate::nodes::node::{Edge, Node};
+use crate::nodes::run::{Part, Run};
 
 use super::{Engine, View};
 

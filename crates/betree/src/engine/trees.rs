@@ -5,11 +5,12 @@ use std::sync::atomic::Ordering;
 
 use super::checkpoint::CatalogChange;
 use super::{Engine, TreeState, TreeVersion, locked};
-use crate::catalog::TreeId;
+use crate::bytes::pointer::BlockPointer;
+use crate::bytes::tree_id::TreeId;
 use crate::error::{Error, Result};
-use crate::node::{Child, Edge};
+use crate::io::Composer;
+use crate::nodes::node::{Child, Edge};
 use crate::options::{KEY_BYTES_MAX, check_length};
-use crate::pointer::BlockPointer;
 use crate::step::{Quota, Steps, UNBOUNDED};
 use crate::tree::Change;
 
@@ -41,7 +42,7 @@ impl Engine {
         let (io, operators, shape) = (Arc::clone(&self.io), self.options.operators.clone(), self.options.shape());
         let child = Child { edge: version.root.clone(), runs: Vec::new() };
         let mut steps = Steps::new(|quota: Arc<Quota>| async move {
-            let with = crate::message::Composer::new(&io, &operators);
+            let with = Composer::new(&io, &operators);
             let mut change = Change::new(with, &quota, shape, 0);
             change.drop_tree(&child).await?;
             Ok(change.freed)

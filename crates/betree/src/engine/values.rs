@@ -7,14 +7,14 @@ use storage::{BLOCK_BYTES, Buffer};
 
 use super::commit::BatchSize;
 use super::{Engine, TreeState, locked};
-use crate::ahead::{ReadAhead, Wanted};
-use crate::batch::{Batches, Change};
+use crate::bytes::message::Message;
+use crate::bytes::pointer::{BlockPointer, checksum};
+use crate::changes::{Batches, Change};
 use crate::error::{Error, Result};
 use crate::extents::Extent;
+use crate::io::ahead::{ReadAhead, Wanted};
 use crate::io::{BlockIo, Kind, Purpose, compress, shrinks};
-use crate::message::Message;
 use crate::mutant::{Mutant, mutated};
-use crate::pointer::{BlockPointer, checksum};
 use crate::space::Space;
 use crate::values::Pool;
 

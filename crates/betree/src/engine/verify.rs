@@ -4,19 +4,19 @@ use std::collections::BTreeMap;
 
 use super::version::Trees;
 use super::{Engine, locked};
-use crate::block::Block;
+use crate::bytes::block::Block;
+use crate::bytes::filter::KeyHash;
+use crate::bytes::message::Message;
+use crate::bytes::pages::Pages;
+use crate::bytes::pointer::{BlockPointer, Codec};
+use crate::bytes::range::KeyRange;
 use crate::catalog::Catalog;
 use crate::error::{Error, Result};
 use crate::extents::Extent;
-use crate::filter::KeyHash;
 use crate::io::BlockIo;
-use crate::message::Message;
 use crate::mutant::{Mutant, mutated};
-use crate::node::{Child, Edge, Node};
-use crate::pages::Pages;
-use crate::pointer::{BlockPointer, Codec};
-use crate::range::KeyRange;
-use crate::run::{Part, Run, Tally};
+use crate::nodes::node::{Child, Edge, Node};
+use crate::nodes::run::{Part, Run, Tally};
 use crate::space::Space;
 use crate::superblock::Superblock;
 

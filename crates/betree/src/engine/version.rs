@@ -6,12 +6,12 @@ use std::sync::{Arc, PoisonError, RwLock, Weak};
 
 use rpds::RedBlackTreeMapSync;
 
-use crate::catalog::TreeId;
+use crate::bytes::pointer::BlockPointer;
+use crate::bytes::tree_id::TreeId;
 use crate::memtable::Memtable;
 use crate::mutant::{Mutant, between, mutated};
-use crate::node::{Edge, Node};
-use crate::pointer::BlockPointer;
-use crate::run::Run;
+use crate::nodes::node::{Edge, Node};
+use crate::nodes::run::Run;
 use crate::turns::turn;
 
 /// One tree of a version.

@@ -10,14 +10,14 @@ use storage::BLOCK_BYTES;
 
 use super::checkpoint::{CatalogChange, Written};
 use super::{Engine, TreeState, TreeVersion};
-use crate::catalog::TreeId;
+use crate::bytes::pointer::BlockPointer;
+use crate::bytes::tree_id::TreeId;
 use crate::error::{Error, Result};
 use crate::extents::Extent;
+use crate::io::Composer;
 use crate::memtable::Memtable;
-use crate::message::Composer;
 use crate::mutant::{Mutant, mutated};
-use crate::node::Edge;
-use crate::pointer::BlockPointer;
+use crate::nodes::node::Edge;
 use crate::step::{Steps, UNBOUNDED};
 use crate::tree::{Blocked, Change, Reach};
 

@@ -55,7 +55,7 @@ fn upserts_of_one_key_are_applied_once_a_look() {
         let before = applied.load(Ordering::Relaxed);
         assert_eq!(tree.get("k").unwrap().unwrap(), expected.to_le_bytes());
         let waiting = applied.load(Ordering::Relaxed) - before;
-        assert!(waiting <= 2 * crate::message::UPSERTS_MAX as u64, "{waiting} upserts wait in the tree");
+        assert!(waiting <= 2 * crate::bytes::message::UPSERTS_MAX as u64, "{waiting} upserts wait in the tree");
         assert_eq!(unsound(&database), None);
     }
 }

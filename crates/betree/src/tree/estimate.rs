@@ -1,10 +1,10 @@
 //! How much a range of keys takes, without reading it: headers say how large blocks are.
 
+use crate::bytes::range::KeyRange;
 use crate::error::Result;
 use crate::io::BlockIo;
-use crate::node::{Child, Edge, Node};
-use crate::range::KeyRange;
-use crate::run::Run;
+use crate::nodes::node::{Child, Edge, Node};
+use crate::nodes::run::Run;
 
 /// Of children that lie in a range whole, as many are looked into and stand for the others.
 const SAMPLE: usize = 8;

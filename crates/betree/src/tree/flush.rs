@@ -3,16 +3,15 @@
 use std::pin::Pin;
 
 use super::{Change, Reach, layers_of, span};
-use crate::ahead::{ReadAhead, Wanted};
+use crate::bytes::range::{Direction, KeyRange};
 use crate::error::Result;
 use crate::flush::{ChildLoad, FlushPlan, NodeLoad};
-use crate::io::Kind;
-use crate::merge::{Direction, Merge};
-use crate::message::Composer;
+use crate::io::ahead::{ReadAhead, Wanted};
+use crate::io::{Composer, Kind};
+use crate::merge::Merge;
 use crate::mutant::{Mutant, mutated};
-use crate::node::{Child, Internal, Node};
-use crate::range::KeyRange;
-use crate::run::Part;
+use crate::nodes::node::{Child, Internal, Node};
+use crate::nodes::run::Part;
 
 impl Change<'_> {
     /// What the policy has to say of a node.

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use super::{Change, ENTRY_WORK_BYTES, PIECE_BYTES, Source};
+use crate::bytes::message::Message;
+use crate::bytes::range::{Direction, KeyRange, RangeSet};
 use crate::error::Result;
-use crate::merge::{Direction, Layer, Merge, RunHandle};
-use crate::message::Message;
-use crate::node::Node;
-use crate::range::{KeyRange, RangeSet};
-use crate::run::{Run, RunBlock, RunBuilder};
+use crate::merge::{Layer, Merge};
+use crate::nodes::node::{Node, RunHandle};
+use crate::nodes::run::{Run, RunBlock, RunBuilder};
 
 impl Change<'_> {
     /// The leaves that come of `leaf` and the layers of `source`: at least one. Basements without messages stay as
@@ -63,7 +63,9 @@ impl Change<'_> {
         // Blocks that were kept may be fresh from before; they were counted then.
         let kept = |block: &RunBlock| {
             old.blocks.iter().any(|before| match (&before.part, &block.part) {
-                (crate::run::Part::Fresh(before), crate::run::Part::Fresh(now)) => Arc::ptr_eq(before, now),
+                (crate::nodes::run::Part::Fresh(before), crate::nodes::run::Part::Fresh(now)) => {
+                    Arc::ptr_eq(before, now)
+                }
                 _ => false,
             })
         };

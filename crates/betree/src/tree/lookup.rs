@@ -2,21 +2,22 @@
 
 use std::sync::Arc;
 
-use crate::ahead::Wanted;
-use crate::block::Block;
+use crate::bytes::block::Block;
+use crate::bytes::filter::KeyHash;
+use crate::bytes::message::Message;
+use crate::bytes::pages::{Looked, Page, PagePlace, look};
+use crate::bytes::pointer::BlockPointer;
+use crate::bytes::range::{Direction, KeyRange};
+use crate::bytes::wire::Malformed;
 use crate::cache::Cached;
 use crate::error::{Error, Result};
-use crate::filter::KeyHash;
+use crate::io::Composer;
+use crate::io::ahead::Wanted;
 use crate::io::{BlockIo, Kind, corrupt};
-use crate::merge::{Direction, Layer, RunHandle};
-use crate::message::{Composer, Message};
+use crate::merge::Layer;
 use crate::mutant::{Mutant, mutated};
-use crate::node::{Child, Edge, Node};
-use crate::pages::{Looked, Page, PagePlace, look};
-use crate::pointer::BlockPointer;
-use crate::range::KeyRange;
-use crate::run::{Part, Run, RunBlock};
-use crate::wire::Malformed;
+use crate::nodes::node::{Child, Edge, Node, RunHandle};
+use crate::nodes::run::{Part, Run, RunBlock};
 
 /// What a run has for a key, over `newer`: final once nothing below matters.
 fn ask<'a>(

@@ -20,17 +20,17 @@ pub(crate) use stuck::Blocked;
 
 use std::sync::Arc;
 
+use crate::bytes::message::{Message, UPSERTS_MAX};
+use crate::bytes::pointer::BlockPointer;
+use crate::bytes::range::{Direction, Key, KeyRange};
 use crate::error::Result;
 use crate::flush::FlushPolicy;
-use crate::io::BlockIo;
+use crate::io::{BlockIo, Composer};
 use crate::memtable::{MemoryCursor, Memtable};
-use crate::merge::{Direction, Layer, LayerCursor, Merge, RunHandle};
-use crate::message::{Composer, Message, UPSERTS_MAX};
+use crate::merge::{Layer, LayerCursor, Merge};
 use crate::mutant::{Mutant, mutated};
-use crate::node::{Child, Edge, Internal, Node};
-use crate::pointer::BlockPointer;
-use crate::range::{Key, KeyRange};
-use crate::run::{Part, Run, RunBlock, RunBuilder};
+use crate::nodes::node::{Child, Edge, Internal, Node, RunHandle};
+use crate::nodes::run::{Part, Run, RunBlock, RunBuilder};
 use crate::step::Quota;
 
 /// Sizes of a tree's nodes.
@@ -230,7 +230,7 @@ impl<'a> Change<'a> {
             let mut run = self.merge_run(source(&self.with, &range)?, msns, below.as_ref()).await?;
             if run.tombstones.covers(&range) && !range.is_empty() {
                 self.drop_child(node, index).await?;
-                run.tombstones = crate::range::RangeSet::default();
+                run.tombstones = crate::bytes::range::RangeSet::default();
                 if run.is_empty() && node.children.len() > 1 {
                     // Its range goes to a neighbour; nothing of it is left to look for there.
                     let empty = node.children.remove(index);

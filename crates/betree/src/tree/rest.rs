@@ -4,12 +4,12 @@
 //! what makes a store write much: so a store at rest moves what gives something back, and lets the rest wait.
 
 use super::Change;
+use crate::bytes::filter::{KeyHash, admitted_of_million};
 use crate::error::Result;
-use crate::filter::{KeyHash, admitted_of_million};
 use crate::flush::{FlushPlan, is_worth_at_rest};
 use crate::mutant::{Mutant, mutated};
-use crate::node::{Child, Edge, Node};
-use crate::run::Run;
+use crate::nodes::node::{Child, Edge, Node};
+use crate::nodes::run::Run;
 
 /// How far messages move down.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

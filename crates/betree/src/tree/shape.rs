@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use super::Change;
+use crate::bytes::range::Key;
 use crate::error::Result;
 use crate::mutant::{Mutant, mutated};
-use crate::node::{Child, Edge, Internal, Node};
-use crate::range::Key;
-use crate::run::Run;
+use crate::nodes::node::{Child, Edge, Internal, Node};
+use crate::nodes::run::Run;
 
 /// The least key of a node that was cut off to the right of another: its pivot.
 fn first_key(node: &Node) -> Key {

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use super::Change;
+use crate::bytes::range::KeyRange;
 use crate::error::Error;
 use crate::mutant::{Mutant, mutated};
-use crate::node::{Child, Edge};
-use crate::range::KeyRange;
+use crate::nodes::node::{Child, Edge};
 
 /// As much as so many nodes may hold waits for a child that cannot be flushed, at most.
 const NODES_MAX: u64 = 16;

@@ -6,8 +6,8 @@ use super::shape::fresh;
 use super::{BLOCK, Change};
 use crate::error::Result;
 use crate::mutant::{Mutant, mutated};
-use crate::node::{Child, Edge, Internal, Node};
-use crate::run::{Run, RunBlock, RunBuilder};
+use crate::nodes::node::{Child, Edge, Internal, Node};
+use crate::nodes::run::{Run, RunBlock, RunBuilder};
 
 /// What becomes of two neighbours.
 enum Fate {

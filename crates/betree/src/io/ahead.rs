@@ -9,14 +9,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use storage::{BLOCK_BYTES, Buffer, Completion, Queue, Request, Tag};
 
+use crate::bytes::pointer::BlockPointer;
+use crate::bytes::range::{Direction, KeyRange};
 use crate::cache::{Cached, Name};
 use crate::io::{BlockIo, Kind};
-use crate::merge::{Direction, RunHandle};
 use crate::mutant::{Mutant, mutated};
-use crate::node::{Child, Edge, Node};
-use crate::pointer::BlockPointer;
-use crate::range::KeyRange;
-use crate::run::Part;
+use crate::nodes::node::{Child, Edge, Node, RunHandle};
+use crate::nodes::run::Part;
 
 /// Outstanding at the first block that a reader goes on to.
 const WINDOW_BYTES_MIN: u64 = 64 << 10;

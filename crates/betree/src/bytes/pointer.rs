@@ -3,8 +3,8 @@
 use storage::BLOCK_BYTES;
 use twox_hash::XxHash3_128;
 
+use crate::bytes::wire::{Malformed, Reader};
 use crate::mutant::{Mutant, mutated};
-use crate::wire::{Malformed, Reader};
 
 /// The 128-bit checksum of stored bytes (XXH3).
 pub(crate) fn checksum(bytes: &[u8]) -> u128 {

@@ -8,14 +8,14 @@ use std::sync::Arc;
 
 use storage::BLOCK_BYTES;
 
-use crate::block::{Block, BlockBuilder};
-use crate::filter::{Filter, KeyHash};
-use crate::message::Message;
+use crate::bytes::block::{Block, BlockBuilder};
+use crate::bytes::filter::{Filter, KeyHash};
+use crate::bytes::message::Message;
+use crate::bytes::pages::Pages;
+use crate::bytes::pointer::BlockPointer;
+use crate::bytes::range::{Key, KeyRange, RangeSet};
+use crate::bytes::wire::{Malformed, Reader, VARINT_BYTES_MAX, put_bytes, put_varint};
 use crate::mutant::{Mutant, mutated};
-use crate::pages::Pages;
-use crate::pointer::BlockPointer;
-use crate::range::{Key, KeyRange, RangeSet};
-use crate::wire::{Malformed, Reader, VARINT_BYTES_MAX, put_bytes, put_varint};
 
 /// A block, here or there.
 #[derive(Clone, Debug)]

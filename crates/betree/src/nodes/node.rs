@@ -3,16 +3,16 @@
 //! A node is a value. Changing one that somebody else can see makes a copy first (`Arc::make_mut`), so a reader who
 //! holds a root has the whole tree as it was.
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 use storage::BLOCK_BYTES;
 
-use crate::merge::Direction;
+use crate::bytes::pointer::BlockPointer;
+use crate::bytes::range::{Direction, Key, KeyRange};
+use crate::bytes::wire::{Malformed, Reader, VARINT_BYTES_MAX, put_bytes, put_varint};
 use crate::mutant::{Mutant, mutated};
-use crate::pointer::BlockPointer;
-use crate::range::{Key, KeyRange};
-use crate::run::Run;
-use crate::wire::{Malformed, Reader, VARINT_BYTES_MAX, put_bytes, put_varint};
+use crate::nodes::run::Run;
 
 /// No sane tree is higher: with two children a node it would have 2^32 leaves.
 pub(crate) const HEIGHT_MAX: u8 = 32;
@@ -210,13 +210,34 @@ impl Node {
     }
 }
 
+/// A run, alone or as a leaf.
+#[derive(Clone)]
+pub(crate) enum RunHandle {
+    Run(Arc<Run>),
+    Leaf(Arc<Node>),
+}
+
+impl Deref for RunHandle {
+    type Target = Run;
+
+    fn deref(&self) -> &Run {
+        match self {
+            Self::Run(run) => run,
+            Self::Leaf(node) => match &**node {
+                Node::Leaf(run) => run,
+                Node::Internal(_) => unreachable!("the handle of a leaf"),
+            },
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::filter::{Filter, KeyHash};
-    use crate::pointer::Codec;
-    use crate::range::RangeSet;
-    use crate::run::{Part, RunBlock, Tally};
+    use crate::bytes::filter::{Filter, KeyHash};
+    use crate::bytes::pointer::Codec;
+    use crate::bytes::range::RangeSet;
+    use crate::nodes::run::{Part, RunBlock, Tally};
     use proptest::prelude::*;
 
     fn pointer() -> impl Strategy<Value = BlockPointer> {

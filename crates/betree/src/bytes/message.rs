@@ -4,18 +4,12 @@
 //! buffer needs to keep one message a key, and a value is found by composing what lies on the way down.
 
 use std::borrow::Cow;
-use std::sync::Arc;
 
-use crate::ahead::ReadAhead;
-use crate::block::Block;
+use crate::bytes::operator::{Operator, Operators};
+use crate::bytes::pointer::BlockPointer;
+use crate::bytes::wire::{Malformed, Reader, put_bytes, put_varint};
 use crate::error::{Error, Result};
-use crate::io::BlockIo;
 use crate::mutant::{Mutant, mutated};
-use crate::node::{Edge, Node};
-use crate::operator::Operators;
-use crate::pointer::BlockPointer;
-use crate::run::Part;
-use crate::wire::{Malformed, Reader, put_bytes, put_varint};
 
 const INSERT: u8 = 0;
 const DELETE: u8 = 1;
@@ -47,50 +41,12 @@ pub(crate) enum Message<'a> {
     Place(BlockPointer),
 }
 
-/// What it takes to compose messages: the operators, and the values that lie apart.
-#[derive(Clone, Copy)]
-pub(crate) struct Composer<'a> {
-    pub io: &'a BlockIo,
-    pub operators: &'a Operators,
-    /// What is read before it is needed.
-    pub ahead: Option<&'a ReadAhead>,
-}
-
-impl<'a> Composer<'a> {
-    pub fn new(io: &'a BlockIo, operators: &'a Operators) -> Self {
-        Self { io, operators, ahead: None }
-    }
-
-    /// The block behind a part.
-    pub fn block(&self, part: &Part) -> Result<Arc<Block>> {
-        if let (Some(ahead), Part::Stored(pointer)) = (self.ahead, part) {
-            ahead.need(self.io, pointer);
-        }
-        self.io.block(part)
-    }
-
-    /// The node behind an edge.
-    pub fn node(&self, edge: &Edge) -> Result<Arc<Node>> {
-        if let (Some(ahead), Edge::Stored(pointer)) = (self.ahead, edge) {
-            ahead.need(self.io, pointer);
-        }
-        self.io.node(edge)
-    }
+/// What it takes to compose messages.
+pub(crate) trait Compose {
+    fn operators(&self) -> &Operators;
 
     /// The value that lies at a place.
-    fn value_at(&self, pointer: &BlockPointer) -> Result<Vec<u8>> {
-        self.ahead.into_iter().for_each(|ahead| ahead.need(self.io, pointer));
-        Ok(self.io.value(pointer)?.to_vec())
-    }
-
-    /// The value that a message comes to where there is nothing below.
-    pub fn value(&self, message: Message<'_>) -> Result<Option<Vec<u8>>> {
-        match message.over_nothing(self)? {
-            Message::Insert(value) => Ok(Some(value.into_owned())),
-            Message::Place(pointer) => Ok(Some(self.value_at(&pointer)?)),
-            Message::Delete | Message::Upserts(_) => Ok(None),
-        }
-    }
+    fn value_at(&self, pointer: &BlockPointer) -> Result<Vec<u8>>;
 }
 
 impl<'a> Message<'a> {
@@ -116,7 +72,7 @@ impl<'a> Message<'a> {
     /// # Errors
     ///
     /// When an operator is not registered, or a value that it needs cannot be read.
-    pub fn over(self, older: Self, with: &Composer<'_>) -> Result<Self> {
+    pub fn over(self, older: Self, with: &impl Compose) -> Result<Self> {
         match (self, older) {
             (Self::Upserts(newer), Self::Upserts(list)) => {
                 let (mut list, newer) = if mutated(Mutant::UpsertsReversed) { (newer, list) } else { (list, newer) };
@@ -149,7 +105,7 @@ impl<'a> Message<'a> {
     /// # Errors
     ///
     /// As [`Message::over`].
-    pub fn fold(newest_first: Vec<Self>, with: &Composer<'_>) -> Result<Option<Self>> {
+    pub fn fold(newest_first: Vec<Self>, with: &impl Compose) -> Result<Option<Self>> {
         let mut base = None;
         let mut upserts = Vec::new();
         for message in newest_first.into_iter().rev() {
@@ -176,7 +132,7 @@ impl<'a> Message<'a> {
     /// # Errors
     ///
     /// When an operator is not registered.
-    pub fn over_nothing(self, with: &Composer<'_>) -> Result<Self> {
+    pub fn over_nothing(self, with: &impl Compose) -> Result<Self> {
         self.over(Self::Delete, with)
     }
 
@@ -238,13 +194,13 @@ impl<'a> Message<'a> {
     }
 }
 
-fn known<'a>(with: &Composer<'a>, id: u16) -> Result<&'a dyn crate::operator::Operator> {
-    with.operators.get(id).ok_or(Error::UnknownOperator { id })
+fn known(with: &impl Compose, id: u16) -> Result<&dyn Operator> {
+    with.operators().get(id).ok_or(Error::UnknownOperator { id })
 }
 
 /// The same with as few operands as can be had by joining neighbours, round by round, so that each is copied a number of
 /// times that grows with the logarithm of theirs.
-fn join_all<'a>(upserts: Vec<Upsert<'a>>, with: &Composer<'_>) -> Result<Vec<Upsert<'a>>> {
+fn join_all<'a>(upserts: Vec<Upsert<'a>>, with: &impl Compose) -> Result<Vec<Upsert<'a>>> {
     let mut upserts = upserts;
     loop {
         let before = upserts.len();
@@ -272,7 +228,7 @@ fn join_all<'a>(upserts: Vec<Upsert<'a>>, with: &Composer<'_>) -> Result<Vec<Ups
     }
 }
 
-fn apply<'a>(value: Option<Cow<'a, [u8]>>, upserts: Vec<Upsert<'a>>, with: &Composer<'_>) -> Result<Message<'a>> {
+fn apply<'a>(value: Option<Cow<'a, [u8]>>, upserts: Vec<Upsert<'a>>, with: &impl Compose) -> Result<Message<'a>> {
     let mut value = value;
     for one in upserts {
         value = known(with, one.operator)?.apply(value.as_deref(), &one.operand).map(Cow::Owned);
@@ -283,15 +239,24 @@ fn apply<'a>(value: Option<Cow<'a, [u8]>>, upserts: Vec<Upsert<'a>>, with: &Comp
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::operator::{Add, Append, Patch};
+    use crate::bytes::operator::{Add, Append, Patch};
     use proptest::prelude::*;
+    use std::sync::Arc;
 
-    fn io() -> BlockIo {
-        BlockIo::new(Box::new(storage::Memory::new(0)), 0)
+    /// Where no value lies apart.
+    impl Compose for Operators {
+        fn operators(&self) -> &Operators {
+            self
+        }
+
+        fn value_at(&self, pointer: &BlockPointer) -> Result<Vec<u8>> {
+            unreachable!("{pointer:?}")
+        }
     }
 
+    /// What a message comes to where there is nothing below.
     fn value(message: Message<'_>) -> Option<Vec<u8>> {
-        match message {
+        match message.over_nothing(&operators()).unwrap() {
             Message::Insert(value) => Some(value.into_owned()),
             _ => None,
         }
@@ -326,18 +291,17 @@ mod tests {
         /// However the messages of a key are put together, the value is the same.
         #[test]
         fn composition_is_associative(messages in prop::collection::vec(message(), 1..8), cut in 0usize..8) {
-            let (io, operators) = (io(), operators());
-            let with = Composer::new(&io, &operators);
+            let with = operators();
             let fold = |list: &[Message<'static>]| {
                 list.iter().cloned().reduce(|older, newer| newer.over(older, &with).unwrap())
             };
-            let whole = with.value(fold(&messages).unwrap()).unwrap();
+            let whole = value(fold(&messages).unwrap());
             let (older, newer) = messages.split_at(cut.min(messages.len()));
             let halves = match (fold(older), fold(newer)) {
                 (Some(older), Some(newer)) => newer.over(older, &with).unwrap(),
                 (one, other) => one.or(other).unwrap(),
             };
-            prop_assert_eq!(with.value(halves).unwrap(), whole.clone());
+            prop_assert_eq!(value(halves), whole.clone());
             // And as a caller would do it, one after the other.
             let mut last: Option<Vec<u8>> = None;
             for message in &messages {
@@ -346,7 +310,7 @@ mod tests {
             }
             prop_assert_eq!(&last, &whole);
             let at_once = Message::fold(messages.iter().rev().cloned().collect(), &with).unwrap();
-            prop_assert_eq!(with.value(at_once.unwrap()).unwrap(), whole);
+            prop_assert_eq!(value(at_once.unwrap()), whole);
         }
 
         #[test]
@@ -367,8 +331,7 @@ mod tests {
     #[test]
     fn an_unknown_operator_is_an_error() {
         let upsert = Message::Upserts(vec![Upsert { operator: 9, operand: Cow::Borrowed(b"") }]);
-        let (io, operators) = (io(), operators());
-        let with = Composer::new(&io, &operators);
+        let with = operators();
         assert!(matches!(upsert.over_nothing(&with), Err(Error::UnknownOperator { id: 9 })));
     }
 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::VecDeque;
 
 use super::{Growth, Operator};
-use crate::wire::{Malformed, Reader, put_bytes, put_varint};
+use crate::bytes::wire::{Malformed, Reader, put_bytes, put_varint};
 
 /// Writes bytes at offsets of a value, and cuts its end off, without reading it. What was never written before the end
 /// of the last byte is zero. A key of which nothing is left has no value: to whoever pads values with zeroes to a block,

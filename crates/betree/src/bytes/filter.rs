@@ -1,8 +1,8 @@
 //! Which keys a block does not have: Bloom filters, kept in the headers beside the pointers, so that a lookup reads no
 //! block for nothing.
 
+use crate::bytes::pointer::checksum;
 use crate::mutant::{Mutant, mutated};
-use crate::pointer::checksum;
 
 /// Bits that each key sets: near the best for 10 bits a key, where 8 of 1,000 other keys are taken for one of the block's; 4 with 12.
 const PROBES: u32 = 6;

@@ -2,8 +2,17 @@
 
 use std::ops::{Bound, RangeBounds};
 
+use crate::bytes::wire::{Malformed, Reader, put_bytes, put_varint};
 use crate::mutant::{Mutant, mutated};
-use crate::wire::{Malformed, Reader, put_bytes, put_varint};
+
+/// Which way a cursor goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Direction {
+    /// To greater keys.
+    Forward,
+    /// To lesser keys.
+    Backward,
+}
 
 /// An owned key.
 pub(crate) type Key = Box<[u8]>;

@@ -10,11 +10,11 @@ use std::sync::Arc;
 
 use storage::BLOCK_BYTES;
 
-use crate::block::Block;
-use crate::message::Message;
+use crate::bytes::block::Block;
+use crate::bytes::message::Message;
+use crate::bytes::pointer::{BlockPointer, Codec, checksum};
+use crate::bytes::wire::{Malformed, Reader, VARINT_BYTES_MAX, put_bytes, put_varint};
 use crate::mutant::{Mutant, mutated};
-use crate::pointer::{BlockPointer, Codec, checksum};
-use crate::wire::{Malformed, Reader, VARINT_BYTES_MAX, put_bytes, put_varint};
 
 /// No entry begins in a page.
 const NOWHERE: u16 = u16::MAX;
@@ -345,8 +345,8 @@ pub(crate) fn look<E>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::block::BlockBuilder;
-    use crate::message::Upsert;
+    use crate::bytes::block::BlockBuilder;
+    use crate::bytes::message::Upsert;
     use proptest::prelude::*;
     use std::borrow::Cow;
     use std::collections::BTreeMap;

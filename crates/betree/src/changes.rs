@@ -1,15 +1,10 @@
-//! Several changes that happen together or not at all.
+//! Changes of trees that happen together or not at all, and how the log has them.
 
-use std::borrow::Cow;
-use std::ops::RangeBounds;
-use std::sync::{Arc, Weak};
-
-use crate::api::Tree;
-use crate::catalog::{TreeId, decode_name};
-use crate::engine::{Shared, SharedEngine};
-use crate::message::{KINDS, Message, Upsert};
-use crate::range::{Key, KeyRange, successor};
-use crate::wire::{Malformed, Reader, put_bytes, put_varint};
+use crate::bytes::message::{KINDS, Message};
+use crate::bytes::range::{Key, KeyRange};
+use crate::bytes::tree_id::TreeId;
+use crate::bytes::wire::{Malformed, Reader, put_bytes, put_varint};
+use crate::catalog::decode_name;
 
 // Other changes begin with a message.
 const CREATE: u8 = KINDS;
@@ -31,88 +26,11 @@ pub(crate) struct Condition {
     pub value: Option<Vec<u8>>,
 }
 
-/// Changes of one or several trees, in order. Nothing happens before [`Database::commit`](crate::Database::commit).
+/// Changes of one or several trees, in order, and what must be true for them.
 #[derive(Clone, Debug, Default)]
-pub struct Batch {
-    pub(crate) changes: Vec<Change>,
-    pub(crate) conditions: Vec<Condition>,
-    /// The store of its trees.
-    store: Option<Weak<Shared>>,
-    /// It has trees of several stores.
-    mixed: bool,
-}
-
-impl Batch {
-    /// Without any change.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Number of changes.
-    pub fn len(&self) -> usize {
-        self.changes.len()
-    }
-
-    /// Whether there is no change.
-    pub fn is_empty(&self) -> bool {
-        self.changes.is_empty()
-    }
-
-    /// A batch that a log has.
-    pub(crate) fn of(changes: Vec<Change>) -> Self {
-        Self { changes, ..Self::default() }
-    }
-
-    fn note_store(&mut self, tree: &Tree) {
-        let of = Arc::downgrade(tree.engine());
-        self.mixed |= self.store.as_ref().is_some_and(|store| !store.ptr_eq(&of));
-        self.store = Some(of);
-    }
-
-    /// Whether all its trees are of this store.
-    pub(crate) fn is_of(&self, engine: &SharedEngine) -> bool {
-        !self.mixed && self.store.as_ref().is_none_or(|store| store.ptr_eq(&Arc::downgrade(engine)))
-    }
-
-    fn point(&mut self, tree: &Tree, key: &[u8], message: Message<'static>) {
-        self.note_store(tree);
-        self.changes.push(Change::Point { tree: tree.id(), key: key.into(), message });
-    }
-
-    /// Gives a key a value.
-    pub fn insert(&mut self, tree: &Tree, key: impl AsRef<[u8]>, value: impl Into<Vec<u8>>) {
-        self.point(tree, key.as_ref(), Message::Insert(Cow::Owned(value.into())));
-    }
-
-    /// Takes a key's value away, if it has one.
-    pub fn remove(&mut self, tree: &Tree, key: impl AsRef<[u8]>) {
-        self.point(tree, key.as_ref(), Message::Delete);
-    }
-
-    /// Changes a key's value by a registered operator, without reading it.
-    pub fn upsert(&mut self, tree: &Tree, key: impl AsRef<[u8]>, operator: u16, operand: impl Into<Vec<u8>>) {
-        let upsert = Upsert { operator, operand: Cow::Owned(operand.into()) };
-        self.point(tree, key.as_ref(), Message::Upserts(vec![upsert]));
-    }
-
-    /// Takes the values of all keys in a range away: one small message, however many keys there are.
-    pub fn remove_range<K: AsRef<[u8]>>(&mut self, tree: &Tree, range: impl RangeBounds<K>) {
-        let range = KeyRange::of(&range);
-        if range.end.as_ref().is_some_and(|end| *end == successor(&range.start)) {
-            // One key.
-            self.point(tree, &range.start, Message::Delete);
-        } else if !range.is_empty() {
-            self.note_store(tree);
-            self.changes.push(Change::DeleteRange { tree: tree.id(), range });
-        }
-    }
-
-    /// The batch happens only if the key has this value (`None`: no value) when it is committed.
-    pub fn require(&mut self, tree: &Tree, key: impl AsRef<[u8]>, value: Option<&[u8]>) {
-        self.note_store(tree);
-        let (key, value) = (key.as_ref().into(), value.map(<[u8]>::to_vec));
-        self.conditions.push(Condition { tree: tree.id(), key, value });
-    }
+pub(crate) struct Changes {
+    pub list: Vec<Change>,
+    pub conditions: Vec<Condition>,
 }
 
 /// Puts a batch whose first change has sequence number `first_msn` into a log payload. The numbers of what is there end before
@@ -210,6 +128,7 @@ fn decode(from: &mut Reader<'_>) -> Result<Change, Malformed> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::borrow::Cow;
 
     fn change() -> impl Strategy<Value = Change> {
         let bytes = || prop::collection::vec(any::<u8>(), 0..9);

@@ -1,22 +1,28 @@
 //! Blocks on the storage: checked on the way in, compressed on the way out.
 
+pub(crate) mod ahead;
+mod composer;
+mod later;
+
+pub(crate) use composer::Composer;
+
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use storage::{BLOCK_BYTES, Buffer, Completion, Queue, QueueExt, Request, Storage, StorageError, Tag};
 
-use crate::block::Block;
+use crate::bytes::block::Block;
+use crate::bytes::filter::{Filter, KeyHash};
+use crate::bytes::pages::{Page, PagePlace, PageShape};
+use crate::bytes::pointer::{BlockPointer, Codec, checksum};
+use crate::bytes::wire::Malformed;
 use crate::cache::{Cache, Cached};
 use crate::error::{Error, Result};
 use crate::extents::Extent;
-use crate::filter::{Filter, KeyHash};
-use crate::later::Later;
 use crate::mutant::{Mutant, mutated};
-use crate::node::{Edge, Node};
-use crate::pages::{Page, PagePlace, PageShape};
-use crate::pointer::{BlockPointer, Codec, checksum};
-use crate::run::Part;
-use crate::wire::Malformed;
+use crate::nodes::node::{Edge, Node};
+use crate::nodes::run::Part;
+use later::Later;
 
 /// How new blocks are compressed. A block that does not get smaller is stored as it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

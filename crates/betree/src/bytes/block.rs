@@ -10,8 +10,8 @@
 //!
 //! A block is checked whole when it is parsed, so looking into it cannot fail.
 
-use crate::message::Message;
-use crate::wire::{Malformed, Reader, put_bytes};
+use crate::bytes::message::Message;
+use crate::bytes::wire::{Malformed, Reader, put_bytes};
 
 const HEADER_BYTES: usize = 4;
 
