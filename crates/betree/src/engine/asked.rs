@@ -1,5 +1,6 @@
 //! What a commit looks up, before it has the lock under which batches get their places: nobody waits for its reads. Under the lock
-//! it only looks into memtables whether anything of that has changed, and asks again if so.
+//! it only looks into memtables whether anything of that has changed, and asks again if so. A batch that asks nothing takes no
+//! view for it.
 
 use std::borrow::Cow;
 
@@ -14,7 +15,8 @@ pub(super) const ATTEMPTS: usize = 16;
 
 /// The answers, and when they were given.
 pub(super) struct Asked<'a> {
-    view: View,
+    /// None where nothing was asked.
+    view: Option<View>,
     /// The changes as they may happen.
     pub changes: Cow<'a, [Change]>,
     /// What values of these keys are at most.
@@ -22,21 +24,35 @@ pub(super) struct Asked<'a> {
 }
 
 impl Engine {
-    /// Looks up whether a batch's conditions hold, and what its changes come to.
+    /// A view in which the conditions of a batch hold, if it has any.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Conflict`] where one does not hold.
+    pub(super) fn look(&self, batch: &Changes) -> Result<Option<View>> {
+        if batch.conditions.is_empty() {
+            return Ok(None);
+        }
+        let view = self.view();
+        if self.conditions_hold(&view, batch)? { Ok(Some(view)) } else { Err(Error::Conflict) }
+    }
+
+    /// Looks up whether a batch's conditions hold, unless `first` is a view in which they do, and what its changes come to.
     ///
     /// # Errors
     ///
     /// [`Error::Conflict`] where a condition does not hold.
-    pub(super) fn ask<'a>(&self, batch: &Changes, changes: &'a [Change]) -> Result<Asked<'a>> {
-        let view = self.view();
-        if !mutated(Mutant::ConditionAskedEarly) && !self.conditions_hold(&view, batch)? {
-            return Err(Error::Conflict);
+    pub(super) fn ask<'a>(&self, batch: &Changes, changes: &'a [Change], first: Option<View>) -> Result<Asked<'a>> {
+        let mut view = if first.is_some() { first } else { self.look(batch)? };
+        let grown = self.growing(changes);
+        if grown.is_empty() {
+            return Ok(Asked { view, changes: Cow::Borrowed(changes), lengths: Vec::new() });
         }
-        let (changes, lengths) = self.bound_values(&view, changes)?;
+        let (changes, lengths) = self.bound_values(view.get_or_insert_with(|| self.view()), changes, grown)?;
         Ok(Asked { view, changes, lengths })
     }
 
-    pub(super) fn conditions_hold(&self, view: &View, batch: &Changes) -> Result<bool> {
+    fn conditions_hold(&self, view: &View, batch: &Changes) -> Result<bool> {
         if mutated(Mutant::ConditionIgnored) {
             return Ok(true);
         }
@@ -47,16 +63,16 @@ impl Engine {
         }
         Ok(true)
     }
+}
 
-    /// Whether the answers are what they would be now. Nobody may commit meanwhile; nothing is read.
-    pub(super) fn is_as_asked(&self, batch: &Changes, asked: &Asked<'_>) -> bool {
-        if mutated(Mutant::AnswerGrowsOld) {
-            return true;
-        }
-        let now = self.view();
-        let conditions = batch.conditions.iter().map(|condition| (condition.tree, &*condition.key));
-        let lengths = asked.lengths.iter().map(|(tree, key, _)| (*tree, *key));
-        conditions.chain(lengths).all(|(tree, key)| is_unchanged(&asked.view, &now, tree, key))
+impl Asked<'_> {
+    /// Whether the answers are what they would be in a view of now. Nobody may commit meanwhile; nothing is read.
+    pub fn is_still_so(&self, batch: &Changes, now: &View) -> bool {
+        let Some(then) = self.view.as_ref().filter(|_| !mutated(Mutant::AnswerGrowsOld)) else { return true };
+        let conditions = batch.conditions.iter().filter(|_| !mutated(Mutant::ConditionAskedEarly));
+        let conditions = conditions.map(|condition| (condition.tree, &*condition.key));
+        let lengths = self.lengths.iter().map(|(tree, key, _)| (*tree, *key));
+        conditions.chain(lengths).all(|(tree, key)| is_unchanged(then, now, tree, key))
     }
 }
 

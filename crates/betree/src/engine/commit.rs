@@ -8,7 +8,7 @@ use storage::BLOCK_BYTES;
 use super::asked;
 use super::maintain::Added;
 use super::values::{Prepared, lies_apart};
-use super::{Commit, Engine, TreeVersion, locked};
+use super::{Commit, Engine, TreeVersion, View, locked};
 use crate::bytes::message::Message;
 use crate::bytes::operator::Growth;
 use crate::bytes::pointer::BlockPointer;
@@ -60,11 +60,9 @@ impl Engine {
         self.check_blocked(&batch.list)?;
         // What cannot be is refused before anything of it is copied or written.
         self.make_way(&size)?;
-        if !self.conditions_hold(&self.view(), batch)? {
-            return Err(Error::Conflict);
-        }
+        let first = self.look(batch)?;
         let prepared = self.prepare(&batch.list, &size)?;
-        let entered = self.enter(batch, &prepared, size.grows);
+        let entered = self.enter(batch, &prepared, size.grows, first);
         if entered.is_err() && !mutated(Mutant::RefusedBatchLeaks) {
             // Nothing else may be written there before.
             prepared.places.iter().for_each(|place| self.io.wait_for(place.start * BLOCK_BYTES as u64));
@@ -101,23 +99,31 @@ impl Engine {
         }
     }
 
-    /// Gives a batch its numbers and its place among the others, where there is room for it. Returns its last number,
-    /// the bytes that are to be logged before it, and its own.
-    fn enter(&self, batch: &Changes, prepared: &Prepared<'_>, grows: bool) -> Result<(u64, usize, usize)> {
+    /// Gives a batch its numbers and its place among the others, where there is room for it. In `first` its conditions hold, if
+    /// it has any. Returns its last number, the bytes that are to be logged before it, and its own.
+    fn enter(
+        &self,
+        batch: &Changes,
+        prepared: &Prepared<'_>,
+        grows: bool,
+        first: Option<View>,
+    ) -> Result<(u64, usize, usize)> {
+        let mut first = first;
         let prepared_bytes = log_bytes(&prepared.changes, usize::MAX);
         let (mut attempt, mut asked_again) = (0, 0);
         loop {
             let patient = asked_again < asked::ATTEMPTS && !mutated(Mutant::AsksUnderLock);
-            let asked = if patient { Some(self.ask(batch, &prepared.changes)?) } else { None };
+            let asked = if patient { Some(self.ask(batch, &prepared.changes, first.take())?) } else { None };
             let mut commit = locked(&self.commit);
+            let view = self.view();
             let asked = match asked {
-                Some(asked) if self.is_as_asked(batch, &asked) => asked,
+                Some(asked) if asked.is_still_so(batch, &view) => asked,
                 Some(_) => {
                     asked_again += 1;
                     continue;
                 }
                 // Others change the same keys all the time: now they wait.
-                None => self.ask(batch, &prepared.changes)?,
+                None => self.ask(batch, &prepared.changes, None)?,
             };
             let pending = commit.buffer.len();
             let log = self.log_has_room(pending + prepared_bytes);
@@ -133,7 +139,6 @@ impl Engine {
             if self.is_refused_late() {
                 return Err(Error::Conflict);
             }
-            let view = self.view();
             let gone = |tree: &TreeId| !view.version.trees.contains_key(tree);
             if batch.list.iter().any(|change| match change {
                 Change::CreateTree { .. } => false,
@@ -154,9 +159,10 @@ impl Engine {
                     tree.active.note_length(key, *length);
                 }
             }
-            drop(view);
-            let last_msn = self.apply(&mut commit, &asked.changes);
-            locked(&self.pool).commit(last_msn, &prepared.places);
+            let last_msn = self.apply(&mut commit, &asked.changes, view);
+            if !prepared.places.is_empty() {
+                locked(&self.pool).commit(last_msn, &prepared.places);
+            }
             return Ok((last_msn, pending, bytes));
         }
     }
@@ -173,7 +179,7 @@ impl Engine {
             return Ok(*id);
         }
         let tree = TreeId(commit.next_tree);
-        let msn = self.apply(&mut commit, &[Change::CreateTree { tree, name: name.to_owned() }]);
+        let msn = self.apply(&mut commit, &[Change::CreateTree { tree, name: name.to_owned() }], self.view());
         drop(commit);
         self.write_log(msn, true)?;
         Ok(tree)
@@ -270,8 +276,9 @@ impl Engine {
         used + frame_blocks(buffered_bytes) <= self.log_blocks
     }
 
-    /// Numbers the changes and makes them visible, all at once; returns the last number.
-    fn apply(&self, commit: &mut Commit, changes: &[Change]) -> u64 {
+    /// Numbers the changes and makes them visible, all at once; returns the last number. The view is one since which nobody
+    /// else had `commit`.
+    fn apply(&self, commit: &mut Commit, changes: &[Change], view: View) -> u64 {
         let first_msn = commit.next_msn;
         if changes.is_empty() {
             return first_msn - 1;
@@ -280,15 +287,15 @@ impl Engine {
         if !unlogged {
             changes::encode(changes, first_msn, &mut commit.buffer);
         }
-        let last_msn = self.apply_to_memory(commit, changes, first_msn);
+        let last_msn = self.apply_to_memory(commit, changes, first_msn, view);
         commit.next_msn = last_msn + 1;
         commit.buffered_msn = last_msn;
         self.versions.show(last_msn);
         last_msn
     }
 
-    fn apply_to_memory(&self, commit: &mut Commit, changes: &[Change], first_msn: u64) -> u64 {
-        let mut view = self.view();
+    fn apply_to_memory(&self, commit: &mut Commit, changes: &[Change], first_msn: u64, view: View) -> u64 {
+        let mut view = view;
         let mut msn = first_msn;
         for (number, change) in changes.iter().enumerate() {
             msn = first_msn + number as u64;
@@ -342,7 +349,7 @@ impl Engine {
             }
             let batch = Changes { list: changes, ..Changes::default() };
             self.validate(&batch)?;
-            let last_msn = self.apply_to_memory(&mut commit, &batch.list, first_msn);
+            let last_msn = self.apply_to_memory(&mut commit, &batch.list, first_msn, self.view());
             self.take_places_again(space, &batch.list, last_msn)?;
             if !mutated(Mutant::MsnForgotten) {
                 commit.next_msn = last_msn + 1;

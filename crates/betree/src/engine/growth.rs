@@ -48,6 +48,18 @@ impl<'a, T: Default> Known<'a, T> {
     }
 }
 
+/// Keys whose values may grow by a batch, and whether it is not known by how much.
+pub(super) struct Growing<'a> {
+    keys: BTreeSet<(TreeId, &'a [u8])>,
+    unknown: bool,
+}
+
+impl Growing<'_> {
+    pub fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+}
+
 /// How long values of keys are at most.
 type Lengths<'a> = Vec<(TreeId, &'a [u8], usize)>;
 
@@ -59,14 +71,9 @@ impl Engine {
         self.options.operators.get(upsert.operator).map_or(Growth::Unknown, |one| one.growth(&upsert.operand))
     }
 
-    /// The changes of a view as they may happen, and how long values of which keys are at most then.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::TooLarge`](crate::Error::TooLarge).
-    pub(super) fn bound_values<'a>(&self, view: &View, changes: &'a [Change]) -> Result<Bounded<'a>> {
-        let mut growing: BTreeSet<(TreeId, &[u8])> = BTreeSet::new();
-        let mut unknown = false;
+    /// The keys whose values may grow by a batch.
+    pub(super) fn growing<'a>(&self, changes: &'a [Change]) -> Growing<'a> {
+        let (mut keys, mut unknown) = (BTreeSet::new(), false);
         for change in changes {
             let Change::Point { tree, key, message: Message::Upserts(list) } = change else { continue };
             for upsert in list {
@@ -75,13 +82,25 @@ impl Engine {
                     Growth::By(_) => {}
                     Growth::Unknown | Growth::Invalid(_) => unknown = true,
                 }
-                growing.insert((*tree, key));
+                keys.insert((*tree, &**key));
             }
         }
-        if growing.is_empty() {
-            return Ok((Cow::Borrowed(changes), Vec::new()));
-        }
-        let growing = |tree: TreeId, key: &[u8]| growing.contains(&(tree, key));
+        Growing { keys, unknown }
+    }
+
+    /// The changes of a view as they may happen, and how long values of which keys are at most then.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::TooLarge`](crate::Error::TooLarge).
+    pub(super) fn bound_values<'a>(
+        &self,
+        view: &View,
+        changes: &'a [Change],
+        growing: Growing<'a>,
+    ) -> Result<Bounded<'a>> {
+        let Growing { keys, unknown } = growing;
+        let growing = |tree: TreeId, key: &[u8]| keys.contains(&(tree, key));
         let lengths = if unknown { None } else { self.lengths_that_fit(view, changes, growing)? };
         match lengths {
             Some(lengths) => Ok((Cow::Borrowed(changes), lengths)),

@@ -182,11 +182,8 @@ pub(super) fn answers() -> Result<(), String> {
                 let _ = others.checkpoint();
             }
         };
-        // It asks a first time, writes the place of a value, and asks again.
-        let (when_it_reads, then) = (slow.clone(), meanwhile.clone());
-        slow.at_next(Operation::Write, move || {
-            when_it_reads.at_next(Operation::Read, move || then("key", b"theirs".to_vec()));
-        });
+        let then = meanwhile.clone();
+        slow.at_next(Operation::Read, move || then("key", b"theirs".to_vec()));
         let mut batch = Batch::new();
         batch.require(&tree, "key", Some(b"old"));
         batch.insert(&tree, "key", "ours");
