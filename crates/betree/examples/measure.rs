@@ -183,7 +183,7 @@ fn inserts(database: &Database, tree: &Tree, device: Option<&Modelled>, plan: &P
         on_device(device, "at rest");
     }
     gets(database, tree, device, plan, "at rest");
-    scans(tree, plan);
+    scans(database, tree, plan);
     let began = Instant::now();
     database.compact().unwrap();
     println!("  compact                {:.2} s", began.elapsed().as_secs_f64());
@@ -233,17 +233,23 @@ fn gets(database: &Database, tree: &Tree, device: Option<&Modelled>, plan: &Plan
     }
 }
 
-fn scans(tree: &Tree, plan: &Plan) {
+fn scans(database: &Database, tree: &Tree, plan: &Plan) {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(3);
     let scans = (plan.gets / 50).max(1);
-    let began = Instant::now();
+    let before = database.stats().read_bytes;
+    let (began, began_own) = (Instant::now(), processor_time());
     for _ in 0..scans {
         let start = key(random.random_range(0..plan.entries), plan);
         for entry in tree.range(start.as_slice()..).take(100) {
             entry.unwrap();
         }
     }
-    println!("  scans of 100           {:.0}/s", scans as f64 / began.elapsed().as_secs_f64());
+    println!(
+        "  scans of 100           {:.0}/s, {:.0} per processor second; a scan: {:.1} KiB read",
+        scans as f64 / began.elapsed().as_secs_f64(),
+        scans as f64 * 1e9 / processor_time().since(began_own).0 as f64,
+        (database.stats().read_bytes - before) as f64 / scans as f64 / 1024.0
+    );
     let began = Instant::now();
     let rows = tree.iter().inspect(|entry| assert!(entry.is_ok())).count();
     assert_eq!(rows as u64, plan.entries);
@@ -273,7 +279,7 @@ fn main() {
         let database = Database::create(storage, plan.options.clone(), 1).unwrap();
         let tree = database.tree("t").unwrap();
         inserts(&database, &tree, device.as_ref(), &plan);
-        scans(&tree, &plan);
+        scans(&database, &tree, &plan);
         drop((tree, database));
         if let Some(path) = &plan.path {
             std::fs::remove_file(path).unwrap();

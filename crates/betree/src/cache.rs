@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::bytes::block::Block;
-use crate::bytes::pages::Page;
+use crate::bytes::page::Page;
 use crate::bytes::pointer::BlockPointer;
 use crate::nodes::node::Node;
 

@@ -154,6 +154,10 @@ pub(crate) enum Mutant {
     CutEntryMissed,
     /// A lookup reads whole blocks.
     WholeBlocksRead,
+    /// A scan reads whole blocks, and ahead, from its first entry on.
+    ScanNeverBegins,
+    /// A scan that begins does not see entries that end in another page than they begin in.
+    ScanMissesCutEntries,
     /// However much waits above damage, more may.
     DamageWaitsUnbounded,
 }
@@ -173,7 +177,7 @@ pub(crate) const fn mutated(_mutant: Mutant) -> bool {
 
 #[cfg(test)]
 impl Mutant {
-    pub const ALL: [Self; 76] = [
+    pub const ALL: [Self; 78] = [
         Self::NoFlushBeforeSuperblock,
         Self::NoFlushAfterSuperblock,
         Self::SpaceReusedEarly,
@@ -249,6 +253,8 @@ impl Mutant {
         Self::PageOffByOne,
         Self::CutEntryMissed,
         Self::WholeBlocksRead,
+        Self::ScanNeverBegins,
+        Self::ScanMissesCutEntries,
         Self::DamageWaitsUnbounded,
     ];
 }

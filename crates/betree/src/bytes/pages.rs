@@ -5,19 +5,15 @@
 //! the first entry that begins in it does, a key that tells it from all before, and a checksum. An entry may end in a
 //! later page than it begins in.
 
-use std::cmp::Ordering;
-use std::sync::Arc;
-
 use storage::BLOCK_BYTES;
 
 use crate::bytes::block::Block;
-use crate::bytes::message::Message;
 use crate::bytes::pointer::{BlockPointer, Codec, checksum};
 use crate::bytes::wire::{Malformed, Reader, VARINT_BYTES_MAX, put_bytes, put_varint};
 use crate::mutant::{Mutant, mutated};
 
 /// No entry begins in a page.
-const NOWHERE: u16 = u16::MAX;
+pub(super) const NOWHERE: u16 = u16::MAX;
 
 /// Bytes of a page's mark besides the key.
 const MARK_BYTES: usize = size_of::<u16>() + size_of::<u128>();
@@ -44,11 +40,11 @@ pub(crate) struct Pages {
 /// What a page of a block has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct PageShape {
-    at: u16,
+    pub(super) at: u16,
     /// Bytes of entries in it.
-    end: u16,
+    pub(super) end: u16,
     /// Whether there are entries behind it.
-    continues: bool,
+    pub(super) continues: bool,
 }
 
 /// Where a page is.
@@ -106,14 +102,14 @@ impl Pages {
     }
 
     /// The page in which an entry for `key` begins, if there is one; `None` where the block is read whole.
-    fn page_of(&self, key: &[u8]) -> Option<usize> {
+    pub fn page_of(&self, key: &[u8]) -> Option<usize> {
         let begun = self.marks.iter().zip(self.keys()).enumerate().filter(|(_, (mark, _))| mark.at != NOWHERE);
         let past = |own: &[u8]| own > key || (own == key && mutated(Mutant::PageOffByOne));
         begun.take_while(|(index, (_, own))| *index == 0 || !past(own)).last().map(|(index, _)| index)
     }
 
     /// Where page `index` of a block is.
-    fn place(&self, block: &BlockPointer, index: usize) -> Option<PagePlace> {
+    pub fn place(&self, block: &BlockPointer, index: usize) -> Option<PagePlace> {
         let mark = self.marks.get(index)?;
         let before = index * BLOCK_BYTES;
         let bytes = (block.stored_bytes as usize).checked_sub(before)?.min(BLOCK_BYTES) as u32;
@@ -128,6 +124,42 @@ impl Pages {
         let end = (self.entries_end as usize).saturating_sub(before);
         let shape = PageShape { at: mark.at, end: end.min(BLOCK_BYTES) as u16, continues: end > BLOCK_BYTES };
         Some(PagePlace { pointer, shape })
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.marks.len()
+    }
+
+    /// Whether the block is read whole.
+    pub fn is_empty(&self) -> bool {
+        self.marks.is_empty()
+    }
+
+    /// A key that tells what begins in page `number` from all before.
+    pub fn key(&self, number: usize) -> &[u8] {
+        let end = |number: usize| self.marks.get(number).map_or(0, |mark| mark.key_end as usize);
+        let start = number.checked_sub(1).map_or(0, end);
+        self.keys.get(start..end(number)).unwrap_or_default()
+    }
+
+    fn begins_in(&self, number: usize) -> bool {
+        self.marks.get(number).is_some_and(|mark| mark.at != NOWHERE)
+    }
+
+    /// The last page in which an entry begins.
+    pub fn last_begun(&self) -> Option<usize> {
+        self.begun_before(self.marks.len())
+    }
+
+    /// The page before `number` in which the last entry begins that does so before it.
+    pub fn begun_before(&self, number: usize) -> Option<usize> {
+        (0..number).rev().find(|number| self.begins_in(*number))
+    }
+
+    /// The first page behind `number` in which an entry begins.
+    pub fn begun_behind(&self, number: usize) -> Option<usize> {
+        (number + 1..self.marks.len()).find(|number| self.begins_in(*number))
     }
 
     /// Where all pages of a block are.
@@ -203,252 +235,25 @@ impl Pages {
     }
 }
 
-/// One page, with its entries where they lie.
-#[derive(Debug)]
-pub(crate) struct Page {
-    raw: Box<[u8]>,
-    starts: Box<[u16]>,
-    shape: PageShape,
-    /// Whether the last entry goes on in the next page.
-    cut: bool,
-}
-
-/// What a page has for a key.
-enum Found<'a> {
-    Entry(Message<'a>),
-    Absent,
-    /// An entry that may be it begins there, and goes on in the next page.
-    Cut(&'a [u8]),
-}
-
-fn entry<'a>(from: &mut Reader<'a>) -> Result<(&'a [u8], Message<'a>), Malformed> {
-    Ok((from.bytes()?, Message::decode(from)?))
-}
-
-impl Page {
-    /// Checks every entry that is whole: form, and keys in ascending order.
-    ///
-    /// # Errors
-    ///
-    /// What is wrong first.
-    pub fn parse(raw: Box<[u8]>, shape: PageShape) -> Result<Self, Malformed> {
-        let end = usize::from(shape.end);
-        let entries = raw.get(..end).ok_or(Malformed("a page is shorter than its entries"))?;
-        let (mut starts, mut cut) = (Vec::new(), false);
-        if shape.at != NOWHERE {
-            let mut rest = Reader::new(entries.get(usize::from(shape.at)..).unwrap_or_default());
-            let mut last: Option<&[u8]> = None;
-            while rest.remaining() > 0 && !cut {
-                starts.push((end - rest.remaining()) as u16);
-                let mut next = rest;
-                match entry(&mut next) {
-                    Ok((key, _)) if last.is_some_and(|last| last >= key) => {
-                        return Err(Malformed("keys are out of order"));
-                    }
-                    Ok((key, _)) => (last, rest) = (Some(key), next),
-                    Err(_) if shape.continues => cut = true,
-                    Err(error) => return Err(error),
-                }
-            }
-        }
-        Ok(Self { raw, starts: starts.into(), shape, cut })
-    }
-
-    /// Bytes in memory.
-    pub fn memory_bytes(&self) -> usize {
-        self.raw.len() + self.starts.len() * size_of::<u16>()
-    }
-
-    /// Keys of the entries that begin and end in it.
-    pub fn keys(&self) -> impl Iterator<Item = &[u8]> {
-        let whole = self.starts.len() - usize::from(self.cut);
-        self.starts.iter().take(whole).filter_map(|at| Reader::new(self.from(*at)).bytes().ok())
-    }
-
-    fn from(&self, at: u16) -> &[u8] {
-        self.raw.get(usize::from(at)..usize::from(self.shape.end)).unwrap_or_default()
-    }
-
-    fn find(&self, key: &[u8]) -> Found<'_> {
-        let (whole, cut) = self.starts.split_at(self.starts.len() - usize::from(self.cut));
-        let own = |at: &u16| Reader::new(self.from(*at)).bytes().unwrap_or_default();
-        if let Ok(index) = whole.binary_search_by(|at| own(at).cmp(key)) {
-            return match entry(&mut Reader::new(self.from(whole[index]))) {
-                Ok((_, message)) => Found::Entry(message),
-                Err(_) => unreachable!("a page was parsed"),
-            };
-        }
-        match cut {
-            // Of this one not even the key may be here.
-            [at] if !mutated(Mutant::CutEntryMissed) => match Reader::new(self.from(*at)).bytes() {
-                Ok(own) if own.cmp(key) != Ordering::Equal => Found::Absent,
-                _ => Found::Cut(self.from(*at)),
-            },
-            _ => Found::Absent,
-        }
-    }
-
-    /// What the last entry of the pages before has here, and whether that is its end.
-    fn rest_of_last(&self) -> (&[u8], bool) {
-        let end = if self.shape.at == NOWHERE { self.shape.end } else { self.shape.at };
-        let rest = self.raw.get(..usize::from(end)).unwrap_or_default();
-        (rest, self.shape.at != NOWHERE || !self.shape.continues)
-    }
-}
-
-/// What came of a look into some pages.
-pub(crate) enum Looked {
-    /// What the block has for the key.
-    Found(Option<Message<'static>>),
-    /// Whoever looks has no more than what is there, and needs this page.
-    Missing(PagePlace),
-    /// The block is read whole.
-    Whole,
-}
-
-/// Looks for a key in the pages of a block, which `page` has or brings.
-///
-/// # Errors
-///
-/// What `page` met, and [`Malformed`] pages by `malformed`.
-pub(crate) fn look<E>(
-    (pages, block): (&Pages, &BlockPointer),
-    key: &[u8],
-    page: impl Fn(&PagePlace) -> Result<Option<Arc<Page>>, E>,
-    malformed: impl Fn(Malformed) -> E,
-) -> Result<Looked, E> {
-    let Some(mut index) = pages.page_of(key) else { return Ok(Looked::Whole) };
-    let Some(place) = pages.place(block, index) else { return Ok(Looked::Whole) };
-    let Some(first) = page(&place)? else { return Ok(Looked::Missing(place)) };
-    let mut bytes = match first.find(key) {
-        Found::Entry(message) => return Ok(Looked::Found(Some(message.into_owned()))),
-        Found::Absent => return Ok(Looked::Found(None)),
-        Found::Cut(front) => front.to_vec(),
-    };
-    loop {
-        index += 1;
-        let Some(place) = pages.place(block, index) else {
-            return Err(malformed(Malformed("an entry goes on behind its block")));
-        };
-        let Some(next) = page(&place)? else { return Ok(Looked::Missing(place)) };
-        let (rest, is_end) = next.rest_of_last();
-        bytes.extend_from_slice(rest);
-        if is_end {
-            break;
-        }
-    }
-    let mut whole = Reader::new(&bytes);
-    let (own, message) = entry(&mut whole).and_then(|found| whole.end().map(|()| found)).map_err(malformed)?;
-    Ok(Looked::Found((own == key).then(|| message.into_owned())))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::bytes::block::BlockBuilder;
-    use crate::bytes::message::Upsert;
-    use proptest::prelude::*;
+    use crate::bytes::message::Message;
     use std::borrow::Cow;
-    use std::collections::BTreeMap;
-
-    fn message(kind: u8, bytes: usize) -> Message<'static> {
-        match kind {
-            0 => Message::Delete,
-            1 => Message::Upserts(vec![Upsert { operator: 1, operand: Cow::Owned(vec![kind; bytes]) }; 2]),
-            _ => Message::Insert(Cow::Owned(vec![kind; bytes])),
-        }
-    }
-
-    fn block(entries: &BTreeMap<Vec<u8>, (u8, usize)>) -> Block {
-        let mut builder = BlockBuilder::default();
-        for (key, (kind, bytes)) in entries {
-            builder.push(key, &message(*kind, *bytes));
-        }
-        builder.finish()
-    }
-
-    fn pointer(block: &Block) -> BlockPointer {
-        let bytes = block.raw().len() as u32;
-        let checksum = checksum(block.raw());
-        BlockPointer { start: 7, stored_bytes: bytes, raw_bytes: bytes, codec: Codec::Plain, birth: 3, checksum }
-    }
-
-    fn entries() -> impl Strategy<Value = BTreeMap<Vec<u8>, (u8, usize)>> {
-        let key = prop::collection::vec(prop_oneof![Just(0u8), Just(1), Just(255)], 0..9);
-        let bytes = prop_oneof![4 => 0usize..200, 2 => 0usize..2000, 1 => 3000usize..13_000];
-        prop::collection::btree_map(key, (0u8..6, bytes), 1..80)
-    }
-
-    /// A page as a read brings it.
-    fn read(block: &Block, place: &PagePlace) -> Result<Option<Arc<Page>>, Malformed> {
-        let at = (place.pointer.start - 7) as usize * BLOCK_BYTES;
-        let bytes = &block.raw()[at..at + place.pointer.stored_bytes as usize];
-        assert_eq!(checksum(bytes), place.pointer.checksum);
-        Page::parse(bytes.into(), place.shape).map(|page| Some(Arc::new(page)))
-    }
-
-    proptest! {
-        /// Whatever lies across the ends of pages, they have what the block has.
-        #[test]
-        fn pages_have_what_the_block_has(entries in entries(), others in prop::collection::vec(prop::collection::vec(prop_oneof![Just(0u8), Just(1), Just(255)], 0..10), 20)) {
-            let block = block(&entries);
-            let pages = Pages::of(&block).sealed(block.raw());
-            let pointer = pointer(&block);
-            let mut bytes = Vec::new();
-            pages.encode(&mut bytes);
-            prop_assert!(bytes.len() <= pages.encoded_bytes());
-            prop_assert_eq!(&Pages::decode(&mut Reader::new(&bytes), &pointer).unwrap(), &pages);
-            // A block is asked for keys from its first one on.
-            let first = block.key(0);
-            for key in entries.keys().chain(&others).filter(|key| &key[..] >= first) {
-                let found = look((&pages, &pointer), key, |place| read(&block, place), |error| error).unwrap();
-                match found {
-                    Looked::Found(found) => prop_assert_eq!(found, block.find(key)),
-                    Looked::Whole => prop_assert!(block.raw().len() <= BLOCK_BYTES),
-                    Looked::Missing(_) => prop_assert!(false, "every page is there"),
-                }
-            }
-        }
-
-        /// Pages that were changed are refused or give something, and nothing breaks.
-        #[test]
-        fn changed_pages_do_no_harm(entries in entries(), changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6), shift in any::<u16>()) {
-            let block = block(&entries);
-            let pages = Pages::of(&block);
-            let mut raw = block.raw().to_vec();
-            for (at, byte) in changes {
-                let at = at.index(raw.len());
-                raw[at] = byte;
-            }
-            let read = |place: &PagePlace| {
-                let at = (place.pointer.start - 7) as usize * BLOCK_BYTES;
-                let shape = PageShape { at: place.shape.at ^ (shift & 7), ..place.shape };
-                Page::parse(raw[at..at + place.pointer.stored_bytes as usize].into(), shape).map(|page| Some(Arc::new(page)))
-            };
-            for key in entries.keys() {
-                let _ = look((&pages, &pointer(&block)), key, read, |error| error);
-            }
-        }
-
-        #[test]
-        fn any_bytes_are_pages_or_an_error(bytes: Vec<u8>, stored_bytes in 1u32..40_000, page: Vec<u8>, at in any::<u16>(), end in 0u16..5000, continues: bool) {
-            let pointer = BlockPointer { start: 7, stored_bytes, raw_bytes: stored_bytes, codec: Codec::Plain, birth: 3, checksum: 0 };
-            if let Ok(pages) = Pages::decode(&mut Reader::new(&bytes), &pointer) {
-                let _ = look((&pages, &pointer), b"key", |_| Ok(None), |error| error);
-            }
-            let _ = Page::parse(page.into(), PageShape { at, end, continues });
-        }
-    }
 
     #[test]
     fn separators_are_short() {
         assert_eq!(separator(b"abc", b"abd"), b"abd");
         assert_eq!(separator(b"abc", b"b"), b"b");
         assert_eq!(separator(b"a", b"abc"), b"ab");
-        let numbers: BTreeMap<Vec<u8>, (u8, usize)> = (0u64..140)
-            .map(|number| (number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes().to_vec(), (9, 100)))
-            .collect();
-        let block = block(&numbers);
+        let mut numbers: Vec<u64> = (0u64..140).map(|number| number.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
+        numbers.sort_unstable();
+        let mut builder = BlockBuilder::default();
+        for number in numbers {
+            builder.push(&number.to_be_bytes(), &Message::Insert(Cow::Owned(vec![9; 100])));
+        }
+        let block = builder.finish();
         let pages = Pages::of(&block);
         assert_eq!(pages.marks.len(), block.raw().len().div_ceil(BLOCK_BYTES));
         assert!(pages.keys.len() <= 2 * pages.marks.len());

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::bytes::block::Block;
-use crate::bytes::pages::Page;
+use crate::bytes::page::Page;
 use crate::bytes::range::{Key, KeyRange, successor};
 use crate::bytes::tree_id::TreeId;
 use crate::error::{Error, Result};

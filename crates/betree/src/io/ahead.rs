@@ -1,8 +1,8 @@
 //! Reading before it is needed: many requests at the device, in the order of the keys.
 //!
 //! Nodes say where what comes next lies, so nothing is guessed: a scan asks for the blocks of the leaf that it is in, and of
-//! those behind it. How much is outstanding grows with each block that the reader gets to, so that a short scan reads no
-//! more than it needs. What arrives goes into the cache; what cannot be read is met again by whoever needs it.
+//! those behind it. How much is outstanding grows with each block that the reader gets to, and is nothing at first, so that a short
+//! scan reads no more than it needs. What arrives goes into the cache; what cannot be read is met again by whoever needs it.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -17,7 +17,9 @@ use crate::mutant::{Mutant, mutated};
 use crate::nodes::node::{Child, Edge, Node, RunHandle};
 use crate::nodes::run::Part;
 
-/// Outstanding at the first block that a reader goes on to.
+/// What a reader goes through before anything is read ahead for it: until then it may be one who wants a few entries.
+const BEGIN_BYTES: u64 = 32 << 10;
+/// Outstanding at first.
 const WINDOW_BYTES_MIN: u64 = 64 << 10;
 /// Outstanding at most: more than a fast device has on its way at once.
 const WINDOW_BYTES_MAX: u64 = 8 << 20;
@@ -178,6 +180,8 @@ struct State {
     /// Bytes on their way and arrived.
     ahead_bytes: u64,
     window_bytes: u64,
+    /// What the reader went through.
+    gone_bytes: u64,
     /// The leaf that the reader is in.
     leaf: u64,
     last_tag: u64,
@@ -221,10 +225,18 @@ impl ReadAhead {
         }
     }
 
-    /// The reader goes on to another block: more will be of use.
-    pub fn go_on(&self) {
+    /// The reader has gone through so many bytes and goes on: more will be of use.
+    pub fn go_on(&self, bytes: u64) {
         let mut state = self.locked();
-        state.window_bytes = (state.window_bytes * 2).clamp(WINDOW_BYTES_MIN, WINDOW_BYTES_MAX);
+        state.gone_bytes += bytes;
+        if !state.begins() {
+            state.window_bytes = (state.window_bytes * 2).clamp(WINDOW_BYTES_MIN, WINDOW_BYTES_MAX);
+        }
+    }
+
+    /// Whether the reader may be one who wants a few entries.
+    pub fn begins(&self) -> bool {
+        self.locked().begins()
     }
 
     /// The reader goes on to the next leaf: of what was read for others before it, nothing will be needed.
@@ -260,6 +272,10 @@ impl ReadAhead {
 }
 
 impl State {
+    fn begins(&self) -> bool {
+        self.gone_bytes < BEGIN_BYTES && !mutated(Mutant::ScanNeverBegins)
+    }
+
     /// Asks for more, as far as the window goes.
     fn top_up(&mut self, io: &BlockIo) {
         // What arrives early may not push out what is about to be used.

@@ -26,6 +26,16 @@ impl<'a> Composer<'a> {
         Self { io, operators, ahead: None }
     }
 
+    /// Whether what is read is for somebody who may want a few entries, and no more.
+    pub fn begins(&self) -> bool {
+        self.ahead.is_some_and(ReadAhead::begins)
+    }
+
+    /// The reader has gone through so many bytes and goes on.
+    pub fn go_on(&self, bytes: usize) {
+        self.ahead.into_iter().for_each(|ahead| ahead.go_on(bytes as u64));
+    }
+
     /// The block behind a part.
     pub fn block(&self, part: &Part) -> Result<Arc<Block>> {
         if let (Some(ahead), Part::Stored(pointer)) = (self.ahead, part) {

@@ -13,7 +13,8 @@ use storage::{BLOCK_BYTES, Buffer, Completion, Queue, QueueExt, Request, Storage
 
 use crate::bytes::block::Block;
 use crate::bytes::filter::{Filter, KeyHash};
-use crate::bytes::pages::{Page, PagePlace, PageShape};
+use crate::bytes::page::Page;
+use crate::bytes::pages::{PagePlace, PageShape};
 use crate::bytes::pointer::{BlockPointer, Codec, checksum};
 use crate::bytes::wire::Malformed;
 use crate::cache::{Cache, Cached};
@@ -256,6 +257,47 @@ impl BlockIo {
         match self.keep(&place.pointer, Kind::Page(place.shape), self.read_raw(&place.pointer)?)? {
             Cached::Page(page) => Ok(page),
             _ => unreachable!("a page was kept"),
+        }
+    }
+
+    /// A page of `places`, which lie side by side, and whether it was read: then those around it that were not there either
+    /// came with it.
+    pub fn pages(&self, places: &[PagePlace], wanted: usize) -> Result<(Arc<Page>, bool)> {
+        if let Some(Cached::Page(page)) = self.cache.get(&places[wanted].pointer) {
+            return Ok((page, false));
+        }
+        let missing = |place: &&PagePlace| self.cache.peek(&place.pointer).is_none();
+        let (before, behind) = (&places[..wanted], &places[wanted + 1..]);
+        let from = wanted - before.iter().rev().take_while(missing).count();
+        let to = wanted + 1 + behind.iter().take_while(missing).count();
+        let (read, first) = (&places[from..to], &places[from].pointer);
+        let blocks: u64 = read.iter().map(|place| place.pointer.blocks()).sum();
+        if first.start + blocks > self.capacity_blocks() {
+            return Err(corrupt(first, "a pointer leads behind the end of the storage"));
+        }
+        let bytes = blocks as usize * BLOCK_BYTES;
+        let buffer = self.with_queue(|queue| Ok(queue.read(first.offset_bytes(), bytes)?))?;
+        let mut found = None;
+        for (place, stored) in read.iter().zip(buffer.chunks(BLOCK_BYTES)) {
+            let stored = stored.get(..place.pointer.stored_bytes as usize).unwrap_or(stored);
+            let kept = self.unpack(&place.pointer, stored);
+            let kept = kept.and_then(|raw| self.keep(&place.pointer, Kind::Page(place.shape), raw));
+            if *place == places[wanted] {
+                found = Some(kept);
+            }
+        }
+        match found {
+            Some(Ok(Cached::Page(page))) => Ok((page, true)),
+            Some(Err(error)) => Err(error),
+            _ => unreachable!("a page was kept"),
+        }
+    }
+
+    /// A block, if it is in memory whole.
+    pub fn cached_block(&self, pointer: &BlockPointer) -> Option<Arc<Block>> {
+        match self.cache.get_or_part(pointer) {
+            Some(Cached::Block(block)) => Some(block),
+            _ => None,
         }
     }
 

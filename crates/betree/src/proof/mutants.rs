@@ -54,6 +54,7 @@ fn proofs() -> Vec<(&'static str, Proof)> {
         ("reads", Box::new(|| reads::alike(1, false))),
         ("reads of pages", Box::new(|| reads::alike(1, true))),
         ("reads of a get", Box::new(reads::gets_read_little)),
+        ("reads of a scan", Box::new(reads::scans_read_little)),
         ("read ahead", Box::new(|| reads::share("samsung-860evo-250gb", true, 40_000).and_then(reads::is_enough))),
         ("faults", Box::new(|| faults::every_request(1, 13))),
     ]

@@ -2,11 +2,12 @@
 
 use rand::RngExt;
 use ssd::profile::Profile;
-use storage::{Buffer, Memory, Modelled, ModelledOptions, Request, Storage, Tag};
+use storage::{BLOCK_BYTES, Buffer, Memory, Modelled, ModelledOptions, Request, Storage, Tag};
 
 use super::below::DEVICES;
 use super::workload::{Map, batch, content, keys, random, tiny, unsound};
-use crate::{Compression, Database, Durability, Error, Options};
+use crate::nodes::node::Node;
+use crate::{Compression, Database, Durability, Error, Options, Tree};
 
 fn failed(error: Error) -> String {
     error.to_string()
@@ -80,11 +81,15 @@ fn all_ways_of_reading_find_the_same() {
     }
 }
 
-/// What lookups of random keys read, each, of a store that was just opened and has most of its entries on the storage:
-/// with messages waiting or in their leaves.
-pub(super) fn bytes_of_a_get(value_bytes: usize, flushed: bool) -> Result<u64, String> {
-    const ENTRIES: u16 = 60_000;
-    const GETS: u32 = 4000;
+const ENTRIES: u16 = 60_000;
+
+/// So dense that what tells a page's first key from the one before is the whole key.
+fn dense(number: u16) -> [u8; 2] {
+    number.wrapping_mul(0x9e37).to_be_bytes()
+}
+
+/// A store that was just opened and has most of its entries on the storage: with messages waiting or in their leaves.
+fn opened(value_bytes: usize, flushed: bool) -> Result<(Database, Tree), String> {
     let user_bytes = u64::from(ENTRIES) * (2 + value_bytes as u64);
     let memory = Memory::new((user_bytes * 4 + (32 << 20)).next_multiple_of(4096));
     let options = Options {
@@ -99,22 +104,27 @@ pub(super) fn bytes_of_a_get(value_bytes: usize, flushed: bool) -> Result<u64, S
     };
     let database = Database::create(memory.clone(), options.clone(), 1).map_err(failed)?;
     let tree = database.tree("t").map_err(failed)?;
-    // So dense that what tells a page's first key from the one before is the whole key.
-    let key = |number: u16| number.wrapping_mul(0x9e37).to_be_bytes();
     for number in 0..ENTRIES {
-        tree.insert(key(number), vec![number as u8; value_bytes], Durability::None).map_err(failed)?;
+        tree.insert(dense(number), vec![number as u8; value_bytes], Durability::None).map_err(failed)?;
     }
     let done = if flushed { database.compact() } else { database.quiesce() };
     done.map_err(failed)?;
     drop((tree, database));
     let database = Database::open(memory, options).map_err(failed)?;
     let tree = database.tree("t").map_err(failed)?;
+    Ok((database, tree))
+}
+
+/// What lookups of random keys read, each.
+pub(super) fn bytes_of_a_get(value_bytes: usize, flushed: bool) -> Result<u64, String> {
+    const GETS: u32 = 4000;
+    let (database, tree) = opened(value_bytes, flushed)?;
     let mut random = random(1);
     let mut read = || -> Result<u64, String> {
         let before = database.stats().read_bytes;
         for _ in 0..GETS {
             let number = random.random_range(0..ENTRIES);
-            if tree.get(key(number)).map_err(failed)? != Some(vec![number as u8; value_bytes]) {
+            if tree.get(dense(number)).map_err(failed)? != Some(vec![number as u8; value_bytes]) {
                 return Err(format!("entry {number} is another"));
             }
         }
@@ -122,6 +132,66 @@ pub(super) fn bytes_of_a_get(value_bytes: usize, flushed: bool) -> Result<u64, S
     };
     read()?;
     read()
+}
+
+/// Runs on the way to a key, with its leaf.
+fn layers_at(tree: &Tree, key: &[u8]) -> Result<usize, Error> {
+    let (engine, mut runs) = (tree.engine(), 1);
+    let view = engine.view();
+    let mut edge = view.version.trees.get(&tree.id()).map(|tree| tree.root.clone());
+    while let Some(above) = edge
+        && let Node::Internal(node) = &*engine.io.node(&above)?
+    {
+        let child = &node.children[node.child_of(key)];
+        runs += child.runs.len();
+        edge = Some(child.edge.clone());
+    }
+    Ok(runs)
+}
+
+/// What scans of 100 entries from random keys on read, each, in pages, and how many layers they were in.
+fn pages_of_a_scan(flushed: bool, backward: bool) -> Result<(f64, f64), String> {
+    const SCANS: u32 = 300;
+    let (database, tree) = opened(100, flushed)?;
+    let (mut random, mut layers) = (random(1), 0);
+    let mut scan = || -> Result<u64, String> {
+        let before = database.stats().read_bytes;
+        for _ in 0..SCANS {
+            let key = random.random_range(u16::MAX / 8..u16::MAX / 8 * 7).to_be_bytes();
+            let found = match backward {
+                false => tree.range(&key[..]..).take(100).filter(Result::is_ok).count(),
+                true => tree.range(..&key[..]).rev().take(100).filter(Result::is_ok).count(),
+            };
+            if found != 100 {
+                return Err(format!("{found} of 100 entries"));
+            }
+            layers += layers_at(&tree, &key).map_err(failed)?;
+        }
+        Ok(database.stats().read_bytes - before)
+    };
+    // Headers come first.
+    scan()?;
+    let read = scan()?;
+    let pages = read as f64 / BLOCK_BYTES as f64 / f64::from(SCANS);
+    Ok((pages, layers as f64 / f64::from(2 * SCANS)))
+}
+
+/// A short scan reads a page of each layer, those that its entries fill, and as many again at most.
+pub(super) fn scans_read_little() -> Result<(), String> {
+    for (flushed, backward) in [(true, false), (true, true), (false, false), (false, true)] {
+        let (pages, layers) = pages_of_a_scan(flushed, backward)?;
+        println!("flushed {flushed}, backward {backward}: {pages:.1} pages a scan of {layers:.1} layers");
+        // 100 entries of 107 bytes.
+        if pages > layers + 2.0 * 100.0 * 107.0 / BLOCK_BYTES as f64 {
+            return Err(format!("{pages} pages were read for 100 entries in {layers} layers"));
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_short_scan_reads_a_few_pages() {
+    scans_read_little().unwrap_or_else(|what| panic!("{what}"));
 }
 
 /// A lookup reads one page of a block, and little else.

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use crate::bytes::block::Block;
 use crate::bytes::filter::KeyHash;
 use crate::bytes::message::Message;
-use crate::bytes::pages::{Looked, Page, PagePlace, look};
+use crate::bytes::page::{Looked, Page, look};
+use crate::bytes::pages::PagePlace;
 use crate::bytes::pointer::BlockPointer;
 use crate::bytes::range::{Direction, KeyRange};
 use crate::bytes::wire::Malformed;
@@ -230,6 +231,5 @@ pub(crate) fn window(
         node = next;
     }
     let own = bounds.intersection(range);
-    let layers = runs.into_iter().map(|run| Layer::of_run(with, run, &own, direction));
-    Ok((bounds, layers.collect::<Result<_>>()?))
+    Ok((bounds, Layer::of_runs(with, runs, &own, direction)?))
 }

@@ -3,114 +3,18 @@
 //! Flushes and scans are the same merge. A layer first deletes its ranges and then carries out its entries; so for one
 //! key the layers are asked from the newest on, until a final message or a range that hides everything below.
 
-use std::sync::Arc;
+mod cursor;
 
-use crate::bytes::block::Block;
+use cursor::RunCursor;
+
 use crate::bytes::message::Message;
 use crate::bytes::pointer::BlockPointer;
 use crate::bytes::range::{Direction, KeyRange, RangeSet};
 use crate::error::Result;
 use crate::io::Composer;
-use crate::io::ahead::ReadAhead;
+use crate::io::ahead::{ReadAhead, Wanted};
 use crate::memtable::MemoryCursor;
 use crate::nodes::node::RunHandle;
-
-/// Goes through the entries of a run that are in a range.
-pub(crate) struct RunCursor {
-    run: RunHandle,
-    range: KeyRange,
-    direction: Direction,
-    index: usize,
-    /// The block at `index` and the entry in it; none at the end.
-    at: Option<(Arc<Block>, usize)>,
-}
-
-impl RunCursor {
-    pub fn new(with: &Composer<'_>, run: RunHandle, range: KeyRange, direction: Direction) -> Result<Self> {
-        let mut cursor = Self { run, range, direction, index: 0, at: None };
-        if cursor.range.is_empty() {
-            return Ok(cursor);
-        }
-        match direction {
-            Direction::Forward => {
-                cursor.index = cursor.run.block_of(&cursor.range.start).unwrap_or(0);
-                if let Some(found) = cursor.run.blocks.get(cursor.index) {
-                    let block = with.block(&found.part)?;
-                    let entry = block.lower_bound(&cursor.range.start);
-                    cursor.settle(with, block, Some(entry))?;
-                }
-            }
-            Direction::Backward => {
-                let end = cursor.range.end.clone();
-                let before = match &end {
-                    Some(end) => cursor.run.blocks.partition_point(|block| block.first_key < *end),
-                    None => cursor.run.blocks.len(),
-                };
-                if let Some(index) = before.checked_sub(1) {
-                    cursor.index = index;
-                    let block = with.block(&cursor.run.blocks[index].part)?;
-                    let entries = end.map_or(block.len(), |end| block.lower_bound(&end));
-                    cursor.settle(with, block, entries.checked_sub(1))?;
-                }
-            }
-        }
-        Ok(cursor)
-    }
-
-    /// Stands at an entry of the current block, or at the next block's where there is none.
-    fn settle(&mut self, with: &Composer<'_>, block: Arc<Block>, entry: Option<usize>) -> Result<()> {
-        let (mut block, mut entry) = (block, entry);
-        self.at = loop {
-            match entry {
-                Some(entry) if entry < block.len() => break Some((block, entry)),
-                _ => {}
-            }
-            let next = match self.direction {
-                Direction::Forward => self.index.checked_add(1),
-                Direction::Backward => self.index.checked_sub(1),
-            };
-            let Some((next, found)) = next.and_then(|next| Some((next, self.run.blocks.get(next)?))) else {
-                break None;
-            };
-            // A block that cannot have a key of the range is not read.
-            if self.direction == Direction::Forward
-                && self.range.end.as_ref().is_some_and(|end| found.first_key >= *end)
-            {
-                break None;
-            }
-            self.index = next;
-            with.ahead.into_iter().for_each(ReadAhead::go_on);
-            block = with.block(&found.part)?;
-            entry = match self.direction {
-                Direction::Forward => Some(0),
-                Direction::Backward => block.len().checked_sub(1),
-            };
-        };
-        if self.at.as_ref().is_some_and(|(block, entry)| !self.range.contains(block.key(*entry))) {
-            self.at = None;
-        }
-        Ok(())
-    }
-
-    pub fn peek(&self) -> Option<&[u8]> {
-        self.at.as_ref().map(|(block, entry)| block.key(*entry))
-    }
-
-    fn message(&self) -> Option<Message<'_>> {
-        self.at.as_ref().map(|(block, entry)| block.message(*entry))
-    }
-
-    pub fn advance(&mut self, with: &Composer<'_>) -> Result<()> {
-        if let Some((block, entry)) = self.at.take() {
-            let entry = match self.direction {
-                Direction::Forward => Some(entry + 1),
-                Direction::Backward => entry.checked_sub(1),
-            };
-            self.settle(with, block, entry)?;
-        }
-        Ok(())
-    }
-}
 
 /// Where a layer's entries come from.
 pub(crate) enum LayerCursor {
@@ -151,7 +55,26 @@ impl Layer {
     /// The part of a run that is in `range`.
     pub fn of_run(with: &Composer<'_>, run: RunHandle, range: &KeyRange, direction: Direction) -> Result<Self> {
         let tombstones = run.tombstones.clip(range);
-        Ok(Self { tombstones, cursor: LayerCursor::Run(RunCursor::new(with, run, range.clone(), direction)?) })
+        let mut cursor = RunCursor::new(run, range.clone(), direction);
+        cursor.begin(with)?;
+        Ok(Self { tombstones, cursor: LayerCursor::Run(cursor) })
+    }
+
+    /// The parts of runs that are in `range`. What a reader that begins takes of them first is read together.
+    pub fn of_runs(
+        with: &Composer<'_>,
+        runs: Vec<RunHandle>,
+        range: &KeyRange,
+        direction: Direction,
+    ) -> Result<Vec<Self>> {
+        if with.begins() {
+            let first = |run: &RunHandle| RunCursor::new(run.clone(), range.clone(), direction).wanted(with.io);
+            let wanted: Vec<Wanted> = runs.iter().flat_map(first).collect();
+            if wanted.len() > 1 {
+                ReadAhead::of(wanted).finish(with.io);
+            }
+        }
+        runs.into_iter().map(|run| Self::of_run(with, run, range, direction)).collect()
     }
 }
 
