@@ -83,6 +83,61 @@ fn an_error_of_data_is_reported_and_order_comes_back() {
     assert!(ordered(after).len() > 2 * FSYNCS, "{}", table(after));
 }
 
+/// A file that becomes longer is data, journal and record under way at once: the first, second or third write of these fails, and the
+/// stream takes nothing that arrives behind it. Before each, commits find the stream broken and order comes back.
+#[test]
+fn an_error_under_a_commit_aborts_no_journal() {
+    let Some(kernel) = kernel_with_streams() else { return };
+    if !has("perl") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let script = format!(
+        ": > kept
+         for nth in 1 2 3; do
+             for i in 1 2 3; do echo $i >> first; sync first; done
+             control inject error write-fault --operation write --nth $nth --times 1
+             perl -e 'use IO::Handle; open(F, \">\", \"new$ARGV[0]\") or die $!; syswrite(F, \"x\" x 65536) == 65536 or die $!;
+                 exit !F->sync' $nth && echo $nth >> kept
+         done
+         {APPENDS}
+         echo 3 > /proc/sys/vm/drop_caches; cat first | wc -l
+         for n in $(cat kept); do cmp -n 65536 new$n /tmp/x || echo lost $n; done
+         dmesg | grep -ci abort || true"
+    );
+    let script = format!("yes x | tr -d '\\n' | head -c 65536 > /tmp/x; {script}");
+    let (outcome, records) = logged(&controlled(&script), &kernel, folder.path());
+    assert_eq!(outcome.text(), "appends 20\n9\n0\n", "{}", table(&records));
+    // Each of the three commits ends without order, and no other does but those that find the stream broken.
+    let without_order = forced(&during(&outcome, records.clone()));
+    assert!((3..=3 * (1 + COMMITS_WITHOUT_ORDER)).contains(&without_order), "{}", table(&records));
+}
+
+/// In a reset, eight times over, what is under way fails: data is said to be lost, or is there, and the journal goes on.
+#[test]
+fn a_reset_under_commits_aborts_no_journal() {
+    let Some(kernel) = kernel_with_streams() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let script = format!(
+        "for task in 1 2 3; do (for i in $(seq 150); do echo $i >> load$task; sync load$task || echo $task.$i >> lost; done) & done
+         for n in 1 2 3 4 5 6 7 8; do
+             sleep 0.01$n; echo 1 > /sys/class/nvme/nvme0/reset_controller
+             until grep -q live /sys/class/nvme/nvme0/state; do sleep 0.001; done
+         done
+         wait
+         cat load? | wc -l
+         {APPENDS}
+         dmesg | grep -ci abort || true"
+    );
+    let (outcome, records) = logged(&ext4(ORDERING).script(&script), &kernel, folder.path());
+    assert_eq!(outcome.text(), "450\nappends 20\n0\n", "{}", table(&records));
+    // Something was under way.
+    assert!(
+        records.iter().any(|record| record.completed_at.is_none() || !record.status.is_some_and(|s| s.is_success()))
+    );
+    assert!(opened(&records) >= 2, "{}", table(&records));
+}
+
 #[test]
 fn after_a_reset_streams_are_opened_again() {
     let Some(kernel) = kernel_with_streams() else { return };

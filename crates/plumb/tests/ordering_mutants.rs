@@ -1,12 +1,17 @@
 //! Kernels in which one rule of the series is taken out, each by a patch of `ordering_mutants/`: with `PLUMB_LONG` each is built and must
 //! be found out, by what a power cut leaves of a program, or by the kernel's own tests; the kernel as it is must not be.
+//!
+//! All are built in one source tree, one after the other: the first takes as long as a kernel does, the others compile what their
+//! patch changes.
 
 #![allow(clippy::unwrap_used)]
 
 mod linux_rig;
 mod ordering_rig;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
 use linux::{Kernel, Recipe};
 use ordering_rig::programs::{
@@ -88,6 +93,17 @@ fn is_to_be_run() -> bool {
     is_ready()
 }
 
+/// Asserts that nothing is bad where no rule is taken out: once for all mutants that are found in the same way.
+fn without_a_patch(name: &str, run: Run<'_>) {
+    static GOOD: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    let key = format!("{run:?}");
+    let is_known = GOOD.lock().unwrap().contains(&key);
+    if !is_known {
+        run.assert_good(name);
+        GOOD.lock().unwrap().insert(key);
+    }
+}
+
 /// The kernel as it is leaves nothing bad of the program in as many states as it takes to find the mutant, which is at most
 /// [`STATES_MAX`]; and what is found is made small.
 fn by_power_cuts(name: &str, run: Run<'_>) {
@@ -98,22 +114,25 @@ fn by_power_cuts(name: &str, run: Run<'_>) {
     let (mut looked_at, mut seed) = (0, 1);
     let found = loop {
         let run = Run { seed, states: STATES, ..run };
-        run.assert_good(name);
+        without_a_patch(name, run);
         let found = Run { kernel_patch: Some(&file), ..run }.run();
         looked_at += found.distinct;
-        if found.bad > 0 {
+        // What the judge cannot read is no file system any more.
+        if found.bad + found.unread > 0 {
             break found;
         }
         assert!(looked_at < STATES_MAX, "{name}: {looked_at} distinct states are good");
         seed += 1;
     };
+    let (bad, unread) = (found.bad, found.unread);
+    println!("{name}: found out after {looked_at} distinct states, {bad} bad, {unread} not to be read");
     let reproducers = found.reproducers();
-    let (lost, what) = reproducers.iter().min_by_key(|(lost, _)| lost.len()).unwrap();
-    println!(
-        "{name}: found out after {looked_at} distinct states, {} bad; without entries {lost:?}: {what}",
-        found.bad
-    );
-    assert!(!lost.is_empty() && looked_at <= STATES_MAX + STATES, "{name}: {reproducers:?}");
+    if let Some((lost, what)) = reproducers.iter().min_by_key(|(lost, _)| lost.len()) {
+        println!("{name}: without entries {lost:?}: {what}");
+    }
+    // Of what can be read, the smallest state is told.
+    let is_small = reproducers.iter().any(|(lost, _)| !lost.is_empty());
+    assert!(looked_at <= STATES_MAX + STATES && (is_small || bad == 0), "{name}: {:#}", found.report);
 }
 
 /// This test of the kernel's fails; that all pass on the kernel as it is, `ordering.rs` sees to.

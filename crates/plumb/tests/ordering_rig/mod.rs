@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use crate::linux_rig::{PLUMB, has, kernel_with_streams};
 
 /// How a race is run.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct Run<'a> {
     /// `streams...`, or nothing for stock ext4.
     pub ordering: &'a str,
