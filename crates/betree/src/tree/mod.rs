@@ -80,7 +80,7 @@ impl Shape {
 }
 
 /// Runs that one child's buffer may have; more are merged. Merging writes their messages again, and a run more costs a lookup
-/// a look into a filter that is in memory, and seldom a page.
+/// a look into a filter that is in memory, and seldom a page; a scan that begins, a page. `BENCHMARKS.md` has what 4 and 8 cost.
 const RUNS_MAX: usize = 12;
 
 /// Gives the layers that move down, cut to a range of keys.
