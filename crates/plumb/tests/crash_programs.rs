@@ -282,7 +282,8 @@ fn mariadb() {
             client.transactions(transactions)
         )
     };
-    let flags = ["--fs", "ext4", "--size", "512MiB", "--no-fsck", "--check-as", "mariadb:data"];
+    // Its asynchronous I/O is io_uring, whose writes are not followed to their files: judged by what it answers.
+    let flags = ["--fs", "ext4", "--size", "512MiB", "--no-fsck", "--no-files", "--check-as", "mariadb:data"];
     let setting = |at_commit: u8| format!("--innodb-flush-log-at-trx-commit={at_commit}");
     let (safe, unsafe_) = (script(&setting(1), SERVER_TRANSACTIONS), script(&setting(0), 4));
     Run { name: "mariadb", flags: &flags, setup: &setup, script: &safe }.clean(SERVER_STATES);
