@@ -4,11 +4,13 @@
 //! Two readers must agree: the one here, and `ext4-view`, code that is not ours. Blocks of data are stamped with their own numbers
 //! for it, so what it says of a file's contents is where they are. It knows neither unwritten extents, which it takes for data, nor
 //! contents in inodes, nor inodes of 128 bytes: there only the one here reads, and it is held against e2fsck's replay and against
-//! what the kernel mounts.
+//! what the kernel mounts. It panics on some damage (the root of a tree of names that says it has more entries than a block holds),
+//! which is one more way of not being able to read.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crash::files::{Contents, Entry, FileId, FilePath, Found, Node};
 use ext4_view::{Ext4, Ext4Error, Ext4Read};
@@ -158,7 +160,7 @@ impl Tree {
         while let Some((folder, number)) = open.pop() {
             let names = layout.folder(&*shared, number)?;
             if let Some(other) = &other {
-                other.check_names(&folder, names.keys())?;
+                guarded(|| other.check_names(&folder, names.keys()))?;
             }
             for (name, number) in names.into_iter().map(|(name, found)| (name, found.inode)) {
                 let slash: &[u8] = if folder.is_empty() { b"" } else { b"/" };
@@ -182,7 +184,7 @@ impl Tree {
                     Type::Other => Kind::Other,
                 };
                 if let Some(other) = &other {
-                    other.check(&path, &kind, has_unwritten, shared.block_bytes)?;
+                    guarded(|| other.check(&path, &kind, has_unwritten, shared.block_bytes))?;
                 }
                 tree.entries.push((path, number, kind));
                 if tree.entries.len() > NAMES_MAX {
@@ -283,9 +285,14 @@ fn said(error: Ext4Error) -> Unreadable {
     Unreadable(format!("ext4-view: {error}"))
 }
 
+/// What it reads; nobody uses it again after a panic.
+fn guarded<T>(read: impl FnOnce() -> Result<T, Unreadable>) -> Result<T, Unreadable> {
+    catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| Err(Unreadable("ext4-view panicked".to_owned())))
+}
+
 impl Other {
     fn open(stamped: std::rc::Rc<Stamped>) -> Result<Self, Unreadable> {
-        Ext4::load(Box::new(Reader(stamped))).map(Self).map_err(said)
+        guarded(|| Ext4::load(Box::new(Reader(stamped))).map(Self).map_err(said))
     }
 
     /// It must see these names in the folder, and no others.
@@ -347,4 +354,60 @@ fn stamps(size_bytes: u64, chunks: &[(u64, Chunk)], block_bytes: usize) -> Vec<u
         }
     }
     bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    const BLOCK_BYTES: usize = 4096;
+    const BLOCKS: u32 = 2048;
+
+    /// An image with a folder of so many names that it has a tree of them.
+    fn image() -> Option<Vec<u8>> {
+        let folder = tempfile::tempdir().unwrap();
+        let names = folder.path().join("top/names");
+        std::fs::create_dir_all(&names).unwrap();
+        for number in 0..400 {
+            std::fs::write(names.join(format!("{number:060}")), b"").unwrap();
+        }
+        let image = folder.path().join("image");
+        File::create(&image).unwrap().set_len(u64::from(BLOCKS) * BLOCK_BYTES as u64).unwrap();
+        let path = "/usr/sbin:/sbin:/usr/bin:/bin";
+        let made = Command::new("mkfs.ext4")
+            .env("PATH", path)
+            .args(["-q", "-b", "4096", "-d"])
+            .args([&folder.path().join("top"), &image])
+            .status();
+        if made.is_err() {
+            println!("skipped: mkfs.ext4 is not installed");
+            return None;
+        }
+        // Makes the tree. It says that it has changed something.
+        Command::new("e2fsck").env("PATH", path).args(["-fyD"]).arg(&image).output().unwrap();
+        Some(std::fs::read(image).unwrap())
+    }
+
+    fn read(image: &[u8]) -> Result<Tree, Unreadable> {
+        let metadata = (0..).zip(image.chunks(BLOCK_BYTES).map(Bytes::from)).collect();
+        let is_data = vec![false; BLOCKS as usize];
+        let stamped = Stamped { blocks: BLOCKS, block_bytes: BLOCK_BYTES, metadata, is_data };
+        let layout = Layout::read(&stamped).unwrap();
+        assert!(!layout.is_read_here_only);
+        Tree::read(stamped, &layout)
+    }
+
+    #[test]
+    fn what_the_other_reader_panics_on_cannot_be_read() {
+        let Some(mut image) = image() else { return };
+        assert_eq!(read(&image).unwrap().entries.len(), 402);
+        // A root: the entries `.` and `..`, and behind them how long what is said of the tree is, and how many entries it has.
+        let is_root = |block: &&mut [u8]| block[4..9] == [12, 0, 1, 2, b'.'] && block[0x1d] == 8 && block[0x22] != 0;
+        let root = image.chunks_mut(BLOCK_BYTES).find(is_root).unwrap();
+        root[0x22..0x24].fill(0xff);
+        let why = read(&image).unwrap_err();
+        assert_eq!(why.0, "ext4-view panicked");
+    }
 }
