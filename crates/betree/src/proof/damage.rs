@@ -4,7 +4,7 @@ use rand::RngExt;
 use storage::{Image, Memory};
 
 use super::workload::{Map, batch, content, random, tiny};
-use crate::{Database, Durability, Options};
+use crate::{Batch, Database, Durability, Options};
 
 /// How a store ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -255,13 +255,29 @@ fn covered_with(options: &Options, seed: u64, steps: u64) -> Result<Vec<u64>, St
             if crate::verify(Memory::from_image(damaged.clone())).map_err(failed)?.is_empty() {
                 return Err(format!("byte {at} of block {start}, closed"));
             }
-            let Ok(database) = Database::open(Memory::from_image(damaged), options.clone()) else { continue };
-            // Scans read whole blocks, of which `verify` looks at the pages too.
+            let open = || Database::open(Memory::from_image(damaged.clone()), options.clone());
+            let Ok(database) = open() else { continue };
             if database.open_tree("t").and_then(|tree| content(&tree)).is_ok_and(|found| found != map) {
                 return Err(format!("byte {at} of block {start} changes what is read"));
             }
             if database.verify().map_err(failed)?.is_empty() {
                 return Err(format!("byte {at} of block {start}"));
+            }
+            // Short scans read pages, `verify` looks at these too. What is merged with something new is read whole.
+            let merged = open().map_err(failed)?;
+            let tree = merged.open_tree("t").map_err(failed)?;
+            let new = |key: &[u8]| [key, &[0xff, 0xfe]].concat();
+            let mut batch = Batch::new();
+            map.keys().step_by(4).for_each(|key| batch.insert(&tree, new(key), b""));
+            let is_merged = merged.commit(&batch, Durability::None).is_ok();
+            if is_merged && merged.compact().is_ok() {
+                let found = content(&tree).map(|mut found| {
+                    map.keys().for_each(|key| drop(found.remove(&new(key))));
+                    found
+                });
+                if found.is_ok_and(|found| found != map) {
+                    return Err(format!("byte {at} of block {start} changes what is merged"));
+                }
             }
         }
     }
