@@ -183,31 +183,6 @@ fn io_uring_goes_by_the_library() {
     assert!(report["programs"] == 1 && report["accesses"] == 0 && report["loaded_bytes"] == 0, "{report}");
 }
 
-/// Forks, copies and closes of descriptors, files that are truncated, punched and renamed over, and signals, again and again in a
-/// program that is watched by sanitizers: half a minute, or an hour in the long suite.
-#[test]
-fn sanitizers_find_nothing_in_hostile_programs() {
-    let Some(probe) = Probe::sanitized() else { return };
-    let scratch = Scratch::new();
-    let limit = Duration::from_secs(if std::env::var_os("PLUMB_LONG").is_some() { 3600 } else { 30 });
-    let begun = Instant::now();
-    let mut rounds = 0;
-    while begun.elapsed() < limit {
-        // The end of a filtered process is reported by the sanitizer in ways of its own.
-        for pattern in prefetch_rig::HOSTILE.into_iter().filter(|pattern| !["seccomp", "unshare"].contains(pattern)) {
-            let data = cold_file(&scratch, "data", 4 * MIB);
-            let plain = probe.plain(&[pattern, data.to_str().unwrap()]);
-            let data = cold_file(&scratch, "data", 4 * MIB);
-            let mode = ["predict+opt", "budget", "fetchall+opt"][rounds % 3];
-            let (ran, report) = run(&scratch, &["--mode", mode], &probe.command(&[pattern, data.to_str().unwrap()]));
-            assert_eq!((ran.stdout, ran.stderr.as_str()), (plain, ""), "{pattern} {mode}: {report}");
-        }
-        rounds += 1;
-    }
-    println!("{rounds} rounds");
-    assert!(rounds > 0);
-}
-
 /// A launcher whose program takes its time, and where that says how far it is.
 fn slow_run(scratch: &Scratch, probe: &Probe) -> (Child, PathBuf) {
     let data = cold_file(scratch, "data", 8 * MIB);

@@ -12,9 +12,9 @@ use serde_json::Value;
 use crate::common::{Ran, Scratch};
 
 /// Ways of `probe.c` that a prefetcher could stumble over.
-pub const HOSTILE: [&str; 13] = [
+pub const HOSTILE: [&str; 14] = [
     "turn", "short", "truncate", "punch", "rename", "reuse", "fork", "vfork", "threads", "range", "seccomp", "unshare",
-    "signals",
+    "signals", "stress",
 ];
 
 /// Whether a program is installed.
@@ -34,11 +34,9 @@ impl Probe {
         Self::compile_with("gcc", include_str!("probe.c"))
     }
 
-    /// The same, watched by sanitizers of addresses and of undefined behaviour; none, said, where there are none.
-    pub fn sanitized() -> Option<Self> {
-        let options =
-            ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-static-libasan", "-static-libubsan"];
-        let probe = Self::build("gcc", include_str!("probe.c"), &options)?;
+    /// The same, with these options of gcc's; none, said, where it has not got them.
+    pub fn sanitized(options: &[&str]) -> Option<Self> {
+        let probe = Self::build("gcc", include_str!("probe.c"), options)?;
         if probe.is_none() {
             println!("skipped: gcc has no sanitizers here");
         }
