@@ -4,6 +4,7 @@
 mod app_only;
 mod budget;
 mod fetch_all;
+mod mapping;
 mod os_only;
 mod predict;
 

@@ -1,11 +1,12 @@
-//! Windows ahead of the readers that a file has.
+//! Windows ahead of the readers that a file has; without the kernel's limits, mappings as well.
 
+use super::mapping::mapped;
 use super::{Event, FileState, Host, Policy};
 use crate::plan::Plan;
 
 /// Loads what the readers of a file will read next.
 pub(super) struct Predict {
-    /// Windows may be larger than the kernel's.
+    /// Windows may be larger than the kernel's, and mappings are loaded.
     pub(super) lifted: bool,
 }
 
@@ -19,6 +20,7 @@ impl Policy for Predict {
                 }
                 plan
             }
+            Event::Mapped(mapping) if self.lifted => mapped(mapping, file_bytes, host),
             Event::Opened | Event::Mapped(_) => None,
         }
     }

@@ -143,6 +143,13 @@ pub(crate) fn a_mapping_is_loaded_if_it_is_large_cold_read_only_and_fits() {
     let good = Mapping { offset_bytes: 4096, length_bytes: 32 * MIB, resident_bytes: MIB, writable: false };
     let plan = |mapping| policy.observe(&mut FileState::default(), &Event::Mapped(mapping), 40 * MIB, &HOST);
     assert_eq!(plan(good), Some(Plan::contiguous(4096, 4096 + 32 * MIB)));
+    for (name, loads) in
+        [("app-only", false), ("os-only", false), ("predict", false), ("predict+opt", true), ("fetchall+opt", true)]
+    {
+        let event = Event::Mapped(good);
+        let plan = named(name).unwrap().observe(&mut FileState::default(), &event, 40 * MIB, &HOST);
+        assert_eq!(plan.is_some(), loads, "{name}");
+    }
     assert_eq!(plan(Mapping { length_bytes: u64::MAX, ..good }), Some(Plan::contiguous(4096, 40 * MIB)));
     assert_eq!(plan(Mapping { writable: true, ..good }), None);
     assert_eq!(plan(Mapping { resident_bytes: 30 * MIB, ..good }), None);

@@ -57,7 +57,7 @@ fn half_of_what_foresight_gains_is_gained_on_a_mix_of_scans_and_lookups() {
 
 #[test]
 fn mapped_files_are_loaded_from_the_beginning() {
-    gains("mapped", &["budget"], 0.5);
+    gains("mapped", &["predict+opt", "budget"], 0.5);
 }
 
 #[test]
