@@ -148,6 +148,23 @@ fn a_device_without_order_is_named_and_flushed() {
     assert_eq!((forced(&records), ordered(&records).len()), (FSYNCS, 0), "{}", table(&records));
 }
 
+/// Stock ext4 asks for a record with FUA, and the block layer makes a flush of that.
+#[test]
+fn a_drive_without_fua_is_flushed_after_each_record() {
+    let Some(kernel) = linux_rig::kernel_with_streams() else { return };
+    let sent = |setting: &str| {
+        let folder = tempfile::tempdir().unwrap();
+        let mut run = ext4("");
+        run.front_end = FrontEnd::Ublk;
+        run.settings = vec![setting.into()];
+        let (outcome, records) = logged(&run.script(APPENDS), &kernel, folder.path());
+        let records = during(&outcome, records);
+        (forced(&records), flushes(&records))
+    };
+    assert_eq!(sent("controller.without_fua=false"), (FSYNCS, FSYNCS + AT_THE_END));
+    assert_eq!(sent("controller.without_fua=true"), (0, 2 * FSYNCS + AT_THE_END));
+}
+
 #[test]
 fn a_barrier_for_data_flushes_nothing() {
     let Some(kernel) = linux_rig::kernel_with_streams() else { return };

@@ -153,6 +153,14 @@ fn fua_costs_its_program_and_journal_pages() {
 }
 
 #[test]
+fn a_drive_without_fua_says_so() {
+    let mut config = filled();
+    assert!(rig(&config).device.identity().supports_fua);
+    config.controller.without_fua = true;
+    assert!(!rig(&config).device.identity().supports_fua);
+}
+
+#[test]
 fn a_large_deallocation_is_one_journal_entry() {
     let config = filled();
     let mut rig = rig(&config);

@@ -209,6 +209,9 @@ pub struct Controller {
     /// Map-journal pages that a FUA write programs, one after the other.
     #[serde(default = "one")]
     pub journal_pages_per_fua: u32,
+    /// There are no writes with FUA: hosts flush after a write instead. Absent, there are.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub without_fua: bool,
 }
 
 /// Whether both directions of the link work at once.
@@ -413,6 +416,7 @@ impl SsdConfig {
                 fua_overhead: micros(20),
                 journal_pages_per_flush: 1,
                 journal_pages_per_fua: 1,
+                without_fua: false,
             },
             link: Link {
                 bandwidth: ByteSize(7_000_000_000),

@@ -102,7 +102,7 @@ impl Ssd {
             queue_depth: config.link.queue_depth,
             max_transfer_bytes: config.max_transfer.0 as u32,
             volatile_write_cache: !plp,
-            supports_fua: true,
+            supports_fua: !config.controller.without_fua,
             supports_deallocate: true,
             rotational: false,
             ordering: (config.order != OrderKind::None).then(|| OrderingIdentity {
