@@ -1,8 +1,6 @@
 //! Throughput by depth through the block layer: more I/Os outstanding never make a device slower, and the device has
 //! no more to do for each of them.
 
-#![allow(clippy::unwrap_used)]
-
 use std::cell::Cell;
 use std::rc::Rc;
 

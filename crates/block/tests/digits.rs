@@ -1,25 +1,20 @@
 //! The same digits as ever: each command, result, span and counter of a fixed set of runs over every scheduler, with and without
 //! zones, held against digests of the same runs earlier. What only moves code changes none of them.
-#![allow(clippy::unwrap_used)]
-
-#[path = "../../ssd/tests/common/digest.rs"]
-mod digest;
-mod support;
 
 use std::cell::RefCell;
 use std::num::NonZeroU16;
 use std::rc::Rc;
 
+use crate::digest::{Digest, compare};
+use crate::support::zoned::{CAPACITY, ZONE, ZonedDevice};
+use crate::support::{BLOCK, CacheDevice, bio, text};
 use block::{Bio, BioFlags, BioOp, BlockDevice, QueueConfig, SchedulerKind, ZincClassConfig, ZincConfig, ZoneOp};
-use digest::{Digest, compare};
 use nvme::NamespaceId;
 use rand::RngExt;
 use sim::rng::{Rng, stream};
 use sim::{Executor, Handle};
 use ssd::config::SsdConfig;
 use ssd::{Device, Ssd, Submission, Wrapper};
-use support::zoned::{CAPACITY, ZONE, ZonedDevice};
-use support::{BLOCK, CacheDevice, bio, text};
 use trace::Recorder;
 use units::{ByteSize, Nanos};
 

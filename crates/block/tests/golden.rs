@@ -1,14 +1,11 @@
 //! Golden command streams: bios in, NVMe commands out. Each case names the
 //! kernel file its rule comes from.
-#![allow(clippy::unwrap_used)]
-
-mod support;
 
 use std::num::{NonZeroU16, NonZeroU32};
 
+use crate::support::{Bench, bio, filled, read, write, write_with};
 use block::{BioFlags, BioOp, NoMerges, QueueConfig, SchedulerKind};
 use nvme::Status;
-use support::{Bench, bio, filled, read, write, write_with};
 use units::Nanos;
 
 const PRE: BioFlags = BioFlags::PREFLUSH;
@@ -154,7 +151,7 @@ fn flush_sequences() {
                 device.identity_mut().volatile_write_cache = *write_cache;
                 device.identity_mut().supports_fua = *fua;
             });
-            let copy = write_with(0, bio.bytes / support::BLOCK, bio.flags);
+            let copy = write_with(0, bio.bytes / crate::support::BLOCK, bio.flags);
             let future = bench.device.submit(0, copy);
             let result = bench.wait(vec![future]).remove(0);
             assert!(result.status.is_success());

@@ -1,14 +1,12 @@
 //! Random bios against a model of what a disk holds, through every
 //! configuration: contents, limits, completion, and what a power cut may take.
-#![allow(clippy::unwrap_used)]
-
-mod support;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::num::{NonZeroU16, NonZeroU32};
 use std::rc::Rc;
 
+use crate::support::{BLOCK, CacheDevice, Log, bio};
 use block::{Bio, BioFlags, BioOp, BlockDevice, NoMerges, QueueConfig, SchedulerKind};
 use crash::Choice;
 use nvme::{Command, WriteCommand};
@@ -17,7 +15,6 @@ use proptest::test_runner::{TestCaseError, TestRunner};
 use sim::{Executor, Handle};
 use ssd::faults::{self, Fault, FaultPlan, FaultyDevice};
 use ssd::{Contents, Device, Ssd, SsdConfig};
-use support::{BLOCK, CacheDevice, Log, bio};
 use trace::Recorder;
 use units::{ByteSize, Nanos};
 

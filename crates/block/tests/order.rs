@@ -1,13 +1,11 @@
 //! Ordered writes through the queue: what reaches the device, what returns when, and what becomes of streams that break, end, are too
 //! many or that the device does not keep.
-#![allow(clippy::unwrap_used)]
-
-mod support;
 
 use std::cell::RefCell;
 use std::num::{NonZeroU16, NonZeroU32};
 use std::rc::Rc;
 
+use crate::support::{Bench, bio, wait, write, write_with};
 use block::{
     Bio, BioFlags, BioOp, BlockDevice, Closes, EpochKind, OrderRequest, Ordering, Owner, QueueConfig, SchedulerKind,
     StreamPolicyKind, StreamsConfig,
@@ -17,7 +15,6 @@ use sim::Executor;
 use ssd::config::OrderKind;
 use ssd::faults::{Effect, Fault, FaultPlan, FaultyDevice};
 use ssd::{Device, Ssd, SsdConfig, Submission, Wrapper};
-use support::{Bench, bio, wait, write, write_with};
 use trace::Recorder;
 use units::{ByteSize, Nanos};
 

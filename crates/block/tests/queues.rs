@@ -1,16 +1,13 @@
 //! Tags, fairness, requeues, power cuts, and what is counted and traced.
-#![allow(clippy::unwrap_used)]
-
-mod support;
 
 use std::cell::RefCell;
 use std::num::{NonZeroU16, NonZeroU32};
 use std::rc::Rc;
 
+use crate::support::{Bench, CacheDevice, filled, read, write, write_with};
 use block::{BioFlags, BlockDevice, QueueConfig, SchedulerKind};
 use nvme::Status;
 use sim::Executor;
-use support::{Bench, CacheDevice, filled, read, write, write_with};
 use trace::{Recorder, RequestId, Step, Track};
 use units::Nanos;
 

@@ -1,22 +1,19 @@
 //! Random zone traffic through every configuration against a model of what the
 //! zones hold, on a device that takes commands in any order.
-#![allow(clippy::unwrap_used)]
-
-mod support;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::num::NonZeroU16;
 use std::rc::Rc;
 
+use crate::support::zoned::{CAPACITY, ZONE, ZonedDevice};
+use crate::support::{BLOCK, bio};
 use block::{
     Bio, BioFlags, BioOp, BlockDevice, NoMerges, QueueConfig, SchedulerKind, ZincClassConfig, ZincConfig, ZoneOp,
 };
 use nvme::{NamespaceId, Status};
 use proptest::prelude::*;
 use sim::{Executor, Handle, JoinHandle};
-use support::zoned::{CAPACITY, ZONE, ZonedDevice};
-use support::{BLOCK, bio};
 use trace::Recorder;
 use units::Nanos;
 
@@ -266,9 +263,9 @@ proptest! {
         prop_assert_eq!((statistics.requests, statistics.in_flight), (0, 0));
         // The queue works again: a zone takes its writes in order.
         let reset = device.submit(0, bio(BioOp::Zone(ZoneOp::Reset), 0, 0, BioFlags::SYNC));
-        support::wait(&mut executor, vec![reset]);
+        crate::support::wait(&mut executor, vec![reset]);
         let write = |block: u64| device.submit(block as u16, bio(BioOp::Write, block, 1, BioFlags::empty()));
         let futures = (0..5).map(write).collect();
-        prop_assert!(support::wait(&mut executor, futures).iter().all(|result| result.status.is_success()));
+        prop_assert!(crate::support::wait(&mut executor, futures).iter().all(|result| result.status.is_success()));
     }
 }

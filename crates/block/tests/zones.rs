@@ -1,15 +1,12 @@
 //! Zones: where bios are cut, zone write plugging, appends, management, reports,
 //! namespaces and passthrough.
-#![allow(clippy::unwrap_used)]
-
-mod support;
 
 use std::num::{NonZeroU16, NonZeroU32};
 
+use crate::support::zoned::{CAPACITY, ZONE, ZoneBench, four_queues};
+use crate::support::{BLOCK, bio, filled, read, write};
 use block::{Bio, BioFlags, BioOp, NoMerges, QueueConfig, SchedulerKind, Sector, ZincClassConfig, ZincConfig, ZoneOp};
 use nvme::{Command, NamespaceId, Status, ZoneState};
-use support::zoned::{CAPACITY, ZONE, ZoneBench, four_queues};
-use support::{BLOCK, bio, filled, read, write};
 use units::Nanos;
 
 const SECTORS: u64 = BLOCK / 512;
@@ -119,7 +116,7 @@ fn impossible_zone_bios_fail_alone() {
     }
     assert!(bench.commands().is_empty());
     // Without zones there are no zone operations.
-    let mut plain = support::Bench::new(QueueConfig::default());
+    let mut plain = crate::support::Bench::new(QueueConfig::default());
     for bio in [append(0, 1), manage(ZoneOp::Reset, 0), passthrough(manage(ZoneOp::Finish, 0))] {
         let future = plain.device.submit(0, bio);
         assert_eq!(plain.wait(vec![future])[0].status, Status::INVALID_OPCODE);
@@ -290,7 +287,7 @@ fn namespaces_are_disks_of_their_own() {
         assert!(bench.wait(futures).iter().all(|result| result.status.is_success()));
         let log = bench.log.borrow();
         let mut seen: Vec<_> =
-            log.commands.iter().map(|(_, _, command)| (command.nsid().0, support::text(command))).collect();
+            log.commands.iter().map(|(_, _, command)| (command.nsid().0, crate::support::text(command))).collect();
         seen.sort();
         let expected = [(1, "F"), (1, "R 0+1"), (1, "R 3+1"), (2, "F"), (2, "R 1+2")];
         assert_eq!(seen, expected.map(|(nsid, text)| (nsid, text.to_owned())), "{scheduler:?}");

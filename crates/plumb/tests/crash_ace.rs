@@ -90,9 +90,9 @@ fn a_file_that_grows_on_f2fs_may_hold_what_lay_there_before() {
     let used = "for i in $(seq 300); do mkdir d; echo $i > d/x; sync; rm -r d; sync; done
         for i in 1 2 3 4 5 6; do head -c 400000 /dev/urandom > r; sync; rm r; done
         head -c 16484 /dev/zero | tr '\\0' a > f; sync; echo x > g; sync g";
-    let grows = "head -c 40960 /dev/zero | tr '\\0' b > /tmp/b
+    let grows = "head -c 40960 /dev/zero | tr '\\0' b > /dev/shm/b
         for i in 1 2 3; do
-            dd if=/tmp/b of=f bs=40960 seek=$((16484 + i * 20480)) oflag=seek_bytes conv=notrunc,fsync status=none
+            dd if=/dev/shm/b of=f bs=40960 seek=$((16484 + i * 20480)) oflag=seek_bytes conv=notrunc,fsync status=none
         done";
     let flags = ["--fs", "f2fs", "--size", "128MiB", "--states", "200", "--no-fsck", "--setup", used];
     let (status, report) = trial.run(&flags, grows);

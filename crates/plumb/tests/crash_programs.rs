@@ -202,7 +202,7 @@ fn git_that_synchronises_everything() {
     let setup = "git init -q repository; cd repository; git config user.name n; git config user.email e
         git config gc.auto 0; echo 0 > f; git add f; git commit -qm 0; sync";
     let flags = [&EXT4[..], &["--check-as", "git:repository", "--no-files"]].concat();
-    let (commits, states) = if is_long() { (400, STATES) } else { (5, 40) };
+    let (commits, states) = if is_long() { (64, STATES) } else { (5, 40) };
     Run { name: "git", flags: &flags, setup, script: &git("all", commits) }.clean(states);
     // Names of objects are in the journal before what is in them is on the device.
     let lazy = "cd repository; git config core.fsync none

@@ -1,5 +1,4 @@
 //! The backend against a device with narrow limits that records what it is given.
-#![allow(clippy::unwrap_used)]
 
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -1,11 +1,8 @@
 //! Clients that others wrote judge the server: libnbd, QEMU and fio.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::fs;
 
-use common::{Served, Setting, must, null_device, tool};
+use crate::common::{Served, Setting, must, null_device, tool};
 use ssd::NullDevice;
 use units::Nanos;
 
@@ -169,7 +166,7 @@ fn latency_follows_the_model() {
     let served = Served::start(Setting { calibrate: true, ..Setting::default() }, || {
         Box::new(NullDevice::new(2048, 512, Nanos::from_millis(2)))
     });
-    let mut client = common::Client::go(&served);
+    let mut client = crate::common::Client::go(&served);
     let mut times_us: Vec<u128> = (0..100)
         .map(|_| {
             let started = std::time::Instant::now();

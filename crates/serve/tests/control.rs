@@ -1,8 +1,5 @@
 //! The control socket of a server with NBD clients: power cuts, faults, statistics,
 //! and that no client of it holds up serving.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -10,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use common::Client as NbdClient;
+use crate::common::Client as NbdClient;
 use proptest::prelude::*;
 use serde_json::Value;
 use serve::control::{Client, ClientError, Request, Status};
@@ -52,7 +49,7 @@ impl Served {
     }
 
     fn null() -> Self {
-        Self::start(|| Box::new(common::null_device(8)))
+        Self::start(|| Box::new(crate::common::null_device(8)))
     }
 
     /// An SSD that keeps in its cache what does not fill a programming unit.
@@ -79,7 +76,7 @@ impl Served {
         let stream = UnixStream::connect(self.dir.path().join("nbd")).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         let mut client = NbdClient::greet_stream(stream);
-        assert_eq!(client.option(7, &common::info_request("", &[])).last().unwrap().kind, 1);
+        assert_eq!(client.option(7, &crate::common::info_request("", &[])).last().unwrap().kind, 1);
         client
     }
 

@@ -1,13 +1,10 @@
 //! Whatever a client sends, the server neither panics nor hangs, and serves on.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::sync::OnceLock;
 
-use common::{Client, Served, Setting, info_request, request};
+use crate::common::{Client, Served, Setting, info_request, request};
 use proptest::collection::vec;
 use proptest::prelude::*;
 

@@ -1,16 +1,13 @@
 //! The NVMe/TCP server on loopback with a host of our own: data arrives whole with and without digests and in-capsule data,
 //! nobody's misbehaviour harms another, and tshark's dissector finds no fault with what is said.
-#![allow(clippy::unwrap_used)]
-
-mod initiator;
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use initiator::served::Served;
-use initiator::{Host, LBA_BYTES, NQN, Queue, Wish, flush_entry, pcap, read_entry, write_entry};
+use crate::initiator::served::Served;
+use crate::initiator::{Host, LBA_BYTES, NQN, Queue, Wish, flush_entry, pcap, read_entry, write_entry};
 use nvme::tcp::{Digests, FatalErrorStatus, H2cData, Pdu};
 use nvme::{CNTLID_DYNAMIC, CommandId, Status};
 use proptest::collection::vec;

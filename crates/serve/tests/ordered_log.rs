@@ -1,12 +1,9 @@
 //! The log of writes against a device that keeps order and fetches from its queues by lot: whatever a power cut leaves there, the
 //! rule of streams allows by the log alone. On a device that ignores order it finds what is wrong.
-#![allow(clippy::unwrap_used)]
 
-mod kept;
-
+use crate::kept::Shared;
 use crash::order::OrderedLog;
 use crash::{LogReader, Moments, Streams, Survivors};
-use kept::Shared;
 use nvme::{
     Closing, Command, CommandId, Epoch, Lba, LbaRange, NamespaceId, QueueId, Stream, StreamAction, StreamEpoch,
     WriteOrder,

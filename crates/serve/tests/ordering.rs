@@ -1,11 +1,8 @@
 //! Ordered writes over NVMe/TCP, by a host of our own: what is said of order, who waits for whom, and what becomes of streams when
 //! controllers, queues, hosts and the power go.
-#![allow(clippy::unwrap_used)]
 
-mod initiator;
-
-use initiator::served::Served;
-use initiator::{Host, LBA_BYTES, Queue, Wish, flush_entry, write_entry};
+use crate::initiator::served::Served;
+use crate::initiator::{Host, LBA_BYTES, Queue, Wish, flush_entry, write_entry};
 use nvme::tcp::Digests;
 use nvme::{
     AdminOpcode, Closing, Command, CommandId, Epoch, FabricsCommand, IdentifyController, NamespaceId,

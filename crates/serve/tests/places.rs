@@ -1,8 +1,5 @@
 //! Places for clients are for those who use them: whoever stalls, at whatever point of the protocol, cannot keep an
 //! honest client out, and an honest one that is slow keeps its place.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
@@ -10,7 +7,7 @@ use std::os::fd::FromRawFd;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use common::{Client, Served, Setting, request};
+use crate::common::{Client, Served, Setting, request};
 use serve::nbd::{Limits, Listen, Server};
 use serve::{ServeOptions, Stop};
 use ssd::NullDevice;

@@ -1,13 +1,10 @@
 //! The protocol byte by byte, against doc/proto.md: every answer a real client
 //! would rarely provoke.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::io::{Read, Write};
 use std::time::{Duration, Instant};
 
-use common::{Client, Served, Setting, info_request, request};
+use crate::common::{Client, Served, Setting, info_request, request};
 use serve::nbd::Limits;
 use ssd::{Contents, NullDevice, Ssd, SsdConfig};
 use units::{ByteSize, Nanos};
@@ -19,7 +16,7 @@ const FUA: u16 = 1 << 0;
 const DF: u16 = 1 << 2;
 const MIB: u64 = 1 << 20;
 
-fn kinds(replies: &[common::OptionReply]) -> Vec<u32> {
+fn kinds(replies: &[crate::common::OptionReply]) -> Vec<u32> {
     replies.iter().map(|reply| reply.kind).collect()
 }
 

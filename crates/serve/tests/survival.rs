@@ -2,9 +2,6 @@
 //!
 //! The server must be a process of its own to be killed: the tests run this
 //! binary again, as [`server_process`].
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::io::Read;
 use std::os::unix::net::UnixStream;
@@ -13,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-use common::Client;
+use crate::common::Client;
 use serve::nbd::{Listen, Server};
 use serve::{ServeOptions, Stop};
 use ssd::{Contents, Ssd, SsdConfig};
@@ -60,7 +57,7 @@ impl Machine {
     fn power_on(&mut self) -> Client {
         let socket = self.dir.path().join("nbd.sock");
         let server = Command::new(std::env::current_exe().unwrap())
-            .args(["--ignored", "--exact", "server_process"])
+            .args(["--ignored", "--exact", "survival::server_process"])
             .env(SOCKET, &socket)
             .env(IMAGE, self.image())
             .stdout(Stdio::null())
@@ -69,7 +66,7 @@ impl Machine {
             .unwrap();
         self.server = Some(server);
         let mut client = Client::greet_stream(connect(&socket));
-        assert_eq!(client.option(7, &common::info_request("", &[])).last().unwrap().kind, 1);
+        assert_eq!(client.option(7, &crate::common::info_request("", &[])).last().unwrap().kind, 1);
         client
     }
 

@@ -1,13 +1,10 @@
 //! The log of writes against the device that it is of: whatever a power cut leaves undecided in the device, the rule of volatile
 //! caches has as undecided too, and what the device keeps is what the rule says is durable.
-#![allow(clippy::unwrap_used)]
-
-mod kept;
 
 use std::io::Write;
 
+use crate::kept::Shared;
 use crash::{Cuts, Image, LogReader, VolatileCache};
-use kept::Shared;
 use nvme::{Command, CommandId, Lba, LbaRange, NamespaceId, QueueId};
 use proptest::prelude::*;
 use serve::WriteLog;

@@ -1,7 +1,5 @@
 //! The card obeys the laws of cards.
 
-#![allow(clippy::unwrap_used)]
-
 use nvme::{Command, CommandId, Lba, LbaRange, NamespaceId, QueueId, Status, WriteCommand};
 use ssd::card::{CardBus, CardController, CardFlash, CardMapping};
 use ssd::profile::{Driver, Op, Pattern, Phase, Sample};

@@ -1,10 +1,6 @@
 //! What the model must give where a formula says what that is.
 
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
-use common::{Random, Rig, flush, read, write};
+use crate::common::{Random, Rig, flush, read, write};
 use ssd::config::{Duplex, Initial, SsdConfig};
 use ssd::{Device, Ssd};
 use units::{ByteSize, Nanos};

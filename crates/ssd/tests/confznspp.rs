@@ -4,12 +4,8 @@
 //! stored runs of its published final configuration. They add the time of a virtual
 //! machine and its host, about 9 us per command, to the modelled time.
 
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
-use common::jobs::{Job, Outcome, Work, run};
-use common::table::{Errors, Row, Table};
+use crate::common::jobs::{Job, Outcome, Work, run};
+use crate::common::table::{Errors, Row, Table};
 use ssd::profile::{BuildOptions, Profile, builtin_text};
 use units::Nanos;
 

@@ -1,7 +1,5 @@
 //! The store against a naive model that keeps every write and decides block by block.
 
-#![allow(clippy::unwrap_used)]
-
 use std::collections::BTreeSet;
 
 use crash::Choice;

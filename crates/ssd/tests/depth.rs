@@ -2,16 +2,12 @@
 //! make a device slower, nor a command dearer to simulate.
 //!
 //! A quick run draws cells from the grid of operation x block size x streams with a
-//! fixed seed; `PLUMB_LONG=1 cargo test --release -p plumb-ssd --test depth` goes through all of it.
-
-#![allow(clippy::unwrap_used)]
-
-mod common;
+//! fixed seed; `PLUMB_LONG=1 cargo test --release -p plumb-ssd --test ssd_tests depth` goes through all of it.
 
 use std::collections::HashMap;
 use std::fmt;
 
-use common::{Random, changed_profile};
+use crate::common::{Random, changed_profile};
 use nvme::{Command, CommandId, Lba, LbaRange, NamespaceId, QueueId, ZoneSendAction};
 use ssd::profile::{BuildOptions, Profile, builtin_names};
 use ssd::{Device, Submission};

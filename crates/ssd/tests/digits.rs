@@ -1,12 +1,8 @@
 //! The same digits as ever: each event, completion, span and counter of a fixed set of runs over every kind of device, held against
 //! digests of the same runs earlier. What only moves code changes none of them.
 
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
-use common::digest::{Digest, compare};
-use common::{Random, changed_profile};
+use crate::common::digest::{Digest, compare};
+use crate::common::{Random, changed_profile};
 use nvme::{Command, CommandId, Lba, LbaRange, NamespaceId, QueueId, ZoneSendAction};
 use ssd::config::{GcPolicyKind, HotCold, Initial, Overwritten, SlcCache, Sleep, SsdConfig, Suspend};
 use ssd::profile::{BuildOptions, Profile, builtin_names};

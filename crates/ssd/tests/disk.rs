@@ -1,7 +1,5 @@
 //! The disk obeys the laws of disks.
 
-#![allow(clippy::unwrap_used)]
-
 use nvme::{Command, CommandId, Lba, LbaRange, NamespaceId, QueueId, Status, WriteCommand};
 use ssd::disk::{DiskCache, DiskController, DiskGeometry, DiskLink, DiskScheduler, DiskSeek};
 use ssd::profile::{Driver, Op, Pattern, Phase, Sample};

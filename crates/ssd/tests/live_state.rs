@@ -1,10 +1,6 @@
 //! What devices say of how things stand, held against what they did.
 
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
-use common::{Random, Rig, changed_profile, flush, read, write};
+use crate::common::{Random, Rig, changed_profile, flush, read, write};
 use nvme::{Command, Lba, NamespaceId, ZoneSendAction, ZoneState};
 use ssd::profile::{BuildOptions, DeviceConfig, Profile};
 use ssd::{Device, Ssd, SsdConfig, ZoneSummary, Zoned};

@@ -1,10 +1,6 @@
 //! What each option of the flash SSD does, seen from the host.
 
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
-use common::{Random, Rig, flush, read, write};
+use crate::common::{Random, Rig, flush, read, write};
 use nvme::{Command, CommandId, Lba, LbaRange, NamespaceId, QueueId, Status};
 use ssd::config::{Initial, SlcCache, Sleep, SsdConfig, Suspend};
 use ssd::{Contents, Device, Ssd, Submission};

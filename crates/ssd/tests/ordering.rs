@@ -1,7 +1,5 @@
 //! Streams as a host uses them, and what becomes of one that uses them wrongly.
 
-#![allow(clippy::unwrap_used)]
-
 use std::collections::BTreeMap;
 
 use nvme::{

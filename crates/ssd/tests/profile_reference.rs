@@ -1,6 +1,5 @@
 //! docs/device-profile.md is made from the types that profiles are read into, and
 //! from the answers of their checks.
-#![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -308,7 +307,7 @@ fn page() -> String {
     let mut page = String::from(
         "# What a device profile holds
 
-Made from the code by `PLUMB_UPDATE_DOCS=1 cargo test -p plumb-ssd --test profile_reference`; a test compares. What the
+Made from the code by `PLUMB_UPDATE_DOCS=1 cargo test -p plumb-ssd --test ssd_tests profile_reference`; a test compares. What the
 parts of a profile are for is in [devices/README.md](../devices/README.md). `plumb show DEVICE` prints a profile with every
 key in it; a file with faults gets all of them named at once, each with its line.
 

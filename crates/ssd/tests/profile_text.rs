@@ -1,5 +1,4 @@
 //! Profiles as text: printed whole and read back, and every fault named at once.
-#![allow(clippy::unwrap_used)]
 
 use proptest::prelude::*;
 use ssd::profile::{BuildOptions, Profile, builtin_names, builtin_text};

@@ -1,7 +1,5 @@
 //! The built-in profiles: complete, sourced, and true to their sources.
 
-#![allow(clippy::unwrap_used)]
-
 use nvme::{Command, CommandId, Lba, LbaRange, NamespaceId, QueueId};
 use ssd::profile::{BuildOptions, Profile, ProfileError, builtin_names, builtin_text, check};
 use ssd::{Contents, Device, Submission};

@@ -1,8 +1,6 @@
 //! Power cuts on every built-in device: what a completed flush or FUA write
 //! covered has survived, what is newer may have, and nothing else is there.
 
-#![allow(clippy::unwrap_used)]
-
 use std::collections::BTreeMap;
 
 use crash::Choice;

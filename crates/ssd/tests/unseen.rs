@@ -1,8 +1,6 @@
 //! A driver that lets a device go ahead with what nobody sees gets the same from it
 //! as one that stops at every event.
 
-#![allow(clippy::unwrap_used)]
-
 use nvme::{Command, CommandId, Lba, LbaRange, NamespaceId, QueueId};
 use proptest::prelude::*;
 use ssd::profile::{BuildOptions, Profile, builtin_names};

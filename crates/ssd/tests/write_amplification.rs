@@ -1,11 +1,7 @@
 //! Write amplification against the published analysis, and the computed steady
 //! state against the one that long writing reaches.
 
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
-use common::{Random, Rig, write};
+use crate::common::{Random, Rig, write};
 use ssd::config::{GcPolicyKind, HotCold, Initial, Overwritten, SsdConfig};
 use ssd::{Device, Ssd};
 use units::ByteSize;

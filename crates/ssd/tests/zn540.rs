@@ -4,12 +4,8 @@
 //! core, and the pause between a completion and the next command. Both follow from
 //! the tables themselves: rate times (latency + pause) is the queue depth.
 
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
-use common::jobs::{Job, Outcome, Work, run};
-use common::table::{Errors, Row, Table};
+use crate::common::jobs::{Job, Outcome, Work, run};
+use crate::common::table::{Errors, Row, Table};
 use nvme::{Command, Lba, LbaRange, NamespaceId, ZoneSendAction};
 use ssd::Device;
 use ssd::profile::{BuildOptions, Profile, builtin_text};

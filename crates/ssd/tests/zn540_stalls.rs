@@ -2,11 +2,7 @@
 //! long as a reset, and invisible in the 99th percentile ([N]: the characterisation of
 //! CLUSTER '23).
 
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
-use common::jobs::{Job, Outcome, Work, run};
+use crate::common::jobs::{Job, Outcome, Work, run};
 use ssd::profile::{BuildOptions, Profile, builtin_text};
 use units::Nanos;
 

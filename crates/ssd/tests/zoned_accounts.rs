@@ -1,11 +1,7 @@
 //! What the zoned device counts adds up, whatever its designs: no array or channel is
 //! busy longer than time went by, and every byte programmed has an origin.
 
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
-use common::{Random, Rig, changed_profile};
+use crate::common::{Random, Rig, changed_profile};
 use nvme::{Command, Lba, LbaRange, NamespaceId, ZoneSendAction};
 use ssd::profile::DeviceConfig;
 use ssd::{Device, Zoned};

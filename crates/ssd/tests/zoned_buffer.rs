@@ -1,11 +1,7 @@
 //! The zoned device's write buffer: what completes in it, what Flush and FUA wait for,
 //! and what lives in it.
 
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
-use common::{Rig, changed_profile, flush};
+use crate::common::{Rig, changed_profile, flush};
 use nvme::{Command, Lba, LbaRange, NamespaceId, ZoneSendAction};
 use ssd::Zoned;
 use ssd::profile::DeviceConfig;

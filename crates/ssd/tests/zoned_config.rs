@@ -1,10 +1,6 @@
 //! What a zoned profile is refused for, and that the message says how to repair it.
 
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
-use common::changed_profile;
+use crate::common::changed_profile;
 use ssd::profile::BuildOptions;
 
 /// Tables that a design needs, where the profile has none.

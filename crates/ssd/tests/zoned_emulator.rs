@@ -1,11 +1,7 @@
 //! The zoned device in the configuration of ConfZNS++ against the closed forms of
 //! that emulator's timing rules, and the designs that it has or names.
 
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
-use common::{Rig, changed_profile};
+use crate::common::{Rig, changed_profile};
 use nvme::{Command, Lba, LbaRange, NamespaceId, ZoneSendAction};
 use ssd::profile::DeviceConfig;
 use ssd::{Device, Zoned};

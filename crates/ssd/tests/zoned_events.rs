@@ -1,10 +1,6 @@
 //! What happens to zones without a command, as a host sees it.
 
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
-use common::{Rig, changed_profile};
+use crate::common::{Rig, changed_profile};
 use nvme::{ChangedZoneList, Command, Lba, LbaRange, NamespaceId, Status, ZoneState};
 use ssd::profile::DeviceConfig;
 use ssd::zoned::ControllerEvent;

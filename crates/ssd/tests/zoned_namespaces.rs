@@ -1,10 +1,6 @@
 //! Several namespaces on one zoned device: limits of their own, flash in common.
 
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
-use common::{Rig, changed_profile};
+use crate::common::{Rig, changed_profile};
 use nvme::{Command, Lba, LbaRange, NamespaceId, Status, ZoneSendAction};
 use ssd::profile::DeviceConfig;
 use ssd::{Device, Zoned};

@@ -1,11 +1,7 @@
 //! Files in pieces (`frag_size`, `frag_distance`): where I/O goes, what it costs
 //! and what it carries.
 
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
-use common::{null, parse, run, run_noted, run_on};
+use crate::common::{null, parse, run, run_noted, run_on};
 use units::Nanos;
 use workload::IoCosts;
 use workload::fio::start;
@@ -48,7 +44,7 @@ fn each_piece_costs_a_submission_and_an_interrupt() {
         for frag_size in [0, 4096] {
             let cpus = sim::cpu::CpuConfig::default();
             let (syscall, switch) = (cpus.syscall, cpus.context_switch);
-            let (mut executor, host) = common::host(Box::new(null(LATENCY)), 1, cpus, costs);
+            let (mut executor, host) = crate::common::host(Box::new(null(LATENCY)), 1, cpus, costs);
             let job = format!(
                 "[a]\nioengine={engine}\nrw=read\nbs=128k\nsize=1m\nfrag_size={frag_size}\nfrag_distance=8k\ncpus_allowed=0"
             );
@@ -140,7 +136,7 @@ verify_pattern=0xbb
 
 #[test]
 fn a_failed_piece_fails_its_io() {
-    let device = common::Failing { inner: null(LATENCY), after: 3 };
+    let device = crate::common::Failing { inner: null(LATENCY), after: 3 };
     let report = run_on(device, "[a]\nrw=write\nbs=128k\nsize=256k\nfrag_size=32k\nfrag_distance=32k", 1).remove(0);
     assert!(!report.is_clean());
     assert_eq!((report.errors[0].offset, report.errors[0].bytes), (0, 128 << 10), "the program's I/O, not a piece");
@@ -161,7 +157,7 @@ fn a_trim_names_each_piece() {
 #[test]
 fn what_cannot_be_is_refused() {
     let start_error = |job: &str| {
-        let (_, host) = common::free_host(null(LATENCY), 1);
+        let (_, host) = crate::common::free_host(null(LATENCY), 1);
         start(&host, &parse(job)).err().expect("it started").to_string()
     };
     // 64 MiB: 16 pieces, 5 MiB apart.

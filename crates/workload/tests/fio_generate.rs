@@ -1,10 +1,6 @@
 //! Which blocks a job touches, in which order.
 
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
-use common::parse;
+use crate::common::parse;
 use proptest::prelude::*;
 use workload::fio::Direction;
 use workload::fio::generate::{Generator, Io, Region};

@@ -1,13 +1,9 @@
 //! Output in fio's forms.
 
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
 use std::collections::BTreeSet;
 use std::process::Command;
 
-use common::{null, run, run_on};
+use crate::common::{null, run, run_on};
 use serde_json::Value;
 use units::Nanos;
 use workload::fio::output::{Header, json_plus, text};
@@ -25,7 +21,7 @@ fn text_is_fios() {
 
 #[test]
 fn failures_are_in_the_text() {
-    let device = common::Failing { inner: null(Nanos::from_micros(80)), after: 10 };
+    let device = crate::common::Failing { inner: null(Nanos::from_micros(80)), after: 10 };
     let reports = run_on(device, "[a]\nrw=write\nsize=1m\ndirect=1", 1);
     let text = text(&reports, &[], &Header::default());
     assert!(text.contains("err= 5"), "{text}");
@@ -39,7 +35,7 @@ fn failures_are_in_the_text() {
 fn zone_management_has_lines_of_its_own() {
     let jobs = "[global]\nzonemode=zbd\nioengine=io_uring_cmd\n[finish]\nrw=write\nbs=4k\nsize=4z\nfinish=1\n\
         [again]\nstonewall\nrw=write\nbs=128k\noffset=4z\nsize=1z\nio_size=2m";
-    let reports = run_on(common::zoned(""), jobs, 1);
+    let reports = run_on(crate::common::zoned(""), jobs, 1);
     let text = text(&reports, &[], &Header::default());
     for line in
         ["\n  finish: IOPS=", "(3056KiB/", "\n FINISH: bw=", "; 0 zone resets", "; 2 zone resets", "\n  reset: IOPS="]

@@ -1,13 +1,9 @@
 //! Job files: what is read, what is refused and where, and what is printed back.
 
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
 use std::collections::BTreeMap;
 use std::process::Command;
 
-use common::parse;
+use crate::common::parse;
 use proptest::prelude::*;
 use workload::fio::parse::{BlockSizes, Extent, ParseError, ParseErrorKind, Source, option_specs, options_document};
 use workload::fio::{JobFile, PerDirection};

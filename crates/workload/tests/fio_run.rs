@@ -1,10 +1,6 @@
 //! Job files on a device of fixed latency, against closed forms.
 
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
-use common::{free_host, null, parse, run, run_on};
+use crate::common::{free_host, null, parse, run, run_on};
 use units::Nanos;
 use workload::fio::report::{Operation, ShortfallReason};
 use workload::fio::start;
@@ -39,7 +35,7 @@ fn host_costs_are_charged() {
     let costs = workload::IoCosts { submit: Nanos(1_400), complete: Nanos(1_000) };
     let cpus = sim::cpu::CpuConfig::default();
     let (syscall, switch) = (cpus.syscall, cpus.context_switch);
-    let (mut executor, host) = common::host(Box::new(null(LATENCY)), 1, cpus, costs);
+    let (mut executor, host) = crate::common::host(Box::new(null(LATENCY)), 1, cpus, costs);
     let run = start(&host, &parse("[a]\nrw=randread\nsize=1m")).unwrap();
     executor.run();
     let report = run.finish().remove(0);
@@ -62,7 +58,7 @@ fn a_full_queue_is_bound_by_the_cpu_alone() {
     let cpus = sim::cpu::CpuConfig::default();
     // libaio enters the kernel to submit and to reap; io_uring only to submit.
     for (engine, calls) in [("libaio", 2), ("io_uring", 1)] {
-        let (mut executor, host) = common::host(Box::new(null(LATENCY)), 1, cpus.clone(), costs);
+        let (mut executor, host) = crate::common::host(Box::new(null(LATENCY)), 1, cpus.clone(), costs);
         let job = format!("[a]\nioengine={engine}\nrw=randread\niodepth=128\nsize=32m");
         let run = start(&host, &parse(&job)).unwrap();
         executor.run();
@@ -203,7 +199,7 @@ fn syncs_are_as_many_as_fios() {
 
 /// What a job file sent to the device: (commands by kind).
 fn dispatched(job: &str, write_cache: bool, fua: bool) -> block::Dispatched {
-    let device = common::WithCache { inner: null(LATENCY), identity: common::identity(write_cache, fua) };
+    let device = crate::common::WithCache { inner: null(LATENCY), identity: crate::common::identity(write_cache, fua) };
     let (mut executor, host) = free_host(device, 1);
     let run = start(&host, &parse(job)).unwrap();
     executor.run();
@@ -271,13 +267,13 @@ fn verification_finds_a_corrupting_device() {
     let report = run(job, LATENCY).remove(0);
     assert_eq!(report.verify.as_ref().map(|v| (v.checked, v.mismatches)), Some((256, 0)));
     assert_eq!(report.directions.read.ios, 256, "read back");
-    for fault in [common::Fault::FlipBit, common::Fault::LoseWrite, common::Fault::Misdirect] {
-        let device = common::Corrupting::new(null(LATENCY), fault, 100);
+    for fault in [crate::common::Fault::FlipBit, crate::common::Fault::LoseWrite, crate::common::Fault::Misdirect] {
+        let device = crate::common::Corrupting::new(null(LATENCY), fault, 100);
         let report = run_on(device, job, 1).remove(0);
         let verify = report.verify.clone().unwrap();
         assert!(verify.mismatches >= 1 && verify.mismatches <= 2, "{fault:?}: {verify:?}");
         assert!(!report.is_clean());
-        let device = common::Corrupting::new(null(LATENCY), fault, 100);
+        let device = crate::common::Corrupting::new(null(LATENCY), fault, 100);
         let report = run_on(device, &format!("{job}\nverify_fatal=1"), 1).remove(0);
         assert!(matches!(report.shortfall.unwrap().reason, ShortfallReason::Verify(_)), "{fault:?}");
     }
@@ -296,7 +292,7 @@ fn a_later_job_verifies_what_an_earlier_one_wrote() {
 
 #[test]
 fn an_error_ends_the_job_loudly() {
-    let device = common::Failing { inner: null(LATENCY), after: 10 };
+    let device = crate::common::Failing { inner: null(LATENCY), after: 10 };
     let report = run_on(device, "[a]\nrw=write\nsize=1m", 1).remove(0);
     let shortfall = report.shortfall.as_ref().unwrap();
     assert_eq!((shortfall.asked_bytes, shortfall.served_bytes), (Some(1 << 20), 10 * 4096));
@@ -309,7 +305,7 @@ fn an_error_ends_the_job_loudly() {
 
 #[test]
 fn a_device_that_falls_silent_is_a_shortfall() {
-    let (mut executor, host) = free_host(common::Silent { inner: null(LATENCY), after: 100 }, 1);
+    let (mut executor, host) = free_host(crate::common::Silent { inner: null(LATENCY), after: 100 }, 1);
     let run =
         start(&host, &parse("[a]\nrw=read\nsize=1m\nioengine=libaio\niodepth=4\n[b]\nstonewall\nrw=read\nsize=1m"))
             .unwrap();

@@ -3,14 +3,10 @@
 //!
 //! A test binary of its own, since it replaces the allocator.
 
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use common::{null, run_on};
+use crate::common::{null, run_on};
 use units::Nanos;
 use workload::fio::JobReport;
 use workload::fio::output::{Header, json_plus, text};

@@ -1,6 +1,5 @@
 //! The journal at the block layer: which commands an fsync comes to in each way to commit, who waits for what, and what becomes of
 //! several tasks, a full log, failures and small devices.
-#![allow(clippy::unwrap_used)]
 
 use std::cell::RefCell;
 use std::num::{NonZeroU16, NonZeroU32};

@@ -1,5 +1,4 @@
 //! Real fio as the judge: it reads our I/O logs, and we read its.
-#![allow(clippy::unwrap_used)]
 
 use std::fs;
 use std::io::BufReader;

@@ -1,5 +1,4 @@
 //! Golden samples of every trace format, and what is wrong with bad ones.
-#![allow(clippy::unwrap_used)]
 
 use block::BioFlags;
 use units::Nanos;

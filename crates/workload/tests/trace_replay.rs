@@ -1,7 +1,4 @@
 //! Traces replayed: timing to the nanosecond, queueing theory, what goes wrong.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -304,7 +301,7 @@ fn out_of_range_names_the_line_and_wrapping_helps() {
 
 #[test]
 fn zoned_devices_take_no_traces() {
-    let (result, spans) = replay(common::zoned(""), &iolog("0 d write 0 4096\n"), &open_loop(1.0, 1));
+    let (result, spans) = replay(crate::common::zoned(""), &iolog("0 d write 0 4096\n"), &open_loop(1.0, 1));
     let error = result.unwrap_err().to_string();
     assert!(error.starts_with("sample: ") && error.contains("zonemode=zbd"), "{error}");
     assert!(spans.is_empty());

@@ -1,5 +1,4 @@
 //! Traces of every format, made up, written and read back; and noise.
-#![allow(clippy::unwrap_used)]
 
 use block::BioFlags;
 use proptest::prelude::*;

@@ -1,10 +1,6 @@
 //! Jobs on a modelled zoned device: commands issued, latencies counted.
 
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
-use common::{parse, run_noted, zoned};
+use crate::common::{parse, run_noted, zoned};
 use sim::cpu::CpuConfig;
 use units::Nanos;
 use workload::fio::report::{Shortfall, ShortfallReason};
@@ -155,7 +151,7 @@ fn the_device_limits_open_zones() {
     let limit = "zone = { max_open = 3, max_active = 3 }";
     let job = "rw=randwrite\nbs=64k\nioengine=libaio\niodepth=4\nio_size=12m";
     assert_eq!(run(limit, job).0[0].directions.write.bytes, 12 << 20);
-    let (_, host) = common::free_host(zoned(limit), 1);
+    let (_, host) = crate::common::free_host(zoned(limit), 1);
     for (job, says) in [
         ("max_open_zones=4", "max_open_zones=4, but the device lets 3 be open"),
         ("size=1z\noffset_increment=1z\nnumjobs=4", "4 threads at a time write to zones of their own, but 3 zones"),
@@ -262,7 +258,7 @@ fn verified_zones_hold_what_was_written() {
 fn costly(job: &str) -> JobReport {
     let costs = IoCosts { submit: Nanos(1_400), complete: Nanos(1_000) };
     let (mut executor, host): (_, Host) =
-        common::host(Box::new(zoned("initial.full_zones = [1]")), 1, CpuConfig::default(), costs);
+        crate::common::host(Box::new(zoned("initial.full_zones = [1]")), 1, CpuConfig::default(), costs);
     let run =
         start(&host, &parse(&format!("[a]\nrw=randread\nzonemode=zbd\nbs=16k\nsize=1z\nio_size=1m\n{job}"))).unwrap();
     assert_eq!(executor.run(), 0, "tasks still wait");
@@ -296,8 +292,8 @@ fn polling_saves_what_it_saves() {
 #[test]
 fn a_submission_thread_takes_one_after_the_other() {
     let costs = IoCosts { submit: Nanos(1_400), complete: Nanos(1_000) };
-    let device = common::null(Nanos::from_micros(10));
-    let (mut executor, host) = common::host(Box::new(device), 1, CpuConfig::default(), costs);
+    let device = crate::common::null(Nanos::from_micros(10));
+    let (mut executor, host) = crate::common::host(Box::new(device), 1, CpuConfig::default(), costs);
     let job = "[a]\nioengine=io_uring_cmd\nsqthread_poll\nrw=randread\niodepth=64\nsize=16m";
     let run = start(&host, &parse(job)).unwrap();
     executor.run();
@@ -380,9 +376,9 @@ mod any_job {
             };
             let mut device = zoned("initial.full_zones = [2]\nzone = { max_open = 3, max_active = 3 }");
             device.keep_contents(&ssd::Contents::Memory, false).unwrap();
-            let device = common::Noting::new(device);
+            let device = crate::common::Noting::new(device);
             let notes = device.notes.clone();
-            let (mut executor, host) = common::free_host(device, 1);
+            let (mut executor, host) = crate::common::free_host(device, 1);
             let Ok(run) = start(&host, &file) else { return Ok(()) };
             prop_assert_eq!(executor.run_until(Nanos::from_secs(60)), 0, "tasks wait: {:?}\n{}", executor.waiting(), text);
             for report in run.finish() {

@@ -2,11 +2,7 @@
 //! of 8 MiB (`--zonemode=zbd --zonesize=1m --zonecapacity=768k`, offsets from
 //! `--log_offset=1`).
 
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
-use common::{null, run_noted};
+use crate::common::{null, run_noted};
 use ssd::NullDevice;
 use units::Nanos;
 use workload::fio::report::ShortfallReason;
@@ -45,9 +41,9 @@ fn sequential_writes_are_fios() {
 
 #[test]
 fn rounding_to_zones_is_said() {
-    let (_, host) = common::free_host(device(), 1);
+    let (_, host) = crate::common::free_host(device(), 1);
     let text = "[a]\ndirect=1\nzonemode=zbd\nzonesize=1m\nrw=write\nsize=4500k\noffset=100k\n[b]\ndirect=1\nrw=write";
-    let run = workload::fio::start(&host, &common::parse(text)).unwrap();
+    let run = workload::fio::start(&host, &crate::common::parse(text)).unwrap();
     assert_eq!(run.notes(), ["a: bytes 102400 to 4710400 are rounded to whole zones, 1048576 to 4194304"]);
 }
 
@@ -141,8 +137,8 @@ fn verification_fills_each_zone_once() {
 #[test]
 fn zones_need_a_size_or_a_zoned_device() {
     let start = |job: &str| {
-        let (_, host) = common::free_host(null(Nanos(1)), 1);
-        workload::fio::start(&host, &common::parse(job)).err().map(|error| error.to_string()).unwrap_or_default()
+        let (_, host) = crate::common::free_host(null(Nanos(1)), 1);
+        workload::fio::start(&host, &crate::common::parse(job)).err().map(|error| error.to_string()).unwrap_or_default()
     };
     for (job, says) in [
         ("[a]\nrw=write\nzonemode=zbd", "or write zonesize=SIZE"),
