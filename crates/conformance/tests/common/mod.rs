@@ -20,9 +20,13 @@ pub fn judge(test: impl FnOnce() -> Result<(), Error>) {
     }
 }
 
+pub fn is_long() -> bool {
+    std::env::var_os("PLUMB_LONG").is_some()
+}
+
 /// Like [`judge`], for tests of minutes.
 pub fn judge_long(test: impl FnOnce() -> Result<(), Error>) {
-    if std::env::var_os("PLUMB_LONG").is_none() {
+    if !is_long() {
         println!("skipped: takes minutes (PLUMB_LONG=1, or ./test --long)");
         return;
     }
