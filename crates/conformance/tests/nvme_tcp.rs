@@ -42,7 +42,8 @@ fn judge_capture(report: &Report, name: &str, wanted: &[u8]) -> Result<Verdict, 
 
 fn conventional(series: Series) -> Result<(), Error> {
     // Half of the time; the kernel in virtual time has ext4 over NVMe/TCP in the short suite, too.
-    let file_system = if is_long() { "conventional_filesystems $device ext4" } else { "" };
+    let (file_system, verified, verified_after) =
+        if is_long() { ("conventional_filesystems $device ext4", "24m", "8m") } else { ("", "8m", "4m") };
     let script = format!(
         "{CONVENTIONAL}
 capture commands
@@ -68,10 +69,10 @@ check write-digests dd if=/tmp/pattern of=$device bs=128k count=8 seek=100 oflag
 check read-digests dd if=$device of=/tmp/back bs=128k count=8 skip=100 iflag=direct status=none
 check same-digests cmp -n 1048576 /tmp/pattern /tmp/back
 capture_end digests
-check fio-digests fio_verify $device 8m
+check fio-digests fio_verify $device {verified}
 check reset nvme reset $controller
 check alive-after-reset eventually 20 grep -q live /sys/class/nvme/${{controller##*/}}/state
-check fio-after-reset fio_verify $device 4m
+check fio-after-reset fio_verify $device {verified_after}
 check detach-digests detach $nqn
 need attach-again attach $nqn
 device=$(fabric $nqn)
