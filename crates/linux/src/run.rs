@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::charge::Charges;
 use crate::choice::FrontEnd;
+use crate::environment::{Environment, environment};
 use crate::error::LinuxError;
 use crate::kernel::Kernel;
 use crate::ordering::{self, Streams, SubmissionCpus};
@@ -70,9 +71,9 @@ pub struct Linux {
     /// The program and its arguments.
     #[serde(with = "words")]
     pub command: Vec<OsString>,
-    /// Environment of the command.
-    #[serde(skip, default = "own_environment")]
-    pub environment: Vec<(OsString, OsString)>,
+    /// Environment of the command; [`environment`](crate::environment) makes one of the caller's.
+    #[serde(with = "variables", default = "own_environment")]
+    pub environment: Environment,
     /// The caller's folder: where relative names in `command` are looked for.
     #[serde(with = "path")]
     pub folder: PathBuf,
@@ -116,8 +117,23 @@ pub struct Linux {
     pub limits: Limits,
 }
 
-fn own_environment() -> Vec<(OsString, OsString)> {
-    std::env::vars_os().collect()
+fn own_environment() -> Environment {
+    // Only a given name can be wrong, and none is.
+    environment(std::env::vars_os(), std::iter::empty::<OsString>(), &[], false).unwrap_or_default()
+}
+
+mod variables {
+    use super::{Environment, OsString, Text};
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(variables: &Environment, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_seq(variables.iter().map(|(name, value)| (Text::from(&**name), Text::from(&**value))))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Environment, D::Error> {
+        let variables = Vec::<(Text, Text)>::deserialize(from)?;
+        Ok(variables.iter().map(|(name, value)| (OsString::from(name), OsString::from(value))).collect())
+    }
 }
 
 mod words {

@@ -49,6 +49,36 @@ fn a_run_is_a_function_of_its_inputs() {
 }
 
 #[test]
+fn the_callers_environment_is_no_part_of_a_run_unless_it_is_named() {
+    if kernel().is_none() {
+        return;
+    }
+    let run = |script: &str, given: &[&str], more: &[(&str, &str)]| {
+        let mut command = Command::new(PLUMB);
+        command.args(["linux", "--device", "none", "--front-end", "null-blk"]);
+        command.args(given.iter().flat_map(|variable| ["--env", *variable]));
+        command.args(["--", "sh", "-c", script]).env_clear().env("PATH", "/usr/bin:/bin").envs(more.iter().copied());
+        // Where else the kernel may lie.
+        command.envs(["HOME", "PLUMB_KERNEL"].iter().filter_map(|name| Some((*name, std::env::var_os(name)?))));
+        let done = command.stdin(Stdio::null()).output().unwrap();
+        (String::from_utf8_lossy(&done.stdout).into_owned(), String::from_utf8_lossy(&done.stderr).into_owned())
+    };
+    let script = "env | sort; (true); date +%s.%N; cat /proc/uptime";
+    let long = "x".repeat(30_000);
+    let (bare, _) = run(script, &[], &[]);
+    assert!(bare.contains("PLUMB_DEVICE="), "{bare}");
+    assert_eq!(bare, run(script, &[], &[("A_TERMINALS", &long), ("SSH_TTY", "/dev/pts/7")]).0);
+    // Thirty thousand bytes are pages, and pages are faults.
+    let (given, _) = run(script, &[&format!("SEED={long}")], &[]);
+    let clock = |text: &str| text.lines().find(|line| line.starts_with("1893")).map(str::to_owned);
+    assert!(clock(&bare).is_some() && clock(&bare) != clock(&given), "{bare}");
+    assert_eq!(run("echo $DATA", &[], &[("DATA", "/srv")]).0, "/srv\n");
+    assert_eq!(run("env | grep ^DATA", &["DATA"], &[("DATA", "/srv")]).0, "DATA=/srv\n");
+    let (_, refused) = run("true", &["DATA"], &[]);
+    assert!(refused.contains("--env DATA: it is not set here: write NAME=VALUE"), "{refused}");
+}
+
+#[test]
 fn a_request_takes_as_long_as_its_device_says() {
     let Some(kernel) = kernel() else { return };
     let latency = |count: u64| {

@@ -1,7 +1,8 @@
 //! `plumb crash`: what a power cut may leave of any program's files, on a real kernel.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fmt::Write;
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
@@ -154,6 +155,10 @@ struct RunFlags {
     /// Remove what an earlier trial left in the folder of --out, and begin anew
     #[arg(long)]
     fresh: bool,
+    /// A variable for all that runs inside, besides HOME, LANG, LC_ALL, LOGNAME, PATH, TZ, USER and those that COMMAND and the
+    /// scripts name; without a value as it is set here
+    #[arg(long, value_name = "NAME[=VALUE]")]
+    env: Vec<OsString>,
     /// Guests side by side [default: one for each processor]
     #[arg(long, value_name = "N")]
     guests: Option<usize>,
@@ -347,7 +352,7 @@ fn stopped_here() -> ExitCode {
 
 fn replay(flags: &ReplayFlags) -> Done {
     let plumb = plumb()?;
-    let (trial, kernel) = Trial::of_folder(&absolute(&flags.folder)?, &flags.state, &plumb).map_err(failure)?;
+    let (mut trial, kernel) = Trial::of_folder(&absolute(&flags.folder)?, &flags.state, &plumb).map_err(failure)?;
     let kernel = match &flags.kernel_image {
         Some(image) => Kernel::from_image(image).map_err(failure)?,
         None => Kernel::of_name(&kernel).map_err(|error| match error {
@@ -359,6 +364,10 @@ fn replay(flags: &ReplayFlags) -> Done {
         })?,
     };
     let command = if flags.command.is_empty() { vec!["bash".into()] } else { flags.command.clone() };
+    let has_terminal = std::io::stdin().is_terminal();
+    let mut here = linux::environment(std::env::vars_os(), &command, &[], has_terminal).map_err(failure)?;
+    here.retain(|(name, _)| trial.linux.environment.iter().all(|(recorded, _)| recorded != name));
+    trial.linux.environment.append(&mut here);
     let stop = stop()?;
     let outcome = trial.stand(&kernel, &flags.state, &command, &|| stop.load(Ordering::Relaxed));
     match outcome {
@@ -394,12 +403,16 @@ fn trial(flags: &RunFlags, order: &OrderFlags) -> Result<Trial, Failure> {
     linux.memory_bytes = flags.memory.0;
     linux.seed = flags.seed;
     order.put(&mut linux);
+    let check = check(flags)?;
+    let scripts = [&flags.setup, &flags.recover, &check].into_iter().flatten().map(OsStr::new);
+    let texts = flags.command.iter().map(|word| &**word).chain(scripts);
+    linux.environment = linux::environment(std::env::vars_os(), texts, &flags.env, false).map_err(failure)?;
     Ok(Trial {
         linux: linux.command(flags.command.iter().cloned()),
         setup: flags.setup.clone(),
         judging: Judging {
             recover: flags.recover.clone(),
-            check: check(flags)?,
+            check,
             checked_paths: flags.check_as.iter().map(|check| check.path().to_owned()).collect(),
             files: !flags.no_files,
             fsck: !flags.no_fsck,

@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::ffi::OsString;
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -101,6 +102,10 @@ struct RunFlags {
     /// Seed of the kernel's random numbers
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
+    /// A variable for the command, besides HOME, LANG, LC_ALL, LOGNAME, PATH, TZ, USER, TERM on a terminal, and those that
+    /// its words name; without a value as it is set here
+    #[arg(long, value_name = "NAME[=VALUE]")]
+    env: Vec<OsString>,
     /// Say nothing of virtual time at the end
     #[arg(long, short)]
     quiet: bool,
@@ -196,6 +201,9 @@ fn described(flags: &RunFlags, order: &OrderFlags) -> Result<Linux, Failure> {
     run.seed = flags.seed;
     run.input = Input::Inherit;
     run.output_streams = OutputStreams::Inherit;
+    let has_terminal = std::io::stdin().is_terminal();
+    run.environment =
+        linux::environment(std::env::vars_os(), &flags.command, &flags.env, has_terminal).map_err(failure)?;
     Ok(run.command(flags.command.iter().cloned()))
 }
 
