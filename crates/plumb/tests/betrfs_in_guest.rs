@@ -7,7 +7,7 @@ mod linux_rig;
 
 use crash_rig::{Trial, bad};
 use linux::{Charges, Ended, FileSystem, Linux, Outcome};
-use linux_rig::{has, kernel, on};
+use linux_rig::{has, is_long, kernel, on};
 
 fn run(charge: bool, script: &str) -> Option<Outcome> {
     let kernel = kernel()?;
@@ -56,10 +56,6 @@ fn cut(flags: &[&str], script: &str) -> Option<(u64, serde_json::Value)> {
     let looked_at = report["states"].as_u64().unwrap();
     println!("{flags:?}: {looked_at} states, {} bad, {} acknowledged", bad(&report).len(), report["acknowledgements"]);
     Some((looked_at, report))
-}
-
-fn is_long() -> bool {
-    std::env::var_os("PLUMB_LONG").is_some()
 }
 
 fn states() -> &'static str {

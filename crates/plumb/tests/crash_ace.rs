@@ -6,7 +6,7 @@ mod crash_rig;
 mod linux_rig;
 
 use crash_rig::{Trial, bad};
-use linux_rig::PLUMB;
+use linux_rig::{PLUMB, is_long};
 
 /// A file system that is looked at.
 struct System {
@@ -24,10 +24,6 @@ const SYSTEMS: [System; 3] = [
     System { name: "xfs", size: "320MiB", is_repaired: true, parts: 1 },
     System { name: "btrfs", size: "256MiB", is_repaired: false, parts: 6 },
 ];
-
-fn is_long() -> bool {
-    std::env::var_os("PLUMB_LONG").is_some()
-}
 
 fn as_promised(operations: usize, workloads: usize, states: usize) {
     for System { name, size, is_repaired, parts } in SYSTEMS {

@@ -33,8 +33,7 @@ done";
 
 #[test]
 fn what_is_preallocated_punched_or_in_inodes_is_read_as_the_kernel_reads_it() {
-    let is_long = std::env::var_os("PLUMB_LONG").is_some();
-    let states = if is_long { "20000" } else { "1500" };
+    let states = if linux_rig::is_long() { "20000" } else { "500" };
     for (name, words) in KINDS {
         let Some(trial) = Trial::new("ext4") else { return };
         let filler = if name == "4 KiB" { "9000000" } else { "100000" };

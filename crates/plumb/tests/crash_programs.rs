@@ -10,11 +10,7 @@ mod linux_rig;
 use std::fmt::Write;
 
 use crash_rig::{Trial, bad};
-use linux_rig::has;
-
-fn is_long() -> bool {
-    std::env::var_os("PLUMB_LONG").is_some()
-}
+use linux_rig::{has, is_long};
 
 /// What the long suite looks at, of each program.
 const STATES: usize = 20_000;

@@ -10,6 +10,7 @@ mod linux_rig;
 use std::path::{Path, PathBuf};
 
 use crash_rig::{Trial, bad};
+use linux_rig::is_long;
 
 /// A fault, and how it shows.
 struct Fault {
@@ -63,10 +64,6 @@ const KEEP_SIZE: Fault = Fault {
     found_by: &["check", "files"],
     says: "size",
 };
-
-fn is_long() -> bool {
-    std::env::var_os("PLUMB_LONG").is_some()
-}
 
 fn patches() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/crash_reverts");

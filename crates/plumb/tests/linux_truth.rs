@@ -36,10 +36,6 @@ at = { "stack.host" = "linux" }
 to = { "stack.host" = "model" }
 "#;
 
-fn long() -> bool {
-    std::env::var("PLUMB_LONG").is_ok_and(|value| value == "1")
-}
-
 fn ready() -> bool {
     linux_rig::kernel().is_some() && linux_rig::has("fio")
 }
@@ -77,7 +73,7 @@ fn the_model_asks_the_device_for_what_a_real_kernel_does() {
     }
     let scratch = Scratch::new();
     let mut arguments = vec!["validate", "host", "--threads", "1"];
-    if !long() {
+    if !linux_rig::is_long() {
         for case in ["seq-write-qd1", "fsync-cache", "plug-merge-libaio", "ublk-odsync"] {
             arguments.extend(["--case", case]);
         }
@@ -104,7 +100,7 @@ fn log_of(run: &Linux, folder: &Path) -> Vec<CommandRecord> {
 /// takes as long for each as the model of the drive alone does for the same commands.
 #[test]
 fn zone_management_takes_what_the_device_model_says() {
-    if !long() {
+    if !linux_rig::is_long() {
         println!("skipped: slow; PLUMB_LONG=1 runs it");
         return;
     }

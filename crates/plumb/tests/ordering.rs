@@ -17,10 +17,6 @@ const FSYNCS: usize = 20;
 /// Flushes of writing back, when the command has ended.
 const AT_THE_END: usize = 1;
 
-fn long() -> bool {
-    std::env::var("PLUMB_LONG").is_ok_and(|value| value == "1")
-}
-
 #[test]
 fn the_kernels_own_tests_pass() {
     let Some(kernel) = linux_rig::kernel_with_streams() else { return };
@@ -211,7 +207,7 @@ fn numbers_of_epochs_begin_again() {
 
 #[test]
 fn without_an_order_the_kernel_does_what_the_plain_one_does() {
-    if !long() {
+    if !linux_rig::is_long() {
         println!("skipped: slow; PLUMB_LONG=1 runs it");
         return;
     }

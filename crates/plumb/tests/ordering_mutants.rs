@@ -14,11 +14,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use linux::{Kernel, Recipe};
+use linux_rig::is_long;
 use ordering_rig::programs::{
     BEGUN_AND_SYNCED, CUT_OFF, DIRECT, GROWING, LARGE, MET_BY_A_COMMIT, MET_BY_A_COMMIT_WITHOUT_ORDER, OLD,
     OVERWRITTEN, OVERWRITTEN_AT_ONCE, PREALLOCATED, WRITTEN_BACK,
 };
-use ordering_rig::{RUN, Run, is_long, is_ready};
+use ordering_rig::{RUN, Run, is_ready, reduced};
 
 /// Distinct states within which a mutant is found.
 const STATES_MAX: u64 = 10_000;
@@ -141,6 +142,7 @@ fn by_the_kernels_own_tests(name: &str, fails: &str) {
         return;
     }
     let mut recipe = Recipe::named(linux::ordering::KERNEL).unwrap();
+    recipe.config(&reduced()).unwrap();
     recipe.patch(&patch(name)).unwrap();
     let kernel = Kernel::build(&recipe, &mut |_| ()).unwrap();
     let mut run = linux_rig::on_memory();

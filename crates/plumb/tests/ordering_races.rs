@@ -6,9 +6,9 @@
 mod linux_rig;
 mod ordering_rig;
 
-use linux_rig::PLUMB;
+use linux_rig::{PLUMB, is_long};
 use ordering_rig::programs::{BEGUN_AND_SYNCED, DIRECT, GROWING, LARGE, MET_BY_A_COMMIT, OLD, OVERWRITTEN};
-use ordering_rig::{RUN, Run, is_long, is_ready};
+use ordering_rig::{RUN, Run, is_ready};
 
 #[test]
 fn an_fsync_waits_for_what_another_task_has_not_submitted() {

@@ -5,9 +5,9 @@
 mod linux_rig;
 mod ordering_rig;
 
-use linux_rig::{PLUMB, has};
+use linux_rig::{PLUMB, has, is_long};
 use ordering_rig::programs::{INSERTS, OLD, REPLACED, TABLE};
-use ordering_rig::{RUN, Run, is_long, is_ready};
+use ordering_rig::{RUN, Run, is_ready};
 
 const ORDERINGS: [&str; 7] = [
     "",

@@ -11,7 +11,7 @@ use std::io::BufReader;
 use std::path::Path;
 
 use linux::{Ended, FrontEnd, Linux, Outcome};
-use linux_rig::{PLUMB, has, kernel, on};
+use linux_rig::{PLUMB, has, is_long, kernel, on};
 use nvme::{Command, NamespaceId, WriteCommand, ZoneSendAction};
 use ssd::command_log::{self, CommandRecord};
 use units::Nanos;
@@ -34,10 +34,6 @@ fn ublk(device: &str) -> Linux {
     run.front_end = FrontEnd::Ublk;
     run.environment = vec![("PATH".into(), "/usr/sbin:/usr/bin:/sbin:/bin".into()), ("PLUMB".into(), PLUMB.into())];
     run
-}
-
-fn long() -> bool {
-    std::env::var_os("PLUMB_LONG").is_some()
 }
 
 /// Runs a bash script and checks that it succeeded.
@@ -161,7 +157,7 @@ fn zones_are_finished_and_reset_as_the_drive_does_it() {
     // Blocks of 4 KiB; mean latencies of crates/ssd/tests/data/zn540 in microseconds.
     let mut cases = vec![("finish", 1, 907_636.0), ("finish", 34_464, 793_507.0)];
     cases.extend([("reset", 1, 1_660.5), ("reset", 17_232, 5_138.1), ("reset", 34_464, 6_852.0)]);
-    if long() {
+    if is_long() {
         cases.extend([("finish", 68_928, 681_514.2), ("finish", 137_856, 456_978.1)]);
         cases.extend([("reset", 68_928, 8_670.1), ("reset", 137_856, 12_192.0), ("reset", 275_712, 16_939.8)]);
     }

@@ -81,6 +81,27 @@ impl Sector {
             (Self::Digest(own), Some(Part::Digest(found))) => *own == found,
         }
     }
+
+    /// Whether each of these first bytes is that of one of several versions: a page that is changed while it is being written can get
+    /// to the device in parts of both. Where bytes are known by digests nobody can tell, and it is taken for that.
+    pub(super) fn is_mixed_of(versions: &[&Self], found: Option<Part<'_>>, len: usize) -> bool {
+        let has_bytes = versions.iter().all(|version| matches!(version, Self::Zeroes | Self::Bytes(_)));
+        let byte = |version: &Self, at: usize| match version {
+            Self::Bytes(bytes) => bytes.get(at).copied(),
+            _ => Some(0),
+        };
+        match found {
+            Some(Part::Bytes(found)) if has_bytes => (0..len.min(found.len()))
+                .all(|at| versions.iter().any(|version| byte(version, at) == found.get(at).copied())),
+            None if has_bytes => (0..len).all(|at| versions.iter().any(|version| byte(version, at) == Some(0))),
+            None => false,
+            Some(_) => {
+                let mut written = versions.iter().filter(|version| ***version != Self::Zeroes);
+                let first = written.next();
+                written.any(|version| Some(version) != first)
+            }
+        }
+    }
 }
 
 /// What a file is.

@@ -8,6 +8,11 @@ use linux::{FrontEnd, Kernel, Linux, LinuxError, Recipe};
 /// The plumb program.
 pub const PLUMB: &str = env!("CARGO_BIN_EXE_plumb");
 
+/// Whether the long suite is asked for.
+pub fn is_long() -> bool {
+    std::env::var_os("PLUMB_LONG").is_some()
+}
+
 /// The kernel of the cache. Building one takes minutes and is `plumb linux build`'s affair.
 pub fn kernel() -> Option<Kernel> {
     match Kernel::cached() {

@@ -79,11 +79,11 @@ impl Judge<'_> {
         let len = len_bytes as usize;
         let bytes = found.sector(number);
         let allowed = history.map(|history| history.allowed(self.until, also));
-        let is_right = match &allowed {
-            Some(allowed) => allowed.versions().any(|version| version.value.begins_with(bytes, len)),
-            None => Sector::Zeroes.begins_with(bytes, len),
+        let versions: Vec<&Sector> = match &allowed {
+            Some(allowed) => allowed.versions().map(|version| &version.value).collect(),
+            None => vec![&Sector::Zeroes],
         };
-        if is_right {
+        if versions.iter().any(|version| version.begins_with(bytes, len)) {
             return;
         }
         let by = allowed.as_ref().map_or(also, |allowed| allowed.promise);
@@ -91,6 +91,9 @@ impl Judge<'_> {
             let mut older = allowed.superseded();
             older.any(|version| version.value != Sector::Zeroes && version.value.begins_with(bytes, len))
         });
+        if !is_older && Sector::is_mixed_of(&versions, bytes, len) {
+            return;
+        }
         let instead = if Sector::Zeroes.begins_with(bytes, len) {
             Instead::Zeroes
         } else if is_older {
