@@ -160,6 +160,18 @@ pub(crate) enum Mutant {
     ScanMissesCutEntries,
     /// However much waits above damage, more may.
     DamageWaitsUnbounded,
+    /// A ticket says that its batch is durable when it is in memory.
+    TicketSaysTooMuch,
+    /// Who waits for a ticket waits for no flush.
+    TicketUnflushed,
+    /// The size of a range leaves out what waits above the leaves.
+    EstimateForgetsBuffers,
+    /// Of many children the few that were looked into stand for themselves only.
+    EstimateOfSampleOnly,
+    /// A commit does not tell the store's thread that something is owed.
+    BellUnrung,
+    /// A closed store does not wait for its thread.
+    ThreadOutlivesStore,
 }
 
 #[cfg(test)]
@@ -177,7 +189,7 @@ pub(crate) const fn mutated(_mutant: Mutant) -> bool {
 
 #[cfg(test)]
 impl Mutant {
-    pub const ALL: [Self; 78] = [
+    pub const ALL: [Self; 84] = [
         Self::NoFlushBeforeSuperblock,
         Self::NoFlushAfterSuperblock,
         Self::SpaceReusedEarly,
@@ -256,6 +268,12 @@ impl Mutant {
         Self::ScanNeverBegins,
         Self::ScanMissesCutEntries,
         Self::DamageWaitsUnbounded,
+        Self::TicketSaysTooMuch,
+        Self::TicketUnflushed,
+        Self::EstimateForgetsBuffers,
+        Self::EstimateOfSampleOnly,
+        Self::BellUnrung,
+        Self::ThreadOutlivesStore,
     ];
 }
 
@@ -274,10 +292,11 @@ mod switch {
         CURRENT.get() == Some(mutant)
     }
 
-    /// Does once what was given: what another thread would do at a moment when it can.
+    /// Does once what was given: what another thread would do at a moment when it can. Of threads that take turns another may go on.
     pub(crate) fn between() {
-        if let Some(others) = BETWEEN.take() {
-            others();
+        match BETWEEN.take() {
+            Some(others) => others(),
+            None => crate::turns::turn(),
         }
     }
 

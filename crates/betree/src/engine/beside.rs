@@ -6,6 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
 use super::Engine;
+use crate::mutant::{Mutant, mutated};
 use crate::pacing::Pacing;
 
 /// Bytes of work between two moments at which others may have the trees.
@@ -77,6 +78,12 @@ impl Shared {
         let thread = wanted.then(|| Builder::new().name("betree".to_owned()).spawn(move || work(&beside)).ok());
         Arc::new(Self { engine, thread: thread.flatten() })
     }
+
+    /// The store without its thread.
+    #[cfg(test)]
+    pub fn engine(&self) -> &Arc<Engine> {
+        &self.engine
+    }
 }
 
 fn work(engine: &Engine) {
@@ -96,67 +103,13 @@ impl Deref for Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
+        if mutated(Mutant::ThreadOutlivesStore) {
+            return;
+        }
         self.engine.bell.call(Call::End);
         if let Some(thread) = self.thread.take() {
             // A panic in it was seen where it happened.
             let _ = thread.join();
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-    use std::time::{Duration, Instant};
-
-    use storage::Memory;
-
-    use crate::{Batch, Database, Durability, Options, Pacing};
-
-    fn options() -> Options {
-        Options {
-            memtable_bytes: 64 << 10,
-            fresh_bytes: 256 << 10,
-            log_bytes: 1 << 20,
-            pacing: Pacing::Beside,
-            ..Options::default()
-        }
-    }
-
-    /// Nobody calls for work and nobody commits any more: what is due is done nevertheless.
-    #[test]
-    fn what_is_due_is_done_without_a_commit() {
-        let database = Database::create(Memory::new(64 << 20), options(), 1).unwrap();
-        let tree = database.tree("t").unwrap();
-        // One commit, which does none of it.
-        let mut batch = Batch::new();
-        (0..500u32).for_each(|number| batch.insert(&tree, number.to_be_bytes(), [7; 100]));
-        database.commit(&batch, Durability::None).unwrap();
-        let began = Instant::now();
-        while database.stats().memory_bytes >= 64 << 10 {
-            assert!(began.elapsed() < Duration::from_secs(60), "{} bytes wait", database.stats().memory_bytes);
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        assert_eq!(database.verify().unwrap(), Vec::<String>::new());
-    }
-
-    /// A store that is given up while its thread works is closed when the last handle is gone, and not later.
-    #[test]
-    fn the_thread_ends_before_the_store_is_closed() {
-        let memory = Memory::new(64 << 20);
-        drop(Database::create(memory.clone(), options(), 1).unwrap());
-        for round in 0..40u32 {
-            let database = Database::open(memory.clone(), options()).unwrap();
-            let tree = database.tree("t").unwrap();
-            for number in 0..400 * (round % 4 + 1) {
-                tree.insert(number.to_be_bytes(), [round as u8; 100], Durability::None).unwrap();
-            }
-            let engine = Arc::downgrade(&database.engine.engine);
-            drop(database);
-            assert!(engine.upgrade().is_some(), "a handle is left");
-            drop(tree);
-            assert!(engine.upgrade().is_none(), "round {round}: it is not closed");
-            assert!(crate::verify(memory.clone()).unwrap().is_empty(), "round {round}");
         }
     }
 }

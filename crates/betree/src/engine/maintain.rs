@@ -95,7 +95,7 @@ impl Engine {
         let quota = self.options.pacing.quota_bytes(&load).map(|bytes| (bytes as i64).min(UNBOUNDED / 4));
         let credit = self.credit_bytes.fetch_add(quota.unwrap_or(0), Ordering::AcqRel);
         if quota == Some(0) {
-            if self.options.pacing == Pacing::Beside {
+            if self.options.pacing == Pacing::Beside && !mutated(Mutant::BellUnrung) {
                 self.bell.ring();
             }
             return Ok(());

@@ -2,6 +2,7 @@
 //! over, on a full storage; and that each deliberate defect is noticed.
 
 mod below;
+mod beside;
 mod between;
 mod bounds;
 mod clones;
@@ -23,6 +24,8 @@ mod refused;
 mod repair;
 mod rest;
 mod schedules;
+mod sizes;
+mod tickets;
 mod trees;
 mod trim;
 mod twice;

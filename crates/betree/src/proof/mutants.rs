@@ -7,8 +7,8 @@ use std::thread;
 
 use super::below::Below;
 use super::{
-    between, bounds, clones, contained, crash, damage, faults, full, grow, live, paced, reads, refill, refused, rest,
-    twice, values, views,
+    beside, between, bounds, clones, contained, crash, damage, faults, full, grow, live, paced, reads, refill, refused,
+    rest, sizes, tickets, twice, values, views,
 };
 use crate::mutant::{Mutant, set};
 
@@ -22,6 +22,7 @@ fn proofs() -> Vec<(&'static str, Proof)> {
         ("opening", Box::new(|| faults::opening(0))),
         ("families", Box::new(crate::families::never_had)),
         ("twice", Box::new(|| twice::torn_twice().map(drop))),
+        ("tickets", Box::new(tickets::kept)),
         ("live", Box::new(|| (0..2).try_for_each(|seed| live::live(seed, 120)))),
         ("views", Box::new(|| views::in_any_order(2).map(drop))),
         ("full", Box::new(|| full::fill_and_empty(2, 4096, usize::MAX))),
@@ -36,6 +37,9 @@ fn proofs() -> Vec<(&'static str, Proof)> {
         ("clones", Box::new(|| (0..3).try_for_each(|seed| clones::calls(seed, 80, false).map(drop)))),
         ("grow", Box::new(|| grow::grows(0))),
         ("paced", Box::new(|| paced::puts(0, 3000))),
+        ("sizes", Box::new(|| [8, 64].into_iter().try_for_each(sizes::of_ranges))),
+        ("thread ends", Box::new(beside::ends)),
+        ("thread works", Box::new(beside::works)),
         ("refused", Box::new(|| refused::checkpoints(0))),
         ("values", Box::new(values::lives)),
         ("rest", Box::new(|| rest::space(1))),
@@ -117,6 +121,10 @@ fn expected(mutant: Mutant) -> &'static str {
         Mutant::ViewNumberFirst => "views of a moment",
         Mutant::DebtUnbounded | Mutant::GrowsSilently => "grow",
         Mutant::StepUnbounded => "paced",
+        Mutant::TicketSaysTooMuch | Mutant::TicketUnflushed => "tickets",
+        Mutant::EstimateForgetsBuffers | Mutant::EstimateOfSampleOnly => "sizes",
+        Mutant::BellUnrung => "thread works",
+        Mutant::ThreadOutlivesStore => "thread ends",
         Mutant::FailureChangesSlot => "refused",
         Mutant::RestKeepsGarbage | Mutant::ScanMissesCutEntries => "values",
         Mutant::RunsReversed => "rest",

@@ -5,7 +5,9 @@ use std::sync::{Mutex, PoisonError};
 
 use storage::{Completion, Memory, Queue, Request, Storage, StorageError, Tag};
 
+use super::mutants::notices;
 use super::workload::{tiny, unsound};
+use crate::mutant::Mutant;
 use crate::turns::{run, turn};
 use crate::{Batch, Compression, Database, Durability, Error, Options, Tree};
 
@@ -164,7 +166,10 @@ pub(super) fn conditions(seed: u64) -> Result<(), String> {
             let mut batch = Batch::new();
             batch.require(&tree, "n", old.as_deref());
             batch.insert(&tree, "n", vec![number + 1; 200]);
-            batch.upsert(&tree, "text", 2, "x");
+            // What is asked for an operand is asked again where a condition may be forgotten: some batches have none.
+            if number % 2 == 0 {
+                batch.upsert(&tree, "text", 2, "x");
+            }
             match database.commit(&batch, Durability::None) {
                 Ok(()) => raised += 1,
                 Err(Error::Conflict) => {}
@@ -185,7 +190,7 @@ pub(super) fn conditions(seed: u64) -> Result<(), String> {
     let number = tree.get("n").map_err(failed)?.and_then(|value| value.first().copied());
     complaints.check(number == Some(6), || format!("raised six times to {number:?}"));
     let text = tree.get("text").map_err(failed)?.map_or(0, |text| text.len());
-    complaints.check(text == 6, || format!("{text} of six operands"));
+    complaints.check(text == 3, || format!("{text} of three operands"));
     complaints.end(&database)
 }
 
@@ -220,10 +225,15 @@ pub(super) fn snapshots(seed: u64) -> Result<(), String> {
         Box::new(|| (1..4).for_each(&write)),
         Box::new(keep),
         Box::new(|| {
-            for _ in 0..2 {
+            for _ in 0..3 {
                 let found = complaints.done("verify", database.verify()).unwrap_or_default();
                 complaints.check(found.is_empty(), || format!("verify: {found:?}"));
+            }
+        }),
+        Box::new(|| {
+            for _ in 0..3 {
                 complaints.done("compact", database.compact());
+                complaints.done("a checkpoint", database.checkpoint());
             }
         }),
     ];
@@ -249,4 +259,21 @@ pub(super) fn orders(count: u64) -> Result<(), String> {
 #[test]
 fn in_every_order_of_threads_the_store_is_one() {
     orders(if std::env::var_os("PLUMB_LONG").is_some() { 20_000 } else { 60 }).unwrap();
+}
+
+/// What goes wrong only where others come in between, without anybody saying where.
+#[test]
+fn some_order_of_threads_shows_each_defect_of_their_meeting() {
+    let meetings = [
+        Mutant::GroupCountsLate,
+        Mutant::ConditionAskedEarly,
+        Mutant::AnswerGrowsOld,
+        Mutant::DrainedCountsAsOld,
+        Mutant::ViewNumberFirst,
+        Mutant::ReadersIgnored,
+        Mutant::OpenSnapshotForgotten,
+    ];
+    let unnoticed: Vec<Mutant> =
+        meetings.into_iter().filter(|mutant| !notices(|| orders(200), Some(*mutant))).collect();
+    assert_eq!(unnoticed, []);
 }
