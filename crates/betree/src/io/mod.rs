@@ -2,9 +2,11 @@
 
 pub(crate) mod ahead;
 mod composer;
+mod content;
 mod later;
 
 pub(crate) use composer::Composer;
+pub(crate) use content::Kind;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,7 +16,7 @@ use storage::{BLOCK_BYTES, Buffer, Completion, Queue, QueueExt, Request, Storage
 use crate::bytes::block::Block;
 use crate::bytes::filter::{Filter, KeyHash};
 use crate::bytes::page::Page;
-use crate::bytes::pages::{PagePlace, PageShape};
+use crate::bytes::pages::PagePlace;
 use crate::bytes::pointer::{BlockPointer, Codec, checksum};
 use crate::bytes::wire::Malformed;
 use crate::cache::{Cache, Cached};
@@ -23,6 +25,7 @@ use crate::extents::Extent;
 use crate::mutant::{Mutant, mutated};
 use crate::nodes::node::{Edge, Node};
 use crate::nodes::run::Part;
+use content::Content;
 use later::Later;
 
 /// How new blocks are compressed. A block that does not get smaller is stored as it is.
@@ -55,16 +58,6 @@ pub(crate) enum Purpose {
 }
 
 const PURPOSES: usize = 7;
-
-/// What a block of the storage is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Kind {
-    Block,
-    Node,
-    /// A part of a block.
-    Page(PageShape),
-    Value,
-}
 
 /// Bytes written and read so far.
 #[derive(Default)]
@@ -155,17 +148,6 @@ fn decompress(stored: &[u8], pointer: &BlockPointer) -> Result<Box<[u8]>, Malfor
     if raw.len() == len { Ok(raw.into()) } else { Err(Malformed("a block has another length")) }
 }
 
-/// What the bytes of a block are.
-fn parsed(pointer: &BlockPointer, kind: Kind, raw: Box<[u8]>) -> Result<Cached> {
-    let malformed = |error: Malformed| corrupt(pointer, error.to_string());
-    Ok(match kind {
-        Kind::Block => Cached::Block(Arc::new(Block::parse(raw).map_err(malformed)?)),
-        Kind::Node => Cached::Node(Arc::new(Node::decode(&raw).map_err(malformed)?)),
-        Kind::Page(shape) => Cached::Page(Arc::new(Page::parse(raw, shape).map_err(malformed)?)),
-        Kind::Value => Cached::Value(raw.into()),
-    })
-}
-
 impl BlockIo {
     pub fn new(storage: Box<dyn Storage>, cache_bytes: usize) -> Self {
         let (queues, later, unsettled) = (Mutex::default(), Mutex::default(), AtomicBool::new(false));
@@ -240,24 +222,12 @@ impl BlockIo {
             Part::Fresh(block) => return Ok(Arc::clone(block)),
             Part::Stored(pointer) => pointer,
         };
-        if let Some(Cached::Block(block)) = self.cache.get(pointer) {
-            return Ok(block);
-        }
-        match self.keep(pointer, Kind::Block, self.read_raw(pointer)?)? {
-            Cached::Block(block) => Ok(block),
-            _ => unreachable!("a block was kept"),
-        }
+        self.content(pointer, ())
     }
 
     /// A part of a block.
     pub fn page(&self, place: &PagePlace) -> Result<Arc<Page>> {
-        if let Some(Cached::Page(page)) = self.cache.get(&place.pointer) {
-            return Ok(page);
-        }
-        match self.keep(&place.pointer, Kind::Page(place.shape), self.read_raw(&place.pointer)?)? {
-            Cached::Page(page) => Ok(page),
-            _ => unreachable!("a page was kept"),
-        }
+        self.content(&place.pointer, place.shape)
     }
 
     /// A page of `places`, which lie side by side, and whether it was read: then those around it that were not there either
@@ -277,20 +247,16 @@ impl BlockIo {
         }
         let bytes = blocks as usize * BLOCK_BYTES;
         let buffer = self.with_queue(|queue| Ok(queue.read(first.offset_bytes(), bytes)?))?;
-        let mut found = None;
+        let mut found = Err(corrupt(first, "it was not read"));
         for (place, stored) in read.iter().zip(buffer.chunks(BLOCK_BYTES)) {
             let stored = stored.get(..place.pointer.stored_bytes as usize).unwrap_or(stored);
             let kept = self.unpack(&place.pointer, stored);
-            let kept = kept.and_then(|raw| self.keep(&place.pointer, Kind::Page(place.shape), raw));
+            let kept = kept.and_then(|raw| self.keep(&place.pointer, place.shape, raw));
             if *place == places[wanted] {
-                found = Some(kept);
+                found = kept;
             }
         }
-        match found {
-            Some(Ok(Cached::Page(page))) => Ok((page, true)),
-            Some(Err(error)) => Err(error),
-            _ => unreachable!("a page was kept"),
-        }
+        Ok((found?, true))
     }
 
     /// A block, if it is in memory whole.
@@ -303,14 +269,22 @@ impl BlockIo {
 
     /// Takes what was read into the cache, where it is what it should be.
     pub fn admit(&self, pointer: &BlockPointer, kind: Kind, stored: &[u8]) -> Result<Cached> {
-        let content = parsed(pointer, kind, self.unpack(pointer, stored)?)?;
+        let content = kind.parse(self.unpack(pointer, stored)?).map_err(|error| corrupt(pointer, error.to_string()))?;
         self.cache.put_ahead(pointer, content.clone());
         Ok(content)
     }
 
-    fn keep(&self, pointer: &BlockPointer, kind: Kind, raw: Box<[u8]>) -> Result<Cached> {
-        let content = parsed(pointer, kind, raw)?;
-        self.cache.put(pointer, content.clone());
+    /// What is at a place, read where it is not in memory.
+    fn content<T: Content + ?Sized>(&self, pointer: &BlockPointer, shape: T::Shape) -> Result<Arc<T>> {
+        match self.cache.get(pointer).and_then(T::of_cached) {
+            Some(content) => Ok(content),
+            None => self.keep(pointer, shape, self.read_raw(pointer)?),
+        }
+    }
+
+    fn keep<T: Content + ?Sized>(&self, pointer: &BlockPointer, shape: T::Shape, raw: Box<[u8]>) -> Result<Arc<T>> {
+        let content = T::of_raw(raw, shape).map_err(|error| corrupt(pointer, error.to_string()))?;
+        self.cache.put(pointer, Arc::clone(&content).into_cached());
         Ok(content)
     }
 
@@ -320,24 +294,12 @@ impl BlockIo {
             Edge::Fresh(node) => return Ok(Arc::clone(node)),
             Edge::Stored(pointer) => pointer,
         };
-        if let Some(Cached::Node(node)) = self.cache.get(pointer) {
-            return Ok(node);
-        }
-        match self.keep(pointer, Kind::Node, self.read_raw(pointer)?)? {
-            Cached::Node(node) => Ok(node),
-            _ => unreachable!("a node was kept"),
-        }
+        self.content(pointer, ())
     }
 
     /// The value that lies at a place.
     pub fn value(&self, pointer: &BlockPointer) -> Result<Arc<[u8]>> {
-        if let Some(Cached::Value(value)) = self.cache.get(pointer) {
-            return Ok(value);
-        }
-        match self.keep(pointer, Kind::Value, self.read_raw(pointer)?)? {
-            Cached::Value(value) => Ok(value),
-            _ => unreachable!("a value was kept"),
-        }
+        self.content(pointer, ())
     }
 
     /// Tells the device that blocks are free.
