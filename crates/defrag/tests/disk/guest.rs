@@ -35,11 +35,10 @@ fn here_or_inside(here: bool, name: &str, test: impl FnOnce()) {
         Err(why) => return println!("skipped: {why}"),
     };
     let inside = Command::new(program)
-        .args(["linux", "--device", "optane-905p-960gb", "--quiet", "--"])
+        .args(["linux", "--device", "optane-905p-960gb", "--quiet"])
+        .args(["--env", &format!("{INSIDE}=1"), "--env", "TMPDIR=/dev/shm", "--"])
         .arg(std::env::current_exe().unwrap())
         .args([name, "--exact", "--nocapture"])
-        .env(INSIDE, "1")
-        .env("TMPDIR", "/dev/shm")
         .output()
         .unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
