@@ -301,7 +301,8 @@ mod tests {
             std::thread::sleep(std::time::Duration::from_millis(10));
         }
         let group = rustix::process::Pid::from_child(&child);
-        rustix::process::kill_process_group(group, rustix::process::Signal::INT).unwrap();
+        // As Ctrl-C does; but what a shell has started beside itself ignores that.
+        rustix::process::kill_process_group(group, rustix::process::Signal::TERM).unwrap();
         assert!(!child.wait().unwrap().success());
 
         fs::write(place.join("b.o"), "").unwrap();
