@@ -1,4 +1,4 @@
-//! fio job files, block traces and a journal, run against a modelled stack.
+//! fio job files, block traces, a journal and streams over zones, run against a modelled stack.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
@@ -6,5 +6,6 @@ pub mod fio;
 mod host;
 pub mod journal;
 pub mod replay;
+pub mod zoned;
 
 pub use host::{Host, IoCosts};

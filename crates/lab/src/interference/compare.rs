@@ -5,13 +5,13 @@ use std::str::FromStr;
 
 use serde::Serialize;
 
+use super::Operation;
 use super::fio_json::{Stream, Times};
 use super::measurement::Measurement;
 use super::model::{
     InterferenceError, ManagementVictim, Measure, OperationCost, Point, Stall, Victim, Weights, management_victim,
     mean_operation_cost, operation_cost, signed, stall, z, z_tail,
 };
-use super::operation::Operation;
 
 /// Which streams are the victim.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]

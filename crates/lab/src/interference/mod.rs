@@ -5,7 +5,6 @@ mod compare;
 mod fio_json;
 mod measurement;
 mod model;
-mod operation;
 
 pub use compare::{CompareError, Interference, LatencyKind, VictimChoice, compare};
 pub use fio_json::{FioJsonProblem, Stream, Times, parse as parse_fio_json};
@@ -14,4 +13,4 @@ pub use model::{
     InterferenceError, ManagementVictim, Measure, OperationCost, Point, Stall, Victim, Weights, management_victim,
     mean_operation_cost, operation_cost, signed, stall, z, z_tail,
 };
-pub use operation::{Operation, UnknownOperation};
+pub use workload::zoned::{Operation, UnknownOperation};

@@ -1,6 +1,5 @@
 //! What runs leave behind: tables, files, and the store that makes a sweep resumable.
 
-mod bins;
 mod csv;
 mod file;
 mod fio_log;
@@ -13,7 +12,6 @@ mod swept;
 mod table;
 mod tables;
 
-pub use bins::Bins;
 pub(crate) use csv::field as csv_field;
 pub(crate) use record::repeats_of;
 pub use record::{CommandClass, DirectionResult, Interval, JobResult, Latency, RunResult, Series, StoryRecord};

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use stats::Histogram;
 
-use super::Bins;
+use stats::PackedBins;
 
 /// A finished run of one point under one seed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -156,7 +156,7 @@ pub struct Latency {
     /// Largest.
     pub max_ns: u64,
     /// How many took how long.
-    pub bins: Bins,
+    pub bins: PackedBins,
 }
 
 impl From<&Histogram> for Latency {

@@ -24,7 +24,7 @@ pub use csv::{CsvError, Sheet, SheetRow};
 pub use drive::{Bed, Drive, DriveEngine, DriveOp, FioError, Ran, read_fio, simulate as simulate_drive};
 pub use figure::{Figure, Figures};
 pub use files::{FilesError, read_tables};
-pub use hosts::{Host, HostPath};
+pub use hosts::Host;
 pub use judge::{FigureVerdict, JudgeOptions, RowVerdict, Summary, TableVerdict, Verdict, ZVerdict, judge};
 pub use outputs::{errors_table, page};
 pub(crate) use parallel::parallel;

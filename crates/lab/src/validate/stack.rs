@@ -5,6 +5,7 @@ use std::fmt;
 
 use block::{SchedulerKind, ZincClassConfig, ZincConfig};
 use units::Nanos;
+use workload::zoned::BlockLayer;
 
 use super::csv::{CsvError, Sheet, SheetRow};
 use super::hosts::Host;
@@ -39,13 +40,8 @@ pub struct ZincTunables {
 }
 
 impl Stack {
-    /// Whether I/O goes through the block layer, and is not passed through.
-    pub fn has_block_layer(&self) -> bool {
-        self.scheduler.is_some()
-    }
-
-    /// The tunables of ZINC.
-    pub fn zinc_config(&self) -> ZincConfig {
+    /// The block layer, where I/O goes through one and is not passed through.
+    pub fn block_layer(&self) -> Option<BlockLayer> {
         let usual = ZincClassConfig::default();
         let class = ZincClassConfig {
             epoch_interval: self.zinc.epoch_interval.unwrap_or(usual.epoch_interval),
@@ -53,7 +49,8 @@ impl Stack {
             minimum_concurrency: self.zinc.minimum_concurrency.unwrap_or(usual.minimum_concurrency),
             maximum_epoch_holds: self.zinc.maximum_epoch_holds.unwrap_or(usual.maximum_epoch_holds),
         };
-        ZincConfig { reset: class.clone(), finish: class, ..ZincConfig::default() }
+        let zinc = ZincConfig { reset: class.clone(), finish: class, ..ZincConfig::default() };
+        self.scheduler.map(|scheduler| BlockLayer { scheduler, zinc })
     }
 }
 

@@ -19,7 +19,6 @@ use crate::error::{LabError, LinuxHostError};
 use crate::results::{CommandClass, JobResult, RunResult};
 use crate::spec::{Contents, HostKind, IoPath, Spec};
 use counters::{block_counters, cpu_counters, order_counters};
-use stories::Stories;
 
 pub(super) const HOST: super::Host = super::Host { kind: HostKind::Model, models_device: |_| true, check };
 
@@ -107,14 +106,14 @@ pub(crate) fn simulate(
     halted: &dyn Fn() -> bool,
 ) -> Result<Option<RunResult>, LabError> {
     let recorder = Recorder::bounded(stories::SPANS);
-    let mut stories = Stories::of(workload);
+    let mut typical = stories::of(workload);
     let mut slice = |fraction: f64, began: Nanos| {
         progress(fraction);
-        stories.look(&recorder, began);
+        typical.look(&recorder, began);
     };
     let log = stand.spec.run.commands.then(|| CommandLog::in_memory(COMMANDS_MAX));
     let Some(mut result) = play(stand, workload, &recorder, log, true, &mut slice, halted)? else { return Ok(None) };
-    result.stories = stories.take();
+    result.stories = stories::told(typical);
     Ok(Some(result))
 }
 

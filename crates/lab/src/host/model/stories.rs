@@ -1,9 +1,6 @@
 //! The stories of a run: one typical request of each kind, and its way.
 
-use std::collections::BTreeSet;
-
-use trace::{Layer, Recorder, RequestId, Span, Step};
-use units::Nanos;
+use trace::{Step, TypicalRequests};
 
 use super::Simulated;
 use crate::results::StoryRecord;
@@ -21,50 +18,14 @@ const KINDS: [(Step, &str); 6] = [
     (Step::ZoneFinish, "zone finish"),
 ];
 
-/// Looks for the first request of each kind worth telling.
-pub(super) struct Stories {
-    found: [Option<StoryRecord>; KINDS.len()],
-    /// Of the kinds, those that the workload may have.
-    may_come: [bool; KINDS.len()],
+/// Looks for requests of those kinds that `workload` may do: once they are found, nothing more need be recorded.
+pub(super) fn of(workload: &dyn Simulated) -> TypicalRequests {
+    TypicalRequests::of(KINDS.map(|(step, _)| step).into_iter().filter(|step| workload.may_do(*step)))
 }
 
-impl Stories {
-    /// Stories of what `workload` may do: once they are found, nothing more need be
-    /// recorded.
-    pub(super) fn of(workload: &dyn Simulated) -> Self {
-        Self { found: Default::default(), may_come: KINDS.map(|(step, _)| workload.may_do(step)) }
-    }
-
-    /// Takes what was recorded in the slice that began at `began`.
-    pub(super) fn look(&mut self, recorder: &Recorder, began: Nanos) {
-        if !recorder.is_on() {
-            return;
-        }
-        let (mut spans, _) = recorder.take();
-        // A request that was under way at the slice's start lacks its beginning.
-        let early: BTreeSet<RequestId> =
-            spans.iter().filter(|span| is_whole(span) && span.start < began).map(|span| span.request).collect();
-        spans.retain(|span| !early.contains(&span.request));
-        for ((step, what), found) in KINDS.iter().zip(&mut self.found) {
-            if found.is_none()
-                && let Some(request) = trace::median_request(&spans, *step)
-                && let Some(path) = trace::follow(&spans, request)
-            {
-                *found = Some(StoryRecord { title: format!("A {what} of median latency"), path });
-            }
-        }
-        if self.found.iter().zip(self.may_come).all(|(found, may_come)| found.is_some() || !may_come) {
-            recorder.stop();
-        }
-    }
-
-    /// What was found, in the order of the kinds.
-    pub(super) fn take(self) -> Vec<StoryRecord> {
-        self.found.into_iter().flatten().collect()
-    }
-}
-
-/// Whether the span is a whole request as its job saw it.
-fn is_whole(span: &Span) -> bool {
-    span.track.layer() == Layer::Jobs && KINDS.iter().any(|(step, _)| *step == span.step)
+/// What was found, with a title.
+pub(super) fn told(found: TypicalRequests) -> Vec<StoryRecord> {
+    let named = |step| KINDS.iter().find(|(kind, _)| *kind == step).map_or("request", |(_, what)| what);
+    let titled = |(step, path)| StoryRecord { title: format!("A {} of median latency", named(step)), path };
+    found.take().into_iter().map(titled).collect()
 }

@@ -9,14 +9,12 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use units::Nanos;
+use workload::zoned::{Bench, Operation, StreamPlan, Tally, Window, Zones, start};
 
-use super::bench::{Bench, StreamPlan, Window, Zones, start};
 use super::{Peaks, Simulator, Unfit, designs, full_zones};
-use crate::interference::Operation;
 use crate::validate::case::{Contest, Rate, Stream};
 use crate::validate::figure::{Figure, Figures};
 use crate::validate::hosts::Host;
-use crate::validate::stack::Stack;
 
 /// When the streams begin to count, in a window of the steady state.
 const WARM_UP: Nanos = Nanos::from_millis(250);
@@ -49,7 +47,7 @@ pub(super) fn run(simulator: &Simulator<'_>, contest: &Contest, peaks: &Peaks<'_
     let threads: u32 = streams.iter().map(|stream| stream.threads).sum();
     let usual = if contest.emulated { Host::VirtualMachine } else { Host::IoUringCmd };
     let host = simulator.host(contest.stack.host.unwrap_or(usual));
-    let mut bench = Bench::new(&profile, threads, host, &contest.stack)?;
+    let mut bench = Bench::new(&profile, threads, host, contest.stack.block_layer())?;
     check(&streams, &bench.rig.zones)?;
 
     let limit = limit(contest, peaks)?;
@@ -125,7 +123,7 @@ pub(super) fn run(simulator: &Simulator<'_>, contest: &Contest, peaks: &Peaks<'_
                 return Err(Unfit("interrupted".to_owned()));
             }
             if let Some(failure) = tallies.iter().find_map(|tally| tally.borrow().failure.clone()) {
-                return Err(Unfit(failure));
+                return Err(failure.into());
             }
             if tallies.iter().any(|tally| tally.borrow().exhausted) {
                 break;
@@ -145,7 +143,7 @@ pub(super) fn run(simulator: &Simulator<'_>, contest: &Contest, peaks: &Peaks<'_
         return Err(Unfit(format!("not one {} was done in {now}", contest.victim.operation)));
     }
     let mut figures = Figures::default();
-    let rate = |tally: &super::bench::Tally, management: bool, end: Nanos| {
+    let rate = |tally: &Tally, management: bool, end: Nanos| {
         let count = tally.latency.count();
         let between = tally.last_at.since(tally.first_at).as_secs_f64();
         if management && whole.is_none() && count >= 2 && between > 0.0 {
@@ -199,7 +197,7 @@ fn soon_over(streams: &[&Stream], shares: &[std::ops::Range<u32>], limit: Option
 }
 
 fn zone_count(simulator: &Simulator<'_>) -> Result<u32, Unfit> {
-    Ok(Bench::new(&simulator.profile(&[])?, 1, Host::None.path(), &Stack::default())?.rig.zones.count)
+    Ok(Bench::new(&simulator.profile(&[])?, 1, Host::None.path(), None)?.rig.zones.count)
 }
 
 /// The zones of each stream.

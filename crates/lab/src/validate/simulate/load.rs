@@ -4,10 +4,9 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use units::Nanos;
+use workload::zoned::{Bench, Operation, StreamPlan, Window, start};
 
-use super::bench::{Bench, StreamPlan, Window, start};
 use super::{Simulator, Unfit, full_zones};
-use crate::interference::Operation;
 use crate::validate::case::Load;
 use crate::validate::figure::{Figure, Figures};
 use crate::validate::hosts::Host;
@@ -24,8 +23,12 @@ const MOST: Nanos = Nanos::from_secs(3);
 pub(super) fn run(simulator: &Simulator<'_>, load: &Load) -> Result<Figures, Unfit> {
     let changes = if load.operation == Operation::Read { full_zones(load.threads) } else { Vec::new() };
     let profile = simulator.profile(&changes)?;
-    let mut bench =
-        Bench::new(&profile, load.threads, simulator.host(load.stack.host.unwrap_or(Host::Spdk)), &load.stack)?;
+    let mut bench = Bench::new(
+        &profile,
+        load.threads,
+        simulator.host(load.stack.host.unwrap_or(Host::Spdk)),
+        load.stack.block_layer(),
+    )?;
     let zones = bench.rig.zones;
     zones.check_block(load.operation, load.block_bytes)?;
     let limit = zones.max_open.unwrap_or(zones.count).min(zones.count);
@@ -67,7 +70,7 @@ pub(super) fn run(simulator: &Simulator<'_>, load: &Load) -> Result<Figures, Unf
     }
     let tally = tally.borrow();
     if let Some(failure) = &tally.failure {
-        return Err(Unfit(failure.clone()));
+        return Err(failure.clone().into());
     }
     let count = tally.latency.count();
     if count == 0 {

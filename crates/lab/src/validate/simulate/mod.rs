@@ -1,6 +1,5 @@
 //! Rows simulated: a device on a clock of its own for each.
 
-mod bench;
 mod contest;
 mod load;
 mod timed;
@@ -9,6 +8,7 @@ use std::fmt;
 
 use ssd::profile::Profile;
 use toml::{Table, Value};
+use workload::zoned::{CommandError, HostPath, ZonedError};
 
 use super::case::{Case, Contest, ResetMode};
 use super::drive::{Bed, simulate as simulate_drive};
@@ -30,6 +30,18 @@ impl fmt::Display for Unfit {
 impl From<String> for Unfit {
     fn from(reason: String) -> Self {
         Self(reason)
+    }
+}
+
+impl From<ZonedError> for Unfit {
+    fn from(error: ZonedError) -> Self {
+        Self(error.to_string())
+    }
+}
+
+impl From<CommandError> for Unfit {
+    fn from(error: CommandError) -> Self {
+        Self(error.to_string())
     }
 }
 
@@ -64,7 +76,7 @@ impl Simulator<'_> {
         }
     }
 
-    fn host(&self, usual: Host) -> super::hosts::HostPath {
+    fn host(&self, usual: Host) -> HostPath {
         self.host.unwrap_or(usual).path()
     }
 

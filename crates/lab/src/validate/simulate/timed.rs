@@ -8,13 +8,12 @@ use std::rc::Rc;
 
 use block::{BioOp, ZoneOp};
 use units::Nanos;
+use workload::zoned::{Bench, CommandError, Rig, Zone};
 
-use super::bench::{Bench, Rig, Zone};
 use super::{Simulator, Unfit};
 use crate::validate::case::{Occupancy, Timed, TimedOperation};
 use crate::validate::figure::Figures;
 use crate::validate::hosts::Host;
-use crate::validate::stack::Stack;
 
 /// How often an operation is timed: enough for a 95th percentile.
 const TIMES: u64 = 40;
@@ -27,7 +26,7 @@ const SLICE: Nanos = Nanos::from_secs(5);
 
 pub(super) fn run(simulator: &Simulator<'_>, timed: &Timed) -> Result<Figures, Unfit> {
     let profile = simulator.profile(&[])?;
-    let mut bench = Bench::new(&profile, 1, simulator.host(Host::Spdk), &Stack::default())?;
+    let mut bench = Bench::new(&profile, 1, simulator.host(Host::Spdk), None)?;
     let zones = bench.rig.zones;
     let blocks = zones.capacity_bytes / zones.block_bytes;
     let written_blocks = match timed.occupancy {
@@ -42,7 +41,7 @@ pub(super) fn run(simulator: &Simulator<'_>, timed: &Timed) -> Result<Figures, U
     check(timed.operation, written_blocks, blocks)?;
     let times = timed.times.clamp(1, TIMES).min(zones.count.into()) as u32;
     let samples: Rc<RefCell<Vec<f64>>> = Rc::default();
-    let failure: Rc<RefCell<Option<String>>> = Rc::default();
+    let failure: Rc<RefCell<Option<CommandError>>> = Rc::default();
     let (rig, kept, failed) = (bench.rig.clone(), samples.clone(), failure.clone());
     let timed = *timed;
     bench.rig.sim.spawn(async move {
@@ -64,7 +63,7 @@ pub(super) fn run(simulator: &Simulator<'_>, timed: &Timed) -> Result<Figures, U
         deadline += SLICE;
     }
     if let Some(reason) = failure.borrow_mut().take() {
-        return Err(Unfit(reason));
+        return Err(reason.into());
     }
     Ok(Figures::of_samples(&samples.borrow()))
 }
@@ -85,7 +84,7 @@ fn check(operation: TimedOperation, written: u64, blocks: u64) -> Result<(), Unf
 }
 
 /// Prepares a zone, waits, and times the operation.
-async fn once(rig: &Rig, operation: TimedOperation, zone: Zone, written_blocks: u64) -> Result<Nanos, String> {
+async fn once(rig: &Rig, operation: TimedOperation, zone: Zone, written_blocks: u64) -> Result<Nanos, CommandError> {
     use TimedOperation as Op;
     let bytes = written_blocks * rig.zones.block_bytes;
     let full = bytes == rig.zones.capacity_bytes;
