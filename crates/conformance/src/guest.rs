@@ -19,7 +19,7 @@ const LIBRARY: &str =
 /// How often the host looks whether the machine has ended. The guest runs on its own clock: this delays only the host's answer.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// A machine to be booted: two processors, 2 GiB of memory if not told otherwise, no network but loopback, emulated (QEMU's TCG),
+/// A machine to be booted: two processors (four for a kernel that was [built](Kernel::built)), 2 GiB of memory if not told otherwise, no network but loopback, emulated (QEMU's TCG),
 /// nothing of it as root.
 #[derive(Debug)]
 pub struct Guest {
@@ -114,9 +114,10 @@ impl Guest {
         let log = folder.join("qemu.log");
         let log = fs::File::create(&log).map_err(Error::file(&log))?;
         let mut command = Command::new(qemu);
-        // One thread for both processors: with two, one may run an instruction that the other is patching, and the kernel dies of it
-        // ("Oops: int3").
-        command.args(["-accel", "tcg,thread=single", "-M", "q35", "-cpu", "max", "-smp", "2"]);
+        // One thread for both processors of a stock kernel: with two, one may run an instruction that the other is patching, and the
+        // kernel dies of it ("Oops: int3").
+        let (threads, processors) = if self.kernel.modules().is_some() { ("single", "2") } else { ("multi", "4") };
+        command.args(["-accel", &format!("tcg,thread={threads}"), "-M", "q35", "-cpu", "max", "-smp", processors]);
         command.arg("-m").arg(format!("{}M", self.memory_mib));
         command.args(["-display", "none", "-monitor", "none", "-nic", "none", "-no-reboot"]);
         command.args(["-device", "virtio-rng-pci"]);

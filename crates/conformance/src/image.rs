@@ -22,9 +22,11 @@ pub fn write(kernel: &Kernel, extra: &[PathBuf], target: &Path) -> Result<(), Er
     for (from, to) in programs::collect(extra)? {
         put(&from, &to)?;
     }
-    let modules_folder = Path::new("/lib/modules").join(kernel.release());
-    for module in modules::select(kernel)? {
-        put(&kernel.modules().join(&module), &modules_folder.join(&module))?;
+    if let Some(modules) = kernel.modules() {
+        let target = Path::new("/lib/modules").join(kernel.release());
+        for module in modules::select(modules)? {
+            put(&modules.join(&module), &target.join(&module))?;
+        }
     }
     let mut rest = || -> std::io::Result<()> {
         writer.file(Path::new("/init"), 0o755, INIT)?;

@@ -1,4 +1,4 @@
-//! Stock Debian kernels: the newest package of a series, unpacked in the cache, with its module index.
+//! Kernels to boot: the newest Debian package of a series, unpacked in the cache with its module index, or one that was built.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -39,10 +39,10 @@ impl std::fmt::Display for Series {
 /// A kernel that can be booted.
 #[derive(Debug, Clone)]
 pub struct Kernel {
-    series: Series,
     release: String,
     image: PathBuf,
-    modules: PathBuf,
+    /// Where all is in the image there are none.
+    modules: Option<PathBuf>,
 }
 
 impl Kernel {
@@ -61,12 +61,13 @@ impl Kernel {
             .find(|path| path.is_dir())
             .ok_or_else(|| Error::answer(package.name(), "has no folder of modules"))?;
         index(&folder, &modules, &release)?;
-        Ok(Kernel { series, release, image, modules })
+        Ok(Kernel { release, image, modules: Some(modules) })
     }
 
-    /// Its series.
-    pub fn series(&self) -> Series {
-        self.series
+    /// One that was built without modules, and without code that is changed while it runs (jump labels, paravirtual calls): all
+    /// processors of a guest run at the same time then.
+    pub fn built(image: impl Into<PathBuf>, release: &str) -> Kernel {
+        Kernel { release: release.to_owned(), image: image.into(), modules: None }
     }
 
     /// What `uname -r` says.
@@ -79,9 +80,9 @@ impl Kernel {
         &self.image
     }
 
-    /// The folder of modules, with `modules.dep`.
-    pub fn modules(&self) -> &Path {
-        &self.modules
+    /// The folder of modules, with `modules.dep`; none where all is in the image.
+    pub fn modules(&self) -> Option<&Path> {
+        self.modules.as_deref()
     }
 }
 

@@ -2,10 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::Error;
-use crate::kernel::Kernel;
 
 /// Folders (ending in `/`) and single modules, below `kernel/` of the module folder. Not every series has all of them.
 const WANTED: [&str; 24] = [
@@ -35,9 +34,9 @@ const WANTED: [&str; 24] = [
     "fs/configfs/",
 ];
 
-/// The modules to take, as paths below the module folder, and the index files of `depmod`.
-pub fn select(kernel: &Kernel) -> Result<Vec<PathBuf>, Error> {
-    let path = kernel.modules().join("modules.dep");
+/// The modules to take of a kernel's folder, as paths below it, and the index files of `depmod`.
+pub fn select(folder: &Path) -> Result<Vec<PathBuf>, Error> {
+    let path = folder.join("modules.dep");
     let text = fs::read_to_string(&path).map_err(Error::file(&path))?;
     let mut chosen: Vec<PathBuf> = closure(&text, |module| {
         module.strip_prefix("kernel/").is_some_and(|rest| WANTED.iter().any(|wanted| rest.starts_with(wanted)))
@@ -45,7 +44,7 @@ pub fn select(kernel: &Kernel) -> Result<Vec<PathBuf>, Error> {
     .into_iter()
     .map(PathBuf::from)
     .collect();
-    let entries = fs::read_dir(kernel.modules()).map_err(Error::file(kernel.modules()))?;
+    let entries = fs::read_dir(folder).map_err(Error::file(folder))?;
     chosen.extend(
         entries
             .flatten()

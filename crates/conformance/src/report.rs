@@ -168,14 +168,18 @@ const OWN: [&str; 1] = [
     "fs/btrfs/block-group.c:1111 btrfs_remove_block_group",
 ];
 
-/// Lines of a kernel log that no healthy run has (`kernel/panic.c`, `kernel/hung_task.c`, `lib/bug.c`).
+/// Lines of a kernel log that no healthy run has (`kernel/panic.c`, `kernel/hung_task.c`, `lib/bug.c`, `kernel/locking/lockdep.c`).
 fn complaints(log: &str) -> Vec<String> {
-    const SIGNS: [&str; 12] = [
+    const SIGNS: [&str; 15] = [
         "Kernel panic",
         "Oops",
         "BUG:",
         "kernel BUG at",
         "WARNING: CPU:",
+        // lockdep
+        "WARNING: possible",
+        "inconsistent lock state",
+        "suspicious RCU usage",
         "general protection fault",
         "blocked for more than",
         "soft lockup",
@@ -234,6 +238,7 @@ mod tests {
             ("check\ta\tok\t5\nend\tstopped: a failed\n", ""),
             (healthy, "3,1,2,-;INFO: task fio:1 blocked for more than 60 seconds.\n"),
             (healthy, "4,1,2,-;WARNING: CPU: 0 PID: 1 at block/blk.c:1\n"),
+            (healthy, "4,1,2,-;WARNING: possible circular locking dependency detected\n"),
         ] {
             let (_folder, report) = transcript(results, kernel);
             assert!(!report.faults().is_empty(), "{results:?} {kernel:?}");

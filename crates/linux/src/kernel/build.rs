@@ -9,6 +9,7 @@ use rustix::fs::{FlockOperation, flock};
 use super::recipe::Recipe;
 use super::source_folder::Listing;
 use super::steps::Steps;
+use super::target::Target;
 use super::{BuildProgress, Kernel, cache, config, patches, source, source_folder, tools, unpack};
 use crate::error::LinuxError;
 
@@ -21,7 +22,7 @@ pub(super) fn build(
     recipe: &Recipe,
     progress: &mut dyn FnMut(BuildProgress),
 ) -> Result<Kernel, LinuxError> {
-    tools::check()?;
+    tools::check(recipe.target)?;
     let cannot_make = |path: &Path| LinuxError::system(format!("cannot make the folder {}", path.display()));
     fs::create_dir_all(folder).map_err(cannot_make(folder))?;
     let _lock = lock(&folder.join("lock"), progress)?;
@@ -34,7 +35,7 @@ pub(super) fn build(
     fs::create_dir_all(&work).map_err(cannot_make(&work))?;
 
     let tree = work.join("tree");
-    let steps = Steps { tree: &tree, log: work.join("log") };
+    let steps = Steps { tree: &tree, target: recipe.target, log: work.join("log") };
     if patches::is_broken(&tree) {
         fs::remove_dir_all(&tree).map_err(LinuxError::system(format!("cannot remove {}", tree.display())))?;
     }
@@ -64,7 +65,7 @@ pub(super) fn build(
     patches::set(&steps, &recipe.patches)?;
     steps.configure(recipe)?;
     steps.compile(progress)?;
-    let kernel = cache::store(folder, &release, &hash, |program| steps.strip(program))?;
+    let kernel = cache::store(folder, &release, &hash, |program| steps.take(program))?;
     if !recipe.own {
         fs::remove_dir_all(&work).map_err(LinuxError::system(format!("cannot remove {}", work.display())))?;
     }
@@ -77,7 +78,11 @@ fn work_folder(folder: &Path, recipe: &Recipe, hash: &str) -> PathBuf {
     let source = || recipe.source.clone().or_else(source::named).unwrap_or_default();
     if recipe.own {
         let source = blake3::hash(source().as_os_str().as_encoded_bytes()).to_hex();
-        folder.join(format!("own-{}", source.chars().take(12).collect::<String>()))
+        let source: String = source.chars().take(12).collect();
+        match recipe.target {
+            Target::UserMode => folder.join(format!("own-{source}")),
+            Target::Pc => folder.join(format!("own-pc-{source}")),
+        }
     } else {
         folder.join(format!("building-{hash}"))
     }
@@ -110,7 +115,7 @@ impl Steps<'_> {
         let jobs = std::thread::available_parallelism().map_or(1, usize::from);
         let already = compiled(self.tree);
         let mut done = already;
-        self.run("compile", self.make().arg(format!("-j{jobs}")).arg("linux"), None, &mut |line| {
+        self.run("compile", self.make().arg(format!("-j{jobs}")).arg(self.target.goal()), None, &mut |line| {
             let mut words = line.split_whitespace();
             match words.next() {
                 Some("CC" | "AS") => {
@@ -124,9 +129,15 @@ impl Steps<'_> {
         })
     }
 
-    fn strip(&self, program: &Path) -> Result<(), LinuxError> {
+    /// Puts what was made at `program`, without symbols.
+    fn take(&self, program: &Path) -> Result<(), LinuxError> {
+        let made = self.target.made();
+        if self.target == Target::Pc {
+            let failed = || LinuxError::system(format!("cannot copy {}", made.display()));
+            return fs::copy(self.tree.join(made), program).map(drop).map_err(failed());
+        }
         let mut command = Command::new("strip");
-        command.arg("--strip-all").arg("-o").arg(program).arg("linux");
+        command.arg("--strip-all").arg("-o").arg(program).arg(made);
         self.run("strip", &mut command, None, &mut |_| ())
     }
 }

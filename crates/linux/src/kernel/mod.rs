@@ -9,6 +9,7 @@ mod recipes;
 mod source;
 mod source_folder;
 mod steps;
+mod target;
 mod tools;
 mod unpack;
 mod unused;
@@ -23,7 +24,7 @@ pub use cache::cache_folder;
 pub use recipe::Recipe;
 pub use tools::find as find_program;
 
-/// A built kernel: User-Mode Linux as a program.
+/// A built kernel: User-Mode Linux as a program, or the image that a PC boots ([`Recipe::for_pc`]).
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Kernel {
     program: PathBuf,
@@ -135,7 +136,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// The program.
+    /// The program, or the image.
     pub fn program(&self) -> &Path {
         &self.program
     }

@@ -154,7 +154,8 @@ mod tests {
 
         fn set(&self, wanted: &[Patch]) -> Result<String, LinuxError> {
             let tree = self.path();
-            set(&Steps { tree: &tree, log: self.0.path().join("log") }, wanted)?;
+            let steps = Steps { tree: &tree, target: Target::default(), log: self.0.path().join("log") };
+            set(&steps, wanted)?;
             Ok(fs::read_to_string(tree.join("fs/x.c")).unwrap())
         }
     }

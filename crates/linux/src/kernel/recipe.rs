@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::target::Target;
 use super::{config, recipes, source_folder};
 use crate::error::LinuxError;
 
@@ -18,6 +19,7 @@ pub struct Recipe {
     pub(super) config: String,
     /// In the order in which they are applied.
     pub(super) patches: Vec<Patch>,
+    pub(super) target: Target,
     /// A folder that holds the source; the distribution's package otherwise.
     pub(super) source: Option<PathBuf>,
     /// Something was added by [`patch`](Self::patch), [`config`](Self::config) or [`source`](Self::source).
@@ -43,6 +45,15 @@ impl Recipe {
     /// [`LinuxError::Invalid`] where there is none of this name, with those that there are.
     pub fn named(name: &str) -> Result<Self, LinuxError> {
         recipes::named(name)
+    }
+
+    /// The patches of a recipe of the repository and its configuration, for a PC with several processors as QEMU emulates it:
+    /// everything that it needs is in the image, and no driver of real hardware.
+    ///
+    /// # Errors
+    /// [`LinuxError::Invalid`] where there is none of this name, with those that there are.
+    pub fn for_pc(name: &str) -> Result<Self, LinuxError> {
+        recipes::for_pc(name)
     }
 
     /// The names that [`named`](Self::named) knows.
@@ -104,6 +115,9 @@ impl Recipe {
     pub fn hash(&self) -> Result<String, LinuxError> {
         let mut hasher = blake3::Hasher::new();
         hasher.update(&REVISION.to_le_bytes());
+        if self.target != Target::default() {
+            hasher.update(self.target.architecture().as_bytes());
+        }
         let source = self.source.as_deref().map(source_folder::Listing::of).transpose()?.map(|listing| listing.text());
         let config = std::iter::once(("config", self.config.as_bytes()));
         let patches = self.patches.iter().map(|patch| (patch.name.as_str(), &*patch.text));
@@ -134,6 +148,8 @@ mod tests {
         assert_eq!(one, recipe("A=y\n", "a.patch", "b").hash().unwrap());
         assert_ne!(one, recipe("A=y\na", ".patch", "b").hash().unwrap());
         assert_ne!(one, recipe("A=y\n", "a.patch", "c").hash().unwrap());
+        let for_pc = Recipe { target: Target::Pc, ..recipe("A=y\n", "a.patch", "b") };
+        assert_ne!(one, for_pc.hash().unwrap());
         let folder = tempfile::tempdir().unwrap();
         let on_folder = Recipe { source: Some(folder.path().to_owned()), ..recipe("A=y\n", "a.patch", "b") };
         let empty = on_folder.hash().unwrap();

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use super::recipe::{Patch, Recipe};
+use super::target::Target;
 use crate::error::LinuxError;
 
 /// A configuration and patches that are part of this program.
@@ -99,6 +100,16 @@ pub(super) fn named(name: &str) -> Result<Recipe, LinuxError> {
     Ok(recipe)
 }
 
+/// A configuration for a PC, in place of the base's.
+const PC: &str = include_str!("../../kernel/pc/plumb.config");
+
+/// The patches of a recipe and its own configuration, for a PC.
+pub(super) fn for_pc(name: &str) -> Result<Recipe, LinuxError> {
+    let named = named(name)?;
+    let own = named.config.strip_prefix(BASE.config).unwrap_or_default();
+    Ok(Recipe { config: format!("{PC}{own}"), target: Target::Pc, ..named })
+}
+
 /// The names of all recipes, the base first.
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
     std::iter::once(&BASE).chain(ON_TOP).map(|known| known.name)
@@ -122,6 +133,8 @@ mod tests {
             assert!(recipe.config.starts_with(&base().config), "{name}");
             assert_eq!(recipe.patches[..base().patches.len()], base().patches[..], "{name}");
         }
+        let pc = for_pc(ORDER.name).unwrap();
+        assert_eq!((pc.config, pc.patches), (format!("{PC}{}", ORDER.config), named(ORDER.name).unwrap().patches));
         let error = named("no-such").unwrap_err().to_string();
         assert!(error.contains("no-such") && error.contains("time-travel"), "{error}");
     }

@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use super::target::Target;
 use crate::error::LinuxError;
 
 /// Lines of a failed step that its error shows.
@@ -13,14 +14,15 @@ const TAIL_LINES: usize = 15;
 /// Where steps run and what they say is kept.
 pub(super) struct Steps<'a> {
     pub(super) tree: &'a Path,
+    pub(super) target: Target,
     pub(super) log: PathBuf,
 }
 
 impl Steps<'_> {
-    /// `make` for User-Mode Linux; what it would write of place and time is fixed.
+    /// `make` for the target; what it would write of place and time is fixed.
     pub(super) fn make(&self) -> Command {
         let mut make = Command::new("make");
-        make.arg("ARCH=um")
+        make.arg(format!("ARCH={}", self.target.architecture()))
             .env("KBUILD_BUILD_TIMESTAMP", "2030-01-01")
             .env("KBUILD_BUILD_USER", "plumb")
             .env("KBUILD_BUILD_HOST", "plumb")
@@ -79,7 +81,7 @@ mod tests {
     #[test]
     fn a_failed_step_shows_its_end() {
         let folder = tempfile::tempdir().unwrap();
-        let steps = Steps { tree: folder.path(), log: folder.path().join("log") };
+        let steps = Steps { tree: folder.path(), target: Target::default(), log: folder.path().join("log") };
         let mut command = Command::new("sh");
         command.args(["-c", "cat; seq 1 40; echo bad >&2; exit 3"]);
         let mut lines = 0;

@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
+use super::target::Target;
 use crate::error::LinuxError;
 
 const TOOLS: [(&str, &str); 11] = [
@@ -23,13 +24,14 @@ const TOOLS: [(&str, &str); 11] = [
 const C_LIBRARY: &str = "/usr/include/stdio.h";
 
 /// Whether all that a build needs is there.
-pub(super) fn check() -> Result<(), LinuxError> {
+pub(super) fn check(target: Target) -> Result<(), LinuxError> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut missing: Vec<(&str, &str)> =
         TOOLS.into_iter().filter(|(program, _)| find(program, &path).is_none()).collect();
     if !Path::new(C_LIBRARY).exists() {
         missing.push(("stdio.h", "libc6-dev"));
     }
+    missing.extend(target.header().filter(|(header, _)| !Path::new(header).exists()));
     if missing.is_empty() {
         return Ok(());
     }

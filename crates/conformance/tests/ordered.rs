@@ -1,0 +1,151 @@
+//! ext4 with ordered writes on four processors that run at the same time, under lockdep and KASAN: the kernel says nothing, what is read
+//! is what was written, and what an fsync acknowledged is there after the device lost its power.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::path::Path;
+use std::time::Duration;
+
+use common::{judge_long, run};
+use conformance::plumb::{self, Profile};
+use conformance::{Error, Guest, Kernel, host};
+
+/// A drive that keeps order, and one log of acknowledged lines for each of four tasks.
+const START: &str = r#"
+limit_s=900
+nqn=nqn.2014-08.org.example:order
+serve ssd --device samsung-980pro-1tb --set initial.fill=0 --set 'order="streams"' --nvme-tcp tcp:4420 --nqn $nqn --control unix:/tmp/control
+need attach attach $nqn --nr-io-queues=4 --ctrl-loss-tmo=600
+device=$(fabric $nqn) controller=$(controller $nqn)
+value processors $(grep -c ^processor /proc/cpuinfo)
+value queues $(cat /sys/class/nvme/${controller##*/}/queue_count)
+
+# Lines to a log, each acknowledged when its fsync returned: log TASK LINES
+log() {
+    local n
+    for ((n = 0; n < $2; n++)); do
+        echo "$n" >>"/mnt/log$1" && sync "/mnt/log$1" && echo "$n" >>"/tmp/acknowledged$1" || return 0
+    done
+}
+
+# Every acknowledged line is there, in its place: kept
+kept() {
+    local task
+    for task in 1 2 3 4; do
+        [[ -e /tmp/acknowledged$task ]] || continue
+        cmp -n "$(stat -c %s /tmp/acknowledged$task)" /tmp/acknowledged$task /mnt/log$task || return
+    done
+}
+
+all() {
+    local task
+    for task in 1 2 3 4; do "$1" "$task" "$2" & done
+    wait
+}
+
+# Files that are replaced, preallocated, written past the page cache and beside it: mixed TASK ROUNDS
+mixed() {
+    local n at=/mnt/mixed$1
+    mkdir -p "$at"
+    for ((n = 0; n < $2; n++)); do
+        dd if=/tmp/pattern of="$at/new" bs=4k count=10 conv=fsync status=none && mv "$at/new" "$at/file" && sync "$at" || return
+        dd if=/tmp/pattern of="$at/direct" bs=4k count=4 seek=$((n % 5)) oflag=direct conv=notrunc status=none || return
+        truncate -s $((n * 5000)) "$at/short" && sync "$at/direct" "$at/short" || return
+    done
+}
+
+fio_mixed() {
+    fio --directory=/mnt --size=2m --verify=crc32c --verify_fatal=1 --bs=4k --randseed=1 \
+        --name=synced --numjobs=3 --rw=randwrite --ioengine=psync --fsync=5 \
+        --name=direct --rw=randwrite --ioengine=libaio --iodepth=8 --direct=1 --fallocate=none \
+        --name=begun --rw=write --ioengine=psync --sync_file_range=write:4 --fdatasync=9
+}
+
+reset_under_load() {
+    all log 20 &
+    local load=$! n
+    for n in 1 2 3; do
+        sleep 0.3
+        nvme reset "$controller" || return
+        eventually 60 grep -q live "/sys/class/nvme/${controller##*/}/state" || return
+    done
+    wait "$load"
+}
+
+# The host and then the drive lose their power while four tasks write: the file system is shut down as it is, the connection is cut,
+# the drive loses what it may. What was acknowledged is there afterwards. cut SECONDS
+cut() {
+    rm -f /tmp/acknowledged* /mnt/log*
+    sync -f /mnt
+    all log 1000000 &
+    local load=$!
+    sleep "$1"
+    xfs_io -x -c shutdown /mnt && nvme disconnect -n "$nqn" && plumb control unix:/tmp/control power-cut || return
+    wait "$load"
+    umount /mnt
+    eventually 60 attach "$nqn" --nr-io-queues=4 || return
+    device=$(fabric "$nqn")
+    mount -t ext4 -o "$options" "$device" /mnt && kept && cat /tmp/acknowledged* | wc -l
+}
+"#;
+
+/// What is done with one order.
+const LOADS: &str = r#"
+check $name-mkfs mkfs.ext4 -q -F -E nodiscard -b 4096 $device 256m
+need $name-mount mount -t ext4 -o $options $device /mnt
+pattern
+check $name-fio fio_mixed
+check $name-mixed all mixed 6
+check $name-log all log 20
+check $name-kept kept
+check $name-reset reset_under_load
+check $name-kept-after-resets kept
+for after in 1 2.5; do
+    check $name-cut-$after cut $after
+    value $name-acknowledged-$after "$(cat /tmp/acknowledged* | wc -l)"
+done
+device=$(fabric $nqn)
+check $name-unmount umount /mnt
+check $name-fsck e2fsck -fn $device
+value $name-locks "$(sed -n 's/ debug_locks: *//p' /proc/lockdep_stats)"
+"#;
+
+fn kernel() -> Result<Kernel, Error> {
+    let mut recipe = linux::Recipe::for_pc(linux::ordering::KERNEL).unwrap();
+    recipe.config(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/ordered/plumb.config")).unwrap();
+    match linux::Kernel::build(&recipe, &mut |_| ()) {
+        Ok(kernel) => Ok(Kernel::built(kernel.program(), kernel.release())),
+        Err(error @ (linux::LinuxError::MissingTools { .. } | linux::LinuxError::NoSource { .. })) => {
+            Err(Error::Missing { what: "no kernel is built".to_owned(), remedy: error.to_string() })
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn on_four_processors(name: &str, options: &str) -> Result<(), Error> {
+    let guest = Guest::new(&kernel()?)
+        .program(plumb::program(Profile::Dev)?)
+        .program(host::require("xfs_io", "xfsprogs")?)
+        .time_limit(Duration::from_secs(3600));
+    let report = run(&guest, &format!("ordered-{name}"), &format!("{START}\nname={name} options={options}\n{LOADS}"))?;
+    // Admin queue and one for each processor.
+    assert_eq!((report.value("processors")?, report.value("queues")?), ("4", "5"));
+    assert_eq!(report.value(&format!("{name}-locks"))?.trim(), "1", "lockdep gave up");
+    Ok(())
+}
+
+#[test]
+fn a_stream_for_each_task() {
+    judge_long(|| on_four_processors("task", "order=task,order_epochs=counted"));
+}
+
+#[test]
+fn a_stream_for_each_task_on_one_queue() {
+    judge_long(|| on_four_processors("pinned", "order=task,order_epochs=pinned"));
+}
+
+#[test]
+fn one_stream() {
+    judge_long(|| on_four_processors("one", "order=one,order_epochs=counted"));
+}
