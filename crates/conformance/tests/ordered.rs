@@ -74,8 +74,8 @@ reset_under_load() {
 }
 
 # The host and then the drive lose their power while four tasks write: the file system is shut down as it is, the connection is cut,
-# the drive loses what it may. What was acknowledged is there afterwards. cut SECONDS
-cut() {
+# the drive loses what it may. What was acknowledged is there afterwards. lose_power SECONDS
+lose_power() {
     rm -f /tmp/acknowledged* /mnt/log*
     sync -f /mnt
     all log 1000000 &
@@ -102,7 +102,7 @@ check $name-kept kept
 check $name-reset reset_under_load
 check $name-kept-after-resets kept
 for after in 1 2.5; do
-    check $name-cut-$after cut $after
+    check $name-cut-$after lose_power $after
     value $name-acknowledged-$after "$(cat /tmp/acknowledged* | wc -l)"
 done
 device=$(fabric $nqn)

@@ -223,7 +223,7 @@ mod tests {
     }
 
     fn tools_are_there() -> bool {
-        let there = tools::check();
+        let there = tools::check(Target::UserMode);
         if let Err(missing) = &there {
             println!("skipped: {missing}");
         }

@@ -122,6 +122,7 @@ fn reason(said: &[String]) -> String {
 mod tests {
     use std::borrow::Cow;
 
+    use super::super::target::Target;
     use super::*;
 
     const FIRST: &str = "a\nb\nc\n";
