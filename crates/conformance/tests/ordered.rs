@@ -29,6 +29,14 @@ log() {
     done
 }
 
+# The same, acknowledged a line too early: early TASK LINES
+early() {
+    local n
+    for ((n = 0; n < $2; n++)); do
+        echo "$n" >>"/mnt/log$1" && echo "$n" >>"/tmp/acknowledged$1" && sync "/mnt/log$1" || return 0
+    done
+}
+
 # Every acknowledged line is there, in its place: kept
 kept() {
     local task
@@ -38,10 +46,11 @@ kept() {
     done
 }
 
+# Four tasks at once, of which each must succeed: all FUNCTION ARGUMENT
 all() {
-    local task
-    for task in 1 2 3 4; do "$1" "$task" "$2" & done
-    wait
+    local task pids=()
+    for task in 1 2 3 4; do "$1" "$task" "$2" & pids+=($!); done
+    for task in "${pids[@]}"; do wait "$task" || return; done
 }
 
 # Files that are replaced, preallocated, written past the page cache and beside it: mixed TASK ROUNDS
@@ -74,13 +83,13 @@ reset_under_load() {
 }
 
 # The host and then the drive lose their power while four tasks write: the file system is shut down as it is, the connection is cut,
-# the drive loses what it may. What was acknowledged is there afterwards. lose_power SECONDS
+# the drive loses what it may. What was acknowledged is there afterwards. lose_power FUNCTION SECONDS
 lose_power() {
     rm -f /tmp/acknowledged* /mnt/log*
     sync -f /mnt
-    all log 1000000 &
+    all "$1" 1000000 &
     local load=$!
-    sleep "$1"
+    sleep "$2"
     xfs_io -x -c shutdown /mnt && nvme disconnect -n "$nqn" && plumb control unix:/tmp/control power-cut || return
     wait "$load"
     umount /mnt
@@ -101,10 +110,12 @@ check $name-log all log 20
 check $name-kept kept
 check $name-reset reset_under_load
 check $name-kept-after-resets kept
+value $name-lines "$(cat /mnt/log? | wc -l)"
 for after in 1 2.5; do
-    check $name-cut-$after lose_power $after
+    check $name-cut-$after lose_power log $after
     value $name-acknowledged-$after "$(cat /tmp/acknowledged* | wc -l)"
 done
+refused $name-early lose_power early 2
 device=$(fabric $nqn)
 check $name-unmount umount /mnt
 check $name-fsck e2fsck -fn $device
@@ -132,6 +143,16 @@ fn on_four_processors(name: &str, options: &str) -> Result<(), Error> {
     // Admin queue and one for each processor.
     assert_eq!((report.value("processors")?, report.value("queues")?), ("4", "5"));
     assert_eq!(report.value(&format!("{name}-locks"))?.trim(), "1", "lockdep gave up");
+    // None was lost in the resets, and each cut met some.
+    assert_eq!(report.value(&format!("{name}-lines"))?, "160");
+    for after in ["1", "2.5"] {
+        let acknowledged = report.number(&format!("{name}-acknowledged-{after}"))?;
+        println!("{name}: {acknowledged} lines acknowledged before the cut after {after} s");
+        assert!(acknowledged > 0.0);
+    }
+    // The check says so where a line is acknowledged too early.
+    let early = report.output(&format!("{name}-early"))?;
+    assert!(early.contains("EOF on /mnt/log") || early.contains("differ: byte"), "{early}");
     Ok(())
 }
 
