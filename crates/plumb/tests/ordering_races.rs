@@ -73,7 +73,7 @@ fn tasks_that_do_everything_to_few_files_lose_nothing() {
         for seed in 1..=if is_long() { 20 } else { 1 } {
             let seed = seed * 100 + number;
             let script = format!("exec {PLUMB} app races --tasks 3 --steps 16 --seed {seed}");
-            let states = if is_long() { 3000 } else { 1000 };
+            let states = if is_long() { 3000 } else { 500 };
             let run = Run { ordering, mount, mkfs, setup, script: &script, seed, states, ..RUN };
             run.assert_good(&format!("{ordering} {mount} {mkfs}"));
         }
