@@ -19,8 +19,8 @@ const LIBRARY: &str =
 /// How often the host looks whether the machine has ended. The guest runs on its own clock: this delays only the host's answer.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// A machine to be booted: two processors (four for a kernel that was [built](Kernel::built)), 2 GiB of memory if not told otherwise, no network but loopback, emulated (QEMU's TCG),
-/// nothing of it as root.
+/// A machine to be booted: two processors (four for a kernel that was [built](Kernel::built)), 2 GiB of memory if not told otherwise,
+/// no network but loopback, emulated (QEMU's TCG), nothing of it as root.
 #[derive(Debug)]
 pub struct Guest {
     kernel: Kernel,
