@@ -83,8 +83,8 @@ reset_under_load() {
     wait "$load"
 }
 
-# The host and then the drive lose their power while four tasks write: the file system is shut down as it is, the connection is cut,
-# the drive loses what it may. What was acknowledged before is there afterwards; an fsync that is under way when ext4 is shut down may
+# The host and then the drive lose their power while four tasks write: the file system is shut down as it is, and the drive loses what
+# it may. What was acknowledged before is there afterwards; an fsync that is under way when ext4 is shut down may
 # return without an error where somebody else's commit of its transaction was aborted meanwhile (jbd2_complete_transaction).
 # lose_power FUNCTION SECONDS
 lose_power() {
@@ -95,7 +95,9 @@ lose_power() {
     sleep "$2"
     local task
     for task in 1 2 3 4; do cp "/tmp/acknowledged$task" "/tmp/promised$task"; done
-    xfs_io -x -c shutdown /mnt && nvme disconnect -n "$nqn" && plumb control unix:/tmp/control power-cut || return
+    xfs_io -x -c shutdown /mnt || return
+    sleep 0.5 # what is under way comes to its end; a disconnection before the cut would make all durable
+    plumb control unix:/tmp/control power-cut && nvme disconnect -n "$nqn" || return
     wait "$load"
     umount /mnt
     eventually 60 attach "$nqn" --nr-io-queues=4 || return
