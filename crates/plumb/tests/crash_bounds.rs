@@ -6,8 +6,9 @@ mod linux_rig;
 
 use crash_rig::{Trial, bad};
 
-fn is_long() -> bool {
-    let is_long = std::env::var_os("PLUMB_LONG").is_some();
+/// Whether gigabytes may be written.
+fn gigabytes() -> bool {
+    let is_long = linux_rig::is_long();
     if !is_long {
         println!("skipped: gigabytes under plumb crash (PLUMB_LONG)");
     }
@@ -29,7 +30,7 @@ fn judged(script: &str, size: &str, states: &str) -> Option<(serde_json::Value, 
 
 #[test]
 fn hundreds_of_mebibytes_of_random_bytes() {
-    if !is_long() {
+    if !gigabytes() {
         return;
     }
     let script = "dd if=/dev/urandom of=f bs=1M count=300 status=none; sync f; dd if=f of=g bs=1M status=none; sync g";
@@ -43,7 +44,7 @@ fn hundreds_of_mebibytes_of_random_bytes() {
 
 #[test]
 fn more_than_a_gibibyte_of_zeroes() {
-    if !is_long() {
+    if !gigabytes() {
         return;
     }
     let Some((_, trial)) = judged("dd if=/dev/zero of=f bs=1M count=1200 status=none; sync f", "2GiB", "8") else {
@@ -56,7 +57,7 @@ fn more_than_a_gibibyte_of_zeroes() {
 /// the log has not.
 #[test]
 fn a_log_of_ten_gibibytes() {
-    if !is_long() {
+    if !gigabytes() {
         return;
     }
     let script =

@@ -69,7 +69,7 @@ fn kernel(defect: Option<&str>) -> Option<Kernel> {
     }
     let mut recipe = Recipe::named(linux::ordering::KERNEL).unwrap();
     recipe.config(&reduced()).unwrap();
-    recipe.config(&folder().join("plumb.config")).unwrap();
+    recipe.config(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../linux/kernel/checks.config")).unwrap();
     if let Some(defect) = defect {
         recipe.patch(&folder().join(defect).with_extension("patch")).unwrap();
     }

@@ -1,9 +1,7 @@
 //! One finished run, complete: everything tables, plots and reports are made from.
 
 use serde::{Deserialize, Serialize};
-use stats::Histogram;
-
-use stats::PackedBins;
+use stats::{Histogram, PackedBins};
 
 /// A finished run of one point under one seed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
