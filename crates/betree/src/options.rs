@@ -11,8 +11,8 @@ use crate::io::Compression;
 use crate::pacing::Pacing;
 use crate::tree::Shape;
 
-/// Longest key.
-pub const KEY_BYTES_MAX: usize = 4096;
+/// Longest key: a path of 4 KiB and 16 bytes behind it.
+pub const KEY_BYTES_MAX: usize = 4096 + 16;
 /// Longest value.
 pub const VALUE_BYTES_MAX: usize = 1 << 20;
 

@@ -174,7 +174,9 @@ fn on_four_processors(name: &str, options: &str) -> Result<(), Error> {
     for after in ["1", "2.5"] {
         let acknowledged = report.number(&format!("{name}-acknowledged-{after}"))?;
         let (survived, undecided) = survivors(&report.output(&format!("{name}-cut-{after}"))?);
-        println!("{name}: after {after} s {acknowledged} lines acknowledged, {survived} of {undecided} undecided writes survived the cut");
+        println!(
+            "{name}: after {after} s {acknowledged} lines acknowledged, {survived} of {undecided} undecided writes survived the cut"
+        );
         assert!(acknowledged > 0.0);
         lost += undecided - survived;
     }

@@ -3,6 +3,7 @@
 
 mod common;
 
+use std::os::unix::fs::MetadataExt;
 use std::process::{Command, Stdio};
 
 use common::{Ran, Scratch};
@@ -49,6 +50,9 @@ fn what_a_scan_prints_can_be_loaded() {
     let scanned = scratch.plumb(&["kv", "scan", STORE]).ok().stdout;
     assert_eq!(scanned, lines);
     scratch.plumb(&["kv", "create", "other.kv", "--size", "64MiB", "--log", "1MiB"]).ok();
+    // Its log has its room from the beginning, the rest when it is used.
+    let room_bytes = std::fs::metadata(scratch.path("other.kv")).unwrap().blocks() * 512;
+    assert!((1 << 20..8 << 20).contains(&room_bytes), "{room_bytes}");
     let mut scan = scratch.command(&["kv", "scan", STORE]).stdout(Stdio::piped()).spawn().unwrap();
     let entries = scan.stdout.take().unwrap();
     let load = scratch.command(&["kv", "load", "other.kv", "-"]).stdin(entries).output().unwrap();

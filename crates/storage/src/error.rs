@@ -40,6 +40,14 @@ pub enum StorageError {
         /// Why not.
         source: io::Error,
     },
+    /// There is no room for what is always written.
+    #[error("room for its first {len_bytes} bytes: {source}")]
+    Reserve {
+        /// How much was asked for.
+        len_bytes: u64,
+        /// Why it is not there.
+        source: io::Error,
+    },
     /// The offset or the length is not in whole blocks.
     #[error("{operation} of {len_bytes} bytes at {offset_bytes}: not in whole blocks of {BLOCK_BYTES} bytes")]
     Misaligned {

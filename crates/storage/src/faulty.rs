@@ -120,6 +120,10 @@ impl<S: Storage> Storage for Faulty<S> {
         self.inner.measure()
     }
 
+    fn reserve(&self, len_bytes: u64) -> Result<(), StorageError> {
+        self.inner.reserve(len_bytes)
+    }
+
     fn open_queue(&self) -> Result<Box<dyn Queue>, StorageError> {
         let inner = self.inner.open_queue()?;
         let queue = FaultyQueue {

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use rustix::fs::{FallocateFlags, FlockOperation, OFlags};
+use rustix::io::Errno;
 
 use crate::uring::UringQueue;
 use crate::{BLOCK_BYTES, Completion, Queue, Request, Storage, StorageError, Tag};
@@ -82,7 +83,7 @@ impl File {
         // The lock of an owner that was killed is there until the kernel is done with it.
         let mut locked = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive);
         for _ in 0..LOCK_ATTEMPTS {
-            if locked != Err(rustix::io::Errno::WOULDBLOCK) {
+            if locked != Err(Errno::WOULDBLOCK) {
                 break;
             }
             std::thread::sleep(LOCK_PAUSE);
@@ -90,7 +91,7 @@ impl File {
         }
         match locked {
             Ok(()) => {}
-            Err(rustix::io::Errno::WOULDBLOCK) => return Err(StorageError::Locked { path: path.to_owned() }),
+            Err(Errno::WOULDBLOCK) => return Err(StorageError::Locked { path: path.to_owned() }),
             Err(error) => return Err(refused("cannot be locked", error.into())),
         }
         let mut len = len_bytes(&file).map_err(|error| refused("has no size", error))?;
@@ -124,6 +125,14 @@ impl Storage for File {
         Ok(self.capacity_bytes.fetch_max(whole_blocks(len), Ordering::AcqRel).max(whole_blocks(len)))
     }
 
+    fn reserve(&self, len_bytes: u64) -> Result<(), StorageError> {
+        match rustix::fs::fallocate(&*self.file, FallocateFlags::KEEP_SIZE, 0, len_bytes) {
+            // A device, or a file system that cannot say.
+            Ok(()) | Err(Errno::OPNOTSUPP | Errno::NODEV) => Ok(()),
+            Err(error) => Err(StorageError::Reserve { len_bytes, source: error.into() }),
+        }
+    }
+
     fn open_queue(&self) -> Result<Box<dyn Queue>, StorageError> {
         if self.engine != FileEngine::Calls {
             match UringQueue::new(Arc::clone(&self.file), Arc::clone(&self.capacity_bytes)) {
@@ -153,7 +162,7 @@ fn whole_blocks(len: u64) -> u64 {
 pub(crate) fn discard(file: &fs::File, offset_bytes: u64, len_bytes: u64) -> io::Result<()> {
     let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
     match rustix::fs::fallocate(file, hole, offset_bytes, len_bytes) {
-        Ok(()) | Err(rustix::io::Errno::OPNOTSUPP) => Ok(()),
+        Ok(()) | Err(Errno::OPNOTSUPP) => Ok(()),
         Err(error) => Err(error.into()),
     }
 }

@@ -115,6 +115,16 @@ pub trait Storage: Send + Sync {
         Ok(self.capacity_bytes())
     }
 
+    /// Takes room for the first so many bytes, so that writes there meet no full file system later. Nothing where all has its
+    /// room anyway, or where that cannot be known.
+    ///
+    /// # Errors
+    ///
+    /// Where there is no room.
+    fn reserve(&self, _len_bytes: u64) -> Result<(), StorageError> {
+        Ok(())
+    }
+
     /// A way to it for one thread.
     ///
     /// # Errors
@@ -140,6 +150,10 @@ impl<S: Storage + ?Sized> Storage for std::sync::Arc<S> {
 
     fn measure(&self) -> Result<u64, StorageError> {
         (**self).measure()
+    }
+
+    fn reserve(&self, len_bytes: u64) -> Result<(), StorageError> {
+        (**self).reserve(len_bytes)
     }
 
     fn open_queue(&self) -> Result<Box<dyn Queue>, StorageError> {

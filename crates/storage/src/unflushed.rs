@@ -16,6 +16,10 @@ impl<S: Storage> Storage for Unflushed<S> {
         self.0.measure()
     }
 
+    fn reserve(&self, len_bytes: u64) -> Result<(), StorageError> {
+        self.0.reserve(len_bytes)
+    }
+
     fn open_queue(&self) -> Result<Box<dyn Queue>, StorageError> {
         Ok(Box::new(UnflushedQueue { inner: self.0.open_queue()?, done: Vec::new() }))
     }

@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeSet;
+use std::os::unix::fs::MetadataExt;
+use std::sync::Arc;
 
 use crash::{Cuts, VolatileCache};
 use proptest::prelude::*;
@@ -165,6 +167,27 @@ fn an_array_and_locked(engine: FileEngine, page_cache: bool) {
     assert_eq!(File::open(&path, &FileOptions::default()).unwrap().capacity_bytes(), 32 * BLOCK);
     let missing = File::open(&folder.path().join("none"), &FileOptions::default()).unwrap_err();
     assert!(missing.to_string().contains("cannot be opened"), "{missing}");
+}
+
+#[test]
+fn room_is_taken_for_what_is_reserved_and_contents_stay() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let file = File::open(&path, &FileOptions { capacity_bytes: Some(64 * BLOCK), ..FileOptions::default() }).unwrap();
+    let mut queue = file.open_queue().unwrap();
+    queue.write(BLOCK, filled(1, 7)).unwrap();
+    let room_bytes = || std::fs::metadata(&path).unwrap().blocks() * 512;
+    assert!(room_bytes() < 32 * BLOCK);
+    let (faulty, _) = Faulty::new(Arc::new(file));
+    faulty.reserve(32 * BLOCK).unwrap();
+    assert!((32 * BLOCK..64 * BLOCK).contains(&room_bytes()), "{}", room_bytes());
+    assert_eq!((faulty.capacity_bytes(), queue.read(BLOCK, 4096).unwrap()[0]), (64 * BLOCK, 7));
+    // More than there is anywhere.
+    let none = faulty.reserve(1 << 62).unwrap_err();
+    assert!(
+        matches!(none, StorageError::Reserve { .. }) && none.to_string().starts_with("room for its first"),
+        "{none}"
+    );
 }
 
 #[test]

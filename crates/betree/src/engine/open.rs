@@ -46,6 +46,8 @@ impl Engine {
             return Err(Error::AlreadyAStore);
         }
         let data_start = LOG_START + log_blocks;
+        // What every batch needs is never short of room.
+        io.reserve(data_start)?;
         let data = Extent { start: data_start, blocks: capacity_blocks - data_start };
         let mut space = Space::new(data);
         let start = space.allocate(CATALOG_BLOCKS).ok_or(Error::Full)?;

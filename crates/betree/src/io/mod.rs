@@ -154,6 +154,11 @@ impl BlockIo {
         Self { storage, queues, later, unsettled, cache: Cache::new(cache_bytes), counters: IoCounters::default() }
     }
 
+    /// Takes room for the first so many blocks.
+    pub fn reserve(&self, blocks: u64) -> Result<()> {
+        Ok(self.storage.reserve(blocks * BLOCK_BYTES as u64)?)
+    }
+
     /// Looks how many blocks there are now.
     pub fn measure_blocks(&self) -> Result<u64> {
         Ok(self.storage.measure()? / BLOCK_BYTES as u64)
