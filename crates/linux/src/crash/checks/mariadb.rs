@@ -6,9 +6,12 @@ pub(super) const KIND: Kind = Kind {
     name: "mariadb",
     promise: "a query that answers 1, with the database's name before the table's",
     needs: ("mariadbd", "mariadb-server"),
+    // Little memory: most of a server's start is the first touch of its pages, 24,800 of them with the defaults and 8,500 so.
     script: r#"owner=$(stat -c %U "$checked"); socket=/tmp/plumb-mariadb.sock
 mariadbd --no-defaults --user="$owner" --datadir="$(realpath "$checked")" --socket=$socket --pid-file=/tmp/plumb-mariadb.pid \
-    --skip-networking --skip-grant-tables --innodb-buffer-pool-size=16M --loose-innodb-buffer-pool-size-max=16M > /tmp/plumb-said 2>&1 &
+    --skip-networking --skip-grant-tables --innodb-buffer-pool-size=16M --loose-innodb-buffer-pool-size-max=16M \
+    --loose-aria-pagecache-buffer-size=1M --loose-key-buffer-size=64K --loose-innodb-log-buffer-size=2M --loose-query-cache-size=0 \
+    --table-open-cache=64 --max-connections=10 > /tmp/plumb-said 2>&1 &
 server=$!
 tries=0
 until mariadb-admin --no-defaults --socket=$socket ping > /dev/null 2>&1; do

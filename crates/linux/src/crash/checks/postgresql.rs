@@ -7,7 +7,7 @@ pub(super) const KIND: Kind = Kind {
     promise: "a query in the database `postgres` that answers 1",
     needs: ("psql", "postgresql"),
     // The server refuses to run as root: it runs as the owner of the directory. What `amcheck` says of the user's own indexes
-    // counts, and the checksums of pages where there are any.
+    // counts, and the checksums of pages where there are any. Little memory, since most of its start is the first touch of pages.
     script: r#"PATH=$PATH:$(echo /usr/lib/postgresql/*/bin | tr ' ' :)
 user=$(stat -c %u "$checked"); group=$(stat -c %g "$checked")
 as_owner() { if [ "$user" = 0 ]; then "$@"; else setpriv --reuid="$user" --regid="$group" --clear-groups "$@"; fi; }
@@ -18,7 +18,7 @@ indexes="from pg_index i join pg_class c on c.oid = i.indexrelid join pg_am a on
     echo "select bt_index_check(c.oid, true)::text || 'checked' $indexes"
 } > /tmp/plumb-queries
 chmod 644 /tmp/plumb-queries
-as_owner postgres --single -D "$checked" -c fsync=off -c logging_collector=off postgres \
+as_owner postgres --single -D "$checked" -c fsync=off -c logging_collector=off -c shared_buffers=4MB postgres \
     < /tmp/plumb-queries > /tmp/plumb-rows 2> /tmp/plumb-said || { tail -n 20 /tmp/plumb-said; exit 1; }
 if grep -E 'ERROR|FATAL|PANIC' /tmp/plumb-said; then exit 1; fi
 sed -n 's/^\t 1: [^=]* = "\(.*\)"\t(typeid.*/\1/p' /tmp/plumb-rows | grep -v 'checked$' > /tmp/plumb-answers || :
