@@ -11,7 +11,7 @@
 //! | `<!-- run: long -->` | takes minutes: in the long suite only |
 //! | `<!-- run: never, WHY -->` | is not run: it needs what a test cannot have |
 //! | `<!-- run: needs PROGRAM ... -->` | what must be installed; `root`, `fuse`, `kernel` (in virtual time), `order` (that with streams) |
-//! | `<!-- run: in repository -->` | the folder has the repository's `experiments` and `devices` |
+//! | `<!-- run: in repository -->` | the folder has the repository's `experiments`, `devices` and `processors` |
 //!
 //! Words after `run:` are separated by semicolons. A page's comment `<!-- given: ... -->` is a script for `sh -e` that makes what
 //! blocks after it need.
@@ -295,7 +295,7 @@ fn run(page: &Path) -> Vec<String> {
                     *skipped.entry(why).or_default() += 1;
                     continue;
                 }
-                for shared in ["experiments", "devices"] {
+                for shared in ["experiments", "devices", "processors"] {
                     if how.in_repository && !folder.path().join(shared).exists() {
                         copy(&root.join(shared), folder.path());
                     }
