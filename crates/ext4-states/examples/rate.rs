@@ -27,6 +27,7 @@ fn main() {
         device: recorded["device"].as_u64().unwrap(),
         calls: Some(&calls),
         fsck: true,
+        scripts: None,
         atomic_bytes: 4096,
         states,
         seed: 1,

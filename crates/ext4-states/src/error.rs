@@ -22,6 +22,12 @@ pub enum OfflineError {
     /// What an earlier start left is damaged, or of another run.
     #[error("{0}")]
     Damaged(String),
+    /// The caller's scripts cannot be run, or fail where no power was lost.
+    #[error("{0}")]
+    Scripts(String),
+    /// A look at a state took longer than it may.
+    #[error("{0}")]
+    Late(String),
     /// Somebody asked to stop; the same call goes on.
     #[error("stopped")]
     Stopped,

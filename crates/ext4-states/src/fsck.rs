@@ -15,6 +15,12 @@ const MEMORY: &str = "/dev/shm";
 /// Most of what it says that is kept.
 const SAID_CHARACTERS_MAX: usize = 2000;
 
+/// A folder that lies in memory, if there is one.
+pub(crate) fn in_memory() -> std::io::Result<TempDir> {
+    let memory = Path::new(MEMORY);
+    if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }
+}
+
 /// An image in memory, and a program that looks at it.
 pub(crate) struct Checker {
     folder: TempDir,
@@ -30,9 +36,7 @@ pub(crate) struct Checked {
 
 impl Checker {
     pub(crate) fn new() -> Result<Self, OfflineError> {
-        let memory = Path::new(MEMORY);
-        let folder = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
-        Ok(Self { folder: folder.map_err(system("cannot make a folder for images"))? })
+        Ok(Self { folder: in_memory().map_err(system("cannot make a folder for images"))? })
     }
 
     /// Recovers the state on a copy as a mount does, journal and orphans, and looks for anything that is then not consistent.

@@ -2,6 +2,8 @@
 //!
 //! After Documentation/filesystems/ext4 (inodes.rst, ifork.rst, inlinedata.rst, attributes.rst).
 
+use std::time::Duration;
+
 use crate::error::Unreadable;
 use crate::layout::{Blocks, u16_at, u32_at};
 
@@ -15,6 +17,8 @@ const WRITTEN_BLOCKS_MAX: u32 = 0x8000;
 const MAP: std::ops::Range<usize> = 0x28..0x28 + 60;
 /// Fields that every inode has.
 const OLD_BYTES: usize = 128;
+/// Where the time of the last write goes on, in an inode with fields behind the old ones.
+const MODIFIED_EXTRA: usize = 0x88;
 const ATTRIBUTES_MAGIC: u32 = 0xea02_0000;
 const ATTRIBUTE_BYTES: usize = 16;
 /// Attributes of the file system itself.
@@ -51,10 +55,22 @@ pub(crate) enum Contents {
     Inline(Vec<u8>),
 }
 
+/// Whose a file is, who may do what, and when it was written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Attributes {
+    /// Permissions, with those of setuid and its like.
+    pub(crate) mode: u32,
+    pub(crate) user: u32,
+    pub(crate) group: u32,
+    /// Since 1970.
+    pub(crate) modified: Duration,
+}
+
 /// What is read of an inode.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Inode {
     pub(crate) kind: Type,
+    pub(crate) attributes: Attributes,
     pub(crate) size_bytes: u64,
     pub(crate) contents: Contents,
 }
@@ -83,7 +99,21 @@ impl Inode {
         } else {
             return Err(damaged());
         };
-        Ok(Self { kind, size_bytes, contents })
+        Ok(Self { kind, attributes: attributes(inode), size_bytes, contents })
+    }
+}
+
+/// Numbers of users and groups lie in two halves, times in seconds of 34 bits and nanoseconds of 30.
+fn attributes(inode: &[u8]) -> Attributes {
+    let both = |low: usize, high: usize| u32::from(u16_at(inode, low)) | u32::from(u16_at(inode, high)) << 16;
+    let has_extra = inode.len() > OLD_BYTES && usize::from(u16_at(inode, OLD_BYTES)) >= MODIFIED_EXTRA + 4 - OLD_BYTES;
+    let extra = if has_extra { u32_at(inode, MODIFIED_EXTRA) } else { 0 };
+    let seconds = u64::from(u32_at(inode, 0x10)) | u64::from(extra & 3) << 32;
+    Attributes {
+        mode: u32::from(u16_at(inode, 0)) & 0o7777,
+        user: both(0x2, 0x78),
+        group: both(0x18, 0x7a),
+        modified: Duration::new(seconds, (extra >> 2).min(999_999_999)),
     }
 }
 
@@ -180,6 +210,21 @@ mod tests {
         let expected = [of(0, 100, false), of(1, 101, false), of(4, 200, true), of(5, 201, true), of(6, 202, true)];
         assert_eq!(blocks, expected);
         assert!(Inode::read(&preallocated(), 12, &Zeroes, 201).is_err(), "behind the end");
+    }
+
+    #[test]
+    fn owners_and_times_are_whole() {
+        let mut inode = preallocated();
+        inode[0x2..0x4].copy_from_slice(&65534_u16.to_le_bytes());
+        inode[0x78..0x7a].copy_from_slice(&1_u16.to_le_bytes());
+        inode[0x7a..0x7c].copy_from_slice(&2_u16.to_le_bytes());
+        inode[0x10..0x14].copy_from_slice(&7_u32.to_le_bytes());
+        inode[0x88..0x8c].copy_from_slice(&(5 << 2 | 1_u32).to_le_bytes());
+        let of = |inode: &[u8]| Inode::read(inode, 12, &Zeroes, 1000).unwrap().attributes;
+        let short = Attributes { mode: 0o644, user: 131_070, group: 131_072, modified: Duration::from_secs(7) };
+        assert_eq!(of(&inode), short, "it says that it has no further fields");
+        inode[128..130].copy_from_slice(&32_u16.to_le_bytes());
+        assert_eq!(of(&inode), Attributes { modified: Duration::new(7 + (1 << 32), 5), ..short });
     }
 
     #[test]

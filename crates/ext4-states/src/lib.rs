@@ -9,6 +9,8 @@
 //! 3. The files, with the contents that this state's data has, are held against what fsync and its like promised
 //!    ([`crash::files`]).
 //!
+//! 4. Where the caller has scripts for it (`scripts`), the files are laid out on this machine (`laid_out`), and the scripts look.
+//!
 //! What cannot be read here is never good: it is counted and named, for the kernel to judge. [`judge`] goes through all of it on
 //! several threads, and goes on where an earlier call was stopped.
 
@@ -19,13 +21,16 @@ mod error;
 mod fsck;
 mod inode;
 mod journal;
+mod laid_out;
 mod layout;
 mod look;
 mod parts;
 mod run;
+mod scripts;
 mod view;
 
 pub use error::{OfflineError, Unreadable};
 pub use look::Defect;
 pub use parts::{Bad, Counts, Judged};
 pub use run::{Judgement, Progress, judge};
+pub use scripts::Scripts;

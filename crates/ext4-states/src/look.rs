@@ -13,6 +13,7 @@ use crate::fsck::Checker;
 use crate::journal::{Recovered, Recovery, Replay};
 use crate::layout::Layout;
 use crate::parts::Judged;
+use crate::scripts::{Bench, Scripts};
 use crate::view::{Stamped, Tree};
 
 /// Most entries of what was looked at that are remembered before all is forgotten.
@@ -59,6 +60,8 @@ pub(crate) struct Seen {
     pub(crate) fault: Fault,
     /// e2fsck was asked just now.
     pub(crate) is_checked: bool,
+    /// A hash of what scripts were asked of, if they were.
+    pub(crate) scripted: Option<u64>,
 }
 
 /// A judge, its promises, and what it remembers.
@@ -76,6 +79,9 @@ pub(crate) struct Look<'a> {
     recovered: HashMap<(u64, u64), Outcome>,
     trees: HashMap<u64, Rc<Result<Tree, Unreadable>>>,
     verdicts: HashMap<(u64, u64, usize), Fault>,
+    /// Where scripts look, and what they said of files with so many lines acknowledged.
+    bench: Option<Bench<'a>>,
+    scripted: HashMap<(u64, u64, usize), Fault>,
     /// Blocks of files that are as they should be at a step.
     known: (usize, Known),
     broken: usize,
@@ -87,6 +93,7 @@ pub(crate) struct Told<'a> {
     pub(crate) device: u64,
     pub(crate) promised: Option<(Rules, &'a [Call])>,
     pub(crate) fsck: bool,
+    pub(crate) scripts: Option<&'a Scripts<'a>>,
     pub(crate) defect: Option<Defect>,
     pub(crate) shared: &'a Shared,
 }
@@ -106,12 +113,24 @@ impl<'a> Look<'a> {
             recovered: HashMap::new(),
             trees: HashMap::new(),
             verdicts: HashMap::new(),
+            bench: told.scripts.map(Bench::new).transpose()?,
+            scripted: HashMap::new(),
             known: (0, Known::default()),
             broken: 0,
         };
+        if look.bench.is_none() && told.promised.is_none() {
+            return Ok(look);
+        }
+        let replay = look.recovery.replay(disk, &look.layout)?;
+        let tree = look.read(disk, &replay)?;
+        if let Some(bench) = &look.bench
+            && let Some((_, why)) = bench.look(&tree, disk, 0)?
+        {
+            let message =
+                format!("scripts fail on this machine where no power was lost, before the command ran: {why}");
+            return Err(OfflineError::Scripts(message));
+        }
         if let Some((rules, calls)) = told.promised {
-            let replay = look.recovery.replay(disk, &look.layout)?;
-            let tree = look.read(disk, &replay)?;
             look.promises = Some(Promises::new(rules, &tree.found(disk, told.device), calls));
             look.steps = calls.iter().flat_map(|call| [call.entered.position, call.left.position]).collect();
             look.steps.sort_unstable();
@@ -183,7 +202,7 @@ impl<'a> Look<'a> {
         let data = tree.data_of(disk);
         let files = metadata.rotate_left(23) ^ data;
         if checked.is_some() {
-            return Ok(Seen { metadata, files, fault: checked, is_checked });
+            return Ok(Seen { metadata, files, fault: checked, is_checked, scripted: None });
         }
         let step = self.steps.partition_point(|step| *step <= position_bytes);
         let key = (metadata, data, step);
@@ -198,7 +217,36 @@ impl<'a> Look<'a> {
                 fault
             }
         };
-        Ok(Seen { metadata, files, fault, is_checked })
+        if fault.is_some() {
+            return Ok(Seen { metadata, files, fault, is_checked, scripted: None });
+        }
+        let (fault, scripted) = self.ask(disk, tree, (metadata, data), position_bytes)?;
+        Ok(Seen { metadata, files, fault, is_checked, scripted })
+    }
+
+    /// What scripts say, and a hash of what they were asked of.
+    fn ask(
+        &mut self,
+        disk: &Disk,
+        tree: &Tree,
+        (metadata, data): (u64, u64),
+        position_bytes: u64,
+    ) -> Result<(Fault, Option<u64>), OfflineError> {
+        let Some(bench) = self.bench.as_ref().filter(|_| self.defect != Some(Defect::Blind)) else {
+            return Ok((None, None));
+        };
+        let told = bench.told(position_bytes);
+        let key = (metadata, data, told);
+        let asked = metadata.rotate_left(23) ^ data ^ (told as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let fault = match self.scripted.get(&key) {
+            Some(known) => known.clone(),
+            None => {
+                let fault = bench.look(tree, disk, told)?;
+                remember(&mut self.scripted, key, fault.clone());
+                fault
+            }
+        };
+        Ok((fault, Some(asked)))
     }
 
     /// A committed transaction cannot be replayed. What follows from it is for e2fsck to say, as long as there are few.
@@ -212,7 +260,7 @@ impl<'a> Look<'a> {
                 fault = Some((Judged::Recovery, Arc::from("e2fsck replays a journal that looks broken here")));
             }
         }
-        Ok(Seen { metadata: state, files: state, fault, is_checked })
+        Ok(Seen { metadata: state, files: state, fault, is_checked, scripted: None })
     }
 
     /// e2fsck's say, and whether it leaves the same files.
@@ -254,5 +302,6 @@ fn remember<K: Eq + Hash, V>(known: &mut HashMap<K, V>, key: K, value: V) {
 }
 
 fn unread(metadata: u64, why: &Unreadable) -> Seen {
-    Seen { metadata, files: metadata, fault: Some((Judged::Unread, Arc::from(why.to_string()))), is_checked: false }
+    let fault = Some((Judged::Unread, Arc::from(why.to_string())));
+    Seen { metadata, files: metadata, fault, is_checked: false, scripted: None }
 }

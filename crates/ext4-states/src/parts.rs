@@ -20,6 +20,10 @@ pub enum Judged {
     Files,
     /// Two recoveries leave other files.
     Recovery,
+    /// The caller's script for recovery fails.
+    Recover,
+    /// The caller's check fails.
+    Check,
     /// Nobody: it cannot be read without the kernel.
     Unread,
 }
@@ -58,6 +62,9 @@ pub struct Counts {
     pub recovered_files: u64,
     /// Distinct metadata that e2fsck recovered and looked at.
     pub checked: u64,
+    /// Files with contents and acknowledged lines that scripts looked at, each counted once.
+    #[serde(default)]
+    pub scripted: u64,
     /// Distinct states that are bad.
     pub bad: u64,
     /// Distinct states that only the kernel can judge.
@@ -73,6 +80,9 @@ pub(crate) struct Part {
     pub(crate) files: BTreeSet<u64>,
     /// Metadata that e2fsck looked at in this part.
     pub(crate) checked: BTreeSet<u64>,
+    /// Files and lines that scripts looked at in this part.
+    #[serde(default)]
+    pub(crate) scripted: BTreeSet<u64>,
     pub(crate) bad: BTreeSet<u64>,
     pub(crate) unread: BTreeSet<u64>,
     /// Some of those that are bad or not read.
@@ -86,6 +96,7 @@ impl Part {
         self.metadata.extend(other.metadata);
         self.files.extend(other.files);
         self.checked.extend(other.checked);
+        self.scripted.extend(other.scripted);
         self.bad.extend(other.bad);
         self.unread.extend(other.unread);
         self.shown.extend(other.shown);
@@ -98,6 +109,7 @@ impl Part {
             recovered: self.metadata.len() as u64,
             recovered_files: self.files.len() as u64,
             checked: self.checked.len() as u64,
+            scripted: self.scripted.len() as u64,
             bad: self.bad.len() as u64,
             unread: self.unread.len() as u64,
         }

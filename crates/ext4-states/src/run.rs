@@ -15,6 +15,7 @@ use crate::journal::{Recovered, Recovery, described};
 use crate::layout::{self, Layout, SUPER_BYTES};
 use crate::look::{Defect, Look, Shared, Told};
 use crate::parts::{Bad, Counts, Judged, Part, Parts};
+use crate::scripts::Scripts;
 
 /// Parts of the work, each of which is done once.
 const PARTS: usize = 64;
@@ -39,6 +40,8 @@ pub struct Judgement<'a> {
     pub calls: Option<&'a [Call]>,
     /// Whether e2fsck looks at each distinct metadata.
     pub fsck: bool,
+    /// What the caller's scripts say counts, too.
+    pub scripts: Option<&'a Scripts<'a>>,
     /// What the device writes whole or not at all.
     pub atomic_bytes: u32,
     /// How many states are generated, more or less.
@@ -209,9 +212,9 @@ impl Walker<'_> {
     }
 
     fn look(&self, layout: Layout, disk: &mut Disk) -> Result<Look<'_>, OfflineError> {
-        let Judgement { device, calls, fsck, defect, .. } = *self.judgement;
+        let Judgement { device, calls, fsck, scripts, defect, .. } = *self.judgement;
         let promised = calls.map(|calls| (Rules::of("ext4"), calls));
-        Look::new(Told { device, promised, fsck, defect, shared: self.shared }, layout, disk)
+        Look::new(Told { device, promised, fsck, scripts, defect, shared: self.shared }, layout, disk)
     }
 
     fn moment<R: Rule>(
@@ -222,7 +225,7 @@ impl Walker<'_> {
         look: &mut Look<'_>,
         part: &mut Part,
     ) -> Result<(), OfflineError> {
-        let Judgement { atomic_bytes, seed, log, .. } = *self.judgement;
+        let Judgement { atomic_bytes, seed, log, scripts, .. } = *self.judgement;
         let undecided = walk.undecided();
         let position_bytes = log.positions_bytes.get(at.until).copied().unwrap_or(u64::MAX);
         let mut known = HashSet::new();
@@ -237,7 +240,9 @@ impl Walker<'_> {
                 return;
             }
             part.generated += 1;
-            if self.work.generated.fetch_add(1, Ordering::Relaxed).is_multiple_of(64)
+            // A look takes microseconds, one with scripts a second.
+            let generated = self.work.generated.fetch_add(1, Ordering::Relaxed);
+            if (scripts.is_some() || generated.is_multiple_of(64))
                 && (self.work.over.load(Ordering::Relaxed) || (self.stop)())
             {
                 result = Err(OfflineError::Stopped);
@@ -256,6 +261,7 @@ impl Walker<'_> {
                         if seen.is_checked {
                             part.checked.insert(seen.metadata);
                         }
+                        part.scripted.extend(seen.scripted);
                         if let Some((by, what)) = seen.fault {
                             self.work.bad.fetch_add(1, Ordering::Relaxed);
                             let set = if by == Judged::Unread { &mut part.unread } else { &mut part.bad };

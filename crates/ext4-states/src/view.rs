@@ -17,7 +17,7 @@ use ext4_view::{Ext4, Ext4Error, Ext4Read};
 
 use crate::disk::{BLOCK_BYTES_MAX, Bytes, Class, Disk, Id};
 use crate::error::Unreadable;
-use crate::inode::{Contents as Places, Inode, Mapped, Type};
+use crate::inode::{Attributes, Contents as Places, Inode, Mapped, Type};
 use crate::journal::emptied;
 use crate::layout::{Blocks, Layout};
 
@@ -125,7 +125,7 @@ impl Ext4Read for Reader {
 
 /// What a block of a file holds.
 #[derive(Clone, PartialEq, Eq, Debug)]
-enum Chunk {
+pub(crate) enum Chunk {
     /// What this block of the device holds.
     At(u32),
     /// These bytes, which are in metadata.
@@ -133,18 +133,30 @@ enum Chunk {
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
-enum Kind {
+pub(crate) enum Kind {
     File { size_bytes: u64, chunks: Vec<(u64, Chunk)> },
     Folder,
     Symlink(Vec<u8>),
     Other,
 }
 
+/// A name, and what it names.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Named {
+    pub(crate) path: Vec<u8>,
+    pub(crate) inode: u32,
+    pub(crate) attributes: Attributes,
+    pub(crate) kind: Kind,
+}
+
 /// The files, and where their contents are.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Tree {
-    entries: Vec<(Vec<u8>, u32, Kind)>,
-    block_bytes: usize,
+    /// Of the folder above all others.
+    pub(crate) root: Option<Attributes>,
+    /// In order of their paths: a folder is before what is in it.
+    pub(crate) entries: Vec<Named>,
+    pub(crate) block_bytes: usize,
     /// Where data of files is.
     pub(crate) data: Vec<u32>,
 }
@@ -154,7 +166,8 @@ impl Tree {
     pub(crate) fn read(stamped: Stamped, layout: &Layout) -> Result<Self, Unreadable> {
         let shared = std::rc::Rc::new(stamped);
         let other = if layout.is_read_here_only { None } else { Some(Other::open(shared.clone())?) };
-        let mut tree = Self { block_bytes: shared.block_bytes, ..Self::default() };
+        let root = Some(layout.file(&*shared, Layout::ROOT)?.attributes);
+        let mut tree = Self { root, block_bytes: shared.block_bytes, ..Self::default() };
         let mut read_bytes = 0;
         let mut open = vec![(Vec::new(), Layout::ROOT)];
         while let Some((folder, number)) = open.pop() {
@@ -166,6 +179,7 @@ impl Tree {
                 let slash: &[u8] = if folder.is_empty() { b"" } else { b"/" };
                 let path = [&folder, slash, &name].concat();
                 let inode = layout.file(&*shared, number)?;
+                let attributes = inode.attributes;
                 let has_unwritten = matches!(&inode.contents, Places::Blocks(mapped)
                     if mapped.iter().any(|mapped| mapped.is_unwritten));
                 let kind = match inode.kind {
@@ -186,13 +200,13 @@ impl Tree {
                 if let Some(other) = &other {
                     guarded(|| other.check(&path, &kind, has_unwritten, shared.block_bytes))?;
                 }
-                tree.entries.push((path, number, kind));
+                tree.entries.push(Named { path, inode: number, attributes, kind });
                 if tree.entries.len() > NAMES_MAX {
                     return Err(Unreadable(format!("it has more than {NAMES_MAX} names")));
                 }
             }
         }
-        tree.entries.sort_by(|(one, ..), (other, ..)| one.cmp(other));
+        tree.entries.sort_by(|one, other| one.path.cmp(&other.path));
         tree.data.sort_unstable();
         tree.data.dedup();
         Ok(tree)
@@ -222,13 +236,13 @@ impl Tree {
 
     /// The first of what another tree has otherwise.
     pub(crate) fn difference(&self, other: &Self) -> String {
-        let all = |tree: &Self| -> BTreeMap<Vec<u8>, (u32, Kind)> {
-            tree.entries.iter().map(|(path, number, kind)| (path.clone(), (*number, kind.clone()))).collect()
-        };
+        fn all(tree: &Tree) -> BTreeMap<&[u8], &Named> {
+            tree.entries.iter().map(|named| (named.path.as_slice(), named)).collect()
+        }
         let (here, there) = (all(self), all(other));
         let paths = here.keys().chain(there.keys());
         let first = paths.filter(|path| here.get(*path) != there.get(*path)).min();
-        let path = String::from_utf8_lossy(first.map_or(&[][..], Vec::as_slice)).into_owned();
+        let path = String::from_utf8_lossy(first.copied().unwrap_or_default()).into_owned();
         format!("e2fsck's replay leaves other files, of which the first is {path:?}")
     }
 
@@ -241,7 +255,7 @@ impl Tree {
     pub(crate) fn found(&self, disk: &Disk, device: u64) -> Found {
         let file = |inode: u32| FileId { device, inode: u64::from(inode) };
         let mut found = Found::new(file(Layout::ROOT));
-        for (path, number, kind) in &self.entries {
+        for Named { path, inode, kind, .. } in &self.entries {
             let node = match kind {
                 Kind::File { size_bytes, chunks } => {
                     let mut contents = Contents::zeroes(*size_bytes);
@@ -262,7 +276,7 @@ impl Tree {
                 Kind::Symlink(to) => Node::Symlink(FilePath::new(to.clone())),
                 Kind::Other => Node::Other,
             };
-            found.insert(FilePath::new(path.clone()), Entry { file: file(*number), node });
+            found.insert(FilePath::new(path.clone()), Entry { file: file(*inode), node });
         }
         found
     }

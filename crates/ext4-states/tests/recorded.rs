@@ -52,6 +52,7 @@ impl Recorded {
             device: self.device,
             calls: Some(&self.calls),
             fsck: true,
+            scripts: None,
             atomic_bytes: 4096,
             states,
             seed: 1,

@@ -154,7 +154,9 @@ pub fn finish(store: &Store, experiment: &Experiment, planned: &[PlannedRun]) ->
         let summary: Summary = serde_json::from_str(&store.read_text(SUMMARY).ok()?).ok()?;
         let same_program = read_origin(store).ok()?["program"] == program();
         let whole = summary.files.iter().all(|(name, hash)| store.is_output(name, hash));
-        (same_program && whole && summary.made_of == made_of(experiment, planned)).then_some(summary.finished)
+        // A run that failed may have been repeated.
+        let is_same = summary.made_of == made_of(experiment, planned) && summary.finished.failures.is_empty();
+        (same_program && whole && is_same).then_some(summary.finished)
     };
     kept().map_or_else(|| write_all(store, experiment, planned, planned.len() <= RUNS_WITH_FILES), Ok)
 }

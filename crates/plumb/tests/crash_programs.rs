@@ -1,7 +1,6 @@
 //! Databases and git under `plumb crash`, judged by the checks that are built in: what they promise as they are set up here holds in
 //! every state, and the same program with a promise taken away is caught. `PLUMB_LONG` looks at 20,000 states of each, by seed, of
-//! runs that have more, and at 1,000 of the two servers, whose states take seconds each; `PLUMB_TRIALS=DIR` keeps their folders, and
-//! a second start goes on there.
+//! runs that have more, of which the kernel mounts 1,000; `PLUMB_TRIALS=DIR` keeps their folders, and a second start goes on there.
 #![allow(clippy::unwrap_used)]
 
 mod crash_rig;
@@ -12,10 +11,13 @@ use std::fmt::Write;
 use crash_rig::{Trial, bad};
 use linux_rig::{has, is_long};
 
-/// What the long suite looks at, of each program.
-const STATES: usize = 20_000;
-/// Of each server, and what it is told.
-const SERVER_STATES: usize = 1000;
+/// What the long suite looks at, of each program: by its check, on this machine.
+const STATES: u64 = 20_000;
+/// It generates more, since many are the same.
+const GENERATED: &str = "60000";
+/// What the kernel mounts of them.
+const MOUNTED: usize = 1000;
+/// What a server is told.
 const SERVER_TRANSACTIONS: usize = 60;
 
 /// What is run: a name for its folder, flags, what is set up, and what runs.
@@ -27,17 +29,18 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// What was found in so many states.
-    fn report(&self, states: usize) -> serde_json::Value {
+    /// What was found in so many states that the kernel mounts, with these flags besides.
+    fn report(&self, states: usize, more: &[&str]) -> serde_json::Value {
         let Self { name, flags, setup, script } = *self;
         let trial = Trial::kept("ext4", name).unwrap();
         let states = states.to_string();
         // Longer than an argument may be.
         let file = trial.folder.join("script");
         std::fs::write(&file, script).unwrap();
-        let (status, report) =
-            trial.run(&[flags, &["--states", &states, "--setup", setup]].concat(), &format!(". {}", file.display()));
-        assert_eq!(status, i32::from(!bad(&report).is_empty()), "{report:#}");
+        let (status, report) = trial
+            .run(&[flags, more, &["--states", &states, "--setup", setup]].concat(), &format!(". {}", file.display()));
+        let is_bad = !bad(&report).is_empty() || report["offline"]["counts"]["bad"].as_u64() > Some(0);
+        assert_eq!(status, i32::from(is_bad), "{report:#}");
         println!(
             "{name}: {} states at {} crash points of {} subsets, {} bad, {} acknowledged",
             report["states"],
@@ -50,17 +53,31 @@ impl Run<'_> {
     }
 
     fn clean(&self, states: usize) {
-        let report = self.report(states);
+        let report = self.report(states, &[]);
         assert!(bad(&report).is_empty(), "{report:#}");
         let looked_at = report["states"].as_u64().unwrap();
         // A short run may have fewer.
-        let least = if is_long() { states } else { states / 2 };
-        assert!(looked_at >= least as u64, "{looked_at} states");
+        assert!(looked_at >= states as u64 / 2, "{looked_at} states");
+    }
+
+    fn clean_in_either_suite(&self, states: usize) {
+        if is_long() { self.clean_at_length() } else { self.clean(states) }
+    }
+
+    /// Servers wait while they end, so more of them than processors look.
+    fn clean_at_length(&self) {
+        let report =
+            self.report(MOUNTED, &["--offline-states", GENERATED, "--offline-check", "--offline-threads", "8"]);
+        let counts = &report["offline"]["counts"];
+        println!("{}: {counts}", self.name);
+        let of = |name: &str| counts[name].as_u64().unwrap();
+        assert!(bad(&report).is_empty() && of("bad") + of("unread") == 0, "{report:#}");
+        assert!(report["states"].as_u64() >= Some(MOUNTED as u64) && of("distinct") >= STATES, "{report:#}");
     }
 
     /// Found bad by the check, in these words.
     fn caught(&self, states: usize, says: &str) {
-        let report = self.report(states);
+        let report = self.report(states, &[]);
         let says_so = |bad: &serde_json::Value| {
             let fault = &bad["verdict"]["fault"];
             fault["by"] == "check" && fault["what"].as_str().unwrap().contains(says)
@@ -149,9 +166,9 @@ fn sqlite_in(mode: &str, name: &str, safe: &str, transactions: usize) {
     }
     let setup = format!("sqlite3 db 'pragma journal_mode={mode}; create table t(i integer primary key, n, v text)'");
     let flags = [&EXT4[..], &["--check-as", "sqlite:db"]].concat();
-    let (transactions, states) = if is_long() { (transactions, STATES) } else { (8, 60) };
+    let transactions = if is_long() { transactions } else { 8 };
     let script = sqlite(safe, transactions);
-    Run { name, flags: &flags, setup: &setup, script: &script }.clean(states);
+    Run { name, flags: &flags, setup: &setup, script: &script }.clean_in_either_suite(60);
     let (name, script) = (format!("{name}-off"), sqlite("off", 6));
     Run { name: &name, flags: &flags, setup: &setup, script: &script }
         .caught(60, "acknowledged, and not so any more: select count(*)");
@@ -198,8 +215,8 @@ fn git_that_synchronises_everything() {
     let setup = "git init -q repository; cd repository; git config user.name n; git config user.email e
         git config gc.auto 0; echo 0 > f; git add f; git commit -qm 0; sync";
     let flags = [&EXT4[..], &["--check-as", "git:repository", "--no-files"]].concat();
-    let (commits, states) = if is_long() { (64, STATES) } else { (5, 40) };
-    Run { name: "git", flags: &flags, setup, script: &git("all", commits) }.clean(states);
+    let commits = if is_long() { 64 } else { 5 };
+    Run { name: "git", flags: &flags, setup, script: &git("all", commits) }.clean_in_either_suite(40);
     // Names of objects are in the journal before what is in them is on the device.
     let lazy = "cd repository; git config core.fsync none
         for i in 1 2 3 4; do echo $i > f; echo $i > f$i; git add .; sync f; git commit -qm $i; done";
@@ -242,7 +259,7 @@ fn postgresql() {
     };
     let flags = ["--fs", "ext4", "--size", "256MiB", "--no-fsck", "--check-as", "postgresql:data"];
     let (safe, unsafe_) = (script("fsync=on", SERVER_TRANSACTIONS), script("synchronous_commit=off", 4));
-    Run { name: "postgresql", flags: &flags, setup: &setup, script: &safe }.clean(SERVER_STATES);
+    Run { name: "postgresql", flags: &flags, setup: &setup, script: &safe }.clean_at_length();
     Run { name: "postgresql-off", flags: &flags, setup: &setup, script: &unsafe_ }
         .caught(16, "acknowledged, and not so any more");
 }
@@ -282,7 +299,7 @@ fn mariadb() {
     let flags = ["--fs", "ext4", "--size", "512MiB", "--no-fsck", "--no-files", "--check-as", "mariadb:data"];
     let setting = |at_commit: u8| format!("--innodb-flush-log-at-trx-commit={at_commit}");
     let (safe, unsafe_) = (script(&setting(1), SERVER_TRANSACTIONS), script(&setting(0), 4));
-    Run { name: "mariadb", flags: &flags, setup: &setup, script: &safe }.clean(SERVER_STATES);
+    Run { name: "mariadb", flags: &flags, setup: &setup, script: &safe }.clean_at_length();
     Run { name: "mariadb-off", flags: &flags, setup: &setup, script: &unsafe_ }
         .caught(12, "acknowledged, and not so any more");
 }
@@ -318,12 +335,12 @@ fn rocksdb_by_its_own_benchmark() {
     if !can(&["db_bench", "ldb", "mkfs.ext4"]) {
         return;
     }
-    let (entries, states) = if is_long() { (1000, STATES) } else { (12, 40) };
+    let entries = if is_long() { 1000 } else { 12 };
     let script = format!(
         "db_bench --db=db --benchmarks=fillrandom,overwrite,deleterandom --sync=1 --num={entries} --value_size=3000 \
          --write_buffer_size=131072 --target_file_size_base=131072 --max_bytes_for_level_base=262144 --seed=1 \
          > /tmp/bench 2>&1 || {{ cat /tmp/bench; exit 1; }}
          grep -q 'overwrite *:' /tmp/bench"
     );
-    Run { name: "rocksdb-bench", flags: &ROCKSDB, setup: "true", script: &script }.clean(states);
+    Run { name: "rocksdb-bench", flags: &ROCKSDB, setup: "true", script: &script }.clean_in_either_suite(40);
 }

@@ -121,6 +121,31 @@ fn what_fails_says_which_and_why() {
 }
 
 #[test]
+fn a_program_that_failed_has_no_figure_and_runs_again() {
+    if kernel().is_none() || !has("mkfs.ext4") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let lacking = folder.path().join("lacking");
+    let text = format!(
+        "metrics = ['program.elapsed_s', 'program.status']\n{}",
+        spec(&format!("measure = 'cat {} && sleep 1'", lacking.display()), "")
+    );
+    let output = run(folder.path(), &text);
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"));
+    let metrics = &report["points"][0]["metrics"];
+    assert_eq!((output.status.code(), metrics["program.status"]["value"].as_f64()), (Some(1), Some(1.0)), "{report:#}");
+    assert_eq!(metrics["program.elapsed_s"]["value"].as_f64(), None, "{report:#}");
+    std::fs::write(&lacking, "").unwrap();
+    let output = run(folder.path(), &text);
+    assert!(output.status.success(), "{output:?}");
+    assert!(values(&output, "program.elapsed_s")[0] >= 1.0, "{output:?}");
+    // What came well is not repeated, whatever changed.
+    std::fs::remove_file(&lacking).unwrap();
+    assert_eq!(run(folder.path(), &text).stdout, output.stdout);
+}
+
+#[test]
 fn what_cannot_be_asked_is_refused_before_anything_runs() {
     let refused = |text: &str, words: &str| {
         let folder = tempfile::tempdir().unwrap();

@@ -117,10 +117,15 @@ pub fn execute(batches: &[Batch<'_>], options: PoolOptions<'_>) -> Vec<Result<Po
     let mut total = 0;
     for (batch, work) in batches.iter().enumerate() {
         let mut outcome = PoolOutcome { finished: 0, unfinished: 0 };
+        let mut fault = None;
         let mut wanted = BTreeSet::new();
         for (_, run) in work.plan.iter().enumerate().filter(|(position, _)| options.shard.takes(*position)) {
+            let done = is_done(run, work.store).unwrap_or_else(|error| {
+                fault.get_or_insert(error);
+                true
+            });
             // Two points of the same settings are one run.
-            if work.store.contains(&run.key) || !wanted.insert(&run.key) {
+            if done || !wanted.insert(&run.key) {
                 outcome.finished += 1;
             } else {
                 outcome.unfinished += 1;
@@ -128,12 +133,12 @@ pub fn execute(batches: &[Batch<'_>], options: PoolOptions<'_>) -> Vec<Result<Po
             }
             total += 1;
         }
-        outcomes.push(Ok(outcome));
+        outcomes.push(fault.map_or(Ok(outcome), |error| Err(error.into())));
     }
     options.observer.begin(total, total - missing.len());
 
     let next = AtomicUsize::new(0);
-    let faulty: Vec<AtomicBool> = outcomes.iter().map(|_| AtomicBool::new(false)).collect();
+    let faulty: Vec<AtomicBool> = outcomes.iter().map(|outcome| AtomicBool::new(outcome.is_err())).collect();
     let outcomes = Mutex::new(outcomes);
     let settle = |batch: usize, settle: &mut dyn FnMut(&mut Result<PoolOutcome, LabError>)| {
         settle(&mut outcomes.lock().unwrap_or_else(std::sync::PoisonError::into_inner)[batch]);
@@ -189,6 +194,14 @@ pub fn execute(batches: &[Batch<'_>], options: PoolOptions<'_>) -> Vec<Result<Po
         }
     }
     outcomes
+}
+
+/// Whether a run is kept that has not to be repeated. One whose program failed has: what it lacked may be there now.
+fn is_done(run: &PlannedRun, store: &Store) -> Result<bool, ResultError> {
+    if run.point.spec.workload.program.is_none() {
+        return Ok(store.contains(&run.key));
+    }
+    Ok(run.kept(store)?.is_some_and(|kept| kept.failures.is_empty()))
 }
 
 /// The finished runs of a shard, in the plan's order.

@@ -16,6 +16,7 @@
 //! | `judged-DIGEST/rehearsed` | the checks were content where no power was lost |
 //! | `judged-DIGEST/verdicts-N.jsonl` | what was found, by one guest each; a second start leaves these states out |
 //! | `offline/` | what was found without a kernel, a file for each part of the moments |
+//! | `offline-judged-DIGEST/` | the same with scripts that look, for each way of judging |
 
 mod broken_order;
 mod callers_words;
@@ -35,7 +36,7 @@ pub use checks::{ProgramCheck, UnknownCheck};
 pub use crash::{Amount, EXHAUSTIVE_PARTS_MAX};
 pub use explain::{Cause, Evidence, Explained, Group, grouped};
 pub use judging::Progress;
-pub use recorded_run::RecordedRun;
+pub use recorded_run::{CallersScripts, RecordedRun};
 pub use settings::Judging;
 pub use survival::Survival;
 pub(crate) use task::signature;

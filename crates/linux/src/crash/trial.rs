@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::explain::Evidence;
-use super::recorded_run::RecordedRun;
+use super::recorded_run::{CallersScripts, RecordedRun};
 use super::settings::Judging;
 
 use super::callers_words;
@@ -250,6 +250,14 @@ impl Trial {
             .read_recorded()?
             .ok_or_else(|| LinuxError::Invalid { message: format!("{} has no recording", self.folder.display()) })?;
         RecordedRun::read(&self.log(), &self.calls(), &recorded)
+    }
+
+    /// What the caller asks of states, to ask it without a guest.
+    ///
+    /// # Errors
+    /// Where its settings cannot be written down.
+    pub fn scripts(&self) -> Result<CallersScripts, LinuxError> {
+        CallersScripts::of(self)
     }
 
     /// A guest that does this.

@@ -35,6 +35,7 @@ use crate::failure::Failure;
   plumb crash --fs f2fs --known repaired -- ./load.sh
   plumb crash --ordering streams -- ./load.sh
   plumb crash --offline-states 1000000 -- ./load.sh
+  plumb crash --offline-states 20000 --offline-check --check-as sqlite:db -- ./load.sh
   plumb crash replay plumb-crash 3f2a91c0d4e5b678 -- bash
 
 COMMAND runs once under a real kernel in virtual time, in the mounted file system, while the
@@ -121,6 +122,14 @@ struct RunFlags {
     /// against what was promised of them, and e2fsck looks at each distinct metadata that recovery leaves
     #[arg(long, value_name = "N")]
     offline_states: Option<u64>,
+    /// Have --check, --check-as and --recover look at those states, too: on this machine, at the state's files in a folder, without a
+    /// kernel of their own
+    #[arg(long, requires = "offline_states")]
+    offline_check: bool,
+    /// States that are judged without a kernel at the same time [default: --guests]; more than processors are of use where a check
+    /// waits
+    #[arg(long, value_name = "N", requires = "offline_states")]
+    offline_threads: Option<usize>,
     /// Every subset of units at each crash point with at most so many undecided
     #[arg(long, value_name = "UNITS", num_args = 0..=1, default_missing_value = "10")]
     exhaustive: Option<u32>,
@@ -337,7 +346,10 @@ fn offline(
     let Some(states) = flags.offline_states else { return Ok(None) };
     let bar = bar();
     bar.set_length(states);
-    let found = crash_offline::judge(trial, states, flags.seed, stop, &mut |progress| {
+    let scripts = flags.offline_check.then(|| trial.scripts()).transpose().map_err(failure)?;
+    let threads = flags.offline_threads.unwrap_or(trial.guests);
+    let asked = crash_offline::Asked { states, seed: flags.seed, threads, scripts };
+    let found = crash_offline::judge(trial, &asked, stop, &mut |progress| {
         bar.set_position(progress.generated);
         bar.set_message(if progress.bad > 0 { format!("{} bad", progress.bad) } else { String::new() });
     });
@@ -382,6 +394,9 @@ fn trial(flags: &RunFlags, order: &OrderFlags) -> Result<Trial, Failure> {
     }
     if flags.offline_states.is_some() && flags.fs != FileSystem::Ext4 {
         return Err(Failure::input("--offline-states: only ext4 can be read without its kernel"));
+    }
+    if flags.offline_check && flags.check.is_none() && flags.recover.is_none() && flags.check_as.is_empty() {
+        return Err(Failure::input("--offline-check: there is nothing to run; give --check, --check-as or --recover"));
     }
     let amount = match flags.exhaustive {
         Some(parts_max) if parts_max > linux::crash::EXHAUSTIVE_PARTS_MAX => {

@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use crash::{LyingCache, ProtectedCache, Rule, Streams, VolatileCache};
-use ext4_states::{Bad, Counts, Judged, Judgement, OfflineError, Progress};
-use linux::crash::{RecordedRun, Survival, Trial};
+use ext4_states::{Bad, Counts, Judged, Judgement, OfflineError, Progress, Scripts};
+use linux::crash::{CallersScripts, RecordedRun, Survival, Trial};
 
 use super::crash_report::bad_state;
 use super::linux::failure;
@@ -16,28 +16,37 @@ pub struct Offline {
     shown: Vec<Bad>,
 }
 
-/// Judges so many states of what a trial recorded; nothing where somebody asked to stop.
+/// How many states are generated, and what looks at them.
+pub struct Asked {
+    /// More or less.
+    pub states: u64,
+    /// Of the sample.
+    pub seed: u64,
+    /// At a time.
+    pub threads: usize,
+    /// The caller's scripts that look at each of them, on this machine.
+    pub scripts: Option<CallersScripts>,
+}
+
+/// Judges states of what a trial recorded; nothing where somebody asked to stop.
 pub fn judge(
     trial: &Trial,
-    states: u64,
-    seed: u64,
+    asked: &Asked,
     stop: &(dyn Fn() -> bool + Sync),
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Option<Offline>, Failure> {
     let run = trial.recorded_run().map_err(failure)?;
     let unit_bytes = run.log.log.unit_bytes();
     let found = match trial.judging.survival {
-        Survival::Streams => by(trial, &run, states, seed, &Streams::new(unit_bytes), stop, progress),
-        Survival::ProtectedCache => by(trial, &run, states, seed, &ProtectedCache::default(), stop, progress),
-        Survival::LyingCache => by(trial, &run, states, seed, &LyingCache::of_a_cheap_drive(run.first), stop, progress),
-        Survival::Auto | Survival::VolatileCache => {
-            by(trial, &run, states, seed, &VolatileCache::default(), stop, progress)
-        }
+        Survival::Streams => by(trial, &run, asked, &Streams::new(unit_bytes), stop, progress),
+        Survival::ProtectedCache => by(trial, &run, asked, &ProtectedCache::default(), stop, progress),
+        Survival::LyingCache => by(trial, &run, asked, &LyingCache::of_a_cheap_drive(run.first), stop, progress),
+        Survival::Auto | Survival::VolatileCache => by(trial, &run, asked, &VolatileCache::default(), stop, progress),
     };
     match found {
         Ok((counts, shown)) => Ok(Some(Offline { counts, shown })),
         Err(OfflineError::Stopped) => Ok(None),
-        Err(error @ OfflineError::System { .. }) => Err(Failure::Machine(error.to_string())),
+        Err(error @ (OfflineError::System { .. } | OfflineError::Late(_))) => Err(Failure::Machine(error.to_string())),
         Err(error) => Err(Failure::input(error.to_string())),
     }
 }
@@ -45,23 +54,37 @@ pub fn judge(
 fn by<R: Rule + Sync>(
     trial: &Trial,
     run: &RecordedRun,
-    states: u64,
-    seed: u64,
+    asked: &Asked,
     rule: &R,
     stop: &(dyn Fn() -> bool + Sync),
     progress: &mut dyn FnMut(Progress),
 ) -> Result<(Counts, Vec<Bad>), OfflineError> {
+    let scripts = asked.scripts.as_ref().map(|callers| Scripts {
+        texts: [(Judged::Recover, "--recover", &callers.recover), (Judged::Check, "--check", &callers.check)]
+            .into_iter()
+            .filter_map(|(judged, name, text)| Some((judged, name, text.clone()?)))
+            .collect(),
+        environment: &callers.environment,
+        acknowledged: &run.acknowledged,
+        time_limit: trial.time_limit,
+    });
+    // Verdicts of scripts have a folder for each way of judging, as those under the kernel do.
+    let folder = match &asked.scripts {
+        Some(callers) => trial.folder.join(format!("offline-{}", callers.name)),
+        None => trial.folder.join("offline"),
+    };
     let judgement = Judgement {
         log: &run.log,
         from: run.first,
         device: run.device,
         calls: trial.judging.files.then_some(&run.calls),
         fsck: trial.judging.fsck,
+        scripts: scripts.as_ref(),
         atomic_bytes: trial.judging.atomic_bytes,
-        states,
-        seed,
-        threads: trial.guests,
-        folder: &trial.folder.join("offline"),
+        states: asked.states,
+        seed: asked.seed,
+        threads: asked.threads,
+        folder: &folder,
         name: &format!(
             "survives {}\nfiles {} fsck {}",
             trial.judging.survival, trial.judging.files, trial.judging.fsck
@@ -84,7 +107,7 @@ impl Offline {
 
     /// A table, and the first bad states.
     pub fn text(&self, mounted: usize, show: usize) -> String {
-        let Counts { generated, distinct, recovered, recovered_files, checked, bad, unread } = self.counts;
+        let Counts { generated, distinct, recovered, recovered_files, checked, scripted, bad, unread } = self.counts;
         let mut text = String::from("without a kernel:\n");
         let rows = [
             ("generated", generated),
@@ -92,6 +115,7 @@ impl Offline {
             ("distinct metadata after recovery", recovered),
             ("distinct files after recovery", recovered_files),
             ("looked at by e2fsck", checked),
+            ("looked at by --check and its like", scripted),
             ("bad", bad),
             ("left to the kernel", unread),
             ("mounted by the kernel", mounted as u64),
@@ -126,6 +150,8 @@ fn said_by(judged: Judged) -> &'static str {
         Judged::Fsck => "e2fsck",
         Judged::Files => "the durability guarantees of fsync and its like",
         Judged::Recovery => "e2fsck's replay, beside ours,",
+        Judged::Recover => "--recover",
+        Judged::Check => "--check",
         Judged::Unread => "nobody: only the kernel can judge it, since the reader",
     }
 }

@@ -38,7 +38,10 @@ impl Trial {
 
     pub fn command(&self, flags: &[&str], script: &str) -> Command {
         let mut command = Command::new(PLUMB);
-        command.args(["crash", "--time-limit", "3600"]).args(flags).arg("--out").arg(self.folder.join("out"));
+        command.arg("crash").args(flags).arg("--out").arg(self.folder.join("out"));
+        if !flags.contains(&"--time-limit") {
+            command.args(["--time-limit", "3600"]);
+        }
         command.args(["--", "sh", "-ec", script]).env("PATH", "/usr/bin:/bin").stdin(Stdio::null());
         command
     }

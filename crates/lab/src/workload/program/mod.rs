@@ -165,15 +165,18 @@ fn result(input: &ProgramInput, scratch: &Path) -> Result<(u64, RunResult), LabE
         let last = words.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or("it said nothing");
         failures.push(format!("workload.program.measure ended with status {}: {last}", told.status));
     }
-    let mut values =
-        vec![("elapsed_s".to_owned(), told.elapsed_ns as f64 / 1e9), ("status".to_owned(), f64::from(told.status))];
-    if input.program.prefetch.is_some() {
-        values.extend(prefetched(&file(script::PREFETCHED)));
-    }
-    for (name, extractor) in &input.extractors {
-        match extractor.value(&printed) {
-            Some(value) => values.push((name.clone(), value)),
-            None => failures.push(format!("program.{name}: the output has no such number")),
+    let mut values = vec![("status".to_owned(), f64::from(told.status))];
+    // How soon a program failed is no figure.
+    if told.status == 0 {
+        values.insert(0, ("elapsed_s".to_owned(), told.elapsed_ns as f64 / 1e9));
+        if input.program.prefetch.is_some() {
+            values.extend(prefetched(&file(script::PREFETCHED)));
+        }
+        for (name, extractor) in &input.extractors {
+            match extractor.value(&printed) {
+                Some(value) => values.push((name.clone(), value)),
+                None => failures.push(format!("program.{name}: the output has no such number")),
+            }
         }
     }
     let text = printed.chars().take(TEXT_BYTES_MAX).collect();

@@ -6,11 +6,11 @@ pub(super) const KIND: Kind = Kind {
     name: "postgresql",
     promise: "a query in the database `postgres` that answers 1",
     needs: ("psql", "postgresql"),
-    // The server refuses to run as root: it runs as the owner of the directory. What `amcheck` says of the user's own indexes
-    // counts, and the checksums of pages where there are any. Little memory, since most of its start is the first touch of pages.
+    // The server refuses to run as root: it runs as the owner of the directory, who may be the caller. What `amcheck` says of the
+    // user's own indexes counts, and the checksums of pages where there are any. Little memory, since most of its start is the first touch of pages.
     script: r#"PATH=$PATH:$(echo /usr/lib/postgresql/*/bin | tr ' ' :)
 user=$(stat -c %u "$checked"); group=$(stat -c %g "$checked")
-as_owner() { if [ "$user" = 0 ]; then "$@"; else setpriv --reuid="$user" --regid="$group" --clear-groups "$@"; fi; }
+as_owner() { if [ "$user" = "$(id -u)" ]; then "$@"; else setpriv --reuid="$user" --regid="$group" --clear-groups "$@"; fi; }
 indexes="from pg_index i join pg_class c on c.oid = i.indexrelid join pg_am a on a.oid = c.relam where a.amname = 'btree' and c.oid >= 16384"
 {
     cat "$PLUMB_ACKNOWLEDGED"
