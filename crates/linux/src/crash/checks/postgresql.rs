@@ -7,7 +7,8 @@ pub(super) const KIND: Kind = Kind {
     promise: "a query in the database `postgres` that answers 1",
     needs: ("psql", "postgresql"),
     // The server refuses to run as root: it runs as the owner of the directory, who may be the caller. What `amcheck` says of the
-    // user's own indexes counts, and the checksums of pages where there are any. Little memory, since most of its start is the first touch of pages.
+    // user's own indexes counts, and the checksums of pages where there are any. Little memory, since most of its start is
+    // the first touch of pages.
     script: r#"PATH=$PATH:$(echo /usr/lib/postgresql/*/bin | tr ' ' :)
 user=$(stat -c %u "$checked"); group=$(stat -c %g "$checked")
 as_owner() { if [ "$user" = "$(id -u)" ]; then "$@"; else setpriv --reuid="$user" --regid="$group" --clear-groups "$@"; fi; }
