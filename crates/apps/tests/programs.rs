@@ -186,9 +186,12 @@ fn tokubench_makes_all_its_files() {
 fn readers_read_their_parts_in_each_pattern() {
     // 1 MiB for each of four threads in reads of 4 KiB; strided ones leave out 256 KiB after each.
     for (pattern, reads) in [("sequential", 256), ("random", 256), ("backward", 256), ("strided", 4)] {
-        for (share, opens) in [("file", 4), ("descriptor", 0), ("nothing", 4)] {
+        for (share, opens, mapped) in
+            [("file", 4, None), ("descriptor", 0, None), ("nothing", 4, None), ("file", 4, Some("--mapped"))]
+        {
             let folder = tempfile::tempdir().unwrap();
-            let chosen = chosen("multi-reader", &["--pattern", pattern, "--share", share]);
+            let words: Vec<&str> = ["--pattern", pattern, "--share", share].into_iter().chain(mapped).collect();
+            let chosen = chosen("multi-reader", &words);
             engine::prepare(chosen.name, chosen.plan.as_ref().unwrap(), 1, folder.path(), false).unwrap();
             let files = tree(folder.path());
             assert_eq!(files.len(), if share == "nothing" { 4 } else { 1 });

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
@@ -21,9 +21,18 @@ pub(crate) fn in_memory() -> std::io::Result<TempDir> {
     if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }
 }
 
+/// Where a program is, which may lie where not every user's path leads. By its name alone, with another path or environment, it would
+/// be run from a copy of this process, and there is a lot of that.
+pub(crate) fn program(name: &str) -> PathBuf {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&path).chain(["/usr/bin", "/usr/sbin", "/sbin"].map(PathBuf::from));
+    folders.map(|folder| folder.join(name)).find(|file| file.is_file()).unwrap_or_else(|| name.into())
+}
+
 /// An image in memory, and a program that looks at it.
 pub(crate) struct Checker {
     folder: TempDir,
+    e2fsck: PathBuf,
 }
 
 /// What it found.
@@ -36,7 +45,8 @@ pub(crate) struct Checked {
 
 impl Checker {
     pub(crate) fn new() -> Result<Self, OfflineError> {
-        Ok(Self { folder: in_memory().map_err(system("cannot make a folder for images"))? })
+        let folder = in_memory().map_err(system("cannot make a folder for images"))?;
+        Ok(Self { folder, e2fsck: program("e2fsck") })
     }
 
     /// Recovers the state on a copy as a mount does, journal and orphans, and looks for anything that is then not consistent.
@@ -52,24 +62,21 @@ impl Checker {
             image.write_all_at(&bytes[..], u64::from(block) * block_bytes).map_err(system(failed()))?;
         }
         // Without -f: the journal, orphans and counts, and then the rest only where the file system says that it has errors.
-        let (status, said) = run(&["-p"], &path)?;
+        let (status, said) = run(&self.e2fsck, &["-p"], &path)?;
         let mut fault = (status > 1).then(|| format!("e2fsck -p ended with status {status}:\n{said}"));
         if fault.is_none() && said.contains("ournal checksum error") {
             fault = Some(format!("e2fsck -p: {said}"));
         }
         if fault.is_none() {
-            let (status, said) = run(&["-f", "-n"], &path)?;
+            let (status, said) = run(&self.e2fsck, &["-f", "-n"], &path)?;
             fault = (status != 0).then(|| format!("e2fsck -fn ended with status {status}:\n{said}"));
         }
         Ok(Checked { image, fault })
     }
 }
 
-fn run(words: &[&str], path: &Path) -> Result<(i32, String), OfflineError> {
-    // Where it lies is not in every user's path.
-    let mut folders = std::env::var_os("PATH").unwrap_or_default();
-    folders.push(":/usr/sbin:/sbin");
-    let output = Command::new("e2fsck").env("PATH", folders).args(words).arg(path).stdin(Stdio::null()).output();
+fn run(program: &Path, words: &[&str], path: &Path) -> Result<(i32, String), OfflineError> {
+    let output = Command::new(program).args(words).arg(path).stdin(Stdio::null()).output();
     let output = output.map_err(system("cannot run e2fsck"))?;
     let said = [output.stdout, output.stderr].concat();
     let said: String = String::from_utf8_lossy(&said).trim().chars().take(SAID_CHARACTERS_MAX).collect();

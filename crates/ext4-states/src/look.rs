@@ -123,7 +123,7 @@ impl<'a> Look<'a> {
         }
         let replay = look.recovery.replay(disk, &look.layout)?;
         let tree = look.read(disk, &replay)?;
-        if let Some(bench) = &look.bench
+        if let Some(bench) = &mut look.bench
             && let Some((_, why)) = bench.look(&tree, disk, 0)?
         {
             let message =
@@ -232,7 +232,7 @@ impl<'a> Look<'a> {
         (metadata, data): (u64, u64),
         position_bytes: u64,
     ) -> Result<(Fault, Option<u64>), OfflineError> {
-        let Some(bench) = self.bench.as_ref().filter(|_| self.defect != Some(Defect::Blind)) else {
+        let Some(bench) = self.bench.as_mut().filter(|_| self.defect != Some(Defect::Blind)) else {
             return Ok((None, None));
         };
         let told = bench.told(position_bytes);

@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -15,8 +15,8 @@ use tempfile::TempDir;
 
 use crate::disk::Disk;
 use crate::error::{OfflineError, Unreadable, system};
-use crate::fsck::in_memory;
-use crate::laid_out::NotLaidOut;
+use crate::fsck::{in_memory, program};
+use crate::laid_out::{Ground, NotLaidOut};
 use crate::look::Fault;
 use crate::parts::Judged;
 use crate::view::Tree;
@@ -59,6 +59,8 @@ pub struct Scripts<'a> {
 pub(crate) struct Bench<'a> {
     scripts: &'a Scripts<'a>,
     folder: TempDir,
+    ground: Ground,
+    timeout: PathBuf,
     /// Who runs them; root is 0.
     user: u32,
     group: u32,
@@ -70,7 +72,8 @@ impl<'a> Bench<'a> {
         let folder = in_memory().map_err(system(failed))?;
         let about = fs::metadata(folder.path()).map_err(system(failed))?;
         fs::create_dir(folder.path().join("private")).map_err(system(failed))?;
-        Ok(Self { scripts, folder, user: about.uid(), group: about.gid() })
+        let ground = Ground::new(folder.path().join("state"), about.uid() == 0);
+        Ok(Self { scripts, folder, ground, timeout: program("timeout"), user: about.uid(), group: about.gid() })
     }
 
     /// How many lines scripts are told at a cut at this position.
@@ -79,20 +82,15 @@ impl<'a> Bench<'a> {
     }
 
     /// What they say of the files that are on `disk`, with so many lines acknowledged.
-    pub(crate) fn look(&self, tree: &Tree, disk: &Disk, told: usize) -> Result<Fault, OfflineError> {
-        let state = self.folder.path().join("state");
-        let failed = || format!("cannot lay out a state in {}", state.display());
-        fs::create_dir(&state).map_err(system(failed()))?;
-        let fault = match tree.lay_out(disk, &state, self.user == 0) {
-            Ok(()) => self.asked(&state, told),
+    pub(crate) fn look(&mut self, tree: &Tree, disk: &Disk, told: usize) -> Result<Fault, OfflineError> {
+        match self.ground.lay_out(tree, disk) {
+            Ok(()) => self.asked(self.ground.folder(), told),
             Err(NotLaidOut::Special(path)) => {
                 let why = format!("{path:?} is a device, a FIFO or a socket, which no script is shown here");
                 Ok(Some((Judged::Unread, Unreadable(why).to_string().into())))
             }
             Err(NotLaidOut::System(path, error)) => Err(system(format!("cannot make {}", path.display()))(error)),
-        };
-        remove(&state).map_err(system(format!("cannot remove {}", state.display())))?;
-        fault
+        }
     }
 
     fn asked(&self, state: &Path, told: usize) -> Result<Fault, OfflineError> {
@@ -136,7 +134,7 @@ impl<'a> Bench<'a> {
         let path = self.folder.path().join("said");
         let said = File::options().read(true).write(true).create(true).truncate(true).open(path)?;
         let limit = format!("{}", self.scripts.time_limit.as_secs().max(1));
-        let mut command = Command::new("timeout");
+        let mut command = Command::new(&self.timeout);
         command.args(["--signal=KILL", &limit, "unshare"]);
         if self.user != 0 {
             command.args(["--user", "--map-root-user"]);
@@ -164,12 +162,4 @@ impl<'a> Bench<'a> {
         bytes.truncate(read);
         Ok((status, String::from_utf8_lossy(&bytes).trim().to_owned()))
     }
-}
-
-/// Also where a folder is closed to its owner.
-fn remove(folder: &Path) -> io::Result<()> {
-    fs::remove_dir_all(folder).or_else(|_| {
-        Command::new("chmod").args(["-R", "u+rwX"]).arg(folder).status()?;
-        fs::remove_dir_all(folder)
-    })
 }

@@ -10,28 +10,58 @@ use std::process::Command;
 use linux_rig::{PLUMB, has, kernel};
 use serde_json::Value;
 
-#[test]
-fn a_mapping_that_is_loaded_ahead_never_takes_longer() {
-    if kernel().is_none() || !has("mkfs.ext4") || !has("python3") {
-        return;
-    }
+/// The times of the points of an experiment with another sweep.
+fn times(experiment: &str, sweep: &str) -> Vec<f64> {
     let folder = tempfile::tempdir().unwrap();
-    let spec = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/crossprefetch/model-loading.toml");
-    let sweep = "sweep={\"workload.variables.WINDOW_KB\"=[128,1024],library=[\"without\",\"predict+opt\"]}";
+    let spec = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/crossprefetch").join(experiment);
+    // Programs of `plumb app` among them.
+    let folders = [Path::new(PLUMB).parent().unwrap().as_os_str(), "/usr/sbin:/usr/bin:/sbin:/bin".as_ref()];
     let output = Command::new(PLUMB)
         .arg("run")
         .arg(spec)
-        .args(["--json", "--quiet", "--set", sweep, "--out"])
+        .args(["--json", "--quiet", "--set", &format!("sweep={sweep}"), "--out"])
         .arg(folder.path().join("results"))
+        .env("PATH", folders.join(":".as_ref()))
         .output()
         .unwrap();
     assert!(output.status.success(), "{output:?}");
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     let points = report["points"].as_array().unwrap();
-    let times: Vec<f64> =
-        points.iter().map(|point| point["metrics"]["program.elapsed_s"]["value"].as_f64().unwrap()).collect();
+    points.iter().map(|point| point["metrics"]["program.elapsed_s"]["value"].as_f64().unwrap()).collect()
+}
+
+#[test]
+fn a_mapping_that_is_loaded_ahead_never_takes_longer() {
+    if kernel().is_none() || !has("mkfs.ext4") || !has("python3") {
+        return;
+    }
+    let times = times(
+        "model-loading.toml",
+        "{\"workload.variables.WINDOW_KB\"=[128,1024],library=[\"without\",\"predict+opt\"]}",
+    );
     let [small, small_ahead, large, large_ahead] = times[..] else { panic!("{times:?}") };
     println!("read-ahead of 128 KiB: {small} s, ahead {small_ahead} s; of 1 MiB: {large} s, ahead {large_ahead} s");
     assert!(small_ahead * 2.0 <= small, "{times:?}");
     assert!(large_ahead <= large * 1.01, "{times:?}");
+}
+
+/// Four threads that each unmap their mapping when they have read their quarter: what they have touched of the file is taken away
+/// again, and the rest of it is wanted all the same.
+#[test]
+fn threads_that_copy_out_of_one_file_never_take_longer() {
+    if kernel().is_none() || !has("mkfs.ext4") {
+        return;
+    }
+    let sweep =
+        "{\"workload.variables.PATTERN\"=[\"sequential\",\"random\"],library=[\"without\",\"predict+opt\",\"budget\"]}";
+    let times = times("table4.toml", sweep);
+    println!("{times:?}");
+    let [order, order_ahead, order_budget, random, random_ahead, random_budget] = times[..] else {
+        panic!("{times:?}")
+    };
+    for (with, without) in
+        [(order_ahead, order), (order_budget, order), (random_ahead, random), (random_budget, random)]
+    {
+        assert!(with <= without * 1.02, "{times:?}");
+    }
 }

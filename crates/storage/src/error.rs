@@ -41,7 +41,9 @@ pub enum StorageError {
         source: io::Error,
     },
     /// There is no room for what is always written.
-    #[error("room for its first {len_bytes} bytes: {source}")]
+    #[error(
+        "there is no room for its first {len_bytes} bytes, its log among them, which it takes at once: free some, or make it with a smaller log: {source}"
+    )]
     Reserve {
         /// How much was asked for.
         len_bytes: u64,

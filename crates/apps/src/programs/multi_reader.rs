@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::{Mutex, PoisonError};
 
 use clap::{Args, ValueEnum};
+use memmap2::Mmap;
 use rand::seq::SliceRandom;
 use serde::Serialize;
 use units::ByteSize;
@@ -33,6 +34,9 @@ pub(super) struct MultiReader {
     /// Bytes left out between two reads, where the pattern is strided
     #[arg(long, value_name = "SIZE", default_value = "256k")]
     stride: ByteSize,
+    /// Copy pieces out of mappings of the files instead of reading them
+    #[arg(long)]
+    mapped: bool,
     /// Threads
     #[arg(long, value_name = "N", default_value = "16", value_parser = arguments::threads)]
     threads: usize,
@@ -71,6 +75,7 @@ impl Program for MultiReader {
   plumb app multi-reader --size 200g --share nothing --pattern random --io-size 2m
   plumb app multi-reader --prepare --size 1g                                              # the files, then the same
   plumb app multi-reader --run --size 1g --pattern strided --share descriptor             # files in other ways
+  plumb app multi-reader --run --size 1g --pattern random --mapped --io-size 16k
 
 It ends when each thread has read its part once.";
     const SECONDS: Option<u64> = None;
@@ -89,7 +94,7 @@ It ends when each thread has read its part once.";
         let own_file = self.share == Share::Nothing;
         let (files, file_bytes) =
             if own_file { (self.threads as u64, part_bytes) } else { (1, part_bytes * self.threads as u64) };
-        let (pattern, skip_bytes, share) = (self.pattern, self.stride.0, self.share);
+        let (pattern, skip_bytes, share, is_mapped) = (self.pattern, self.stride.0, self.share, self.mapped);
         let one = Arc::new(Mutex::new(None));
         let reader = move |number: usize| -> Box<dyn Work> {
             Box::new(Reader {
@@ -100,6 +105,7 @@ It ends when each thread has read its part once.";
                 pattern,
                 step_bytes: if pattern == Pattern::Strided { io_bytes.saturating_add(skip_bytes) } else { io_bytes },
                 shared: (share == Share::Descriptor).then(|| one.clone()),
+                is_mapped,
                 state: None,
             })
         };
@@ -135,12 +141,14 @@ struct Reader {
     step_bytes: u64,
     pattern: Pattern,
     shared: Option<Shared>,
+    is_mapped: bool,
     state: Option<Reading>,
 }
 
 /// A thread's file and what is left to read of it.
 struct Reading {
     file: Arc<File>,
+    mapping: Option<Mmap>,
     path: PathBuf,
     offsets: Box<dyn Iterator<Item = u64> + Send>,
 }
@@ -160,6 +168,8 @@ impl Reader {
                 }
             }
         };
+        // Each thread maps all of it, as the study's program does.
+        let mapping = self.is_mapped.then(|| map(&file)).transpose().map_err(AppError::io("map", &path))?;
         let (start, step_bytes) = (self.start, self.step_bytes);
         // The last one ends within the part.
         let count = (self.part_bytes - self.io_bytes) / step_bytes + 1;
@@ -173,7 +183,7 @@ impl Reader {
                 Box::new(pieces.into_iter().map(place))
             }
         };
-        Ok(Reading { file, path, offsets })
+        Ok(Reading { file, mapping, path, offsets })
     }
 }
 
@@ -187,14 +197,25 @@ impl Work for Reader {
             }
         };
         let Some(offset) = reading.offsets.next() else { return Err(Halt::Done) };
-        let file = &reading.file;
+        let (file, mapping) = (&reading.file, &reading.mapping);
         worker.operation(Operation::Read, &reading.path, |worker| {
-            read_piece(file, &mut worker.buffer, offset)?;
+            match mapping {
+                Some(mapping) => copy_piece(mapping, &mut worker.buffer, offset)?,
+                None => file.read_exact_at(&mut worker.buffer, offset)?,
+            }
             Ok(((), worker.buffer.len() as u64))
         })
     }
 }
 
-fn read_piece(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<()> {
-    file.read_exact_at(buffer, offset)
+fn map(file: &File) -> io::Result<Mmap> {
+    // SAFETY: nothing is concluded from the bytes, which are copied and forgotten; a file that another program makes shorter
+    // meanwhile ends this one by a signal, as it would end any that reads a mapping.
+    unsafe { Mmap::map(file) }
+}
+
+fn copy_piece(mapping: &Mmap, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+    let from = usize::try_from(offset).ok().and_then(|from| mapping.get(from..from.checked_add(buffer.len())?));
+    buffer.copy_from_slice(from.ok_or(io::ErrorKind::UnexpectedEof)?);
+    Ok(())
 }

@@ -40,6 +40,7 @@ const BASE: BuiltIn = recipe!("time-travel":
     "0010-um-time-travel-charged-paths-and-file-writes.patch",
     "0011-um-time-travel-charged-opens-and-names.patch",
     "0012-um-hosts-with-more-register-state-than-fits.patch",
+    "0013-um-time-travel-who-faults-does-not-spin.patch",
 );
 
 /// What `--kernel` can name, beside the base.

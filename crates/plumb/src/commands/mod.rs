@@ -31,7 +31,10 @@ pub mod validate;
 pub mod validate_host;
 pub mod zns;
 
+use std::path::Path;
 use std::process::ExitCode;
+
+use crate::failure::Failure;
 
 /// The run failed, fell short, or missed an enforced expectation.
 pub const EXIT_FAILED: u8 = 1;
@@ -41,4 +44,13 @@ pub const EXIT_USAGE: u8 = 2;
 pub const EXIT_INTERRUPTED: u8 = 130;
 
 /// What a subcommand comes to.
-pub type Done = Result<ExitCode, crate::failure::Failure>;
+pub type Done = Result<ExitCode, Failure>;
+
+/// What was made of a new file, which is not left behind where that failed.
+pub fn made<T>(path: &Path, was_there: bool, made: Result<T, Failure>) -> Result<T, Failure> {
+    if made.is_err() && !was_there {
+        // What is said of the first failure is what helps.
+        let _ = std::fs::remove_file(path);
+    }
+    made
+}

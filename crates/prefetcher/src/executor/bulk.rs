@@ -30,11 +30,13 @@ const SAMPLES: u64 = 9;
 const MOST_UNDER_WAY: u64 = 8 << 20;
 const UNDER_WAY: Duration = Duration::from_millis(1);
 
-/// How long a program that touches nothing is waited for.
-const PATIENCE: Duration = Duration::from_millis(20);
+/// How long a program that touches nothing is waited for, at first: what it takes to read as much as was loaded ahead. Each further
+/// wait is twice as long.
+const FIRST_WAIT: Duration = Duration::from_millis(1);
+const LONGEST_WAIT: Duration = Duration::from_millis(32);
 
-/// Waits in a row after which it is left alone.
-const MOST_WAITS: u32 = 250;
+/// Waits in a row after which it is left alone: some five seconds.
+const MOST_WAITS: u32 = 160;
 
 /// What is to be loaded.
 pub struct Job {
@@ -107,7 +109,7 @@ fn load(common: &Common, job: &Job, measured: &mut Measured) {
     counts.bulk.fetch_add(1, Ordering::Relaxed);
     let (dev, ino) = common.table.file(job.index).identity();
     common.with_loaded(|loaded, budget_bytes| loaded.make_room(wanted - resident, budget_bytes, counts));
-    let touched_before = touched(job.request.process).unwrap_or(0);
+    let mut touched = Touched::of(job.request.process);
     if job.request.kind == Kind::Pass as u32 {
         if measured.regions.is_multiple_of(REGIONS_MEASURED) {
             measure_latency(common, file, range);
@@ -119,7 +121,7 @@ fn load(common: &Common, job: &Job, measured: &mut Measured) {
     let mut loaded = 0;
     for chunk in plan.chunks(job.clamp_bytes) {
         // A mapping may be of a file of which little is looked at.
-        if is_mapping && loaded >= FIRST_BYTES && !is_wanted(common, job, loaded, touched_before) {
+        if is_mapping && !touched.has_come(common, loaded) {
             return;
         }
         if common.stop.load(Ordering::SeqCst) || common.memory.free_bytes() < chunk.bytes() {
@@ -223,24 +225,50 @@ fn read_page(file: &OwnedFd, at: u64) {
     let _ = rustix::io::pread(file, &mut page, at);
 }
 
-/// Waits until the program has touched so much that more than was loaded is worth loading; not if that takes long.
-fn is_wanted(common: &Common, job: &Job, loaded: u64, touched_before: u64) -> bool {
-    for _ in 0..MOST_WAITS {
-        let Some(touched) = touched(job.request.process) else { return false };
-        let wanted = touched.saturating_sub(touched_before).saturating_mul(AHEAD_OF_TOUCHED);
-        if loaded <= FIRST_BYTES.saturating_add(wanted) {
-            return true;
-        }
-        if common.stop.load(Ordering::SeqCst) {
-            return false;
-        }
-        std::thread::sleep(PATIENCE);
-    }
-    false
+/// What a program has mapped in by touching it, since it was looked at first.
+struct Touched {
+    process: i32,
+    /// What was mapped when it was looked at last; nothing of a program that has ended.
+    mapped_bytes: Option<u64>,
+    /// All that came since, also where it was taken away again: threads unmap what they have read.
+    come_bytes: u64,
 }
 
-/// Bytes of files that a process has mapped in: `shared` of proc_pid_statm(5). None if it has ended.
-fn touched(process: i32) -> Option<u64> {
+impl Touched {
+    fn of(process: i32) -> Self {
+        Self { process, mapped_bytes: mapped_bytes(process), come_bytes: 0 }
+    }
+
+    fn look(&mut self, mapped_bytes: Option<u64>) {
+        let before = self.mapped_bytes.unwrap_or(0);
+        self.come_bytes += mapped_bytes.unwrap_or(0).saturating_sub(before);
+        self.mapped_bytes = mapped_bytes;
+    }
+
+    /// Waits until so much has come that more than `loaded_bytes` is worth loading; not if that takes long.
+    fn has_come(&mut self, common: &Common, loaded_bytes: u64) -> bool {
+        let mut wait = FIRST_WAIT;
+        for _ in 0..MOST_WAITS {
+            self.look(mapped_bytes(self.process));
+            if self.mapped_bytes.is_none() {
+                return false;
+            }
+            let wanted = self.come_bytes.saturating_mul(AHEAD_OF_TOUCHED);
+            if loaded_bytes <= FIRST_BYTES.saturating_add(wanted) {
+                return true;
+            }
+            if common.stop.load(Ordering::SeqCst) {
+                return false;
+            }
+            std::thread::sleep(wait);
+            wait = (wait * 2).min(LONGEST_WAIT);
+        }
+        false
+    }
+}
+
+/// Bytes of files that a process has mapped in now: `shared` of proc_pid_statm(5). None if it has ended.
+fn mapped_bytes(process: i32) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{process}/statm")).ok()?;
     text.split(' ').nth(2)?.parse::<u64>().ok()?.checked_mul(PAGE_BYTES)
 }
@@ -265,7 +293,16 @@ mod tests {
 
     #[test]
     fn a_process_that_is_there_has_touched_something() {
-        assert!(touched(std::process::id() as i32).unwrap() > 0);
-        assert_eq!(touched(-1), None);
+        assert!(mapped_bytes(std::process::id() as i32).unwrap() > 0);
+        assert_eq!(mapped_bytes(-1), None);
+    }
+
+    #[test]
+    fn what_was_touched_and_unmapped_has_been_touched() {
+        let mut touched = Touched { process: -1, mapped_bytes: Some(100), come_bytes: 0 };
+        for mapped_bytes in [150, 20, 90, 90] {
+            touched.look(Some(mapped_bytes));
+        }
+        assert_eq!(touched.come_bytes, 50 + 70);
     }
 }

@@ -12,7 +12,7 @@ use betrfs::{Caller, InodeNumber, Operations, SetAttributes, Volume, VolumeOptio
 use clap::Args;
 use units::ByteSize;
 
-use super::super::Done;
+use super::super::{Done, made};
 use super::{image, serving};
 use crate::failure::Failure;
 
@@ -51,11 +51,13 @@ pub fn mkfs(arguments: &MkfsArguments) -> Done {
             path.display()
         )));
     }
+    let was_there = path.exists();
     let file = image::file(path, arguments.size.map(|size| size.0))?;
     let mut options = VolumeOptions::default();
     options.store.log_bytes = arguments.log.0;
     let fault = |error| image::fault(path, &error);
-    let volume = Volume::create(file, options, new_id(), serving::now()).map_err(fault)?;
+    let created = Volume::create(file, options, new_id(), serving::now()).map_err(fault);
+    let volume = made(path, was_there, created)?;
     let owner = fs::metadata("/proc/self").map(|metadata| (metadata.uid(), metadata.gid()));
     if let Ok((uid, gid)) = owner {
         let changes = SetAttributes { uid: Some(uid), gid: Some(gid), ..SetAttributes::default() };

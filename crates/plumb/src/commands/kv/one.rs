@@ -9,7 +9,7 @@ use betree::{Batch, Compression, Database, Durability, Error, Options};
 use clap::{Args, ValueEnum};
 use units::ByteSize;
 
-use super::super::{Done, EXIT_FAILED};
+use super::super::{Done, EXIT_FAILED, made};
 use super::store::{self, StoreFlags};
 use super::text;
 use crate::failure::Failure;
@@ -62,8 +62,10 @@ pub fn create(arguments: &CreateArguments) -> Done {
     {
         return Err(store::fault(path, &Error::TooSmall { capacity_bytes, needed_bytes }));
     }
+    let was_there = path.exists();
     let file = store::file(path, arguments.size.map(|size| size.0))?;
-    Database::create(file, options, store::new_id()).map_err(|error| store::fault(path, &error))?;
+    let created = Database::create(file, options, store::new_id()).map_err(|error| store::fault(path, &error));
+    made(path, was_there, created)?;
     Ok(ExitCode::SUCCESS)
 }
 
