@@ -1,7 +1,8 @@
 //! The caller's scripts on the files of a state, on this machine and without a kernel of their own.
 //!
-//! Each state is laid out in memory. The scripts see it at `/mnt`, in namespaces of their own: what they write elsewhere is
-//! private (`/tmp`) or refused (the rest of the root), their network is their own, and what they leave running ends with them.
+//! Each state is laid out in memory. The scripts see it where the kernel would have mounted it, in namespaces of their own: what they
+//! write elsewhere is private (`/tmp`) or refused (the rest of the root), their network is their own, and what they leave running
+//! ends with them.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -30,16 +31,14 @@ const NOT_PREPARED: i32 = 199;
 
 /// Makes what a script sees, and becomes it. Its words: the state, a folder for what is private, what was acknowledged, the user
 /// and the group to become, and the script.
-const PREPARE: &str = r#"{
-    mount -o remount,bind,ro / &&
-    mount --bind "$1" /mnt &&
-    mount -t tmpfs -o mode=755 tmpfs "$2" &&
-    mkdir "$2/upper" "$2/work" && chmod 1777 "$2/upper" &&
-    mount -t overlay -o "lowerdir=/tmp,upperdir=$2/upper,workdir=$2/work" overlay /tmp &&
-    cp "$3" /tmp/plumb-acknowledged && cd /mnt
-} || exit 199
+const PREPARE: &str = r#"over() {
+    mkdir "$2" "$2/upper" "$2/work" && chmod --reference="$1" "$2/upper" &&
+    mount -t overlay -o "lowerdir=$1,upperdir=$2/upper,workdir=$2/work" overlay "$1"
+}
+mount -o remount,bind,ro / && mount -t tmpfs -o mode=755 tmpfs "$2" && over /tmp "$2/tmp" && over /mnt "$2/mnt" &&
+    mkdir -p /mnt/plumb && mount --bind "$1" /mnt/plumb && cp "$3" /tmp/plumb-acknowledged && cd /mnt/plumb || exit 199
 ip link set lo up 2> /dev/null || :
-export PLUMB_MOUNT=/mnt PLUMB_ACKNOWLEDGED=/tmp/plumb-acknowledged
+export PLUMB_MOUNT=/mnt/plumb PLUMB_ACKNOWLEDGED=/tmp/plumb-acknowledged
 [ "$4" = 0 ] || exec unshare --user --map-user="$4" --map-group="$5" sh -ec "$6"
 exec sh -ec "$6""#;
 
@@ -119,7 +118,7 @@ impl<'a> Bench<'a> {
                 "{name} was not over after {} s: one that hangs, or that needs more (--time-limit)",
                 self.scripts.time_limit.as_secs()
             ))),
-            Some(NOT_PREPARED) => Err(OfflineError::Scripts(format!(
+            Some(code) if code == NOT_PREPARED || said.starts_with("unshare: ") => Err(OfflineError::Scripts(format!(
                 "namespaces cannot be made here, in which scripts would look at states without a kernel: {said}"
             ))),
             Some(code) if NOT_RUN.contains(&code) => Err(OfflineError::Scripts(format!(
