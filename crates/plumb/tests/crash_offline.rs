@@ -115,9 +115,15 @@ fn what_scripts_do_on_this_machine_stays_in_their_state() {
     let script = format!(
         "[ -z \"$PLUMB_DEVICE\" ] || exit 0
          [ \"$(cat {here})\" = 'as it was' ]; echo changed > {here}; [ \"$(cat {here})\" = changed ]
-         ! touch {own} 2> /dev/null; [ $PWD = $PLUMB_MOUNT ]; sleep 1000 & echo gone > f"
+         ! touch {own} 2> /dev/null; [ $PWD = $PLUMB_MOUNT ]
+         [ \"$(cat f 2> /dev/null)\" != gone ] && [ ! -e more ] && [ -d d ] && [ \"$(stat -c %a d/kept)\" = 640 ] || exit 1
+         sleep 1000 & echo gone > f; touch more d/more; chmod 777 d/kept; rm -rf g; mv d e; ln -s e d"
     );
-    let Some((status, said)) = asked(&script, &[], "echo > f; sync; echo > g") else { return };
+    let Some((status, said)) =
+        asked(&script, &["--setup", "mkdir d; echo > d/kept; chmod 640 d/kept"], "echo > f; sync; echo > g; sync")
+    else {
+        return;
+    };
     assert_eq!(status, Some(0), "{said}");
     assert_eq!(std::fs::read_to_string(folder.path().join("here")).unwrap(), "as it was");
     assert!(!std::path::Path::new(own).exists());
