@@ -229,7 +229,7 @@ fn give(path: &Path, attributes: &Attributes, is_link: bool, owners: bool) -> io
 }
 
 /// Also where a folder is closed to its owner.
-fn remove(folder: &Path) -> io::Result<()> {
+pub(crate) fn remove(folder: &Path) -> io::Result<()> {
     fs::remove_dir_all(folder).or_else(|_| {
         Command::new("chmod").args(["-R", "u+rwX"]).arg(folder).status()?;
         fs::remove_dir_all(folder)

@@ -1,13 +1,13 @@
 //! The caller's scripts on the files of a state, on this machine and without a kernel of their own.
 //!
-//! Each state is laid out in memory. The scripts see it where the kernel would have mounted it, in namespaces of their own: what they
-//! write elsewhere is private (`/tmp`) or refused (the rest of the root), their network is their own, and what they leave running
-//! ends with them.
+//! Each state is laid out in memory, where the scripts run, with a folder for what they write besides (`$TMPDIR`), a network of their
+//! own, and processes that end with them. They share the mounts of this machine: a mount namespace would keep what others unmount
+//! meanwhile, and a file system that somebody thinks unmounted would not be clean yet.
 
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ use tempfile::TempDir;
 use crate::disk::Disk;
 use crate::error::{OfflineError, Unreadable, system};
 use crate::fsck::{in_memory, program};
-use crate::laid_out::{Ground, NotLaidOut};
+use crate::laid_out::{Ground, NotLaidOut, remove};
 use crate::look::Fault;
 use crate::parts::Judged;
 use crate::view::Tree;
@@ -26,21 +26,11 @@ use crate::view::Tree;
 const SAID_BYTES_MAX: u64 = 16 << 10;
 /// Statuses by which a shell says that a program cannot be run, or is not there.
 const NOT_RUN: [i32; 2] = [126, 127];
-/// The status of the first shell where it cannot make its surroundings; no script that was not asked for it has it.
-const NOT_PREPARED: i32 = 199;
-
-/// Makes what a script sees, and becomes it. Its words: the state, a folder for what is private, what was acknowledged, the user
-/// and the group to become, and the script.
-const PREPARE: &str = r#"over() {
-    mkdir "$2" "$2/upper" "$2/work" && chmod --reference="$1" "$2/upper" &&
-    mount -t overlay -o "lowerdir=$1,upperdir=$2/upper,workdir=$2/work" overlay "$1"
-}
-mount -o remount,bind,ro / && mount -t tmpfs -o mode=755 tmpfs "$2" && over /tmp "$2/tmp" && over /mnt "$2/mnt" &&
-    mkdir -p /mnt/plumb && mount --bind "$1" /mnt/plumb && cp "$3" /tmp/plumb-acknowledged && cd /mnt/plumb || exit 199
-ip link set lo up 2> /dev/null || :
-export PLUMB_MOUNT=/mnt/plumb PLUMB_ACKNOWLEDGED=/tmp/plumb-acknowledged
-[ "$4" = 0 ] || exec unshare --user --map-user="$4" --map-group="$5" sh -ec "$6"
-exec sh -ec "$6""#;
+/// What is done before a script: its own network has an address. The words are the script, and for who is not root the user and the
+/// group to be.
+const PREPARE: &str = r#"ip link set lo up 2> /dev/null || :
+[ -z "$2" ] || exec unshare --user --map-user="$2" --map-group="$3" sh -ec "$1"
+exec sh -ec "$1""#;
 
 /// What is asked of each state.
 pub struct Scripts<'a> {
@@ -70,7 +60,8 @@ impl<'a> Bench<'a> {
         let failed = "cannot make a folder for files of states";
         let folder = in_memory().map_err(system(failed))?;
         let about = fs::metadata(folder.path()).map_err(system(failed))?;
-        fs::create_dir(folder.path().join("private")).map_err(system(failed))?;
+        // Scripts may become the owner of what they look at, and go through it.
+        fs::set_permissions(folder.path(), Permissions::from_mode(0o711)).map_err(system(failed))?;
         let ground = Ground::new(folder.path().join("state"), about.uid() == 0);
         Ok(Self { scripts, folder, ground, timeout: program("timeout"), user: about.uid(), group: about.gid() })
     }
@@ -97,8 +88,14 @@ impl<'a> Bench<'a> {
         let lines: String = lines.iter().flat_map(|(_, line)| [line, "\n"]).collect();
         let acknowledged = self.folder.path().join("acknowledged");
         fs::write(&acknowledged, lines).map_err(system("cannot write what was acknowledged"))?;
+        let own = self.folder.path().join("tmp");
+        let failed = || format!("cannot make {}", own.display());
         for (judged, name, text) in &self.scripts.texts {
-            if let Some(why) = self.ask(name, text, state, &acknowledged)? {
+            fs::create_dir(&own).map_err(system(failed()))?;
+            fs::set_permissions(&own, Permissions::from_mode(0o1777)).map_err(system(failed()))?;
+            let why = self.ask(name, text, state, &acknowledged, &own);
+            remove(&own).map_err(system(format!("cannot remove {}", own.display())))?;
+            if let Some(why) = why? {
                 return Ok(Some((*judged, why.into())));
             }
         }
@@ -106,10 +103,17 @@ impl<'a> Bench<'a> {
     }
 
     /// Why a script fails, if it does.
-    fn ask(&self, name: &str, text: &str, state: &Path, acknowledged: &Path) -> Result<Option<String>, OfflineError> {
+    fn ask(
+        &self,
+        name: &str,
+        text: &str,
+        state: &Path,
+        acknowledged: &Path,
+        own: &Path,
+    ) -> Result<Option<String>, OfflineError> {
         let begun = Instant::now();
         let (status, said) =
-            self.run(text, state, acknowledged).map_err(system("cannot run `timeout` and `unshare`"))?;
+            self.run(text, state, acknowledged, own).map_err(system("cannot run `timeout` and `unshare`"))?;
         // `timeout` kills its group, itself too.
         let is_late = !status.success() && begun.elapsed() >= self.scripts.time_limit;
         match status.code() {
@@ -118,7 +122,7 @@ impl<'a> Bench<'a> {
                 "{name} was not over after {} s: one that hangs, or that needs more (--time-limit)",
                 self.scripts.time_limit.as_secs()
             ))),
-            Some(code) if code == NOT_PREPARED || said.starts_with("unshare: ") => Err(OfflineError::Scripts(format!(
+            _ if said.starts_with("unshare: ") => Err(OfflineError::Scripts(format!(
                 "namespaces cannot be made here, in which scripts would look at states without a kernel: {said}"
             ))),
             Some(code) if NOT_RUN.contains(&code) => Err(OfflineError::Scripts(format!(
@@ -129,30 +133,23 @@ impl<'a> Bench<'a> {
         }
     }
 
-    fn run(&self, text: &str, state: &Path, acknowledged: &Path) -> io::Result<(ExitStatus, String)> {
+    fn run(&self, text: &str, state: &Path, acknowledged: &Path, own: &Path) -> io::Result<(ExitStatus, String)> {
         let path = self.folder.path().join("said");
         let said = File::options().read(true).write(true).create(true).truncate(true).open(path)?;
         let limit = format!("{}", self.scripts.time_limit.as_secs().max(1));
         let mut command = Command::new(&self.timeout);
         command.args(["--signal=KILL", &limit, "unshare"]);
-        if self.user != 0 {
+        let is_root = self.user == 0;
+        if !is_root {
             command.args(["--user", "--map-root-user"]);
         }
-        command.args([
-            "--mount",
-            "--net",
-            "--pid",
-            "--fork",
-            "--kill-child",
-            "--mount-proc",
-            "sh",
-            "-c",
-            PREPARE,
-            "sh",
-        ]);
-        command.args([state, &self.folder.path().join("private"), acknowledged]);
-        command.args([self.user.to_string(), self.group.to_string(), text.to_owned()]);
+        command.args(["--net", "--pid", "--fork", "--kill-child"]).arg(option("--wd=", state));
+        command.args(["sh", "-c", PREPARE, "sh", text]);
+        if !is_root {
+            command.args([self.user.to_string(), self.group.to_string()]);
+        }
         command.env_clear().envs(self.scripts.environment.iter().map(|(name, value)| (name, value)));
+        command.env("PLUMB_MOUNT", state).env("PLUMB_ACKNOWLEDGED", acknowledged).env("TMPDIR", own);
         command.stdin(Stdio::null()).stdout(said.try_clone()?).stderr(said.try_clone()?);
         let status = command.status()?;
         let length = said.metadata()?.len();
@@ -161,4 +158,11 @@ impl<'a> Bench<'a> {
         bytes.truncate(read);
         Ok((status, String::from_utf8_lossy(&bytes).trim().to_owned()))
     }
+}
+
+/// A word of an option with a path behind it.
+fn option(name: &str, path: &Path) -> OsString {
+    let mut word = OsString::from(name);
+    word.push(path);
+    word
 }

@@ -17,14 +17,14 @@ indexes="from pg_index i join pg_class c on c.oid = i.indexrelid join pg_am a on
     cat "$PLUMB_ACKNOWLEDGED"
     echo "create extension if not exists amcheck"
     echo "select bt_index_check(c.oid, true)::text || 'checked' $indexes"
-} > /tmp/plumb-queries
-chmod 644 /tmp/plumb-queries
+} > $scratch/plumb-queries
+chmod 644 $scratch/plumb-queries
 as_owner postgres --single -D "$checked" -c fsync=off -c logging_collector=off -c shared_buffers=4MB postgres \
-    < /tmp/plumb-queries > /tmp/plumb-rows 2> /tmp/plumb-said || { tail -n 20 /tmp/plumb-said; exit 1; }
-if grep -E 'ERROR|FATAL|PANIC' /tmp/plumb-said; then exit 1; fi
-sed -n 's/^\t 1: [^=]* = "\(.*\)"\t(typeid.*/\1/p' /tmp/plumb-rows | grep -v 'checked$' > /tmp/plumb-answers || :
-held /tmp/plumb-answers
+    < $scratch/plumb-queries > $scratch/plumb-rows 2> $scratch/plumb-said || { tail -n 20 $scratch/plumb-said; exit 1; }
+if grep -E 'ERROR|FATAL|PANIC' $scratch/plumb-said; then exit 1; fi
+sed -n 's/^\t 1: [^=]* = "\(.*\)"\t(typeid.*/\1/p' $scratch/plumb-rows | grep -v 'checked$' > $scratch/plumb-answers || :
+held $scratch/plumb-answers
 if pg_controldata "$checked" | grep -q 'checksum version: *[1-9]'; then
-    as_owner pg_checksums --check -D "$checked" > /tmp/plumb-said 2>&1 || { tail -n 20 /tmp/plumb-said; exit 1; }
+    as_owner pg_checksums --check -D "$checked" > $scratch/plumb-said 2>&1 || { tail -n 20 $scratch/plumb-said; exit 1; }
 fi"#,
 };
