@@ -1,7 +1,8 @@
 //! What is known of other people's programs: how to tell that their files are whole and hold what was acknowledged.
 //!
 //! Each is a script for `sh -e` in a sibling file; adding one is a file and a line in [`KINDS`]. `$checked` names what is
-//! looked at, `$scratch` a folder for files beside it, `$PLUMB_ACKNOWLEDGED` the lines that were promised, and `held ANSWERS` compares one answer a line with them.
+//! looked at, `$scratch` a folder for files beside it, `$PLUMB_ACKNOWLEDGED` the lines that were promised, and `held ANSWERS`
+//! compares one answer a line with them.
 
 mod git;
 mod mariadb;
