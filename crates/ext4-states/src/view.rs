@@ -67,8 +67,13 @@ impl Stamped {
         let block_bytes = disk.block_bytes();
         let mut bytes = vec![0; block_bytes];
         for block in 0..disk.blocks() {
-            if disk.class(block) == Class::Metadata || Some(block) == journal {
+            let is_metadata = disk.class(block) == Class::Metadata || Some(block) == journal;
+            if is_metadata || disk.class(block) == Class::Data {
                 image.read_exact_at(&mut bytes, u64::from(block) * block_bytes as u64)?;
+                // e2fsck writes no data: what it changed there is a tree of extents that it had to put somewhere.
+                if !is_metadata && bytes == disk.bytes(disk.id(block))[..] {
+                    continue;
+                }
                 if Some(block) == journal {
                     bytes = emptied(&bytes);
                 }
