@@ -8,7 +8,6 @@
 //!    (`fsck`), with the kernel's own code for the journal. The files that both recoveries leave must be the same.
 //! 3. The files, with the contents that this state's data has, are held against what fsync and its like promised
 //!    ([`crash::files`]).
-//!
 //! 4. Where the caller has scripts for it (`scripts`), the files are laid out on this machine (`laid_out`), and the scripts look.
 //!
 //! What cannot be read here is never good: it is counted and named, for the kernel to judge. [`judge`] goes through all of it on

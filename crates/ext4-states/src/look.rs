@@ -81,7 +81,7 @@ pub(crate) struct Look<'a> {
     verdicts: HashMap<(u64, u64, usize), Fault>,
     /// Where scripts look, and what they said of files with so many lines acknowledged.
     bench: Option<Bench<'a>>,
-    scripted: HashMap<(u64, u64, usize), Fault>,
+    scripted: HashMap<u64, Fault>,
     /// Blocks of files that are as they should be at a step.
     known: (usize, Known),
     broken: usize,
@@ -220,29 +220,28 @@ impl<'a> Look<'a> {
         if fault.is_some() {
             return Ok(Seen { metadata, files, fault, is_checked, scripted: None });
         }
-        let (fault, scripted) = self.ask(disk, tree, (metadata, data), position_bytes)?;
+        let (fault, scripted) = self.ask(disk, tree, files, position_bytes)?;
         Ok(Seen { metadata, files, fault, is_checked, scripted })
     }
 
-    /// What scripts say, and a hash of what they were asked of.
+    /// What scripts say of these files, by their hash, and a hash of what they were asked of.
     fn ask(
         &mut self,
         disk: &Disk,
         tree: &Tree,
-        (metadata, data): (u64, u64),
+        files: u64,
         position_bytes: u64,
     ) -> Result<(Fault, Option<u64>), OfflineError> {
         let Some(bench) = self.bench.as_mut().filter(|_| self.defect != Some(Defect::Blind)) else {
             return Ok((None, None));
         };
         let told = bench.told(position_bytes);
-        let key = (metadata, data, told);
-        let asked = metadata.rotate_left(23) ^ data ^ (told as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let fault = match self.scripted.get(&key) {
+        let asked = files ^ (told as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let fault = match self.scripted.get(&asked) {
             Some(known) => known.clone(),
             None => {
                 let fault = bench.look(tree, disk, told)?;
-                remember(&mut self.scripted, key, fault.clone());
+                remember(&mut self.scripted, asked, fault.clone());
                 fault
             }
         };

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 use crate::disk::Disk;
-use crate::error::{OfflineError, Unreadable, system};
+use crate::error::{OfflineError, system};
 use crate::fsck::{in_memory, program};
 use crate::laid_out::{Ground, NotLaidOut, remove};
 use crate::look::Fault;
@@ -77,7 +77,7 @@ impl<'a> Bench<'a> {
             Ok(()) => self.asked(self.ground.folder(), told),
             Err(NotLaidOut::Special(path)) => {
                 let why = format!("{path:?} is a device, a FIFO or a socket, which no script is shown here");
-                Ok(Some((Judged::Unread, Unreadable(why).to_string().into())))
+                Ok(Some((Judged::Unread, why.into())))
             }
             Err(NotLaidOut::System(path, error)) => Err(system(format!("cannot make {}", path.display()))(error)),
         }
