@@ -205,6 +205,20 @@ fn compare<R: Rule>(log: &Log, rule: &R, promise: Promise) -> Result<(), String>
     Ok(())
 }
 
+/// A sample goes through all subsets of so few undecided parts.
+const FEW_PARTS: usize = 10;
+
+/// The most undecided parts that a moment has.
+fn most_undecided_parts(log: &Log, rule: VolatileCache) -> usize {
+    let mut walk = Moments::new(log, rule);
+    let mut most = 0;
+    while walk.advance() {
+        walk.settled();
+        most = most.max(walk.undecided().iter().map(|write| write.parts(UNIT as u32)).sum());
+    }
+    most
+}
+
 proptest! {
     #[test]
     fn a_volatile_cache_leaves_what_nvme_allows(steps in steps()) {
@@ -238,8 +252,14 @@ proptest! {
         for (image, _) in &found {
             prop_assert!(all.contains(image));
         }
-        prop_assert_eq!(found.len(), states.min(all.len()));
         prop_assert!(plan.states.len() <= states);
+        let wanted = states.min(all.len());
+        if most_undecided_parts(&log, rule.clone()) <= FEW_PARTS {
+            prop_assert_eq!(found.len(), wanted);
+        } else {
+            // Drawn by lot: the last ones of a moment may not be met.
+            prop_assert!(found.len() * 10 >= wanted * 9, "{} of {}", found.len(), wanted);
+        }
         if states < 2 * plan.moments {
             // Some of these were left out by lot.
             return Ok(());

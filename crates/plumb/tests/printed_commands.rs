@@ -10,6 +10,7 @@
 //! | `<!-- run: status N -->` | its last command ends with this status |
 //! | `<!-- run: long -->` | takes minutes: in the long suite only |
 //! | `<!-- run: never, WHY -->` | is not run: it needs what a test cannot have |
+//! | `<!-- run: as PAGE -->` | is run with this page, which prints the same |
 //! | `<!-- run: needs PROGRAM ... -->` | what must be installed; `root`, `fuse`, `kernel` (in virtual time), `order` (that with streams) |
 //! | `<!-- run: in repository -->` | the folder has the repository's `experiments`, `devices` and `processors` |
 //!
@@ -43,6 +44,7 @@ struct How {
     status: i32,
     is_long: bool,
     never: Option<String>,
+    as_page: Option<String>,
     needs: Vec<String>,
     in_repository: bool,
 }
@@ -59,6 +61,8 @@ impl How {
                 how.status = status.parse().unwrap();
             } else if let Some(needs) = word.strip_prefix("needs ") {
                 how.needs.extend(needs.split_whitespace().map(str::to_owned));
+            } else if let Some(page) = word.strip_prefix("as ") {
+                how.as_page = Some(page.to_owned());
             } else {
                 match word {
                     "long" => how.is_long = true,
@@ -268,6 +272,13 @@ fn copy(folder: &Path, into: &Path) {
     assert!(copied.is_ok_and(|status| status.success()), "{}", folder.display());
 }
 
+/// Whether a page has exactly these commands and runs them.
+fn is_run_by(page: &Path, wanted: &str) -> bool {
+    steps(&std::fs::read_to_string(page).unwrap()).iter().any(|step| {
+        matches!(step, Step::Run { script, how, .. } if script == wanted && how.never.is_none() && how.as_page.is_none())
+    })
+}
+
 /// Runs a page; what is wrong with it.
 fn run(page: &Path) -> Vec<String> {
     let name = page.file_name().unwrap().to_string_lossy().into_owned();
@@ -291,6 +302,11 @@ fn run(page: &Path) -> Vec<String> {
                 assert_eq!(status, 0, "{name}: {script}\n{said}");
             }
             Step::Run { line, script, how } => {
+                if let Some(other) = &how.as_page {
+                    let is_there = is_run_by(&self::page(other), &script);
+                    wrong.extend((!is_there).then(|| format!("{name}:{line}: {other} does not run this:\n{script}")));
+                    continue;
+                }
                 if let Some(why) = how.skipped() {
                     *skipped.entry(why).or_default() += 1;
                     continue;

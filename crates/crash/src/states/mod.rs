@@ -38,7 +38,8 @@ pub enum Amount {
     /// A sample that covers every moment: at each, nothing and everything of the undecided writes, then all but one write, one
     /// write alone, the oldest ones, any writes, and any parts. Where even the first two are more, some of them by lot.
     Sampled {
-        /// How many distinct ones, if there are so many.
+        /// How many distinct ones, if there are so many. A few that only moments with more than ten undecided parts have may be
+        /// missing where almost all of theirs are asked for: they are drawn, not gone through.
         states: usize,
         /// The same log, number and seed give the same states.
         seed: u64,
