@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::extents::Extent;
 use crate::io::{BlockIo, Purpose};
 use crate::mutant::{Mutant, mutated};
-use crate::superblock::{Epoch, LogHead};
+use crate::superblock::{Epoch, LogHead, Superblock};
 
 const MAGIC: u32 = 0x676f_4c42;
 
@@ -32,6 +32,8 @@ pub(crate) struct Log {
     extent: Extent,
     store_id: u128,
     epoch: Epoch,
+    /// Nothing was written in the epoch.
+    is_closed: bool,
     /// The oldest frame that recovery needs.
     pub head: LogHead,
     /// Where the next frame goes.
@@ -62,8 +64,14 @@ struct Frame {
 const SEARCH_BLOCKS: u64 = 256;
 
 impl Log {
-    pub fn new(extent: Extent, store_id: u128, epoch: Epoch, head: LogHead) -> Self {
-        Self { extent, store_id, epoch, head, tail: head, durable: head.sequence }
+    /// That of the store with this superblock, before it is read.
+    pub fn of(superblock: &Superblock) -> Self {
+        let log = Self::new(superblock.log_extent(), superblock.store_id, superblock.epoch, superblock.log);
+        Self { is_closed: superblock.is_closed, ..log }
+    }
+
+    fn new(extent: Extent, store_id: u128, epoch: Epoch, head: LogHead) -> Self {
+        Self { extent, store_id, epoch, is_closed: false, head, tail: head, durable: head.sequence }
     }
 
     /// Blocks in use.
@@ -75,6 +83,7 @@ impl Log {
     /// durable before its first frame is written.
     pub fn begin_epoch(&mut self) -> Epoch {
         self.epoch = Epoch { number: self.epoch.number + 1, first_sequence: self.tail.sequence };
+        self.is_closed = false;
         self.epoch
     }
 
@@ -178,6 +187,10 @@ impl Log {
         }
         if self.tail.sequence < self.epoch.first_sequence && !mutated(Mutant::FoundMayBeLost) {
             return Ok(true);
+        }
+        // Nothing is behind the end of a store that was closed; otherwise all of the circle is searched.
+        if self.is_closed && self.tail.sequence == self.epoch.first_sequence {
+            return Ok(false);
         }
         // Where the epoch has begun, frames of older ones may lie behind damage that was accepted.
         let is_witness = |header: &Header| {

@@ -120,6 +120,10 @@ pub(crate) enum Mutant {
     AheadUnbounded,
     /// A store that is closed does not say where its log ends.
     CloseSaysNothing,
+    /// A store that was closed and opened again still counts as closed.
+    OpenStaysClosed,
+    /// Where the newer superblock is lost, the older one's word that the store is closed counts.
+    ClosedBeforeIsClosed,
     /// A frame of the log is written while the values that it names are on their way.
     FrameBeforeValues,
     /// A store that could not be opened is closed as if it had been.
@@ -193,7 +197,7 @@ pub(crate) const fn mutated(mutant: Mutant) -> bool {
 
 #[cfg(test)]
 impl Mutant {
-    pub const ALL: [Self; 84] = [
+    pub const ALL: [Self; 86] = [
         Self::NoFlushBeforeSuperblock,
         Self::NoFlushAfterSuperblock,
         Self::SpaceReusedEarly,
@@ -252,6 +256,8 @@ impl Mutant {
         Self::NothingAhead,
         Self::AheadUnbounded,
         Self::CloseSaysNothing,
+        Self::OpenStaysClosed,
+        Self::ClosedBeforeIsClosed,
         Self::FrameBeforeValues,
         Self::HalfOpenedCloses,
         Self::SharedBlocksFreed,

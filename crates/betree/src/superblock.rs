@@ -62,6 +62,8 @@ pub(crate) struct Superblock {
     /// Messages up to this one are in the trees.
     pub last_msn: u64,
     pub catalog: BlockPointer,
+    /// The store was closed: nothing is written to the log in this epoch, so that it ends where the epoch begins.
+    pub is_closed: bool,
 }
 
 impl Superblock {
@@ -96,6 +98,7 @@ impl Superblock {
         }
         bytes.extend_from_slice(&self.log.chain.to_le_bytes());
         self.catalog.encode(&mut bytes);
+        bytes.push(u8::from(self.is_closed));
         bytes.resize(BLOCK_BYTES - 16, 0);
         let sum = checksum(&bytes);
         bytes.extend_from_slice(&sum.to_le_bytes());
@@ -131,10 +134,21 @@ impl Superblock {
         let last_msn = from.u64()?;
         let log = LogHead { position, sequence, chain: from.u128()? };
         let catalog = BlockPointer::decode(from)?;
+        let is_closed = from.u8()? == 1;
         if log_blocks == 0 || LOG_START.checked_add(log_blocks).is_none_or(|end| end >= capacity_blocks) {
             return Err(Malformed("the log does not fit into the storage"));
         }
-        Ok(Ok(Some(Self { store_id, generation, epoch, capacity_blocks, log_blocks, log, last_msn, catalog })))
+        Ok(Ok(Some(Self {
+            store_id,
+            generation,
+            epoch,
+            capacity_blocks,
+            log_blocks,
+            log,
+            last_msn,
+            catalog,
+            is_closed,
+        })))
     }
 
     /// Blocks of the two copies.
@@ -174,7 +188,10 @@ impl Superblock {
                     });
                 }
                 let copies = found.iter().filter(|one| **one == newest).count();
-                Ok((newest, 2 - copies.min(2)))
+                // Where the other slot has none, that may have been of a later time: of one that wrote to the log.
+                let has_older = found.iter().any(|one| one.generation + 1 == newest.generation);
+                let is_closed = newest.is_closed && (has_older || mutated(Mutant::ClosedBeforeIsClosed));
+                Ok((Self { is_closed, ..newest }, 2 - copies.min(2)))
             }
             None => Err(unusable.unwrap_or(Error::NotAStore)),
         }
@@ -204,6 +221,7 @@ mod tests {
                 birth: 5,
                 checksum: 3,
             },
+            is_closed: true,
         }
     }
 

@@ -72,7 +72,7 @@ impl ClosedStore {
     /// Reads the log; messages must ascend from batch to batch.
     fn log(&self, findings: &mut Findings) -> Result<LogSummary> {
         let superblock = &self.superblock;
-        let mut log = Log::new(superblock.log_extent(), superblock.store_id, superblock.epoch, superblock.log);
+        let mut log = Log::of(superblock);
         let mut summary = LogSummary { last_msn: superblock.last_msn, ..LogSummary::default() };
         let replayed = log.replay(&self.io, |payload| {
             if !are_whole(&self.io, payload, superblock.last_msn)? {

@@ -265,6 +265,11 @@ impl Engine {
         self.refuse_next.store(count, Ordering::Release);
     }
 
+    /// Of the newest superblock.
+    pub(crate) fn superblock_generation(&self) -> u64 {
+        locked(&self.trees).superblock.generation
+    }
+
     /// First block and bytes of every frame that recovery would read now.
     pub(crate) fn log_frames(&self) -> Vec<(u64, u64)> {
         locked(&self.log).log.frames(&self.io)

@@ -70,6 +70,7 @@ impl Engine {
             log: LogHead { position: 0, sequence: 0, chain: store_id },
             last_msn: 0,
             catalog: pointer,
+            is_closed: false,
         };
         let engine = Self::of(io, options, superblock.clone(), catalog, space);
         engine.io.write([(Purpose::Catalog, start, Buffer::padded(&raw))])?;
@@ -122,7 +123,7 @@ impl Engine {
             buffer: Vec::new(),
             buffered_msn: last_msn,
         };
-        let log = Log::new(superblock.log_extent(), superblock.store_id, superblock.epoch, superblock.log);
+        let log = Log::of(&superblock);
         Self {
             io: Arc::new(io),
             options,
@@ -173,17 +174,16 @@ impl Engine {
         self.write_log(u64::MAX, true)?;
         let mut trees = locked(&self.trees);
         let mut state = locked(&self.log);
-        // Where no frame was written since it was opened, that is known.
-        if state.log.tail.sequence == trees.superblock.epoch.first_sequence || mutated(Mutant::CloseSaysNothing) {
+        if mutated(Mutant::CloseSaysNothing) {
             return Ok(());
         }
         let epoch = state.log.begin_epoch();
-        self.write_epoch(&mut trees, epoch)
+        self.write_epoch(&mut trees, epoch, true)
     }
 
-    /// Makes an epoch durable: all frames before it are.
-    fn write_epoch(&self, trees: &mut TreeState, epoch: Epoch) -> Result<()> {
-        let superblock = Superblock { epoch, generation: trees.generation, ..trees.superblock.clone() };
+    /// Makes an epoch durable: all frames before it are. With `is_closed` nothing is written in it.
+    fn write_epoch(&self, trees: &mut TreeState, epoch: Epoch, is_closed: bool) -> Result<()> {
+        let superblock = Superblock { epoch, is_closed, generation: trees.generation, ..trees.superblock.clone() };
         superblock.write(&self.io)?;
         self.io.flush()?;
         trees.superblock = superblock;
@@ -224,6 +224,7 @@ impl Engine {
         self.log_used_blocks.store(state.log.used_blocks(), Ordering::Release);
         self.log_unsealed_blocks.store(state.log.used_blocks(), Ordering::Release);
         let epoch = state.log.begin_epoch();
-        self.write_epoch(&mut trees, epoch)
+        let is_closed = mutated(Mutant::OpenStaysClosed) && trees.superblock.is_closed;
+        self.write_epoch(&mut trees, epoch, is_closed)
     }
 }

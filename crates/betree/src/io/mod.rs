@@ -395,6 +395,7 @@ impl BlockIo {
 
     /// Reads storage blocks without a checksum of their own.
     pub fn read_blocks(&self, start: u64, count: u64) -> Result<Buffer> {
+        self.counters.read.fetch_add(count * BLOCK_BYTES as u64, Ordering::Relaxed);
         self.with_queue(|queue| Ok(queue.read(start * BLOCK_BYTES as u64, count as usize * BLOCK_BYTES)?))
     }
 }

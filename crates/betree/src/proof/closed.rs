@@ -65,3 +65,23 @@ fn a_closed_store_is_verified_and_dumped_as_it_is() {
         closed(seed).unwrap_or_else(|what| panic!("seed {seed}: {what}"));
     }
 }
+
+#[test]
+fn only_where_a_program_was_killed_is_all_of_the_log_read() {
+    let options = crate::Options { log_bytes: 4 << 20, ..tiny(0) };
+    let memory = Memory::new(16 << 20);
+    let read_bytes = |image: Image| {
+        let database = Database::open(Memory::from_image(image), options.clone()).unwrap();
+        database.stats().read_bytes
+    };
+    let database = Database::create(memory.clone(), options.clone(), 5).unwrap();
+    database.tree("t").unwrap().insert("a", "b", Durability::Sync).unwrap();
+    let killed = memory.image();
+    drop(database);
+    let (closed, killed) = (read_bytes(memory.image()), read_bytes(killed));
+    assert!(closed < 64 << 10, "{closed} bytes");
+    assert!(killed > 4 << 20, "{killed} bytes");
+    // Closed once more, without a change.
+    drop(Database::open(memory.clone(), options.clone()).unwrap());
+    assert_eq!(read_bytes(memory.image()), closed);
+}

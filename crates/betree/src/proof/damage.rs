@@ -186,6 +186,50 @@ pub(super) fn accepted(seed: u64, end: End) -> Result<(), String> {
     Ok(())
 }
 
+/// A closed store was opened again, and its program killed. Damage in the first frame since then is noticed, as frames behind it
+/// say that it was durable; also where the superblock of that opening is lost, and the one before it says that the store is closed.
+pub(super) fn reopened(seed: u64) -> Result<(), String> {
+    let options = Options { memtable_bytes: 1 << 20, log_bytes: 64 * 4096, ..tiny(seed) };
+    let (closed, mut map) = at_rest(seed, &options, 2, End::Closed)?;
+    let failed = |error: crate::Error| error.to_string();
+    let memory = Memory::from_image(closed);
+    let database = Database::open(memory.clone(), options.clone()).map_err(failed)?;
+    let tree = database.tree("t").map_err(failed)?;
+    let before = database.engine.log_frames().len();
+    for value in [b"one", b"two", b"six"] {
+        tree.insert(b"new", value, Durability::Sync).map_err(failed)?;
+        map.insert(b"new".to_vec(), value.to_vec());
+    }
+    let frames = database.engine.log_frames();
+    let (start, bytes) = *frames.get(before).ok_or("a checkpoint came between")?;
+    let newest = database.engine.superblock_generation() % 2;
+    let sound = memory.image();
+    drop((tree, database));
+    for is_lost in [false, true] {
+        let mut damaged = sound.clone();
+        if is_lost {
+            [newest, newest + 2].into_iter().for_each(|copy| damaged.flip(copy * 4096 + 30, 1));
+        }
+        let opened = Database::open(Memory::from_image(damaged.clone()), options.clone()).map_err(failed)?;
+        if content(&opened.tree("t").map_err(failed)?).map_err(failed)? != map {
+            return Err(format!("not all that was written, superblock lost: {is_lost}"));
+        }
+        damaged.flip(start * 4096 + bytes / 2, 3);
+        let refused = Database::open(Memory::from_image(damaged), options.clone());
+        if !matches!(refused, Err(crate::Error::Corrupt { .. })) {
+            return Err(format!("damage in the log goes unnoticed, superblock lost: {is_lost}"));
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn damage_after_a_close_is_noticed() {
+    for seed in 0..3 {
+        reopened(seed).unwrap_or_else(|what| panic!("seed {seed}: {what}"));
+    }
+}
+
 #[test]
 fn accepted_damage_is_over() {
     for seed in 0..2 {
