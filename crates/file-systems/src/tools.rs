@@ -81,7 +81,8 @@ impl Tools {
                 conventional: &["-K"],
                 zoned: &[],
                 size: Size::Before("-d", "size="),
-                check: tool("xfs_repair", "xfsprogs", &["-n"]),
+                // Its cache would be sized by the memory of the machine, and touched whole.
+                check: tool("xfs_repair", "xfsprogs", &["-n", "-P", "-o", "bhash=1024"]),
                 fault: None,
             },
             FileSystem::Btrfs => Self {
