@@ -160,14 +160,16 @@ pub(super) fn accepted(seed: u64, end: End) -> Result<(), String> {
                 let batch = batch(&tree, next, &mut random(next), &mut map);
                 database.commit(&batch, Durability::Sync).map_err(failed("commit"))?;
             }
+            // Of a program that is killed now, all of the log is looked through.
+            let killed = Memory::from_image(memory.image());
             drop((tree, database));
             let what = format!("frame {number}, then {more} batches");
-            for _ in 0..2 {
+            for memory in [&killed, &memory, &memory] {
                 let findings = crate::verify(memory.clone()).map_err(failed("verify"))?;
                 if let Some(finding) = findings.first() {
                     return Err(format!("{what}: {finding}"));
                 }
-                let database = open(&memory, false).map_err(|error| format!("{what}: {error}"))?;
+                let database = open(memory, false).map_err(|error| format!("{what}: {error}"))?;
                 if content(&database.tree("t").map_err(failed("tree"))?).map_err(failed("read"))? != map {
                     return Err(format!("{what}: wrong content"));
                 }
