@@ -48,10 +48,22 @@ kept() {
     done
 }
 
+# Groups whose writes are told apart, where each is to have a stream.
+control_groups() {
+    mountpoint -q /sys/fs/cgroup || mount -t cgroup2 none /sys/fs/cgroup || return
+    echo "+io +memory" >/sys/fs/cgroup/cgroup.subtree_control
+}
+
+# This task is in a group of its own then: own_group TASK
+own_group() {
+    [[ $options == *order=cgroup* ]] || return 0
+    mkdir -p "/sys/fs/cgroup/task$1" && echo "$BASHPID" >"/sys/fs/cgroup/task$1/cgroup.procs"
+}
+
 # Four tasks at once, of which each must succeed: all FUNCTION ARGUMENT
 all() {
     local task pids=()
-    for task in $tasks; do "$1" "$task" "$2" & pids+=($!); done
+    for task in $tasks; do { own_group "$task" && "$1" "$task" "$2"; } & pids+=($!); done
     for task in "${pids[@]}"; do wait "$task" || return; done
 }
 
@@ -119,6 +131,7 @@ lose_power() {
 
 /// What is done with one order.
 const LOADS: &str = r#"
+[[ $options != *order=cgroup* ]] || need $name-groups control_groups
 check $name-mkfs mkfs.ext4 -q -F -E nodiscard -b 4096 $device 1g
 need $name-mount mount -t ext4 -o $options $device /mnt
 pattern
@@ -140,6 +153,7 @@ refused $name-early lose_power early 2 none
 device=$(fabric $nqn)
 check $name-unmount umount /mnt
 check $name-fsck e2fsck -fn $device
+value $name-groups-used "$(grep -c wbytes=[1-9] /sys/fs/cgroup/task*/io.stat | grep -vc ':0$')"
 value $name-locks "$(sed -n 's/ debug_locks: *//p' /proc/lockdep_stats)"
 "#;
 
@@ -172,6 +186,8 @@ fn on_four_processors(name: &str, options: &str) -> Result<(), Error> {
     // Admin queue and one for each processor.
     assert_eq!((report.value("processors")?, report.value("queues")?), ("4", "5"));
     assert_eq!(report.value(&format!("{name}-locks"))?.trim(), "1", "lockdep gave up");
+    let groups = if options.contains("order=cgroup") { "4" } else { "0" };
+    assert_eq!(report.value(&format!("{name}-groups-used"))?.trim(), groups, "groups that wrote");
     // What is under way in a reset may fail, and is not acknowledged then: twenty lines of each task are from before. Each cut met some.
     assert!((80.0..=160.0).contains(&report.number(&format!("{name}-lines"))?));
     let mut lost = 0;
@@ -208,4 +224,9 @@ fn a_stream_for_each_task_on_one_queue() {
 #[test]
 fn one_stream() {
     judge_long(|| on_four_processors("one", "order=one,order_epochs=counted"));
+}
+
+#[test]
+fn a_stream_for_each_control_group() {
+    judge_long(|| on_four_processors("cgroup", "order=cgroup,order_epochs=counted"));
 }

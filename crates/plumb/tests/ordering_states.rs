@@ -1,5 +1,5 @@
-//! A million distinct states of each order and program, judged without a kernel, and hundreds of each mounted: the table of
-//! `docs/opimq.md`. `PLUMB_LONG` runs it, for hours.
+//! A million distinct states of each order and program, judged without a kernel, and a thousand of each mounted: the table of
+//! `docs/opimq.md`. `PLUMB_LONG` runs it.
 #![allow(clippy::unwrap_used)]
 
 mod linux_rig;
@@ -19,10 +19,14 @@ const ORDERINGS: [&str; 7] = [
     "streams:cgroup,pinned",
 ];
 
+/// The published design, in which nothing but arrival orders a dual write before a commit record of another queue (docs/ordering.md):
+/// a state that shows it is no fault of the series.
+const RACES: [&str; 2] = ["streams:task,pinned", "streams:cgroup,pinned"];
+
 /// Of this program so many states are generated.
 fn counted(name: &str, states: u64, setup: &str, script: &str) {
     if !is_long() {
-        println!("skipped: takes hours; PLUMB_LONG=1 runs it");
+        println!("skipped: looks at millions of states; PLUMB_LONG=1 runs it");
         return;
     }
     if !is_ready() {
@@ -30,26 +34,33 @@ fn counted(name: &str, states: u64, setup: &str, script: &str) {
     }
     for ordering in ORDERINGS {
         let run = Run { ordering, setup, script, states, delay_every: 0, mounted: 1000, ..RUN };
-        run.assert_good(&format!("{name}, {}", if ordering.is_empty() { "stock" } else { ordering }));
+        let name = format!("{name}, {}", if ordering.is_empty() { "stock" } else { ordering });
+        if RACES.contains(&ordering) {
+            let found = run.run();
+            println!("{name}: {} distinct states, {} bad", found.distinct, found.bad);
+            assert_eq!(found.unread, 0, "{name}");
+        } else {
+            run.assert_good(&name);
+        }
     }
 }
 
 #[test]
 fn of_a_mail_server() {
     let varmail = |how: &str| format!("{PLUMB} app varmail {how} --folder . --files 60 --threads 4");
-    let (setup, script) = (format!("{}; sync", varmail("--prepare")), varmail("--run --operations 300"));
-    counted("varmail", 6_000_000, &setup, &script);
+    let (setup, script) = (format!("{}; sync", varmail("--prepare")), varmail("--run --operations 3000"));
+    counted("varmail", 12_000_000, &setup, &script);
 }
 
 #[test]
 fn of_files_that_are_replaced() {
-    counted("renames", 10_000_000, "true", REPLACED);
+    counted("renames", 12_000_000, "true", &REPLACED.replace("1 .. 20)", "1 .. 200)"));
 }
 
 #[test]
 fn of_a_database() {
     if has("sqlite3") {
-        counted("SQLite", 2_000_000, TABLE, INSERTS);
+        counted("SQLite", 4_000_000, TABLE, INSERTS);
     }
 }
 

@@ -60,13 +60,13 @@ impl Report {
     /// All of it. `ended`: there will be no more reads.
     pub fn of(table: &Table, ended: bool) -> Self {
         let mut seen = [0_u64; 8];
-        for file in table.files() {
+        for (_, file) in table.files() {
             // One that is held is counted as it was when it was last looked at.
             if let Some(guard) = file.try_lock() {
                 file.settle(&guard, ended);
             }
         }
-        let all = table.files().iter().map(|file| &file.counts).chain([&table.header.left]);
+        let all = table.files().map(|(_, file)| &file.counts).chain([&table.header.left]);
         for counts in all {
             for (sum, count) in seen.iter_mut().zip(counts.all()) {
                 *sum = sum.saturating_add(count.load(Ordering::Relaxed));

@@ -151,9 +151,9 @@ impl Common {
         let age = |file: &File| now.wrapping_sub(file.used_at.load(Ordering::Relaxed));
         self.with_whole(|whole, budget_bytes| {
             whole.retain(|index| age(self.table.file(index as usize)) < FORGOTTEN_TICKS);
-            for (index, file) in (0..).zip(self.table.files()).filter(|(_, file)| !file.is_free() && age(file) <= 1) {
+            for (index, file) in self.table.files().filter(|(_, file)| !file.is_free() && age(file) <= 1) {
                 if file.try_lock().is_some_and(|guard| guard.bulk.is_random()) {
-                    whole.admits(index, file.file_bytes.load(Ordering::Relaxed), budget_bytes);
+                    whole.admits(index as u64, file.file_bytes.load(Ordering::Relaxed), budget_bytes);
                 }
             }
         });
@@ -362,7 +362,8 @@ impl Default for Stuck {
 impl Stuck {
     /// Takes locks back from programs that ended while they held them.
     fn look(&mut self, table: &Table) {
-        for (file, (holder, ticks)) in table.files().iter().zip(&mut self.held) {
+        for (index, file) in table.files() {
+            let (holder, ticks) = &mut self.held[index];
             match file.held() {
                 Some(held) if held == *holder => {
                     *ticks += 1;

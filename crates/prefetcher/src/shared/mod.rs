@@ -85,6 +85,8 @@ pub struct Table {
     pub header: Header,
     /// A bit for each file that has requests.
     work: [AtomicU64; FILES / 64],
+    /// A bit for each place that a file ever had: what others take of memory is not touched.
+    had: [AtomicU64; FILES / 64],
     /// The files.
     files: [File; FILES],
     /// What they are called, where accesses are recorded.
@@ -103,9 +105,10 @@ impl Table {
         &self.files[index % FILES]
     }
 
-    /// All files.
-    pub fn files(&self) -> &[File; FILES] {
-        &self.files
+    /// The places that a file ever had, with their numbers.
+    pub fn files(&self) -> impl Iterator<Item = (usize, &File)> {
+        let had = self.had.iter().map(|word| word.load(Ordering::Relaxed));
+        had.enumerate().flat_map(|(word, bits)| numbers(word, bits)).map(|index| (index, &self.files[index]))
     }
 
     /// The place of a file in the table, and its generation; room is made by sending the least used away. None where all are in use.
@@ -123,6 +126,8 @@ impl Table {
             if file.is_free() { u32::MAX } else { now.wrapping_sub(file.used_at.load(Ordering::Relaxed)) }
         };
         let index = places().max_by_key(age)?;
+        // Before its lock is taken, so that it is looked at if it stays locked.
+        self.had[index / 64].fetch_or(1 << (index % 64), Ordering::Relaxed);
         let generation = self.files[index].begin(dev, ino, file_bytes, now, &self.header.left)?;
         Some((index, generation))
     }
@@ -136,15 +141,11 @@ impl Table {
     /// Files that have requests, each once, for the executor.
     pub fn asked(&self) -> impl Iterator<Item = usize> {
         (0..FILES / 64).flat_map(|word| {
-            let mut bits = match self.work[word].load(Ordering::SeqCst) {
+            let bits = match self.work[word].load(Ordering::SeqCst) {
                 0 => 0,
                 _ => self.work[word].swap(0, Ordering::SeqCst),
             };
-            core::iter::from_fn(move || {
-                let bit = bits.trailing_zeros();
-                bits &= bits.wrapping_sub(1);
-                (bit < 64).then_some(word * 64 + bit as usize)
-            })
+            numbers(word, bits)
         })
     }
 
@@ -152,6 +153,15 @@ impl Table {
     pub fn is_asked(&self) -> bool {
         self.work.iter().any(|word| word.load(Ordering::SeqCst) != 0)
     }
+}
+
+/// The numbers that the bits of a word stand for.
+fn numbers(word: usize, mut bits: u64) -> impl Iterator<Item = usize> {
+    core::iter::from_fn(move || {
+        let bit = bits.trailing_zeros();
+        bits &= bits.wrapping_sub(1);
+        (bit < 64).then_some(word * 64 + bit as usize)
+    })
 }
 
 /// Spreads device and inode numbers over the table.
@@ -183,6 +193,15 @@ pub(in crate::shared) mod tests {
         }
         assert_ne!(table.file(index).generation.load(Ordering::Relaxed), generation, "sent away");
         assert!(!table.file(index).is(1, 42));
+    }
+
+    #[test]
+    fn only_places_that_a_file_had_are_gone_through() {
+        let table = table();
+        assert_eq!(table.files().count(), 0);
+        let mut places: Vec<usize> = [7, 8, 9].map(|ino| table.place(1, ino, 4096).unwrap().0).into();
+        places.sort_unstable();
+        assert_eq!(table.files().map(|(index, _)| index).collect::<Vec<_>>(), places);
     }
 
     #[test]
