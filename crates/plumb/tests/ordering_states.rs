@@ -24,7 +24,7 @@ const ORDERINGS: [&str; 7] = [
 const RACES: [&str; 2] = ["streams:task,pinned", "streams:cgroup,pinned"];
 
 /// Of this program so many states are generated.
-fn counted(name: &str, states: u64, setup: &str, script: &str) {
+fn counted(name: &str, program: Run<'_>) {
     if !is_long() {
         println!("skipped: looks at millions of states; PLUMB_LONG=1 runs it");
         return;
@@ -33,7 +33,7 @@ fn counted(name: &str, states: u64, setup: &str, script: &str) {
         return;
     }
     for ordering in ORDERINGS {
-        let run = Run { ordering, setup, script, states, delay_every: 0, mounted: 1000, ..RUN };
+        let run = Run { ordering, delay_every: 0, mounted: 1000, ..program };
         let name = format!("{name}, {}", if ordering.is_empty() { "stock" } else { ordering });
         if RACES.contains(&ordering) {
             let found = run.run();
@@ -49,22 +49,33 @@ fn counted(name: &str, states: u64, setup: &str, script: &str) {
 fn of_a_mail_server() {
     let varmail = |how: &str| format!("{PLUMB} app varmail {how} --folder . --files 60 --threads 4");
     let (setup, script) = (format!("{}; sync", varmail("--prepare")), varmail("--run --operations 3000"));
-    counted("varmail", 12_000_000, &setup, &script);
+    counted("varmail", Run { states: 12_000_000, setup: &setup, script: &script, ..RUN });
 }
 
 #[test]
 fn of_files_that_are_replaced() {
-    counted("renames", 12_000_000, "true", &REPLACED.replace("1 .. 20)", "1 .. 200)"));
+    let script = REPLACED.replace("1 .. 20)", "1 .. 200)");
+    counted("renames", Run { states: 12_000_000, script: &script, ..RUN });
 }
 
 #[test]
 fn of_a_database() {
     if has("sqlite3") {
-        counted("SQLite", 4_000_000, TABLE, INSERTS);
+        counted("SQLite", Run { states: 4_000_000, setup: TABLE, script: INSERTS, ..RUN });
+    }
+}
+
+#[test]
+fn of_a_file_server() {
+    if has("dbench") {
+        // A second of virtual time.
+        let script = "dbench -c /usr/share/dbench/client.txt -t 1 -D . 2";
+        counted("dbench", Run { size: "128MiB", states: 10_000_000, script, ..RUN });
     }
 }
 
 #[test]
 fn of_tasks_that_do_everything() {
-    counted("races", 4_000_000, OLD, &format!("{PLUMB} app races --tasks 3 --steps 40 --seed 1"));
+    let script = format!("{PLUMB} app races --tasks 3 --steps 40 --seed 1");
+    counted("races", Run { states: 4_000_000, setup: OLD, script: &script, ..RUN });
 }

@@ -16,6 +16,7 @@ pub struct Run<'a> {
     /// `streams...`, or nothing for stock ext4.
     pub ordering: &'a str,
     pub mount: &'a str,
+    pub size: &'a str,
     pub mkfs: &'a str,
     pub setup: &'a str,
     pub script: &'a str,
@@ -30,6 +31,7 @@ pub struct Run<'a> {
 pub const RUN: Run<'static> = Run {
     ordering: "streams",
     mount: "",
+    size: "48MiB",
     mkfs: "-b 4096",
     setup: "true",
     script: "true",
@@ -68,7 +70,7 @@ impl Run<'_> {
             "--time-limit",
             "3600",
             "--size",
-            "48MiB",
+            self.size,
             "--mkfs-options",
             self.mkfs,
             "--setup",
