@@ -140,6 +140,8 @@ check $name-mixed all mixed 6
 check $name-stress stressed
 check $name-log all log 20
 check $name-kept kept
+# What a group wrote is forgotten with the drive.
+value $name-groups-used "$(grep -c wbytes=[1-9] /sys/fs/cgroup/task*/io.stat | grep -vc ':0$')"
 check $name-reset reset_under_load
 check $name-kept-after-resets kept
 value $name-lines "$(cat /mnt/log? | wc -l)"
@@ -153,7 +155,6 @@ refused $name-early lose_power early 2 none
 device=$(fabric $nqn)
 check $name-unmount umount /mnt
 check $name-fsck e2fsck -fn $device
-value $name-groups-used "$(grep -c wbytes=[1-9] /sys/fs/cgroup/task*/io.stat | grep -vc ':0$')"
 value $name-locks "$(sed -n 's/ debug_locks: *//p' /proc/lockdep_stats)"
 "#;
 
