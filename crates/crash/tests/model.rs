@@ -213,7 +213,6 @@ fn most_undecided_parts(log: &Log, rule: VolatileCache) -> usize {
     let mut walk = Moments::new(log, rule);
     let mut most = 0;
     while walk.advance() {
-        walk.settled();
         most = most.max(walk.undecided().iter().map(|write| write.parts(UNIT as u32)).sum());
     }
     most
