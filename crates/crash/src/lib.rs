@@ -60,6 +60,7 @@ pub use moments::Moments;
 pub use rules::{LyingCache, Ordered, ProtectedCache, Rule, Streams, VolatileCache};
 pub use shrink::{Shrunk, shrink};
 pub use states::{
-    Amount, Choice, EXHAUSTIVE_PARTS_MAX, PartOrder, State, StatePlan, Survivors, Timeline, parts_by_write,
+    Amount, Choice, EXHAUSTIVE_PARTS_MAX, PartOrder, SUBSETS_WALKED, State, StatePlan, Survivors, Timeline,
+    parts_by_write,
 };
 pub use write::{LoggedWrite, Piece};

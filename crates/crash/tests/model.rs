@@ -5,8 +5,8 @@
 use std::collections::BTreeSet;
 
 use crash::{
-    Amount, Content, Event, FlushId, Image, Log, LoggedWrite, LyingCache, Moments, ProtectedCache, Rule, StatePlan,
-    VolatileCache, WriteId,
+    Amount, Content, Event, FlushId, Image, Log, LoggedWrite, LyingCache, Moments, ProtectedCache, Rule,
+    SUBSETS_WALKED, StatePlan, VolatileCache, WriteId,
 };
 use proptest::prelude::*;
 use units::Nanos;
@@ -205,19 +205,6 @@ fn compare<R: Rule>(log: &Log, rule: &R, promise: Promise) -> Result<(), String>
     Ok(())
 }
 
-/// A sample goes through all subsets of so few undecided parts.
-const FEW_PARTS: usize = 10;
-
-/// The most undecided parts that a moment has.
-fn most_undecided_parts(log: &Log, rule: VolatileCache) -> usize {
-    let mut walk = Moments::new(log, rule);
-    let mut most = 0;
-    while walk.advance() {
-        most = most.max(walk.undecided().iter().map(|write| write.parts(UNIT as u32)).sum());
-    }
-    most
-}
-
 proptest! {
     #[test]
     fn a_volatile_cache_leaves_what_nvme_allows(steps in steps()) {
@@ -253,7 +240,7 @@ proptest! {
         }
         prop_assert!(plan.states.len() <= states);
         let wanted = states.min(all.len());
-        if most_undecided_parts(&log, rule.clone()) <= FEW_PARTS {
+        if plan.subsets <= SUBSETS_WALKED as f64 {
             prop_assert_eq!(found.len(), wanted);
         } else {
             // Drawn by lot: the last ones of a moment may not be met.
@@ -274,6 +261,22 @@ proptest! {
             }
         }
     }
+}
+
+/// Of twelve writes of a unit each, all of which may be there or not, a draw by lot misses some.
+#[test]
+fn a_sample_of_all_states_misses_none() {
+    const WRITES: u64 = 12;
+    let mut log = Log::new(WRITES * UNIT, UNIT as u32).unwrap();
+    for at in 0..WRITES {
+        let content = Content::Bytes(vec![1; UNIT as usize].into());
+        let write = Event::write_of(log.next_write(), at * UNIT, content, false);
+        log.push(Nanos(at), write).unwrap();
+    }
+    let amount = Amount::Sampled { states: 1 << WRITES, seed: 1 };
+    let plan = StatePlan::new(&log, &VolatileCache::default(), 0, UNIT as u32, amount);
+    assert!(plan.subsets <= SUBSETS_WALKED as f64);
+    assert_eq!(plan.states.len(), 1 << WRITES);
 }
 
 /// A rule with a fault, for the comparison to find out.

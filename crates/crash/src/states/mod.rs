@@ -38,8 +38,8 @@ pub enum Amount {
     /// A sample that covers every moment: at each, nothing and everything of the undecided writes, then all but one write, one
     /// write alone, the oldest ones, any writes, and any parts. Where even the first two are more, some of them by lot.
     Sampled {
-        /// How many distinct ones, if there are so many. A few that only moments with more than ten undecided parts have may be
-        /// missing where almost all of theirs are asked for: they are drawn, not gone through.
+        /// How many distinct ones, if there are so many. Where [`StatePlan::subsets`] is at most [`SUBSETS_WALKED`], or four times
+        /// this, none is missed; of more, a few of the moments with the most undecided parts may be: they are drawn by lot.
         states: usize,
         /// The same log, number and seed give the same states.
         seed: u64,
@@ -48,6 +48,9 @@ pub enum Amount {
 
 /// Most parts whose subsets are all looked at: a million states a moment.
 pub const EXHAUSTIVE_PARTS_MAX: u32 = 20;
+
+/// Where a sample is short, so many subsets are gone through at least, moments with few undecided parts first.
+pub const SUBSETS_WALKED: usize = 1 << 16;
 
 /// A state that a cut may leave: everything durable at a moment, and some parts of undecided writes.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -163,6 +166,18 @@ impl StatePlan {
                         open += usize::from(wanted > 0 && at.more(wanted, &mut random, adding) == wanted);
                     });
                 }
+                // And what is still missing, nobody drew.
+                let mut left = SUBSETS_WALKED.max(states.saturating_mul(TRIES));
+                let mut fewest = FEW_PARTS;
+                while drafts.distinct() < states && left >> (fewest + 1) > 0 {
+                    fewest += 1;
+                    walk(&mut drafts, &mut |_, at, adding| {
+                        if at.parts() == fewest && left >> fewest > 0 {
+                            left -= 1 << fewest;
+                            at.subsets(fewest, states.saturating_sub(adding.distinct()), adding);
+                        }
+                    });
+                }
                 (plan.generated, plan.states) = drafts.in_order();
                 thin(&mut plan.states, states, &mut random);
             }
@@ -246,9 +261,13 @@ struct Undecided<'a> {
 }
 
 impl Undecided<'_> {
+    fn parts(&self) -> usize {
+        survivors::parts_of(self.writes, self.atomic_bytes)
+    }
+
     /// All subsets, or, of too many, some; whether it is some.
     fn every_subset(&self, parts_max: u32, random: &mut Xoshiro256PlusPlus, adding: &mut Adding<'_>) -> bool {
-        let parts = survivors::parts_of(self.writes, self.atomic_bytes);
+        let parts = self.parts();
         if parts <= parts_max as usize {
             self.subsets(parts, usize::MAX, adding);
             return false;
@@ -259,7 +278,7 @@ impl Undecided<'_> {
 
     /// So many new ones, or all that there are; how many new ones it were.
     fn more(&self, wanted: usize, random: &mut Xoshiro256PlusPlus, adding: &mut Adding<'_>) -> usize {
-        match survivors::parts_of(self.writes, self.atomic_bytes) {
+        match self.parts() {
             parts @ 0..=FEW_PARTS => self.subsets(parts, wanted, adding),
             _ => self.sample(wanted, random, adding),
         }
