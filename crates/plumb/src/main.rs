@@ -7,6 +7,7 @@
 mod output;
 
 mod commands;
+mod deferred;
 #[cfg(test)]
 mod documented;
 mod failure;
@@ -16,6 +17,8 @@ mod watch;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
+
+use deferred::Deferred;
 
 /// Run, measure and open up the storage stack, from system call to flash cell.
 #[derive(Parser)]
@@ -37,55 +40,55 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     /// Run an experiment spec, a fio job file or a block trace
-    Run(commands::run::RunArguments),
+    Run(Deferred<commands::run::RunArguments>),
     /// Show what there is: devices, experiments, options, formats
-    List(commands::list::ListArguments),
+    List(Deferred<commands::list::ListArguments>),
     /// Print a device profile as TOML, every key of it
-    Show(commands::show::ShowArguments),
+    Show(Deferred<commands::show::ShowArguments>),
     /// Write the report of a results folder again
-    Report(commands::report::ReportArguments),
+    Report(Deferred<commands::report::ReportArguments>),
     /// Put the shards of a sweep together
-    Merge(commands::merge::MergeArguments),
+    Merge(Deferred<commands::merge::MergeArguments>),
     /// Hold device profiles against their public figures
-    Validate(commands::validate::ValidateArguments),
+    Validate(Deferred<commands::validate::ValidateArguments>),
     /// Fit a device profile to a drive's own measurements
-    Calibrate(commands::calibrate::CalibrateArguments),
+    Calibrate(Deferred<commands::calibrate::CalibrateArguments>),
     /// Ask questions of zoned devices
-    Zns(commands::zns::ZnsArguments),
+    Zns(Deferred<commands::zns::ZnsArguments>),
     /// Serve a modelled device on the wall clock
-    Serve(commands::serve::ServeArguments),
+    Serve(Deferred<commands::serve::ServeArguments>),
     /// Watch a served device, cut its power, have it fail
-    Control(commands::control::ControlArguments),
+    Control(Deferred<commands::control::ControlArguments>),
     /// Defragment only what the I/O touches, and lose no byte
-    Defrag(commands::defrag::DefragArguments),
+    Defrag(Deferred<commands::defrag::DefragArguments>),
     /// Run a command under a real Linux kernel on a modelled device, in virtual time
-    Linux(commands::linux::LinuxArguments),
+    Linux(Deferred<commands::linux::LinuxArguments>),
     /// Cut the power under any program, at every moment, and see what a real kernel recovers
-    Crash(commands::crash::CrashArguments),
+    Crash(Deferred<commands::crash::CrashArguments>),
     /// Keep keys and values in a Bε-tree store, on a file or a block device
-    Kv(commands::kv::KvArguments),
+    Kv(Deferred<commands::kv::KvArguments>),
     /// Make, mount, check and look into a file system on a file or a block device
-    Fs(commands::fs::FsArguments),
+    Fs(Deferred<commands::fs::FsArguments>),
     /// Run a command whose reads are foreseen and loaded ahead of it
-    Prefetch(commands::prefetch::PrefetchArguments),
+    Prefetch(Deferred<commands::prefetch::PrefetchArguments>),
     /// Run a small program that studies of storage use, on real files
-    App(commands::app::AppArguments),
+    App(Deferred<commands::app::AppArguments>),
     /// Write the manual pages
-    Man(commands::man::ManArguments),
+    Man(Deferred<commands::man::ManArguments>),
     /// Print what a shell needs to complete the command line
-    Completion(commands::completion::CompletionArguments),
+    Completion(Deferred<commands::completion::CompletionArguments>),
     /// The first process inside a guest of `plumb linux`
     #[command(name = "linux-guest", hide = true)]
     LinuxGuest,
     /// A task inside a guest of `plumb crash`
     #[command(hide = true)]
-    LinuxTask(commands::crash::TaskArguments),
+    LinuxTask(Deferred<commands::crash::TaskArguments>),
     /// Look after the connection of `plumb serve --loop` or `plumb fs mount`
     #[command(hide = true)]
-    FuseWatchdog(commands::fuse_watchdog::FuseWatchdogArguments),
+    FuseWatchdog(Deferred<commands::fuse_watchdog::FuseWatchdogArguments>),
     /// A cell of the fragmentation study, in a folder of its own file system
     #[command(hide = true)]
-    DefragStudy(commands::defrag_study::DefragStudyArguments),
+    DefragStudy(Deferred<commands::defrag_study::DefragStudyArguments>),
 }
 
 fn main() -> ExitCode {
@@ -94,29 +97,29 @@ fn main() -> ExitCode {
         Err(asked) => return output::finish(tell(&asked)),
     };
     let done = match arguments.command {
-        Command::Run(arguments) => commands::run::run(&arguments),
-        Command::List(arguments) => commands::list::list(&arguments),
-        Command::Show(arguments) => commands::show::show(&arguments),
-        Command::Report(arguments) => commands::report::report(&arguments),
-        Command::Merge(arguments) => commands::merge::merge(&arguments),
-        Command::Validate(arguments) => commands::validate::validate(&arguments),
-        Command::Calibrate(arguments) => commands::calibrate::calibrate(&arguments),
-        Command::Zns(arguments) => commands::zns::zns(&arguments),
-        Command::Serve(arguments) => commands::serve::serve(arguments),
-        Command::Control(arguments) => commands::control::control(&arguments),
-        Command::Defrag(arguments) => commands::defrag::defrag(&arguments),
-        Command::Linux(arguments) => commands::linux::linux(arguments),
-        Command::Crash(arguments) => commands::crash::crash(arguments),
-        Command::Kv(arguments) => commands::kv::kv(&arguments),
-        Command::Fs(arguments) => commands::fs::fs(&arguments),
-        Command::Prefetch(arguments) => commands::prefetch::prefetch(arguments),
-        Command::App(arguments) => commands::app::app(&arguments),
-        Command::LinuxTask(arguments) => commands::crash::task(&arguments),
-        Command::Man(arguments) => commands::man::man(&arguments, Arguments::command()),
-        Command::Completion(arguments) => commands::completion::completion(&arguments, Arguments::command()),
+        Command::Run(Deferred(arguments)) => commands::run::run(&arguments),
+        Command::List(Deferred(arguments)) => commands::list::list(&arguments),
+        Command::Show(Deferred(arguments)) => commands::show::show(&arguments),
+        Command::Report(Deferred(arguments)) => commands::report::report(&arguments),
+        Command::Merge(Deferred(arguments)) => commands::merge::merge(&arguments),
+        Command::Validate(Deferred(arguments)) => commands::validate::validate(&arguments),
+        Command::Calibrate(Deferred(arguments)) => commands::calibrate::calibrate(&arguments),
+        Command::Zns(Deferred(arguments)) => commands::zns::zns(&arguments),
+        Command::Serve(Deferred(arguments)) => commands::serve::serve(arguments),
+        Command::Control(Deferred(arguments)) => commands::control::control(&arguments),
+        Command::Defrag(Deferred(arguments)) => commands::defrag::defrag(&arguments),
+        Command::Linux(Deferred(arguments)) => commands::linux::linux(arguments),
+        Command::Crash(Deferred(arguments)) => commands::crash::crash(arguments),
+        Command::Kv(Deferred(arguments)) => commands::kv::kv(&arguments),
+        Command::Fs(Deferred(arguments)) => commands::fs::fs(&arguments),
+        Command::Prefetch(Deferred(arguments)) => commands::prefetch::prefetch(arguments),
+        Command::App(Deferred(arguments)) => commands::app::app(&arguments),
+        Command::LinuxTask(Deferred(arguments)) => commands::crash::task(&arguments),
+        Command::Man(Deferred(arguments)) => commands::man::man(&arguments, Arguments::command()),
+        Command::Completion(Deferred(arguments)) => commands::completion::completion(&arguments, Arguments::command()),
         Command::LinuxGuest => commands::linux::guest(),
-        Command::FuseWatchdog(arguments) => commands::fuse_watchdog::fuse_watchdog(&arguments),
-        Command::DefragStudy(arguments) => commands::defrag_study::defrag_study(&arguments),
+        Command::FuseWatchdog(Deferred(arguments)) => commands::fuse_watchdog::fuse_watchdog(&arguments),
+        Command::DefragStudy(Deferred(arguments)) => commands::defrag_study::defrag_study(&arguments),
     };
     output::finish(match done {
         Ok(code) => code,

@@ -30,21 +30,26 @@ pub fn completion(arguments: &CompletionArguments, command: Command) -> Done {
 /// The script. What help does not show is not completed.
 fn script(shell: Shell, command: &Command) -> Vec<u8> {
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut without_hidden(command), "plumb", &mut script);
+    // Subcommands then know their arguments.
+    let mut command = command.clone();
+    command.build();
+    clap_complete::generate(shell, &mut without_hidden(&command), "plumb", &mut script);
     script
 }
 
-/// The command without the subcommands that help does not show: clap's scripts would offer them.
+/// The command without the subcommands that help does not show, which clap's scripts would offer, and without what clap itself adds when
+/// it builds one.
 fn without_hidden(command: &Command) -> Command {
-    let shown = command.get_subcommands().filter(|one| !one.is_hide_set()).map(without_hidden);
+    let is_own = |name: &str| !matches!(name, "help" | "version");
+    let shown = command.get_subcommands().filter(|one| !one.is_hide_set() && is_own(one.get_name()));
     // clap wants names that stay; these go with the process, when the script is printed.
     let name: &'static str = command.get_name().to_owned().leak();
     let mut out = Command::new(name)
-        .args(command.get_arguments().cloned())
+        .args(command.get_arguments().filter(|argument| is_own(argument.get_id().as_str())).cloned())
         .groups(command.get_groups().cloned())
         .subcommand_negates_reqs(command.is_subcommand_negates_reqs_set())
         .args_conflicts_with_subcommands(command.is_args_conflicts_with_subcommands_set())
-        .subcommands(shown);
+        .subcommands(shown.map(without_hidden));
     if let Some(about) = command.get_about() {
         out = out.about(about.clone());
     }
