@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Parser;
 
+use crate::deferred::Deferred;
 use crate::{Arguments, Command};
 
 /// What stands in the pages for a secret.
@@ -83,7 +84,7 @@ fn every_command_of_the_pages_is_one() {
             seen += 1;
             match Arguments::try_parse_from(words(&line)) {
                 Err(error) => wrong.push(format!("{name}: {line}\n{error}")),
-                Ok(Arguments { command: Command::Serve(arguments) }) => {
+                Ok(Arguments { command: Command::Serve(Deferred(arguments)) }) => {
                     if let Err(error) = arguments.device_without_contents() {
                         wrong.push(format!("{name}: {line}\n{error:?}"));
                     }
