@@ -6,7 +6,7 @@ mod hash;
 pub(crate) mod part_order;
 mod survivors;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -151,7 +151,9 @@ impl StatePlan {
             }
             Amount::Sampled { states, seed } => {
                 let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+                let mut parts = Vec::with_capacity(plan.moments);
                 walk(&mut drafts, &mut |number, at, adding| {
+                    parts.push(at.parts());
                     // What earlier moments could not give is for the later ones.
                     let given = states * (number + 1) / plan.moments;
                     at.sample(given.saturating_sub(adding.distinct().min(states)), &mut random, adding);
@@ -167,14 +169,11 @@ impl StatePlan {
                     });
                 }
                 // And what is still missing, nobody drew.
-                let mut left = SUBSETS_WALKED.max(states.saturating_mul(TRIES));
-                let mut fewest = FEW_PARTS;
-                while drafts.distinct() < states && left >> (fewest + 1) > 0 {
-                    fewest += 1;
-                    walk(&mut drafts, &mut |_, at, adding| {
-                        if at.parts() == fewest && left >> fewest > 0 {
-                            left -= 1 << fewest;
-                            at.subsets(fewest, states.saturating_sub(adding.distinct()), adding);
+                let walked = fewest_subsets(&parts, SUBSETS_WALKED.max(states.saturating_mul(TRIES)));
+                if drafts.distinct() < states && !walked.is_empty() {
+                    walk(&mut drafts, &mut |number, at, adding| {
+                        if walked.contains(&number) {
+                            at.subsets(at.parts(), states.saturating_sub(adding.distinct()), adding);
                         }
                     });
                 }
@@ -239,6 +238,21 @@ impl Adding<'_> {
     fn distinct(&self) -> usize {
         self.drafts.distinct()
     }
+}
+
+/// Of moments with so many parts each, those with the fewest that have at most so many subsets together; not those of which all subsets are
+/// tried anyway.
+fn fewest_subsets(parts: &[usize], mut left: usize) -> BTreeSet<usize> {
+    let mut moments: Vec<(usize, usize)> =
+        parts.iter().copied().zip(0..).filter(|(parts, _)| *parts > FEW_PARTS).collect();
+    moments.sort_unstable();
+    let fits = moments.into_iter().take_while(|(parts, _)| {
+        let subsets = u32::try_from(*parts).ok().and_then(|parts| 1_usize.checked_shl(parts));
+        let rest = subsets.and_then(|subsets| left.checked_sub(subsets));
+        left = rest.unwrap_or(0);
+        rest.is_some()
+    });
+    fits.map(|(_, number)| number).collect()
 }
 
 /// Leaves so many of them, each with the same chance, in their order (selection sampling: Knuth, TAOCP 3.4.2, algorithm S).
