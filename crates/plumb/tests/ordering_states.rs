@@ -9,22 +9,37 @@ use linux_rig::{PLUMB, has, is_long};
 use ordering_rig::programs::{INSERTS, OLD, REPLACED, TABLE};
 use ordering_rig::{RUN, Run, is_ready};
 
-const ORDERINGS: [&str; 7] = [
-    "",
-    "streams:one,counted",
-    "streams:task,counted",
-    "streams:cgroup,counted",
-    "streams:one,pinned",
-    "streams:task,pinned",
-    "streams:cgroup,pinned",
+/// Stock ext4, on a drive with FUA and on one without, and each order.
+const ORDERINGS: [(&str, &str); 8] = [
+    ("", ""),
+    ("", "controller.without_fua=true"),
+    ("streams:one,counted", ""),
+    ("streams:task,counted", ""),
+    ("streams:cgroup,counted", ""),
+    ("streams:one,pinned", ""),
+    ("streams:task,pinned", ""),
+    ("streams:cgroup,pinned", ""),
 ];
 
 /// The published design, in which nothing but arrival orders a dual write before a commit record of another queue (docs/ordering.md):
 /// a state that shows it is no fault of the series.
 const RACES: [&str; 2] = ["streams:task,pinned", "streams:cgroup,pinned"];
 
-/// Of this program so many states are generated.
-fn counted(name: &str, program: Run<'_>) {
+const MILLION: u64 = 1_000_000;
+
+/// How long a program is, in its own steps, and how many states of it are made.
+struct Length {
+    steps: u32,
+    states: u64,
+}
+
+const fn length(steps: u32, states: u64) -> Length {
+    Length { steps, states }
+}
+
+/// The program of so many steps, with each order. An epoch that is pinned, or a drive that is never told to write through, leaves fewer
+/// states at a crash point, so that it takes a longer run to have a million.
+fn counted(name: &str, program: Run<'_>, length_of: impl Fn(&str) -> Length, script: impl Fn(u32) -> String) {
     if !is_long() {
         println!("skipped: looks at millions of states; PLUMB_LONG=1 runs it");
         return;
@@ -32,54 +47,77 @@ fn counted(name: &str, program: Run<'_>) {
     if !is_ready() {
         return;
     }
-    for ordering in ORDERINGS {
-        let run = Run { ordering, delay_every: 0, mounted: 1000, ..program };
-        let name = format!("{name}, {}", if ordering.is_empty() { "stock" } else { ordering });
-        if RACES.contains(&ordering) {
+    for (ordering, drive) in ORDERINGS {
+        let Length { steps, states } = length_of(ordering);
+        let script = script(steps);
+        let run = Run { ordering, drive, delay_every: 0, mounted: 1000, states, script: &script, ..program };
+        let name = format!("{name}, {}, {drive}", if ordering.is_empty() { "stock" } else { ordering });
+        let found = if RACES.contains(&ordering) {
             let found = run.run();
-            println!("{name}: {} distinct states, {} bad", found.distinct, found.bad);
+            println!("{name}: {} distinct states of {}, {} bad", found.distinct, found.generated, found.bad);
             assert_eq!(found.unread, 0, "{name}");
             // Of what the kernel mounted nothing else is wrong.
             for cause in found.report["causes"].as_array().unwrap() {
                 assert_eq!(cause["kind"], "order", "{name}: {cause:#}");
             }
+            found
         } else {
-            run.assert_good(&name);
-        }
+            run.assert_good(&name)
+        };
+        assert!(found.distinct >= MILLION, "{name}: {} distinct states of {}", found.distinct, found.generated);
     }
+}
+
+fn is_pinned(ordering: &str) -> bool {
+    ordering.ends_with(",pinned")
 }
 
 #[test]
 fn of_a_mail_server() {
     let varmail = |how: &str| format!("{PLUMB} app varmail {how} --folder . --files 60 --threads 4");
-    let (setup, script) = (format!("{}; sync", varmail("--prepare")), varmail("--run --operations 3000"));
-    counted("varmail", Run { states: 12_000_000, setup: &setup, script: &script, ..RUN });
+    let setup = format!("{}; sync", varmail("--prepare"));
+    let length =
+        |ordering: &str| if is_pinned(ordering) { length(33_000, 65 * MILLION) } else { length(3000, 12 * MILLION) };
+    counted("varmail", Run { setup: &setup, ..RUN }, length, |operations| {
+        varmail(&format!("--run --operations {operations}"))
+    });
 }
 
 #[test]
 fn of_files_that_are_replaced() {
-    let script = REPLACED.replace("1 .. 20)", "1 .. 200)");
-    counted("renames", Run { states: 12_000_000, script: &script, ..RUN });
+    let length =
+        |ordering: &str| if is_pinned(ordering) { length(300, 18 * MILLION) } else { length(200, 12 * MILLION) };
+    counted("renames", RUN, length, |rounds| REPLACED.replace("1 .. 20)", &format!("1 .. {rounds})")));
 }
 
 #[test]
 fn of_a_database() {
     if has("sqlite3") {
-        counted("SQLite", Run { states: 4_000_000, setup: TABLE, script: INSERTS, ..RUN });
+        let length = |ordering: &str| length(30, if ordering.is_empty() { 12 * MILLION } else { 4 * MILLION });
+        counted("SQLite", Run { setup: TABLE, ..RUN }, length, |rows| {
+            INSERTS.replace("seq 30", &format!("seq {rows}"))
+        });
     }
 }
 
 #[test]
 fn of_a_file_server() {
     if has("dbench") {
-        // Four seconds of virtual time.
-        let script = "dbench -c /usr/share/dbench/client.txt -t 4 -D . 2";
-        counted("dbench", Run { size: "128MiB", states: 20_000_000, script, ..RUN });
+        // Seconds of virtual time.
+        let length = |ordering: &str| match ordering {
+            "" => length(14, 70 * MILLION),
+            ordering if RACES.contains(&ordering) => length(5, 25 * MILLION),
+            _ => length(4, 20 * MILLION),
+        };
+        let dbench = |seconds| format!("dbench -c /usr/share/dbench/client.txt -t {seconds} -D . 2");
+        counted("dbench", Run { size: "128MiB", ..RUN }, length, dbench);
     }
 }
 
 #[test]
 fn of_tasks_that_do_everything() {
-    let script = format!("{PLUMB} app races --tasks 3 --steps 40 --seed 1");
-    counted("races", Run { states: 4_000_000, setup: OLD, script: &script, ..RUN });
+    let length = |ordering: &str| length(40, if ordering.is_empty() { 7 * MILLION } else { 4 * MILLION });
+    counted("races", Run { setup: OLD, ..RUN }, length, |steps| {
+        format!("{PLUMB} app races --tasks 3 --steps {steps} --seed 1")
+    });
 }

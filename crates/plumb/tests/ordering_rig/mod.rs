@@ -15,6 +15,8 @@ use crate::linux_rig::{PLUMB, has, kernel_with_streams};
 pub struct Run<'a> {
     /// `streams...`, or nothing for stock ext4.
     pub ordering: &'a str,
+    /// A setting of the drive, as `--set` takes it.
+    pub drive: &'a str,
     pub mount: &'a str,
     pub size: &'a str,
     pub mkfs: &'a str,
@@ -30,6 +32,7 @@ pub struct Run<'a> {
 
 pub const RUN: Run<'static> = Run {
     ordering: "streams",
+    drive: "",
     mount: "",
     size: "48MiB",
     mkfs: "-b 4096",
@@ -42,8 +45,9 @@ pub const RUN: Run<'static> = Run {
     kernel_patch: None,
 };
 
-/// Distinct states, and those that are bad.
+/// States that were made, how many of them are distinct, and those that are bad.
 pub struct Found {
+    pub generated: u64,
     pub distinct: u64,
     pub bad: u64,
     pub unread: u64,
@@ -79,6 +83,9 @@ impl Run<'_> {
         if !self.ordering.is_empty() {
             command.args(["--ordering", self.ordering]);
         }
+        if !self.drive.is_empty() {
+            command.args(["--set", self.drive]);
+        }
         if !self.mount.is_empty() {
             command.args(["--mount-options", self.mount]);
         }
@@ -95,17 +102,21 @@ impl Run<'_> {
         let output = command.output().unwrap();
         let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"));
         let counts = |name: &str| report["offline"]["counts"][name].as_u64().unwrap();
-        let [distinct, bad, unread] = ["distinct", "bad", "unread"].map(counts);
-        Found { distinct, bad, unread, report }
+        let [generated, distinct, bad, unread] = ["generated", "distinct", "bad", "unread"].map(counts);
+        Found { generated, distinct, bad, unread, report }
     }
 
     /// Everything is good, whoever judges.
-    pub fn assert_good(&self, name: &str) {
+    pub fn assert_good(&self, name: &str) -> Found {
         let found = self.run();
-        println!("{name}, seed {}: {} distinct states, {} bad", self.seed, found.distinct, found.bad);
+        println!(
+            "{name}, seed {}: {} distinct states of {}, {} bad",
+            self.seed, found.distinct, found.generated, found.bad
+        );
         let mounted = found.report["bad"].as_array().unwrap().len();
         assert_eq!((found.bad, found.unread, mounted), (0, 0, 0), "{name}, seed {}: {:#}", self.seed, found.report);
         assert!(found.distinct > 100, "{name}: {:#}", found.report);
+        found
     }
 }
 
