@@ -11,8 +11,14 @@ fn observed(streams: &mut Streams, access: Access, limits: &Limits) -> Option<Pl
 
 fn main() {
     let pattern = std::env::args().nth(1).unwrap_or_default();
-    let limits =
-        Limits { file_bytes: 1 << 40, window_bytes: 8 << 20, ahead_bytes: 1 << 30, forward: true, kept: false };
+    let limits = Limits {
+        file_bytes: 1 << 40,
+        window_bytes: 8 << 20,
+        ahead_bytes: 1 << 30,
+        forward: true,
+        shared: false,
+        kept: false,
+    };
     let mut streams = Streams::NEW;
     let mut state = 1u64;
     let count = 100_000u64;

@@ -28,11 +28,22 @@ pub struct Limits {
     pub ahead_bytes: u64,
     /// Whether forward readers that leave nothing out are given windows: not where the kernel's own are as large.
     pub forward: bool,
+    /// Whether the file's readers share one window, for a device that answers many at once. Each has one of its own where every request
+    /// costs a way of its own, of an arm or through a network.
+    pub shared: bool,
     /// Whether what a reader leaves behind will be read by others: it is not lost then.
     pub kept: bool,
 }
 
+/// What answers a small request in less answers many at once: flash. A disk has its arm to move, and what is far away is waited for.
+const AT_ONCE_NS: u64 = 1_000_000;
+
 impl Limits {
+    /// Whether readers of a file [share](Self::shared) a window where a small request takes so long.
+    pub const fn is_shared(latency_ns: u64) -> bool {
+        latency_ns < AT_ONCE_NS
+    }
+
     /// The window for a device: its bandwidth-delay product twice (one window is read while the next is on its way), within
     /// `memory_bytes`, in whole pages.
     pub const fn window_bytes(bandwidth_bytes_per_second: u64, latency_ns: u64, memory_bytes: u64) -> u64 {

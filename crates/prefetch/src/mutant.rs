@@ -12,6 +12,8 @@ pub(crate) enum Mutant {
     NoDoubts,
     /// Windows stay as small as the first.
     WindowStays,
+    /// Each of several readers is given as much as one alone.
+    WindowNotShared,
     /// A window goes beyond the end of the file.
     EndIgnored,
     /// Only forward neighbours are known.
@@ -100,11 +102,12 @@ mod tests {
     use super::{Mutant, switch};
     use crate::{ledger, policy, streams};
 
-    const ALL: [Mutant; 28] = [
+    const ALL: [Mutant; 29] = [
         Mutant::ConfirmsAtOnce,
         Mutant::WasteUnbounded,
         Mutant::NoDoubts,
         Mutant::WindowStays,
+        Mutant::WindowNotShared,
         Mutant::EndIgnored,
         Mutant::BackwardUnknown,
         Mutant::StridesUnknown,
@@ -131,13 +134,14 @@ mod tests {
         Mutant::NewestGoes,
     ];
 
-    const CHECKS: [fn(); 25] = [
+    const CHECKS: [fn(); 26] = [
         streams::tests::a_strided_reader_finds_everything_loaded,
         streams::tests::backward_and_forward_readers_find_everything_loaded,
         streams::tests::up_to_sixteen_readers_may_take_turns,
         streams::tests::threads_that_share_a_reader_are_one,
         streams::tests::a_reader_that_skips_stays_the_same,
         streams::tests::windows_double_up_to_the_limit_and_stop_at_the_end,
+        streams::tests::readers_of_a_device_that_answers_many_at_once_share_a_window,
         streams::tests::a_plan_that_was_dropped_is_made_again_and_a_resident_one_is_not,
         streams::tests::who_turns_just_after_confirmation_wastes_at_most_twice_what_it_reads,
         streams::tests::who_turns_again_and_again_is_not_believed,

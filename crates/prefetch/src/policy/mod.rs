@@ -83,7 +83,8 @@ impl Host {
         let window_bytes = Limits::window_bytes(self.bandwidth_bytes_per_second, self.latency_ns, self.memory_bytes);
         let forward = window_bytes > self.readahead_bytes;
         let window_bytes = if lifted || !forward { window_bytes } else { self.readahead_bytes };
-        Limits { file_bytes, window_bytes, ahead_bytes: self.memory_bytes, forward, kept }
+        let shared = Limits::is_shared(self.latency_ns);
+        Limits { file_bytes, window_bytes, ahead_bytes: self.memory_bytes, forward, shared, kept }
     }
 }
 

@@ -8,7 +8,8 @@
 //! another.
 //!
 //! **Windows.** A confirmed reader is given a window of 128 KiB, and the next, twice as large up to the limit, as soon as it enters
-//! the last one: the rule of the kernel's `PG_readahead` mark (mm/readahead.c).
+//! the last one: the rule of the kernel's `PG_readahead` mark (mm/readahead.c). Where the device answers many at once, several readers of a
+//! file share the limit.
 //!
 //! **Waste.** What is planned for a reader and not read yet is never more than what that reader has read: who has gone on for some
 //! time goes on for about as long. So windows of a new reader are small and double with it, and what is loaded in vain is at most what
@@ -280,9 +281,22 @@ impl Streams {
         let kept = limits.kept && !mutated(Mutant::WantedLost) || mutated(Mutant::LossesForgotten);
         let owed_pages = self.debt_pages.saturating_add(self.idle_pages().saturating_mul(LOSS_SHARE));
         let in_debt = owed_pages > LOSS_SHARE * LOSS_ALLOWED_PAGES && !kept;
-        let mut plan = self.slots[slot].plan(&span, room_pages, in_debt, limits)?;
+        let window_pages = self.window_pages(limits);
+        let mut plan = self.slots[slot].plan(&span, room_pages, window_pages, in_debt, limits)?;
         plan.stream = (slot as u32) << 8 | u32::from(self.slots[slot].generation);
         Some(plan)
+    }
+
+    /// Of a reader at most: several that share a window keep the device busy together, and each leaves less behind where its part of the
+    /// file ends.
+    fn window_pages(&self, limits: &Limits) -> u64 {
+        let limit_pages = limits.window_bytes / PAGE_BYTES;
+        if !limits.shared || mutated(Mutant::WindowNotShared) {
+            return limit_pages;
+        }
+        let is_there = |stream: &&Stream| stream.spare() == 0 && self.clock.wrapping_sub(stream.seen_at) <= IDLE_AFTER;
+        let readers = self.slots.iter().filter(is_there).count().max(1) as u64;
+        (limit_pages / readers).max(u64::from(stream::BASE_PAGES)).min(limit_pages)
     }
 
     /// Planned and not read yet.

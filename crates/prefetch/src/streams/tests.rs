@@ -6,8 +6,14 @@ use super::*;
 use crate::plan::Range;
 
 const MIB: u64 = 1 << 20;
-const LIMITS: Limits =
-    Limits { file_bytes: 256 * MIB, window_bytes: 8 * MIB, ahead_bytes: 64 * MIB, forward: true, kept: false };
+const LIMITS: Limits = Limits {
+    file_bytes: 256 * MIB,
+    window_bytes: 8 * MIB,
+    ahead_bytes: 64 * MIB,
+    forward: true,
+    shared: false,
+    kept: false,
+};
 
 fn read(offset_bytes: u64, length_bytes: u64) -> Access {
     Access { offset_bytes, length_bytes, lane: 1 }
@@ -168,6 +174,21 @@ pub(crate) fn windows_double_up_to_the_limit_and_stop_at_the_end() {
     assert_eq!(sizes.iter().max(), Some(&LIMITS.window_bytes));
     let end = plans.iter().flat_map(Plan::ranges).map(|range| range.end_bytes).max();
     assert_eq!(end, Some(LIMITS.file_bytes));
+}
+
+/// Sixteen threads read parts of their own in steps, of which no whole number is in a part: what is ahead of one at its end is nobody's.
+#[test]
+pub(crate) fn readers_of_a_device_that_answers_many_at_once_share_a_window() {
+    let part_bytes = LIMITS.file_bytes / 16;
+    let steps = part_bytes / (320 << 10);
+    let accesses = (0..steps * 16).map(|turn| Access {
+        offset_bytes: turn % 16 * part_bytes + turn / 16 * (320 << 10),
+        length_bytes: 64 << 10,
+        lane: (turn % 16) as u32,
+    });
+    let outcome = run(&Limits { window_bytes: MIB, shared: true, ..LIMITS }, accesses);
+    assert!(outcome.wasted_pages() * 10 < outcome.read_pages, "{} of {}", outcome.wasted_pages(), outcome.read_pages);
+    assert!(outcome.covered * 10 > outcome.reads * 8, "{} of {}", outcome.covered, outcome.reads);
 }
 
 #[test]
@@ -334,14 +355,15 @@ fn any_access() -> impl Strategy<Value = Access> {
 fn any_limits() -> impl Strategy<Value = Limits> {
     let usual = (0..1u64 << 24, 0..1u64 << 23, 0..1u64 << 26);
     let wild = (any::<u64>(), any::<u64>(), any::<u64>());
-    let limits = |((file_bytes, window_bytes, ahead_bytes), forward, kept)| Limits {
+    let limits = |((file_bytes, window_bytes, ahead_bytes), forward, shared, kept)| Limits {
         file_bytes,
         window_bytes,
         ahead_bytes,
         forward,
+        shared,
         kept,
     };
-    (prop_oneof![usual, wild], any::<bool>(), any::<bool>()).prop_map(limits)
+    (prop_oneof![usual, wild], any::<bool>(), any::<bool>(), any::<bool>()).prop_map(limits)
 }
 
 proptest! {
@@ -372,7 +394,7 @@ proptest! {
     fn waste_is_bounded_for_any_accesses(
         runs in prop::collection::vec((0..200u64, 1..40u64, 1..20_000u64, -40_000..40_000i64, 0..3u32), 1..40),
     ) {
-        let limits = Limits { file_bytes: 16 * MIB, window_bytes: 2 * MIB, ahead_bytes: 4 * MIB, forward: true, kept: false };
+        let limits = Limits { file_bytes: 16 * MIB, window_bytes: 2 * MIB, ahead_bytes: 4 * MIB, forward: true, shared: false, kept: false };
         let accesses = runs.into_iter().flat_map(|(start, count, length_bytes, stride, lane)| {
             (0..count as i64).filter_map(move |i| {
                 let offset_bytes = (start * 65536).checked_add_signed(i * stride)?;

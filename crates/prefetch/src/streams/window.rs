@@ -13,16 +13,22 @@ const PAUSE: i64 = 16;
 const MOST_WINDOWS_AHEAD: u64 = 4;
 
 impl Stream {
-    /// The next window, within `room_pages` and the limits; a small one where readers of the file have lost much.
-    pub(super) fn plan(&mut self, span: &Span, room_pages: u64, in_debt: bool, limits: &Limits) -> Option<Plan> {
+    /// The next window, within `room_pages`, `window_pages` and the limits; a small one where readers of the file have lost much.
+    pub(super) fn plan(
+        &mut self,
+        span: &Span,
+        room_pages: u64,
+        window_pages: u64,
+        in_debt: bool,
+        limits: &Limits,
+    ) -> Option<Plan> {
         if self.is_the_kernels() && !limits.forward && !mutated(Mutant::KernelDoubled) {
             self.leave(limits.window_bytes);
             return None;
         }
         self.resume();
-        let limit_pages = limits.window_bytes / PAGE_BYTES;
         // One read at least: a smaller window helps nobody.
-        let wanted_pages = u64::from(self.window_pages).max(u64::from(BASE_PAGES)).max(span.pages()).min(limit_pages);
+        let wanted_pages = u64::from(self.window_pages).max(u64::from(BASE_PAGES)).max(span.pages()).min(window_pages);
         let ahead_pages = u64::from(self.ahead_pages).max(self.lead_pages(span, limits));
         let trusted_pages = if in_debt { self.read_pages / LOSS_SHARE } else { self.read_pages };
         let earned_pages = u64::from(trusted_pages).saturating_sub(ahead_pages);
@@ -39,7 +45,7 @@ impl Stream {
             Kind::New | Kind::Free => None,
         }?;
         if payable_pages == wanted_pages && !mutated(Mutant::WindowStays) {
-            self.window_pages = u32::try_from((wanted_pages * 2).min(limit_pages)).unwrap_or(u32::MAX);
+            self.window_pages = u32::try_from((wanted_pages * 2).min(window_pages)).unwrap_or(u32::MAX);
         }
         self.ahead_pages = self.ahead_pages.saturating_add(u32::try_from(plan.pages()).unwrap_or(u32::MAX));
         Some(plan)
