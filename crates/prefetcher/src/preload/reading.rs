@@ -195,7 +195,8 @@ fn other(table: &'static Table, file: &File, mut guard: Guard<'_>, seen: &Seen) 
         window_bytes,
         ahead_bytes: header.ahead_bytes.load(Ordering::Relaxed),
         forward: window_bytes > file.kernel_bytes.load(Ordering::Relaxed),
-        shared: Limits::is_shared(header.latency_ns.load(Ordering::Relaxed)),
+        shared: file.at_once.load(Ordering::Relaxed) != 0
+            && Limits::is_shared(header.latency_ns.load(Ordering::Relaxed)),
         kept: guard.bulk.is_wanted() && header.free_bytes.load(Ordering::Relaxed) > 0,
     };
     let plan = if glides { None } else { guard.streams.observe_other(access, &limits) };

@@ -233,6 +233,8 @@ pub struct File {
     pub refused: AtomicU32,
     /// The kernel's own window on its device; 0 while nobody has looked.
     pub kernel_bytes: AtomicU64,
+    /// Its device is known to answer many requests at once.
+    pub at_once: AtomicU32,
     /// What was seen of it.
     pub counts: Counts,
     state: UnsafeCell<State>,
@@ -318,6 +320,7 @@ impl File {
         self.used_at.store(now, Ordering::Relaxed);
         self.refused.store(0, Ordering::Relaxed);
         self.kernel_bytes.store(0, Ordering::Relaxed);
+        self.at_once.store(0, Ordering::Relaxed);
         Some(self.generation.fetch_add(1, Ordering::Relaxed).wrapping_add(1))
     }
 }

@@ -153,7 +153,8 @@ impl Readers {
             window_bytes,
             ahead_bytes: header.ahead_bytes.load(Ordering::Relaxed),
             forward: window_bytes > file.kernel_bytes.load(Ordering::Relaxed),
-            shared: Limits::is_shared(header.latency_ns.load(Ordering::Relaxed)),
+            shared: file.at_once.load(Ordering::Relaxed) != 0
+                && Limits::is_shared(header.latency_ns.load(Ordering::Relaxed)),
             // What is read at random is not counted here.
             kept: false,
         };
