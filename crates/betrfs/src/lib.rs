@@ -16,6 +16,7 @@ mod proof;
 mod rules;
 mod schema;
 mod served;
+mod steps;
 mod volume;
 
 pub use fsck::{Finding, Repair, check, repair};
@@ -28,4 +29,5 @@ pub use served::{
     Computing, Moved, Served, clone_mounted_tree, drop_mounted_snapshot, grow_mounted, keep_mounted_snapshot,
     quiesce_mounted, remove_mounted_tree, trim_mounted,
 };
+pub use steps::{Steps, UnknownStep};
 pub use volume::{Volume, VolumeOptions};

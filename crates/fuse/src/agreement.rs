@@ -48,6 +48,12 @@ impl Wish {
         linux: "5.12",
     };
 
+    /// The same, but for what is welcome: who lists a directory gets names alone.
+    pub(crate) fn with_names_alone(self) -> Self {
+        let listed = InitFlags::DO_READDIRPLUS.union(InitFlags::READDIRPLUS_AUTO);
+        Self { welcome: self.welcome.difference(listed), ..self }
+    }
+
     /// Why there is no connection.
     pub(crate) fn refusal(&self) -> String {
         format!("the kernel's FUSE is too old; Linux {} is needed", self.linux)
@@ -161,6 +167,10 @@ mod tests {
             let refused = answer(&offer(7, 45, !needed, !0), &Wish::FILE_SYSTEM, false);
             assert!(matches!(refused, Answer::TooOld), "{needed:#x}");
         }
+        let (listed, names_alone) = (1 << 13 | 1 << 14, Wish::FILE_SYSTEM.with_names_alone());
+        assert_eq!(out.flags & listed, listed);
+        let Answer::Agreed(out, _) = answer(&offer(7, 45, !0, !0), &names_alone, false) else { panic!("not agreed") };
+        assert_eq!(out.flags & listed, 0);
         // A kernel before 7.36 has no second word.
         let Answer::Agreed(out, _) = answer(&offer(7, 33, !EXTENDED, !0), &Wish::FILE_SYSTEM, false) else {
             panic!("not agreed")

@@ -7,7 +7,7 @@ use super::action::{Scale, action, random};
 use super::compare::{difference, tree};
 use super::side::{Answer, Side};
 use crate::operations::{Error, Operations, Timestamp};
-use crate::{Model, Volume, VolumeOptions};
+use crate::{Model, Steps, Volume, VolumeOptions};
 
 /// Nodes so small that a few operations make trees of several levels, and a log that goes round.
 pub(super) fn tiny(seed: u64) -> VolumeOptions {
@@ -29,6 +29,7 @@ pub(super) fn tiny(seed: u64) -> VolumeOptions {
         inode_cache_bytes: [4000, 1 << 20][(seed / 3 % 2) as usize],
         recent_bytes: [200_000, 0, 1 << 20][(seed % 3) as usize],
         write_bytes_max: [30 << 10, 250 << 10][(seed % 2) as usize],
+        steps: Steps::default(),
     }
 }
 
@@ -38,11 +39,16 @@ pub(super) fn at(step: u64) -> Timestamp {
 
 /// One trace; what differs.
 pub(super) fn trace(seed: u64, steps: u64, scale: Scale) -> Result<(), String> {
+    trace_of(tiny(seed), seed, steps, scale)
+}
+
+/// One trace with these options.
+fn trace_of(options: VolumeOptions, seed: u64, steps: u64, scale: Scale) -> Result<(), String> {
     let mut random = random(seed);
     let memory = Memory::new(64 << 20);
     let failed = |what: &str, error: Error| format!("{what}: {error}");
     let volume =
-        Volume::create(memory.clone(), tiny(seed), u128::from(seed), at(0)).map_err(|e| failed("create", e))?;
+        Volume::create(memory.clone(), options.clone(), u128::from(seed), at(0)).map_err(|e| failed("create", e))?;
     let (mut real, mut model) = (Side::new(volume), Side::new(Model::new(at(0))));
     let mut trail = Vec::new();
     for step in 1..=steps {
@@ -79,7 +85,7 @@ pub(super) fn trace(seed: u64, steps: u64, scale: Scale) -> Result<(), String> {
             real.fs.syncfs().map_err(|e| failed("syncfs", e))?;
             let Side { fs, slots, end, .. } = real;
             drop(fs);
-            let volume = Volume::open(memory.clone(), tiny(seed)).map_err(|e| failed("open", e))?;
+            let volume = Volume::open(memory.clone(), options.clone()).map_err(|e| failed("open", e))?;
             real = Side { fs: volume, slots, opened: Vec::new(), end };
             model = Side { fs: model.fs.remounted(), slots: model.slots, opened: Vec::new(), end: model.end };
         }
@@ -99,6 +105,15 @@ fn short(answer: &Answer) -> String {
 }
 
 pub(super) const SMALL: Scale = Scale { file_bytes: 200_000, write_bytes: 80_000 };
+
+#[test]
+fn steps_that_are_left_out_change_nothing_that_is_seen() {
+    let steps = Steps { range_message: false, directory_cache: false };
+    for seed in 100..103 {
+        let options = VolumeOptions { steps, ..tiny(seed) };
+        trace_of(options, seed, 500, SMALL).unwrap_or_else(|what| panic!("{what}"));
+    }
+}
 
 /// Thousands of operations; `PLUMB_LONG=1` does millions.
 #[test]

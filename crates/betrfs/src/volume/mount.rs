@@ -17,6 +17,7 @@ use crate::operations::{Error, InodeNumber, Result, Timestamp};
 use crate::patch::{PATCH, Patches};
 use crate::rules::root_attributes;
 use crate::schema::{self, Format, Inode, Place, damaged};
+use crate::steps::Steps;
 
 /// How a file system is made and mounted.
 #[derive(Clone)]
@@ -29,6 +30,8 @@ pub struct VolumeOptions {
     pub recent_bytes: usize,
     /// Most bytes of a write that happen together; longer ones are several. It must fit a quarter of the log several times.
     pub write_bytes_max: usize,
+    /// What is left out, to be measured.
+    pub steps: Steps,
 }
 
 /// Granules from this length on lie apart in the store. Patches on one block, which are as long at most unless they are in pieces, do
@@ -38,7 +41,13 @@ const APART_BYTES: usize = 5 << 10;
 impl Default for VolumeOptions {
     fn default() -> Self {
         let store = betree::Options { large_value_bytes: APART_BYTES, ..betree::Options::default() };
-        Self { store, inode_cache_bytes: 32 << 20, recent_bytes: 16 << 20, write_bytes_max: 1 << 20 }
+        Self {
+            store,
+            inode_cache_bytes: 32 << 20,
+            recent_bytes: 16 << 20,
+            write_bytes_max: 1 << 20,
+            steps: Steps::default(),
+        }
     }
 }
 

@@ -10,7 +10,7 @@ pub enum OptionError {
     /// There is none of this name.
     #[error(
         "there is no mount option {name:?}; there are ro, rw, noatime, relatime, strictatime, nodiratime, nosuid, nodev, noexec, \
-         nosymfollow, nobarrier (and their opposites), sync, dirsync, lazytime, allow_other, fsname=NAME, snapshot=NAME, computing=FILE"
+         nosymfollow, nobarrier (and their opposites), sync, dirsync, lazytime, allow_other, fsname=NAME, snapshot=NAME, without=STEP, computing=FILE"
     )]
     Unknown {
         /// What it is called.
@@ -39,6 +39,8 @@ pub struct MountOptions {
     pub no_barrier: bool,
     /// `computing=FILE`: sleep for what answering would cost by that table, in virtual time.
     pub computing: Option<PathBuf>,
+    /// `without=STEP`: what the file system is to leave out, in its own words.
+    pub without: Option<String>,
     /// What `mount` and `df` show as its source.
     pub source: String,
     pub(super) attributes: MountAttrFlags,
@@ -90,6 +92,7 @@ impl MountOptions {
             snapshot: None,
             no_barrier: false,
             computing: None,
+            without: None,
             source: source.to_owned(),
             attributes: MountAttrFlags::empty(),
             flags: Vec::new(),
@@ -135,6 +138,8 @@ impl MountOptions {
                 ("snapshot", _) => return Err(OptionError::NoValue { name: "snapshot" }),
                 ("computing", Some(file)) if !file.is_empty() => self.computing = Some(file.into()),
                 ("computing", _) => return Err(OptionError::NoValue { name: "computing" }),
+                ("without", Some(steps)) if !steps.is_empty() => self.without = Some(steps.to_owned()),
+                ("without", _) => return Err(OptionError::NoValue { name: "without" }),
                 ("nobarrier", None) => self.no_barrier = true,
                 ("barrier", None) => self.no_barrier = false,
                 ("fsname", Some(name)) if !name.is_empty() => name.clone_into(&mut self.source),
@@ -188,6 +193,8 @@ mod tests {
         );
         let computing = options("ro,computing=/a/costs.toml").unwrap().computing;
         assert_eq!(computing.as_deref(), Some(std::path::Path::new("/a/costs.toml")));
+        assert_eq!(options("without=a+b").unwrap().without.as_deref(), Some("a+b"));
+        assert_eq!(options("without="), Err(OptionError::NoValue { name: "without" }));
         assert_eq!(options("computing="), Err(OptionError::NoValue { name: "computing" }));
         assert!(options("barrier,nobarrier").is_ok_and(|options| options.no_barrier));
         assert_eq!(options("noatme"), Err(OptionError::Unknown { name: "noatme".to_owned() }));

@@ -60,12 +60,14 @@ pub struct Server {
 
 impl Server {
     /// Agrees with the kernel on the terms. `device` is the descriptor that the file system was mounted with, while `rings` were
-    /// enabled if requests are to come through them.
+    /// enabled if requests are to come through them. `names_alone`: who lists a directory does not get attributes along with the names.
     ///
     /// # Errors
     ///
     /// When the kernel lacks what is needed, or the file system is unmounted meanwhile.
-    pub fn connect(device: OwnedFd, rings: Option<Rings>) -> Result<Self, FuseError> {
+    pub fn connect(device: OwnedFd, rings: Option<Rings>, names_alone: bool) -> Result<Self, FuseError> {
+        let whole = Wish::FILE_SYSTEM;
+        let wish = if names_alone { whole.with_names_alone() } else { whole };
         let channel = Channel::from(device);
         let mut buffer = vec![0; HEADER_ROOM_BYTES + MAX_TRANSFER_BYTES as usize];
         loop {
@@ -79,7 +81,7 @@ impl Server {
             let parts = parts.map_err(FuseError::protocol)?;
             let offer = parts.init().map_err(FuseError::protocol)?;
             let Some(offer) = offer else { return Err(FuseError::protocol("a request came before the terms")) };
-            if let Some(agreed) = agree(&channel, parts.header.unique, &offer, rings.is_some())? {
+            if let Some(agreed) = agree(&channel, parts.header.unique, &offer, &wish, rings.is_some())? {
                 let rings = rings.filter(|_| agreed.through_ring);
                 return Ok(Self { channel, agreed, rings, activity: Arc::default() });
             }
@@ -149,12 +151,17 @@ fn places(rings: Option<&Rings>, threads: usize) -> Vec<usize> {
 }
 
 /// Answers an offer; there is an agreement unless the kernel has to ask again.
-fn agree(channel: &Channel, unique: u64, offer: &Init, has_rings: bool) -> Result<Option<Agreed>, FuseError> {
+fn agree(
+    channel: &Channel,
+    unique: u64,
+    offer: &Init,
+    wish: &Wish,
+    has_rings: bool,
+) -> Result<Option<Agreed>, FuseError> {
     let reply = |body: &[u8], error: i32| {
         let header = OutHeader { len: (size_of::<OutHeader>() + body.len()) as u32, error, unique };
         channel.reply(header.as_bytes(), body).map_err(FuseError::protocol)
     };
-    let wish = &Wish::FILE_SYSTEM;
     match agreement::answer(offer, wish, has_rings) {
         Answer::Again(terms) => reply(InitOut::as_bytes(&terms), 0).map(|_| None),
         Answer::TooOld => {

@@ -22,6 +22,8 @@ use crate::schema::{self, GRANULE_BYTES, Inode};
 const GRANULE_BLOCKS: u64 = GRANULE_BYTES / BLOCK_BYTES;
 /// So many keys are removed one by one rather than as a range, of which the store has few in memory.
 const SINGLE_REMOVES: u64 = 4;
+/// Where the step that does it by a range is left out.
+const SINGLE_REMOVES_WITHOUT_MESSAGE: u64 = 4096;
 
 /// Units of `st_blocks` in a block.
 const BLOCK_UNITS: u64 = BLOCK_BYTES / 512;
@@ -113,7 +115,9 @@ impl Transaction<'_> {
         if let Some(spot) = beside.filter(|_| !mutated(Mutant::BesideLeaks)) {
             self.batch.remove(&self.volume.store.entries, schema::beside_key(spot, number));
         }
-        if !inode.is_patched && end.saturating_sub(first) <= SINGLE_REMOVES {
+        let single_removes =
+            if self.volume.options.steps.range_message { SINGLE_REMOVES } else { SINGLE_REMOVES_WITHOUT_MESSAGE };
+        if !inode.is_patched && end.saturating_sub(first) <= single_removes {
             for granule in first + u64::from(beside.is_some())..end {
                 self.batch.remove(data, schema::data_key(number, granule, 0));
             }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::thread;
 
-use betrfs::{Computing, Error, Model, Operations, Served, Timestamp, Volume};
+use betrfs::{Computing, Error, Model, Operations, Served, Steps, Timestamp, Volume};
 use clap::{Args, ValueEnum};
 use fuse::{FolderMount, MountError, MountOptions, Rings, Server};
 
@@ -76,8 +76,9 @@ pub fn mount(arguments: &MountArguments) -> Done {
         return in_background(arguments);
     }
     let spending = options.computing.as_deref().map(Spending::by).transpose()?;
+    let steps = options.without.as_deref().map(Steps::without).transpose().map_err(Failure::input)?.unwrap_or_default();
     let model = Model::new(serving::now());
-    let volume = (image != Path::new(MEMORY)).then(|| open(&arguments.image, &options)).transpose()?;
+    let volume = (image != Path::new(MEMORY)).then(|| open(&arguments.image, &options, steps)).transpose()?;
     let operations: &dyn Operations = volume.as_ref().map_or(&model, |volume| volume);
     let rings = match arguments.transport {
         Transport::Auto | Transport::IoUring => Rings::enable(),
@@ -87,7 +88,7 @@ pub fn mount(arguments: &MountArguments) -> Done {
         MountError::Refused { .. } => Failure::input(error),
         MountError::Device(_) | MountError::NoFusermount => Failure::Machine(error.to_string()),
     })?;
-    let server = match Server::connect(device, rings) {
+    let server = match Server::connect(device, rings, !steps.directory_cache) {
         Ok(server) => server,
         Err(error) => {
             // Nobody else will.
@@ -118,9 +119,10 @@ pub fn mount(arguments: &MountArguments) -> Done {
 }
 
 /// Opens what is to be served, which recovers it.
-fn open(image: &ImageFlags, mount: &MountOptions) -> Result<Volume, Failure> {
+fn open(image: &ImageFlags, mount: &MountOptions, steps: Steps) -> Result<Volume, Failure> {
     let file = image::file(&image.image, None)?;
     let mut options = image.options();
+    options.steps = steps;
     // A thread of the server's does what is owed.
     options.store.pacing = betree::Pacing::Elsewhere;
     let opened = match &mount.snapshot {
