@@ -77,7 +77,7 @@ fn of_a_mail_server() {
     let varmail = |how: &str| format!("{PLUMB} app varmail {how} --folder . --files 60 --threads 4");
     let setup = format!("{}; sync", varmail("--prepare"));
     let length =
-        |ordering: &str| if is_pinned(ordering) { length(33_000, 65 * MILLION) } else { length(3000, 12 * MILLION) };
+        |ordering: &str| if is_pinned(ordering) { length(38_000, 75 * MILLION) } else { length(3000, 12 * MILLION) };
     counted("varmail", Run { setup: &setup, ..RUN }, length, |operations| {
         varmail(&format!("--run --operations {operations}"))
     });
