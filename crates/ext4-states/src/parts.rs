@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crash::State;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{OfflineError, system};
@@ -31,16 +32,8 @@ pub enum Judged {
 /// A state that is not good.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Bad {
-    /// A hash of its bytes.
-    pub state: u64,
-    /// After how many entries of the log the power goes.
-    pub entries: usize,
-    /// The last entry before which it may have gone with the same bytes left.
-    pub until: usize,
-    /// How many parts of undecided writes are lost.
-    pub lost: usize,
-    /// How many there are.
-    pub parts: usize,
+    /// Which.
+    pub state: State,
     /// Who says so.
     pub by: Judged,
     /// In its words.

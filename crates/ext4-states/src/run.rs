@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crash::files::{Call, Rules};
-use crash::{Event, LogReader, LoggedWrite, Moments, Rule, Survivors, Timeline};
+use crash::{Event, LogReader, LoggedWrite, Moments, Rule, State, Timeline};
 
 use crate::disk::{BLOCK_BYTES_MAX, Class, Disk};
 use crate::error::{OfflineError, Unreadable};
@@ -135,6 +135,7 @@ pub fn judge<R: Rule + Sync>(
     for number in 0..PARTS {
         all.join(parts.read(number).ok_or_else(|| OfflineError::Damaged(format!("part {number} is missing")))?);
     }
+    State::put_hashes(all.shown.iter_mut().map(|bad| &mut bad.state), log, rule, judgement.atomic_bytes);
     Ok((all.counts(), all.shown))
 }
 
@@ -229,7 +230,7 @@ impl Walker<'_> {
         let undecided = walk.undecided();
         let position_bytes = log.positions_bytes.get(at.until).copied().unwrap_or(u64::MAX);
         let mut known = HashSet::new();
-        let mut bad: Vec<(Survivors, Bad)> = Vec::new();
+        let mut bad: Vec<Bad> = Vec::new();
         let mut result = Ok(());
         let mut shown: BTreeMap<Judged, usize> = BTreeMap::new();
         for one in &part.shown {
@@ -269,11 +270,10 @@ impl Walker<'_> {
                             let count = shown.entry(by).or_default();
                             *count += 1;
                             if *count <= SHOWN_MAX {
-                                let Moment { until, entries, .. } = at;
-                                let (lost, parts) = (survivors.lost(), survivors.parts());
-                                let what = what.to_string();
-                                let one = Bad { state, entries, until, lost, parts, by, what, smallest: None };
-                                bad.push((survivors.clone(), one));
+                                let Moment { moment, until, entries } = at;
+                                // Its hash as others know it is for those that are kept.
+                                let state = State { moment, entries, until, survivors: survivors.clone(), hash: state };
+                                bad.push(Bad { state, by, what: what.to_string(), smallest: None });
                             }
                         }
                     }
@@ -284,12 +284,12 @@ impl Walker<'_> {
         });
         result?;
         let order = walk.part_order(atomic_bytes);
-        for (survivors, mut one) in bad {
+        for mut one in bad {
             let is_first = part.shown.iter().all(|other| other.by != one.by);
             if is_first && one.by != Judged::Unread {
                 let mut failed = None;
                 let groups = crash::parts_by_write(&undecided, atomic_bytes);
-                let shrunk = crash::shrink(&survivors, &groups, SHRINK_STATES_MAX, |survivors| {
+                let shrunk = crash::shrink(&one.state.survivors, &groups, SHRINK_STATES_MAX, |survivors| {
                     if failed.is_some() || order.as_ref().is_some_and(|order| !order.allows(survivors)) {
                         return false;
                     }

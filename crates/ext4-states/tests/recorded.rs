@@ -93,7 +93,7 @@ fn order_that_is_ignored_is_found_out_and_made_small() {
         let (counts, shown) = recorded.judged(&VolatileCache::default(), 5000, None);
         assert!(counts.bad > 0 && counts.unread == 0, "{name}: {counts:?}");
         let first = shown.iter().find(|bad| bad.by == Judged::Journal && bad.smallest.is_some()).unwrap();
-        assert!(first.smallest.as_ref().unwrap().len() < first.lost.max(2), "{name}: {first:?}");
+        assert!(first.smallest.as_ref().unwrap().len() < first.state.survivors.lost().max(2), "{name}: {first:?}");
         assert!(shown.iter().all(|bad| bad.by != Judged::Recovery), "{name}: {shown:?}");
     }
 }

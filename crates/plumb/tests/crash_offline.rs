@@ -31,6 +31,21 @@ fn a_drive_that_lies_is_found_out() {
     let (status, report) = trial.run(&flags, SCRIPT);
     assert_eq!(status, 1);
     assert!(report["offline"]["counts"]["bad"].as_u64() > Some(0), "{}", report["offline"]);
+    // The kernel is asked about some of them, says the same, and knows the cause.
+    assert!(report["brought"].as_u64() > Some(3), "{report}");
+    let shown = report["offline"]["shown"].as_array().unwrap();
+    let first = shown.iter().filter(|bad| bad["by"] == "files" && bad["smallest"].is_array());
+    let first = first.min_by_key(|bad| bad["entries"].as_u64()).unwrap();
+    let state = first["state"].as_str().unwrap();
+    let mounted = crash_rig::bad(&report).iter().find(|bad| bad["verdict"]["state"] == state).unwrap();
+    assert_eq!(mounted["verdict"]["fault"]["by"], "files", "{mounted:#}");
+    assert!(
+        report["causes"].as_array().unwrap().iter().any(|cause| cause["kind"] == "lying-device"),
+        "{:#}",
+        report["causes"]
+    );
+    let seen = trial.replay(state, "mountpoint -q .");
+    assert_eq!(seen.status.code(), Some(0), "{seen:?}");
 }
 
 #[test]

@@ -53,7 +53,7 @@ pub const EXHAUSTIVE_PARTS_MAX: u32 = 20;
 pub const SUBSETS_WALKED: usize = 1 << 16;
 
 /// A state that a cut may leave: everything durable at a moment, and some parts of undecided writes.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub struct State {
     /// Its moment, as [`Moments`] counts them from 0.
     pub moment: usize,
@@ -66,6 +66,33 @@ pub struct State {
     pub survivors: Survivors,
     /// Of all bytes that can be read: states with the same hash are the same.
     pub hash: u64,
+}
+
+impl State {
+    /// What it is called: its hash.
+    pub fn name(&self) -> String {
+        format!("{:016x}", self.hash)
+    }
+
+    /// Gives states of `log` under `rule`, found in any other way, the hashes that a plan would give them.
+    pub fn put_hashes<'s, R: Rule>(states: impl Iterator<Item = &'s mut Self>, log: &Log, rule: &R, atomic_bytes: u32) {
+        let atomic_bytes = atomic_bytes.max(log.unit_bytes());
+        let mut states: Vec<&mut Self> = states.collect();
+        states.sort_by_key(|state| state.moment);
+        let mut states = states.into_iter().peekable();
+        let mut hash = ImageHash::new(log.unit_bytes());
+        let mut walk = Moments::new(log, rule.clone());
+        let mut moment = 0;
+        while states.peek().is_some() && walk.advance() {
+            for write in walk.settled() {
+                hash.settle(write);
+            }
+            while let Some(state) = states.next_if(|state| state.moment == moment) {
+                state.hash = hash.with(&state.survivors.pieces(&walk.undecided(), atomic_bytes));
+            }
+            moment += 1;
+        }
+    }
 }
 
 /// Distinct states, in the order of the log.
@@ -104,6 +131,13 @@ impl StatePlan {
             order.defect = defect;
             order
         })
+    }
+
+    /// Adds states that were found in another way, but those that are there.
+    pub fn add(&mut self, states: &[State]) {
+        let known: BTreeSet<u64> = self.states.iter().map(|state| state.hash).collect();
+        self.states.extend(states.iter().filter(|state| !known.contains(&state.hash)).cloned());
+        self.states.sort_by_key(|state| state.moment);
     }
 
     fn of<R: Rule>(

@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::write::{LoggedWrite, Piece};
 
 /// A set of parts of the undecided writes of a moment, numbered through all of them in order of submission.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub struct Survivors {
     words: Vec<u64>,
     parts: usize,

@@ -48,8 +48,9 @@ impl CallersScripts {
         let path = environment.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.clone());
         environment.retain(|(name, _)| name != "PATH");
         environment.push(("PATH".into(), crate::guest::search_path(path)));
-        // How many states the kernel mounts is no part of it.
-        let judging = Judging { amount: Amount::Sampled { states: 0, seed: 0 }, ..trial.judging.clone() };
+        // Which states the kernel mounts is no part of it.
+        let judging =
+            Judging { amount: Amount::Sampled { states: 0, seed: 0 }, brought: Vec::new(), ..trial.judging.clone() };
         let name = JudgedTrial::of(&Trial { judging, ..trial.clone() }).folder_name()?;
         let Judging { recover, check, .. } = &trial.judging;
         Ok(Self { recover: recover.as_ref().map(own), check: check.as_ref().map(own), environment, name })

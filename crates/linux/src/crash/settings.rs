@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::time::Duration;
 
-use crash::Amount;
+use crash::{Amount, State};
 use serde::{Deserialize, Serialize};
 
 use super::inputs::{Inputs, Search};
@@ -48,6 +48,9 @@ pub struct Judging {
     pub atomic_bytes: u32,
     /// How many states.
     pub amount: Amount,
+    /// States that are looked at besides, since another judge wants the kernel's word on them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub brought: Vec<State>,
 }
 
 /// Of verdicts over a recording: `judging.json`.

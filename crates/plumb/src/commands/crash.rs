@@ -119,7 +119,7 @@ struct RunFlags {
     #[arg(long, value_name = "N", default_value_t = 1000, conflicts_with = "exhaustive")]
     states: usize,
     /// ext4: generate so many states before, and judge them without a kernel: the journal is replayed, files are read and held
-    /// against what was promised of them, and e2fsck looks at each distinct metadata that recovery leaves
+    /// against what was promised of them, and e2fsck looks at each distinct metadata; the kernel mounts some of those that are bad
     #[arg(long, value_name = "N")]
     offline_states: Option<u64>,
     /// Have --check, --check-as and --recover look at those states, too: on this machine, at the state's files in a folder, without a
@@ -271,6 +271,9 @@ fn run(flags: &RunFlags, kernel: &KernelChoice, order: &OrderFlags) -> Done {
         Some(found) => found,
         None => None,
     };
+    if let Some(offline) = &offline {
+        trial.judging.brought = offline.for_the_kernel();
+    }
     let bar = bar();
     let summary = trial.judge(&kernel, &stopped, &mut |progress| {
         bar.set_length(progress.states as u64);
@@ -434,6 +437,7 @@ fn trial(flags: &RunFlags, order: &OrderFlags) -> Result<Trial, Failure> {
             survival: survival(flags, order.setting())?,
             atomic_bytes: atomic_bytes(flags.atomic)?,
             amount,
+            brought: Vec::new(),
         },
         folder: absolute(flags.out.as_deref().unwrap_or(Path::new(OUT)))?,
         time_limit: Duration::from_secs(flags.time_limit),

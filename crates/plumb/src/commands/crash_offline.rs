@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crash::{LyingCache, ProtectedCache, Rule, Streams, VolatileCache};
+use crash::{LyingCache, ProtectedCache, Rule, State, Streams, VolatileCache};
 use ext4_states::{Bad, Counts, Judged, Judgement, OfflineError, Progress, Scripts};
 use linux::crash::{CallersScripts, RecordedRun, Survival, Trial};
 
@@ -94,7 +94,22 @@ fn by<R: Rule + Sync>(
     ext4_states::judge(&judgement, rule, stop, progress)
 }
 
+/// States that the kernel is asked about, too.
+const BROUGHT_MAX: usize = 24;
+
 impl Offline {
+    /// Some of those that are bad or unread, for the kernel to mount: with its word their cause is known.
+    pub fn for_the_kernel(&self) -> Vec<State> {
+        self.in_order().take(BROUGHT_MAX).map(|bad| bad.state.clone()).collect()
+    }
+
+    /// Those that were made small first: they say most.
+    fn in_order(&self) -> impl Iterator<Item = &Bad> {
+        let mut shown: Vec<&Bad> = self.shown.iter().collect();
+        shown.sort_by_key(|bad| (bad.smallest.is_none(), bad.state.entries));
+        shown.into_iter()
+    }
+
     /// Whether a state is bad.
     pub fn is_bad(&self) -> bool {
         self.counts.bad > 0
@@ -123,13 +138,10 @@ impl Offline {
         for (name, count) in rows {
             let _ = writeln!(text, "  {name:<34} {count:>10}");
         }
-        // Those that were made small say most.
-        let mut shown: Vec<&Bad> = self.shown.iter().collect();
-        shown.sort_by_key(|bad| (bad.smallest.is_none(), bad.entries));
-        for bad in shown.iter().take(show) {
+        for bad in self.in_order().take(show) {
             text.push('\n');
-            let (state, cut) = (format!("{:016x}", bad.state), (bad.entries, bad.lost, bad.parts));
-            bad_state(&mut text, &state, cut, said_by(bad.by), &bad.what);
+            let cut = (bad.state.entries, bad.state.survivors.lost(), bad.state.survivors.parts());
+            bad_state(&mut text, &bad.state.name(), cut, said_by(bad.by), &bad.what);
             if let Some(lost) = &bad.smallest {
                 let _ =
                     writeln!(text, "  it is enough that these entries of the log are lost, whole or in part: {lost:?}");
@@ -140,8 +152,23 @@ impl Offline {
 
     /// One object.
     pub fn json(&self) -> serde_json::Value {
-        serde_json::json!({ "counts": self.counts, "shown": self.shown })
+        let shown: Vec<serde_json::Value> = self.shown.iter().map(shown).collect();
+        serde_json::json!({ "counts": self.counts, "shown": shown })
     }
+}
+
+fn shown(bad: &Bad) -> serde_json::Value {
+    let Bad { state, by, what, smallest } = bad;
+    serde_json::json!({
+        "state": state.name(),
+        "entries": state.entries,
+        "until": state.until,
+        "lost": state.survivors.lost(),
+        "parts": state.survivors.parts(),
+        "by": by,
+        "what": what,
+        "smallest": smallest,
+    })
 }
 
 fn said_by(judged: Judged) -> &'static str {

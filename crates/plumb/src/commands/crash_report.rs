@@ -27,6 +27,13 @@ impl Report<'_> {
         counts
     }
 
+    /// States that another judge wanted the kernel's word on, and how many of them are good.
+    fn brought(&self) -> (usize, usize) {
+        let brought = &self.trial.judging.brought;
+        let found: Vec<_> = brought.iter().filter_map(|state| self.summary.verdicts.get(&state.name())).collect();
+        (found.len(), found.iter().filter(|verdict| verdict.fault.is_none()).count())
+    }
+
     /// A few lines, and the causes of bad states.
     pub fn text(&self, show: usize) -> String {
         let mut text = String::new();
@@ -57,6 +64,13 @@ impl Report<'_> {
             self.summary.moments,
             if bad.is_empty() { "all good".to_owned() } else { format!("{} bad", bad.len()) }
         );
+        let (brought, good) = self.brought();
+        if brought > 0 {
+            let _ = writeln!(
+                text,
+                "  {brought} of them are bad without a kernel, or were left to it; with the kernel {good} of these are good"
+            );
+        }
         let _ = writeln!(
             text,
             "{} on {}, Linux {}, survives: {}; {} acknowledged",
@@ -122,6 +136,8 @@ impl Report<'_> {
         serde_json::json!({
             "states": self.summary.verdicts.len(),
             "states_of_all_shards": self.summary.states,
+            "brought": self.brought().0,
+            "brought_good": self.brought().1,
             "generated": self.summary.generated,
             "moments": self.summary.moments,
             "sampled_moments": self.summary.sampled_moments,

@@ -57,7 +57,10 @@ impl Recording {
 
     /// The states of all guests.
     pub(super) fn plan<R: Rule>(&self, rule: &R, task: &Judge) -> StatePlan {
-        StatePlan::new(&self.log.log, rule, self.first(), task.judging.atomic_bytes, task.judging.amount)
+        let judging = &task.judging;
+        let mut plan = StatePlan::new(&self.log.log, rule, self.first(), judging.atomic_bytes, judging.amount);
+        plan.add(&judging.brought);
+        plan
     }
 }
 
@@ -98,7 +101,7 @@ fn walk<R: Rule>(task: &Judge, recording: &Recording, rule: R) -> Result<(), Gue
         .enumerate()
         .filter(|(number, _)| number % task.step.max(1) == task.first)
         .map(|(_, state)| state)
-        .filter(|state| !known.contains(name_of(state.hash).as_str()))
+        .filter(|state| !known.contains(state.name().as_str()))
         .peekable();
     let mut devices = StateDevices::new(log.capacity_bytes(), log.unit_bytes())?;
     let mut examiner = Examiner::new(task)?;
@@ -169,18 +172,13 @@ fn walk<R: Rule>(task: &Judge, recording: &Recording, rule: R) -> Result<(), Gue
 
 fn verdict(state: &State, fault: Option<Fault>) -> Answer {
     Answer::Verdict(Box::new(Verdict {
-        state: name_of(state.hash),
+        state: state.name(),
         entries: state.entries,
         until: state.until,
         parts: state.survivors.parts(),
         lost: state.survivors.lost(),
         fault,
     }))
-}
-
-/// A state's name.
-pub(super) fn name_of(hash: u64) -> String {
-    format!("{hash:016x}")
 }
 
 /// Where in the log a state is.

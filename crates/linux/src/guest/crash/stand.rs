@@ -7,7 +7,7 @@ use std::process::Command;
 use crash::{Moments, Rule, State, Survivors};
 
 use super::examine::{Examiner, variables};
-use super::judge::{Recording, name_of, with_rule};
+use super::judge::{Recording, with_rule};
 use super::state_device::StateDevices;
 
 use crate::crash::{Judge, Stand, Survival};
@@ -36,7 +36,7 @@ fn with<R: Rule>(task: &Judge, stand: &Stand, recording: &Recording, rule: R) ->
         }
         None => {
             let plan = recording.plan(&rule, task);
-            let state = plan.states.into_iter().find(|state| name_of(state.hash) == stand.hash);
+            let state = plan.states.into_iter().find(|state| state.name() == stand.hash);
             let absent = || GuestError::of_the_caller(format!("there is no state {} in this run", stand.hash));
             let State { moment, until, survivors, .. } = state.ok_or_else(absent)?;
             Chosen { moment, until, survivors }
