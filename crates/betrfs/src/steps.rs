@@ -5,7 +5,7 @@
 /// What is done; everything, unless something is left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Steps {
-    /// Range Message: the data of a file goes by one message. Without, granule by granule, up to a file of 4,096 that has no patches.
+    /// Range Message: the data of a file goes by one message. Without, granule by granule, of a file that has no patches and at most 4,096.
     pub range_message: bool,
     /// Directory Cache: who lists a directory gets the attributes of what is in it along with the names. Without, who asks for them looks
     /// each name up.

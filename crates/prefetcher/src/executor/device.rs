@@ -13,8 +13,8 @@ pub struct Windows {
     pub clamp_bytes: u64,
     /// The largest window that the kernel itself has ahead of a reader.
     pub kernel_bytes: u64,
-    /// No arm has to move to what is asked for.
-    pub answers_at_once: bool,
+    /// It is known to answer many requests at once: no arm has to move.
+    pub at_once: bool,
 }
 
 /// The windows of the device of this number.
@@ -27,6 +27,6 @@ pub fn windows(dev: u64) -> Windows {
     let window = queue("read_ahead_kb").or_else(|| kib(format!("/sys/class/bdi/{major}:{minor}/read_ahead_kb")));
     let largest = window.max(queue("max_sectors_kb"));
     let bytes = |kib: Option<u64>| kib.map_or(DEFAULT_BYTES, |kib| kib.saturating_mul(1024));
-    let answers_at_once = queue("rotational") == Some(0);
-    Windows { answers_at_once, clamp_bytes: bytes(largest).max(64 << 10), kernel_bytes: bytes(window) }
+    let at_once = queue("rotational") == Some(0);
+    Windows { at_once, clamp_bytes: bytes(largest).max(64 << 10), kernel_bytes: bytes(window) }
 }

@@ -252,7 +252,7 @@ impl Windows {
         }
         let Verdict::Wanted { windows } = verdict else { return };
         let clamp_bytes = windows.clamp_bytes;
-        common.table.file(index).at_once.store(windows.answers_at_once.into(), Ordering::Relaxed);
+        common.table.file(index).at_once.store(windows.at_once.into(), Ordering::Relaxed);
         let was_known = common.table.file(index).kernel_bytes.swap(windows.kernel_bytes.max(1), Ordering::Relaxed) != 0;
         if request.kind != Kind::Stream as u32 {
             let job = bulk::Job { opened, request: *request, index, clamp_bytes };

@@ -5,7 +5,7 @@ use core::sync::atomic::Ordering;
 use super::descriptors::{self, Known, Look};
 use super::recording::{self, Recorded};
 use super::{attach, sys};
-use crate::policies::{Access, Bulk, Host, Limits, PAGE_BYTES, Plan};
+use crate::policies::{Access, Bulk, Host, PAGE_BYTES, Plan};
 use crate::shared::{Counts, File, Guard, Kind, Request, Table};
 
 const O_ACCMODE: i32 = 3;
@@ -189,16 +189,8 @@ struct Seen {
 fn other(table: &'static Table, file: &File, mut guard: Guard<'_>, seen: &Seen) {
     let Seen { fd, index, access, file_bytes, glides, check } = *seen;
     let (header, lane) = (&table.header, access.lane);
-    let window_bytes = header.window_bytes.load(Ordering::Relaxed);
-    let limits = Limits {
-        file_bytes,
-        window_bytes,
-        ahead_bytes: header.ahead_bytes.load(Ordering::Relaxed),
-        forward: window_bytes > file.kernel_bytes.load(Ordering::Relaxed),
-        shared: file.at_once.load(Ordering::Relaxed) != 0
-            && Limits::is_shared(header.latency_ns.load(Ordering::Relaxed)),
-        kept: guard.bulk.is_wanted() && header.free_bytes.load(Ordering::Relaxed) > 0,
-    };
+    let kept = guard.bulk.is_wanted() && header.free_bytes.load(Ordering::Relaxed) > 0;
+    let limits = file.limits(header, file_bytes, kept);
     let plan = if glides { None } else { guard.streams.observe_other(access, &limits) };
     if !glides && let Some(passed) = guard.streams.passed() {
         guard.bulk.passed(passed, file_bytes);

@@ -4,7 +4,8 @@ use core::cell::UnsafeCell;
 use core::ops::{Deref, DerefMut};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use crate::policies::{Bulk, Plan, Streams};
+use super::Header;
+use crate::policies::{Bulk, Limits, Plan, Streams};
 
 /// Requests of one file that may wait.
 pub const PENDING: usize = 16;
@@ -250,6 +251,20 @@ pub struct Guard<'a> {
 }
 
 impl File {
+    /// Bounds of what may be planned for it, by settings of the table and by its device. `kept`: what a reader leaves behind others will read.
+    pub fn limits(&self, header: &Header, file_bytes: u64, kept: bool) -> Limits {
+        let window_bytes = header.window_bytes.load(Ordering::Relaxed);
+        Limits {
+            file_bytes,
+            window_bytes,
+            ahead_bytes: header.ahead_bytes.load(Ordering::Relaxed),
+            forward: window_bytes > self.kernel_bytes.load(Ordering::Relaxed),
+            shared: self.at_once.load(Ordering::Relaxed) != 0
+                && Limits::is_shared(header.latency_ns.load(Ordering::Relaxed)),
+            kept,
+        }
+    }
+
     /// Takes the lock if it is free.
     #[inline]
     pub fn try_lock(&self) -> Option<Guard<'_>> {

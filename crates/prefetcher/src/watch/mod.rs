@@ -21,7 +21,7 @@ use observe::tracefs::{self, Format, device_of_kernel};
 use rustix::thread::futex;
 
 use crate::executor::now_ns;
-use crate::policies::{Access, Limits, PAGE_BYTES};
+use crate::policies::{Access, PAGE_BYTES};
 use crate::shared::{Counts, Deed, Kind, Record, Request, Table};
 pub use program::Watched;
 use program::{Maps, WORDS};
@@ -147,17 +147,8 @@ impl Readers {
         Counts::bump(&file.counts.accesses, 1);
         Counts::bump(&file.counts.accessed_bytes, access.length_bytes);
         let header = &table.header;
-        let window_bytes = header.window_bytes.load(Ordering::Relaxed);
-        let limits = Limits {
-            file_bytes,
-            window_bytes,
-            ahead_bytes: header.ahead_bytes.load(Ordering::Relaxed),
-            forward: window_bytes > file.kernel_bytes.load(Ordering::Relaxed),
-            shared: file.at_once.load(Ordering::Relaxed) != 0
-                && Limits::is_shared(header.latency_ns.load(Ordering::Relaxed)),
-            // What is read at random is not counted here.
-            kept: false,
-        };
+        // What is read at random is not counted here.
+        let limits = file.limits(header, file_bytes, false);
         let Some(plan) = guard.streams.observe(access, &limits) else { return };
         file.used_at.store(header.clock.load(Ordering::Relaxed), Ordering::Relaxed);
         if header.follow.load(Ordering::Relaxed) == 0 || file.refused.load(Ordering::Relaxed) != 0 {
