@@ -5,7 +5,7 @@ use storage::StorageError;
 use crate::mutant::{Mutant, mutated};
 
 /// The format that this program writes.
-pub(crate) const FORMAT_VERSION: u32 = 6;
+pub(crate) const FORMAT_VERSION: u32 = 7;
 
 /// The result of an operation on a store.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

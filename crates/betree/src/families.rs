@@ -3,20 +3,35 @@
 //! A clone begins with the root that its parent has in a checkpoint, and from then on each changes by itself. A block that
 //! was there by that checkpoint is both's; it is free when the last of those who share it has given it up. Who they are follows
 //! from the block's birth and from who was cloned when, so sharing costs nothing before something is given up.
+//!
+//! The clone of a range shares blocks of that range alone: which these are, any key in them tells. What lies across an end of
+//! the range the clone has copied, and given up if its key is in the range.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::bytes::pointer::Freed;
+use crate::bytes::range::{Key, KeyRange};
 use crate::bytes::tree_id::TreeId;
-use crate::bytes::wire::{Malformed, Reader, put_varint};
+use crate::bytes::wire::{Malformed, Reader, put_bytes, put_varint};
 use crate::extents::Extent;
 use crate::mutant::{Mutant, mutated};
 
 /// Where a clone comes from.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 struct Origin {
     parent: TreeId,
-    /// Of the checkpoint that made it: it shares what was born by then.
+    /// It shares what was born by this checkpoint.
     generation: u64,
+    /// Of these keys; of all, if none are said.
+    range: Option<KeyRange>,
+}
+
+impl Origin {
+    /// Whether it shares a block with this key in it; one of which no key is known may be any.
+    fn shares(&self, birth: u64, key: Option<&[u8]>) -> bool {
+        let range = self.range.as_ref().filter(|_| !mutated(Mutant::CloneSharesBeyondRange));
+        birth <= self.generation && range.zip(key).is_none_or(|(range, key)| range.contains(key))
+    }
 }
 
 /// A block that some of those who shared it have given up.
@@ -24,6 +39,10 @@ struct Origin {
 struct GivenUp {
     blocks: u64,
     birth: u64,
+    /// A key in it, if there is one.
+    key: Option<Key>,
+    /// The tree that had it first.
+    first: TreeId,
     by: BTreeSet<TreeId>,
 }
 
@@ -43,16 +62,21 @@ impl Families {
         self.origins.keys().chain(&self.gone).copied().max()
     }
 
-    /// The trees that refer, or referred, to a block of a tree.
-    fn sharers(&self, tree: TreeId, birth: u64) -> BTreeSet<TreeId> {
+    /// The tree that had a block of a tree first.
+    fn first(&self, tree: TreeId, birth: u64, key: Option<&[u8]>) -> TreeId {
         let mut first = tree;
-        while let Some(origin) = self.origins.get(&first).filter(|origin| birth <= origin.generation) {
+        while let Some(origin) = self.origins.get(&first).filter(|origin| origin.shares(birth, key)) {
             first = origin.parent;
         }
+        first
+    }
+
+    /// The trees that refer, or referred, to a block that one had first; one of which no key is known they may.
+    fn sharers(&self, first: TreeId, birth: u64, key: Option<&[u8]>) -> BTreeSet<TreeId> {
         let mut sharers = BTreeSet::from([first]);
         // A clone has a higher number than its parent.
         for (clone, origin) in &self.origins {
-            if birth <= origin.generation && sharers.contains(&origin.parent) {
+            if sharers.contains(&origin.parent) && origin.shares(birth, key) {
                 sharers.insert(*clone);
             }
         }
@@ -61,13 +85,15 @@ impl Families {
     }
 
     /// A tree has no use for a block any more; whether nobody has.
-    pub fn give_up(&mut self, tree: TreeId, extent: Extent, birth: u64) -> bool {
+    pub fn give_up(&mut self, tree: TreeId, freed: &Freed) -> bool {
         let alone = self.origins.is_empty() && self.given_up.is_empty();
         if alone || mutated(Mutant::SharedBlocksFreed) {
             return true;
         }
-        let sharers = self.sharers(tree, birth);
-        let entry = GivenUp { blocks: extent.blocks, birth, by: BTreeSet::new() };
+        let (extent, birth) = (Extent::of(&freed.pointer), freed.pointer.birth);
+        let first = self.first(tree, birth, freed.key.as_deref());
+        let sharers = self.sharers(first, birth, freed.key.as_deref());
+        let entry = GivenUp { blocks: extent.blocks, birth, key: freed.key.clone(), first, by: BTreeSet::new() };
         let given_up = self.given_up.entry(extent.start).or_insert(entry);
         given_up.by.insert(tree);
         let by_all = sharers.is_subset(&given_up.by);
@@ -77,13 +103,16 @@ impl Families {
         by_all
     }
 
-    /// A clone was made by the checkpoint of a generation.
-    pub fn cloned(&mut self, parent: TreeId, clone: TreeId, generation: u64) {
-        self.origins.insert(clone, Origin { parent, generation });
+    /// A clone of what a tree, or a range of it, was at the checkpoint of a generation.
+    pub fn cloned(&mut self, parent: TreeId, clone: TreeId, generation: u64, range: Option<KeyRange>) {
+        let origin = Origin { parent, generation, range };
         // It has nothing that its parent had given up.
         for given_up in self.given_up.values_mut().filter(|given_up| given_up.by.contains(&parent)) {
-            given_up.by.insert(clone);
+            if origin.shares(given_up.birth, given_up.key.as_deref()) {
+                given_up.by.insert(clone);
+            }
         }
+        self.origins.insert(clone, origin);
     }
 
     /// A tree is gone, and gave all its blocks up before. Gives the blocks, with their births, that nobody has any more.
@@ -91,13 +120,13 @@ impl Families {
         self.gone.insert(tree);
         let mut free = Vec::new();
         for (start, mut given_up) in std::mem::take(&mut self.given_up) {
-            let sharers = given_up.by.first().map(|one| self.sharers(*one, given_up.birth)).unwrap_or_default();
+            let sharers = self.sharers(given_up.first, given_up.birth, given_up.key.as_deref());
             if sharers.is_subset(&given_up.by) && !mutated(Mutant::LastSharerForgotten) {
                 free.push((Extent { start, blocks: given_up.blocks }, given_up.birth));
             } else {
-                // Of those who share it none may be left that gave it up: then it is as any of theirs.
+                // Of those who share it none may be left that gave it up: then it is as any of theirs, if they have it.
                 given_up.by.retain(|one| !self.gone.contains(one));
-                if !given_up.by.is_empty() {
+                if !given_up.by.is_empty() || given_up.key.is_none() {
                     self.given_up.insert(start, given_up);
                 }
             }
@@ -112,19 +141,35 @@ impl Families {
         free
     }
 
+    /// Given up by a tree, with no key in them: headers of nodes with nothing in them. The clone of a range is counted as having them, and
+    /// where it has not they are free when it is removed.
+    pub fn without_key(&self) -> impl Iterator<Item = Extent> {
+        let without = self.given_up.iter().filter(|(_, given_up)| given_up.key.is_none());
+        without.map(|(start, given_up)| Extent { start: *start, blocks: given_up.blocks })
+    }
+
     pub fn encode(&self, to: &mut Vec<u8>) {
         put_varint(to, self.origins.len() as u64);
         for (clone, origin) in &self.origins {
             for number in [u64::from(clone.0), u64::from(origin.parent.0), origin.generation] {
                 put_varint(to, number);
             }
+            match &origin.range {
+                None => to.push(0),
+                Some(range) => {
+                    to.push(1 + u8::from(range.end.is_some()));
+                    [Some(&range.start), range.end.as_ref()].into_iter().flatten().for_each(|key| put_bytes(to, key));
+                }
+            }
         }
         encode_set(&self.gone, to);
         put_varint(to, self.given_up.len() as u64);
         for (start, given_up) in &self.given_up {
-            for number in [*start, given_up.blocks, given_up.birth] {
+            for number in [*start, given_up.blocks, given_up.birth, u64::from(given_up.first.0)] {
                 put_varint(to, number);
             }
+            to.push(u8::from(given_up.key.is_some()));
+            given_up.key.iter().for_each(|key| put_bytes(to, key));
             encode_set(&given_up.by, to);
         }
     }
@@ -132,21 +177,28 @@ impl Families {
     /// Only extents inside `bounds` are believed.
     pub fn decode(from: &mut Reader<'_>, bounds: Extent) -> Result<Self, Malformed> {
         let mut families = Self::default();
-        for _ in 0..from.count(3)? {
+        for _ in 0..from.count(4)? {
             let (clone, parent, generation) = (tree_id(from)?, tree_id(from)?, from.varint()?);
+            let range = match from.u8()? {
+                0 => None,
+                1 => Some(KeyRange::new(from.bytes()?.into(), None)),
+                2 => Some(KeyRange::new(from.bytes()?.into(), Some(from.bytes()?.into()))),
+                _ => return Err(Malformed("a clone has no range")),
+            };
             if clone <= parent {
                 return Err(Malformed("a clone is older than its parent"));
             }
-            families.origins.insert(clone, Origin { parent, generation });
+            families.origins.insert(clone, Origin { parent, generation, range });
         }
         families.gone = decode_set(from)?;
-        for _ in 0..from.count(4)? {
-            let (start, blocks, birth) = (from.varint()?, from.varint()?, from.varint()?);
+        for _ in 0..from.count(6)? {
+            let (start, blocks, birth, first) = (from.varint()?, from.varint()?, from.varint()?, tree_id(from)?);
             let inside = start >= bounds.start && start.checked_add(blocks).is_some_and(|end| end <= bounds.end());
             if blocks == 0 || !inside {
                 return Err(Malformed("a shared block is not in the storage"));
             }
-            families.given_up.insert(start, GivenUp { blocks, birth, by: decode_set(from)? });
+            let key = if from.u8()? == 0 { None } else { Some(from.bytes()?.into()) };
+            families.given_up.insert(start, GivenUp { blocks, birth, key, first, by: decode_set(from)? });
         }
         Ok(families)
     }
@@ -165,17 +217,42 @@ fn tree_id(from: &mut Reader<'_>) -> Result<TreeId, Malformed> {
     u32::try_from(from.varint()?).map(TreeId).map_err(|_| Malformed("a tree has no number"))
 }
 
+/// A block of a test: of `blocks` from `start` on, with a key in it.
+#[cfg(test)]
+fn block(start: u64, blocks: u32, birth: u64, key: &[u8]) -> Freed {
+    let bytes = blocks * storage::BLOCK_BYTES as u32;
+    let codec = crate::bytes::pointer::Codec::Plain;
+    let pointer =
+        crate::bytes::pointer::BlockPointer { start, stored_bytes: bytes, raw_bytes: bytes, codec, birth, checksum: 0 };
+    Freed::new(pointer, Some(key))
+}
+
 /// What a clone may have by its birth and never had is free when the clone is removed.
 #[cfg(test)]
 pub(crate) fn never_had() -> Result<(), String> {
-    let (tree, clone, extent) = (TreeId(0), TreeId(1), Extent { start: 7, blocks: 2 });
+    let (tree, clone) = (TreeId(0), TreeId(1));
     let mut families = Families::default();
-    families.cloned(tree, clone, 5);
-    if families.give_up(tree, extent, 5) || !families.give_up(tree, Extent { start: 9, blocks: 1 }, 6) {
+    families.cloned(tree, clone, 5, None);
+    if families.give_up(tree, &block(7, 2, 5, b"k")) || !families.give_up(tree, &block(9, 1, 6, b"k")) {
         return Err("what was born by the checkpoint of a clone is shared, and nothing else".to_owned());
     }
     let free = families.removed(clone);
-    if free == [(extent, 5)] && families == Families::default() { Ok(()) } else { Err(format!("{free:?} is free")) }
+    if free == [(Extent { start: 7, blocks: 2 }, 5)] && families == Families::default() {
+        Ok(())
+    } else {
+        Err(format!("{free:?} is free"))
+    }
+}
+
+/// What is outside of the range that was cloned is its tree's alone.
+#[cfg(test)]
+pub(crate) fn of_a_range() -> Result<(), String> {
+    let (tree, clone) = (TreeId(0), TreeId(1));
+    let mut families = Families::default();
+    families.cloned(tree, clone, 5, Some(KeyRange::new(b"b"[..].into(), Some(b"d"[..].into()))));
+    let outside = [&b"a"[..], b"d", b"e"].map(|key| families.give_up(tree, &block(3, 1, 5, key)));
+    let inside = [&b"b"[..], b"c"].map(|key| families.give_up(tree, &block(7 + u64::from(key[0]), 1, 5, key)));
+    if (outside, inside) == ([true; 3], [false; 2]) { Ok(()) } else { Err(format!("{outside:?} and {inside:?}")) }
 }
 
 #[cfg(test)]
@@ -183,13 +260,19 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A tree of the model: the blocks that it refers to, with their births.
-    type Tree = BTreeMap<u64, u64>;
+    /// A tree of the model: the blocks that it refers to, with their births and keys.
+    type Tree = BTreeMap<u64, (u64, u8)>;
+
+    /// One key in nine is in a block of which it is not said.
+    fn told(at: u64, birth: u64, key: u8) -> Freed {
+        let told = block(at, 1, birth, &[key]);
+        if at.is_multiple_of(9) { Freed { key: None, ..told } } else { told }
+    }
 
     proptest! {
         /// Against counting: a block is free when the last tree that refers to it gives it up, and not before.
         #[test]
-        fn a_block_is_free_when_nobody_refers_to_it(steps in prop::collection::vec((0u8..8, any::<prop::sample::Index>(), any::<prop::sample::Index>()), 1..80)) {
+        fn a_block_is_free_when_nobody_refers_to_it(steps in prop::collection::vec((0u8..9, any::<prop::sample::Index>(), any::<prop::sample::Index>()), 1..80)) {
             let mut families = Families::default();
             let mut trees: BTreeMap<TreeId, Tree> = BTreeMap::from([(TreeId(0), Tree::new())]);
             let (mut next_tree, mut next_block, mut generation) = (1, 100, 1);
@@ -198,27 +281,37 @@ mod tests {
                 let Some(tree) = (!trees.is_empty()).then(|| *trees.keys().nth(which.index(trees.len())).unwrap()) else { break };
                 let own = trees.get_mut(&tree).unwrap();
                 match kind {
-                    0..3 => drop(own.insert(next_block, generation)),
+                    0..3 => drop(own.insert(next_block, (generation, other.index(8) as u8))),
                     3..6 if !own.is_empty() => {
-                        let (block, birth) = own.iter().nth(other.index(own.len())).map(|(a, b)| (*a, *b)).unwrap();
-                        own.remove(&block);
-                        let free = families.give_up(tree, Extent { start: block, blocks: 1 }, birth);
-                        prop_assert_eq!(free, !referred(&trees, block), "block {} of tree {:?}", block, tree);
+                        let (at, (birth, key)) = own.iter().nth(other.index(own.len())).map(|(a, b)| (*a, *b)).unwrap();
+                        own.remove(&at);
+                        let told = told(at, birth, key);
+                        let free = families.give_up(tree, &told);
+                        prop_assert!(!free || !referred(&trees, at), "block {} of tree {:?}", at, tree);
+                        prop_assert!(free || told.key.is_none() || referred(&trees, at), "block {} of tree {:?}", at, tree);
                     }
-                    6 => {
-                        let copy = own.clone();
-                        families.cloned(tree, TreeId(next_tree), generation);
+                    6 | 7 => {
+                        let (start, end) = (other.index(8) as u8, (other.index(8) + 1 + other.index(5)) as u8);
+                        let range = (kind == 7).then(|| KeyRange::new([start].into(), (end < 9).then(|| [end].into())));
+                        let has = |key: u8| range.as_ref().is_none_or(|range| range.contains(&[key]));
+                        let copy = own.iter().filter(|(_, (_, key))| has(*key)).map(|(at, what)| (*at, *what)).collect();
+                        families.cloned(tree, TreeId(next_tree), generation, range);
                         trees.insert(TreeId(next_tree), copy);
                         next_tree += 1;
                         generation += 1;
                     }
-                    7 => {
+                    8 => {
                         let own = trees.remove(&tree).unwrap();
-                        for (block, birth) in own {
-                            let free = families.give_up(tree, Extent { start: block, blocks: 1 }, birth);
-                            prop_assert_eq!(free, !referred(&trees, block));
+                        for (at, (birth, key)) in own {
+                            let told = told(at, birth, key);
+                            let free = families.give_up(tree, &told);
+                            prop_assert!(!free || !referred(&trees, at));
+                            prop_assert!(free || told.key.is_none() || referred(&trees, at));
                         }
-                        prop_assert!(families.removed(tree).is_empty(), "each was given up by all that had it");
+                        for (extent, _) in families.removed(tree) {
+                            // Each was given up by all that had it; only who might have one without a key is known now.
+                            prop_assert!(extent.start.is_multiple_of(9) && !referred(&trees, extent.start));
+                        }
                     }
                     _ => {}
                 }
@@ -229,8 +322,8 @@ mod tests {
                 prop_assert_eq!(&back, &families);
             }
             for (tree, own) in std::mem::take(&mut trees) {
-                for (block, birth) in own {
-                    families.give_up(tree, Extent { start: block, blocks: 1 }, birth);
+                for (at, (birth, key)) in own {
+                    families.give_up(tree, &told(at, birth, key));
                 }
                 families.removed(tree);
             }
@@ -246,5 +339,10 @@ mod tests {
     #[test]
     fn what_a_clone_never_had_is_free_without_it() {
         never_had().unwrap();
+    }
+
+    #[test]
+    fn what_is_outside_of_a_range_is_not_shared() {
+        of_a_range().unwrap();
     }
 }

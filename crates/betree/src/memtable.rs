@@ -7,7 +7,7 @@ use std::ops::Bound;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::bytes::message::Message;
-use crate::bytes::pointer::BlockPointer;
+use crate::bytes::pointer::Freed;
 use crate::bytes::range::{Direction, Key, KeyRange, RangeSet, successor};
 use crate::deleted::Deleted;
 use crate::error::Result;
@@ -184,7 +184,7 @@ impl Memtable {
     }
 
     /// The places of values that nobody sees who sees the whole table.
-    pub fn superseded(&self, with: &Composer<'_>) -> Result<Vec<BlockPointer>> {
+    pub fn superseded(&self, with: &Composer<'_>) -> Result<Vec<Freed>> {
         let state = self.read();
         let mut superseded = Vec::new();
         if state.places == 0 {
@@ -198,7 +198,8 @@ impl Memtable {
                     Err(error) if error.is_damage() => continue,
                     folded => folded?.and_then(|message| message.place()),
                 };
-                superseded.extend(places.filter(|place| Some(*place) != kept));
+                let places = places.filter(|place| Some(*place) != kept);
+                superseded.extend(places.map(|place| Freed::new(place, Some(key))));
             }
         }
         Ok(superseded)

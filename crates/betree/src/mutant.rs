@@ -130,6 +130,12 @@ pub(crate) enum Mutant {
     HalfOpenedCloses,
     /// A block is free when one of the trees that share it gives it up.
     SharedBlocksFreed,
+    /// The clone of a range counts as having what is outside of it.
+    CloneSharesBeyondRange,
+    /// Of a block across an end of a cloned range the clone has all.
+    CutKeepsBlocks,
+    /// What the clone of a range has copied counts as in use by it.
+    CopiedBlocksKept,
     /// When a tree is removed, nobody looks for blocks that only it still had of those that others gave up.
     LastSharerForgotten,
     /// A store that grew does not say so.
@@ -197,7 +203,7 @@ pub(crate) const fn mutated(mutant: Mutant) -> bool {
 
 #[cfg(test)]
 impl Mutant {
-    pub const ALL: [Self; 86] = [
+    pub const ALL: [Self; 89] = [
         Self::NoFlushBeforeSuperblock,
         Self::NoFlushAfterSuperblock,
         Self::SpaceReusedEarly,
@@ -261,6 +267,9 @@ impl Mutant {
         Self::FrameBeforeValues,
         Self::HalfOpenedCloses,
         Self::SharedBlocksFreed,
+        Self::CloneSharesBeyondRange,
+        Self::CutKeepsBlocks,
+        Self::CopiedBlocksKept,
         Self::LastSharerForgotten,
         Self::GrowsSilently,
         Self::GroupCountsLate,

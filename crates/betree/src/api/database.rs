@@ -1,5 +1,6 @@
 //! A store.
 
+use std::ops::RangeBounds;
 use std::sync::Arc;
 
 use storage::Storage;
@@ -7,6 +8,7 @@ use storage::Storage;
 use crate::api::Batch;
 use crate::api::stats::timed_commit;
 use crate::api::{Snapshot, Stats, Ticket, Tree};
+use crate::bytes::range::KeyRange;
 use crate::engine::{Engine, Findings, Shared, SharedEngine};
 use crate::error::{Error, Result};
 use crate::options::{Durability, Options};
@@ -90,7 +92,19 @@ impl Database {
     ///
     /// [`Error::NoSuchName`], [`Error::NameTaken`], [`Error::Full`], and what the storage met: then there is no clone.
     pub fn clone_tree(&self, from: &str, to: &str) -> Result<()> {
-        self.engine.clone_tree(from, to)
+        self.engine.clone_tree(from, None, to)
+    }
+
+    /// Makes a tree that begins with what another has in a range of keys, durably: by two checkpoints, in a time that grows neither with
+    /// the range nor with the tree. What lies within the range is shared; what lies across its ends, two nodes a level at most, is copied. So
+    /// nothing that is outside of the range is kept for the clone's sake. With [`Tree::remove_range`](crate::Tree::remove_range) behind
+    /// it the range is moved.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoSuchName`], [`Error::NameTaken`], [`Error::Full`], and what the storage met: then there is no clone.
+    pub fn clone_range<K: AsRef<[u8]>>(&self, from: &str, range: impl RangeBounds<K>, to: &str) -> Result<()> {
+        self.engine.clone_tree(from, Some(KeyRange::of(&range)), to)
     }
 
     /// Gives a tree another name, durably: by a checkpoint. Handles of it stay what they are.

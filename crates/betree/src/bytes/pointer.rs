@@ -3,6 +3,7 @@
 use storage::BLOCK_BYTES;
 use twox_hash::XxHash3_128;
 
+use crate::bytes::range::Key;
 use crate::bytes::wire::{Malformed, Reader};
 use crate::mutant::{Mutant, mutated};
 
@@ -55,6 +56,20 @@ pub(crate) struct BlockPointer {
     pub birth: u64,
     /// Of the stored bytes.
     pub checksum: u128,
+}
+
+/// A block that a tree has no use for any more.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Freed {
+    pub pointer: BlockPointer,
+    /// A key in it, if there is one: of the block of a run its first, of a node any that is of the node alone, of a value its own.
+    pub key: Option<Key>,
+}
+
+impl Freed {
+    pub fn new(pointer: BlockPointer, key: Option<&[u8]>) -> Self {
+        Self { pointer, key: key.map(Into::into) }
+    }
 }
 
 impl BlockPointer {

@@ -12,12 +12,12 @@ use storage::{BLOCK_BYTES, Buffer};
 
 use super::work::{Outcome, Work};
 use super::{Engine, TreeState, TreeVersion, locked};
-use crate::bytes::pointer::{BlockPointer, Codec, checksum};
+use crate::bytes::pointer::{BlockPointer, Codec, Freed, checksum};
+use crate::bytes::range::KeyRange;
 use crate::bytes::tree_id::TreeId;
 use crate::catalog::{Catalog, SnapshotRecord, TreeRecord};
 use crate::checkpoint::Writer;
 use crate::error::{Error, Result};
-use crate::extents::Extent;
 use crate::io::Purpose;
 use crate::log::frame_blocks;
 use crate::mutant::{Mutant, mutated};
@@ -31,16 +31,30 @@ pub(super) enum CatalogChange {
     None,
     Save(String),
     Remove(String),
-    RemoveTree { tree: TreeId, freed: Vec<BlockPointer> },
+    RemoveTree { tree: TreeId, freed: Vec<Freed> },
     RenameTree { tree: TreeId, name: String },
     CloneTree { tree: TreeId, clone: TreeId, name: String },
+    CloneRange(RangeClone),
+}
+
+/// A clone of a range, which is not on the storage yet.
+pub(super) struct RangeClone {
+    pub tree: TreeId,
+    pub clone: TreeId,
+    pub name: String,
+    pub range: KeyRange,
+    /// Of the checkpoint that has the tree as it is cloned.
+    pub generation: u64,
+    pub root: Edge,
+    /// What was copied, of the tree.
+    pub copied: Vec<Freed>,
 }
 
 /// Where the sealed memtables end: the last message in them, and where the log goes on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seal {
-    last_msn: u64,
-    log: LogHead,
+    pub last_msn: u64,
+    pub log: LogHead,
 }
 
 /// A checkpoint that lacks its superblock.
@@ -169,6 +183,10 @@ impl Engine {
                 };
                 records.insert(id, TreeRecord { name, root });
             }
+            if let CatalogChange::CloneRange(RangeClone { clone, name, root, .. }) = &change {
+                let root = Some(writer.edge(root).await?);
+                records.insert(*clone, TreeRecord { name: name.clone(), root });
+            }
             writer.finish()?;
             if let CatalogChange::CloneTree { tree, clone, name } = &change
                 && let Some(TreeRecord { root, .. }) = records.get(tree)
@@ -257,16 +275,25 @@ fn change_catalog(change: CatalogChange, catalog: &mut Catalog, space: &mut Spac
         }
         CatalogChange::RemoveTree { tree, freed } => {
             let newest = catalog.newest_snapshot();
-            for pointer in &freed {
-                if catalog.families.give_up(tree, Extent::of(pointer), pointer.birth) {
-                    space.retire(pointer, version + 1, generation, newest);
-                }
+            for one in freed.iter().filter(|one| catalog.families.give_up(tree, one)) {
+                space.retire(&one.pointer, version + 1, generation, newest);
             }
             for (extent, birth) in catalog.families.removed(tree) {
                 space.retire_extent(extent, birth, version + 1, generation, newest);
             }
         }
-        CatalogChange::CloneTree { tree, clone, .. } => catalog.families.cloned(tree, clone, generation),
+        CatalogChange::CloneTree { tree, clone, .. } => catalog.families.cloned(tree, clone, generation, None),
+        CatalogChange::CloneRange(RangeClone { tree, clone, range, generation: cloned, copied, .. }) => {
+            // Of what is outside of the range it never had anything.
+            let within = |one: &&Freed| one.key.as_ref().is_none_or(|key| range.contains(key));
+            let within: Vec<Freed> = copied.iter().filter(within).cloned().collect();
+            catalog.families.cloned(tree, clone, cloned, Some(range));
+            let newest = catalog.newest_snapshot();
+            let given_up = within.iter().filter(|_| !mutated(Mutant::CopiedBlocksKept));
+            for one in given_up.filter(|one| catalog.families.give_up(clone, one)) {
+                space.retire(&one.pointer, version + 1, generation, newest);
+            }
+        }
         CatalogChange::Remove(name) => {
             catalog.snapshots.remove(&name);
             let left: Vec<u64> = catalog.snapshots.values().map(|snapshot| snapshot.generation).collect();

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::checkpoint::CatalogChange;
+use super::checkpoint::{CatalogChange, RangeClone, Seal};
 use super::{Engine, TreeState, TreeVersion, locked};
-use crate::bytes::pointer::BlockPointer;
+use crate::bytes::pointer::{BlockPointer, Freed};
+use crate::bytes::range::KeyRange;
 use crate::bytes::tree_id::TreeId;
 use crate::error::{Error, Result};
 use crate::io::Composer;
@@ -36,7 +37,7 @@ impl Engine {
     }
 
     /// Every block of a tree.
-    fn blocks_to_free(&self, tree: TreeId) -> Result<Vec<BlockPointer>> {
+    fn blocks_to_free(&self, tree: TreeId) -> Result<Vec<Freed>> {
         let view = self.view();
         let Some(version) = view.version.trees.get(&tree) else { return Ok(Vec::new()) };
         let (io, operators, shape) = (Arc::clone(&self.io), self.options.operators.clone(), self.options.shape());
@@ -71,8 +72,8 @@ impl Engine {
         });
     }
 
-    /// Makes a tree that begins with what another has.
-    pub fn clone_tree(&self, from: &str, to: &str) -> Result<()> {
+    /// Makes a tree that begins with what another has, or with what it has in a range.
+    pub fn clone_tree(&self, from: &str, range: Option<KeyRange>, to: &str) -> Result<()> {
         check_length("a name", to.len(), KEY_BYTES_MAX)?;
         let mut state = locked(&self.trees);
         self.check()?;
@@ -90,8 +91,12 @@ impl Engine {
             commit.names.insert(to.to_owned(), clone);
             (tree, clone)
         };
-        let change = CatalogChange::CloneTree { tree, clone, name: to.to_owned() };
-        if let Err(error) = self.checkpoint_with(&mut state, change) {
+        let name = to.to_owned();
+        let made = match range {
+            None => self.checkpoint_with(&mut state, CatalogChange::CloneTree { tree, clone, name }),
+            Some(range) => self.clone_range(&mut state, tree, clone, name, range),
+        };
+        if let Err(error) = made {
             locked(&self.commit).names.remove(to);
             return Err(error);
         }
@@ -99,6 +104,35 @@ impl Engine {
         let _commit = locked(&self.commit);
         self.versions.publish(|trees| trees.insert_mut(clone, TreeVersion::stored(root)));
         Ok(())
+    }
+
+    /// By two checkpoints: the first has the tree as it is cloned, and nothing of it changes until the second has the clone.
+    fn clone_range(
+        &self,
+        state: &mut TreeState,
+        tree: TreeId,
+        clone: TreeId,
+        name: String,
+        range: KeyRange,
+    ) -> Result<()> {
+        self.checkpoint_with(state, CatalogChange::None)?;
+        let generation = state.superblock.generation;
+        let root = state.catalog.trees.get(&tree).and_then(|record| record.root);
+        let (root, copied) = self.cut_out(root, &range)?;
+        let seal = Seal { last_msn: state.superblock.last_msn, log: state.superblock.log };
+        let change = RangeClone { tree, clone, name, range, generation, root, copied };
+        let work = self.checkpoint_work(state, seal, CatalogChange::CloneRange(change));
+        self.run(state, work).map(drop)
+    }
+
+    /// The root of what a tree on the storage has in a range, and what was copied for it.
+    fn cut_out(&self, root: Option<BlockPointer>, range: &KeyRange) -> Result<(Edge, Vec<Freed>)> {
+        let quota = Quota::default();
+        let with = Composer::new(&self.io, &self.options.operators);
+        let mut change = Change::new(with, &quota, self.options.shape(), 0);
+        let root = root.map_or_else(|| TreeVersion::stored(None).root, Edge::Stored);
+        let cut = change.cut_out(&root, range)?;
+        Ok((cut, change.freed))
     }
 
     /// Renames a tree.

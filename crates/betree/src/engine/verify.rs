@@ -252,6 +252,7 @@ fn check_trees(
         lent.take(extent);
     }
     places.extend(lent.iter().map(|extent| (extent, "lent")));
+    places.extend(catalog.families.without_key().filter(|one| !seen(one)).map(|extent| (extent, "given up")));
     let held = space.held().iter().map(|held| held.extent);
     places.extend(held.filter(|one| !seen(one)).map(|extent| (extent, "held")));
     places.sort();
@@ -305,6 +306,11 @@ impl Engine {
         }
         walk.visit(&state.superblock.catalog, "");
         walk.used.values().map(|pointer| (pointer.start, u64::from(pointer.stored_bytes))).collect()
+    }
+
+    /// Blocks given up of which no key is known.
+    pub(crate) fn without_key_blocks(&self) -> u64 {
+        locked(&self.trees).catalog.families.without_key().map(|extent| extent.blocks).sum()
     }
 
     /// Starts of the blocks of one tree.

@@ -10,10 +10,9 @@ use storage::BLOCK_BYTES;
 
 use super::checkpoint::{CatalogChange, Written};
 use super::{Engine, TreeState, TreeVersion};
-use crate::bytes::pointer::BlockPointer;
+use crate::bytes::pointer::Freed;
 use crate::bytes::tree_id::TreeId;
 use crate::error::{Error, Result};
-use crate::extents::Extent;
 use crate::io::Composer;
 use crate::memtable::Memtable;
 use crate::mutant::{Mutant, mutated};
@@ -69,7 +68,7 @@ pub(super) struct Changed {
     root: Edge,
     /// The table that is in it now.
     drained: Option<Arc<Memtable>>,
-    freed: Vec<BlockPointer>,
+    freed: Vec<Freed>,
     fresh_bytes: i64,
     progress: Progress,
     blocked: Vec<Blocked>,
@@ -308,12 +307,12 @@ impl Engine {
         }
         let newest = state.catalog.newest_snapshot();
         let newest = newest.filter(|_| !mutated(Mutant::SnapshotNotHeld));
-        for pointer in &changed.freed {
-            if state.catalog.families.give_up(changed.tree, Extent::of(pointer), pointer.birth) {
-                state.space.retire(pointer, number, state.generation, newest);
+        for freed in &changed.freed {
+            if state.catalog.families.give_up(changed.tree, freed) {
+                state.space.retire(&freed.pointer, number, state.generation, newest);
             }
             // Whoever still has the old tree reads it again.
-            self.io.cache.remove(pointer);
+            self.io.cache.remove(&freed.pointer);
         }
         if mutated(Mutant::SpaceReusedEarly) {
             state.space.settle(usize::MAX, u64::MAX);

@@ -8,7 +8,7 @@ mod cursor;
 use cursor::RunCursor;
 
 use crate::bytes::message::Message;
-use crate::bytes::pointer::BlockPointer;
+use crate::bytes::pointer::Freed;
 use crate::bytes::range::{Direction, KeyRange, RangeSet};
 use crate::error::Result;
 use crate::io::Composer;
@@ -86,7 +86,7 @@ pub(crate) struct Merge {
     /// Layers at the key of this step; kept for its memory.
     same: Vec<usize>,
     /// Places of values that were in a layer and are not in what came of the steps so far.
-    pub superseded: Vec<BlockPointer>,
+    pub superseded: Vec<Freed>,
 }
 
 impl Merge {
@@ -157,7 +157,7 @@ impl Merge {
         if !first_only {
             let messages = self.same.iter().filter_map(|index| self.layers.get(*index)?.cursor.message());
             let places = messages.filter_map(|message| message.place()).filter(|place| Some(*place) != kept);
-            self.superseded.extend(places);
+            self.superseded.extend(places.map(|place| Freed::new(place, Some(key))));
         }
         // None: a newer range hides the key.
         if let Some(message) = folded {

@@ -98,6 +98,14 @@ impl Node {
         }
     }
 
+    /// A key that no node beside it can have, if it says one: the first of its blocks, or a pivot.
+    pub fn own_key(&self) -> Option<&[u8]> {
+        match self {
+            Self::Leaf(leaf) => leaf.blocks.first().map(|block| &*block.first_key),
+            Self::Internal(node) => node.pivots.first().map(|pivot| &**pivot),
+        }
+    }
+
     /// Bytes it takes in memory besides the blocks, roughly.
     pub fn memory_bytes(&self) -> usize {
         let run = |run: &Run| {

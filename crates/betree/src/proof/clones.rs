@@ -2,6 +2,7 @@
 //! free too early or for ever in use.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use crash::{Cuts, VolatileCache};
 use rand::RngExt;
@@ -14,6 +15,20 @@ use crate::{Database, Durability, Error};
 
 fn failed(what: &'static str) -> impl Fn(Error) -> String {
     move |error| format!("{what}: {error}")
+}
+
+/// A range with ends that are keys, or not; it may be empty.
+fn some_range(map: &Map, random: &mut impl RngExt) -> Range<Vec<u8>> {
+    let mut end = || {
+        let at = random.random_range(0..map.len().max(1));
+        let mut key = map.keys().nth(at).cloned().unwrap_or_default();
+        if random.random_range(0..3) == 0 {
+            key.push(7);
+        }
+        key
+    };
+    let (a, b) = (end(), end());
+    if random.random_range(0..20) == 0 { a..b } else { a.clone().min(b.clone())..a.max(b) }
 }
 
 /// Seeded calls; the trees must be what they are in the model. Returns how many states of a cut were looked at.
@@ -36,12 +51,23 @@ pub(super) fn calls(seed: u64, count: usize, cuts: bool) -> Result<u64, String> 
         match random.random_range(0..20) {
             0..2 => {
                 let clone = number.to_string();
-                database.clone_tree(&name, &clone).map_err(failed("clone"))?;
+                let copy = match random.random_range(0..2) {
+                    0 => {
+                        database.clone_tree(&name, &clone).map_err(failed("clone"))?;
+                        trees[&name].clone()
+                    }
+                    _ => {
+                        let range = some_range(&trees[&name], &mut random);
+                        database.clone_range(&name, range.clone(), &clone).map_err(failed("clone"))?;
+                        let within = trees[&name].iter().filter(|(key, _)| range.contains(*key));
+                        within.map(|(key, value)| (key.clone(), value.clone())).collect()
+                    }
+                };
                 let taken = database.clone_tree(&name, &clone);
                 if !matches!(taken, Err(Error::NameTaken { .. })) {
                     return Err(format!("a clone under a name that is taken: {taken:?}"));
                 }
-                trees.insert(clone, trees[&name].clone());
+                trees.insert(clone, copy);
             }
             2 if trees.len() > 1 => {
                 database.remove_tree(&name).map_err(failed("remove"))?;
@@ -125,8 +151,8 @@ pub(super) fn calls(seed: u64, count: usize, cuts: bool) -> Result<u64, String> 
     }
     let stats = database.stats();
     let used = (stats.capacity_bytes - tiny(seed).log_bytes - stats.free_bytes) / 4096;
-    // The superblocks' blocks, a root, the catalog and the one before.
-    if used > 16 + 4 {
+    // The superblocks' blocks, a root, the catalog and the one before; and what the clone of a range may have.
+    if used > 16 + 4 + database.engine.without_key_blocks() {
         return Err(format!("{used} blocks are in use by nothing"));
     }
     unsound(&database).map_or(Ok(looked), Err)

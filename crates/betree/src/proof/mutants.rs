@@ -7,8 +7,8 @@ use std::thread;
 
 use super::below::Below;
 use super::{
-    beside, between, bounds, clones, contained, crash, damage, faults, full, grow, live, paced, reads, refill, refused,
-    rest, sizes, tickets, twice, values, views,
+    beside, between, bounds, clones, contained, crash, damage, faults, full, grow, live, paced, ranges, reads, refill,
+    refused, rest, sizes, tickets, twice, values, views,
 };
 use crate::mutant::{Mutant, set};
 
@@ -21,6 +21,7 @@ fn proofs() -> Vec<(&'static str, Proof)> {
         ("round", Box::new(crate::log::of_an_earlier_round)),
         ("opening", Box::new(|| faults::opening(0))),
         ("families", Box::new(crate::families::never_had)),
+        ("families of ranges", Box::new(crate::families::of_a_range)),
         ("twice", Box::new(|| twice::torn_twice().map(drop))),
         ("tickets", Box::new(tickets::kept)),
         ("live", Box::new(|| (0..2).try_for_each(|seed| live::live(seed, 120)))),
@@ -35,6 +36,7 @@ fn proofs() -> Vec<(&'static str, Proof)> {
         ("verified meanwhile", Box::new(between::verified)),
         ("views of a moment", Box::new(between::views)),
         ("clones", Box::new(|| (0..3).try_for_each(|seed| clones::calls(seed, 80, false).map(drop)))),
+        ("ranges", Box::new(|| ranges::nothing_else_is_kept().and_then(|()| ranges::moved()))),
         ("grow", Box::new(|| grow::grows(0))),
         ("paced", Box::new(|| paced::puts(0, 3000))),
         ("sizes", Box::new(|| [8, 64].into_iter().try_for_each(sizes::of_ranges))),
@@ -82,6 +84,8 @@ fn expected(mutant: Mutant) -> &'static str {
             "opening"
         }
         Mutant::SharedBlocksFreed | Mutant::LastSharerForgotten => "families",
+        Mutant::CloneSharesBeyondRange => "families of ranges",
+        Mutant::CutKeepsBlocks | Mutant::CopiedBlocksKept => "clones",
         Mutant::FrameChecksumIgnored | Mutant::EpochBeginForgotten => "twice",
         Mutant::BufferAppliedTwice
         | Mutant::RangeEndInclusive

@@ -146,7 +146,7 @@ impl Change<'_> {
             return Ok(());
         }
         self.read_ahead(&child, &target, &range)?;
-        self.free_header(&child.edge);
+        self.free_header(&child.edge, target.own_key());
         let runs = child.runs;
         let msns = span(&runs);
         let mut moving = runs.clone();

@@ -55,7 +55,7 @@ impl Change<'_> {
                 } else {
                     self.free_values_of(block)?;
                 }
-                self.free_part(&block.part);
+                self.free_block(block);
             }
             self.build(&mut merge, &mut builder).await?;
         }

@@ -4,6 +4,7 @@
 //! which blocks the new one has no use for; a checkpoint writes what is fresh ([`crate::checkpoint`]). A change is made
 //! in steps ([`crate::step`]); until its last one nobody sees anything of it.
 
+mod cut;
 mod estimate;
 mod flush;
 mod leaf;
@@ -21,7 +22,7 @@ pub(crate) use stuck::Blocked;
 use std::sync::Arc;
 
 use crate::bytes::message::{Message, UPSERTS_MAX};
-use crate::bytes::pointer::BlockPointer;
+use crate::bytes::pointer::Freed;
 use crate::bytes::range::{Direction, Key, KeyRange};
 use crate::error::Result;
 use crate::flush::FlushPolicy;
@@ -99,7 +100,7 @@ pub(crate) struct Change<'a> {
     pub quota: &'a Quota,
     pub shape: Shape,
     /// Blocks that the new tree does not use.
-    pub freed: Vec<BlockPointer>,
+    pub freed: Vec<Freed>,
     /// Bytes to be written that it has more than the old one.
     pub fresh_bytes: i64,
     /// How large `fresh_bytes` may get: with more, messages wait.
@@ -184,7 +185,7 @@ impl<'a> Change<'a> {
     async fn drain_into(&mut self, root: &Edge, source: &Source<'_>, msns: (u64, u64)) -> Result<Vec<Node>> {
         let all = KeyRange::all();
         let node = self.io.node(root)?;
-        self.free_header(root);
+        self.free_header(root, node.own_key());
         match &*node {
             Node::Leaf(_) => self.merge_into_leaf(&node, &all, source, msns.1).await,
             Node::Internal(internal) => {
@@ -205,7 +206,7 @@ impl<'a> Change<'a> {
         if !needless && !self.is_due(root, reach)? {
             return Ok(root.clone());
         }
-        self.free_header(root);
+        self.free_header(root, node.own_key());
         let mut internal = internal.clone();
         self.flush_node(&mut internal, &KeyRange::all(), reach).await?;
         let parts = self.split_internal(internal);
@@ -334,21 +335,21 @@ impl<'a> Change<'a> {
         Ok(std::iter::once(Arc::new(merged)).chain(older).collect())
     }
 
-    fn free_part(&mut self, part: &Part) {
-        match part {
-            Part::Stored(pointer) => self.freed.push(*pointer),
-            Part::Fresh(_) => self.fresh_bytes -= part.fresh_bytes() as i64,
+    fn free_block(&mut self, block: &RunBlock) {
+        match &block.part {
+            Part::Stored(pointer) => self.freed.push(Freed::new(*pointer, Some(&block.first_key))),
+            Part::Fresh(_) => self.fresh_bytes -= block.part.fresh_bytes() as i64,
         }
     }
 
     fn free_run(&mut self, run: &Run) {
         for block in &run.blocks {
-            self.free_part(&block.part);
+            self.free_block(block);
         }
     }
 
     /// Values that lie apart and that nobody refers to any more.
-    fn free_values(&mut self, places: Vec<BlockPointer>) {
+    fn free_values(&mut self, places: Vec<Freed>) {
         if !mutated(Mutant::ValuesLeak) {
             self.freed.extend(places);
         }
@@ -363,15 +364,16 @@ impl<'a> Change<'a> {
                 Err(error) if error.is_damage() => return Ok(()),
                 Err(error) => return Err(error),
             };
-            self.free_values((0..block.len()).filter_map(|at| block.message(at).place()).collect());
+            let freed = |at| Some(Freed::new(block.message(at).place()?, Some(block.key(at))));
+            self.free_values((0..block.len()).filter_map(freed).collect());
         }
         Ok(())
     }
 
-    /// The header of a node that is going to change.
-    fn free_header(&mut self, edge: &Edge) {
+    /// The header of a node that is going to change, with a key of its own.
+    fn free_header(&mut self, edge: &Edge, key: Option<&[u8]>) {
         match edge {
-            Edge::Stored(pointer) => self.freed.push(*pointer),
+            Edge::Stored(pointer) => self.freed.push(Freed::new(*pointer, key)),
             Edge::Fresh(_) if mutated(Mutant::GivenUpStaysCounted) => {}
             Edge::Fresh(node) => self.fresh_bytes -= node.header_bytes() as i64,
         }

@@ -23,7 +23,7 @@ pub(super) fn fresh(node: Node) -> Child {
 }
 
 /// A tree of a height with nothing in it.
-fn empty_tree(height: u8) -> Node {
+pub(super) fn empty_tree(height: u8) -> Node {
     match height {
         0 => Node::Leaf(Run::default()),
         _ => {
@@ -105,7 +105,7 @@ impl Change<'_> {
             && only.runs.is_empty()
         {
             let below = only.edge.clone();
-            self.free_header(&root);
+            self.free_header(&root, None);
             root = below;
         }
         root
@@ -141,12 +141,12 @@ impl Change<'_> {
                 Ok(node) => node,
                 // It goes away, and the damage with it. What was below is lost space.
                 Err(error) if error.is_damage() => {
-                    self.free_header(&child.edge);
+                    self.free_header(&child.edge, None);
                     continue;
                 }
                 Err(error) => return Err(error),
             };
-            self.free_header(&child.edge);
+            self.free_header(&child.edge, node.own_key());
             match &*node {
                 Node::Leaf(leaf) => self.drop_run(leaf)?,
                 Node::Internal(inner) => left.extend(inner.children.iter().cloned()),

@@ -67,7 +67,7 @@ impl Change<'_> {
             let before = self.mark();
             match self.squeeze(leaf.blocks.clone()) {
                 Ok(blocks) => {
-                    self.free_header(&child.edge);
+                    self.free_header(&child.edge, leaf.blocks.first().map(|block| &*block.first_key));
                     self.replace_child(node, index, vec![Node::Leaf(Run { blocks, ..leaf })]);
                     self.moved = true;
                 }
@@ -113,7 +113,8 @@ impl Change<'_> {
         match self.fate(node, left)? {
             Fate::Stay => return Ok(false),
             Fate::Drop { right, nodes } => {
-                nodes.iter().for_each(|edge| self.free_header(edge));
+                // There is no key in them.
+                nodes.iter().for_each(|edge| self.free_header(edge, None));
                 node.children.remove(left + usize::from(right));
                 node.pivots.remove(left);
             }
@@ -131,8 +132,8 @@ impl Change<'_> {
                     }
                     _ => return Ok(false),
                 };
-                for child in node.children.get(left..left + 2).unwrap_or_default() {
-                    self.free_header(&child.edge);
+                for (child, node) in node.children.iter().skip(left).zip([&first, &second]) {
+                    self.free_header(&child.edge, node.own_key());
                 }
                 self.fresh_bytes += joined.header_bytes() as i64;
                 node.children.splice(left..=left + 1, [fresh(joined)]);
@@ -247,8 +248,8 @@ impl Change<'_> {
         let mut blocks = builder.finish();
         let one = blocks.pop().filter(|_| blocks.is_empty());
         let Some(one) = one else { unreachable!("two crumbs fill less than a block") };
-        self.free_part(&left.part);
-        self.free_part(&right.part);
+        self.free_block(left);
+        self.free_block(right);
         self.fresh_bytes += one.part.fresh_bytes() as i64;
         Ok(one)
     }
