@@ -47,7 +47,7 @@ pub(crate) use {open::tests as open_tests, recording::tests as recording_tests, 
 /// How often the budget is looked at, and the table's clock goes on.
 const TICK: Duration = Duration::from_millis(100);
 
-/// A lock held for so many looks at it is a dead program's.
+/// A lock held for so many looks at it is a dead program's, or one's that was stopped.
 const STUCK_TICKS: u32 = 10;
 
 /// After so many looks without a request, a file's size counts no more: half a minute.
@@ -361,7 +361,7 @@ impl Default for Stuck {
 }
 
 impl Stuck {
-    /// Takes locks back from programs that ended while they held them.
+    /// Gives files other places whose locks are held by programs that ended meanwhile, or were stopped.
     fn look(&mut self, table: &Table) {
         for (index, file) in table.files() {
             let (holder, ticks) = &mut self.held[index];
@@ -369,7 +369,7 @@ impl Stuck {
                 Some(held) if held == *holder => {
                     *ticks += 1;
                     if *ticks >= STUCK_TICKS {
-                        file.release_stuck(held);
+                        file.abandon(held);
                     }
                 }
                 now => (*holder, *ticks) = (now.unwrap_or(0), 0),

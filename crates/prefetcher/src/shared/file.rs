@@ -282,10 +282,14 @@ impl File {
         Some(self.lock.load(Ordering::Relaxed)).filter(|lock| lock & 1 != 0)
     }
 
-    /// Takes the lock back from one who has held it since it was `held`, and must be taken for dead.
-    pub fn release_stuck(&self, held: u32) {
-        // If that failed, it was not dead.
-        let _ = self.lock.compare_exchange(held, held.wrapping_add(1), Ordering::Release, Ordering::Relaxed);
+    /// Gives the place up to one who has held the lock since it was `held`, for long: its program was killed, or stopped and may go on. So
+    /// nobody else gets this lock; the file is given another place, and this one is free when the lock is.
+    pub fn abandon(&self, held: u32) {
+        if self.held() == Some(held) {
+            self.ino.store(0, Ordering::Relaxed);
+            self.dev.store(0, Ordering::Relaxed);
+            self.generation.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     /// Brings what its state knows of windows and regions into its counts; `ended`: there will be no more reads.
@@ -361,8 +365,6 @@ impl DerefMut for Guard<'_> {
 impl Drop for Guard<'_> {
     #[inline]
     fn drop(&mut self) {
-        // Of one that was taken for dead, the lock is somebody else's by now.
-        let free = self.held.wrapping_add(1);
-        let _ = self.file.lock.compare_exchange(self.held, free, Ordering::Release, Ordering::Relaxed);
+        self.file.lock.store(self.held.wrapping_add(1), Ordering::Release);
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! The library in a program looks a file up, takes its lock if it is free, has the policy observe the access, and leaves a
 //! request where the policy answers with a plan. The executor in the launcher takes requests and carries them out. Either may
-//! be killed at any instruction: a lock that is held for long is taken back by the executor ([`File::release_stuck`]), and
+//! be killed at any instruction: a file whose lock is held for long gets another place ([`File::abandon`]), and
 //! whoever finds one held goes on without.
 //!
 //! Everything here is numbers for which any bits are valid: the program owns its memory, and the launcher believes none of it.
@@ -125,7 +125,8 @@ impl Table {
             let file = &self.files[*index];
             if file.is_free() { u32::MAX } else { now.wrapping_sub(file.used_at.load(Ordering::Relaxed)) }
         };
-        let index = places().max_by_key(age)?;
+        // One whose lock is held is not to be had.
+        let index = places().filter(|index| self.files[*index].held().is_none()).max_by_key(age)?;
         // Before its lock is taken, so that it is looked at if it stays locked.
         self.had[index / 64].fetch_or(1 << (index % 64), Ordering::Relaxed);
         let generation = self.files[index].begin(dev, ino, file_bytes, now, &self.header.left)?;
@@ -215,18 +216,23 @@ pub(in crate::shared) mod tests {
     }
 
     #[test]
-    fn a_held_file_is_passed_by_and_taken_back_when_stuck() {
+    fn a_file_whose_lock_stays_held_gets_another_place_and_its_holder_may_come_back() {
         let table = table();
         let (index, generation) = table.place(1, 42, 4096).unwrap();
         let file = table.file(index);
         let guard = file.try_lock().unwrap();
         assert!(file.try_lock().is_none());
         let seen = file.held().unwrap();
-        core::mem::forget(guard);
-        file.release_stuck(seen);
-        assert!(file.try_lock().is_some());
-        file.release_stuck(seen);
-        assert!(file.try_lock().is_some() && file.generation.load(Ordering::Relaxed) == generation);
+        file.abandon(seen);
+        assert!(file.try_lock().is_none() && file.is_free(), "its holder may go on");
+        assert_ne!(file.generation.load(Ordering::Relaxed), generation);
+        let (other, again) = table.place(1, 42, 4096).unwrap();
+        assert_ne!(other, index);
+        drop(guard);
+        assert!(file.try_lock().is_some(), "others may have it");
+        // Who was not meant keeps its place.
+        table.file(other).abandon(seen);
+        assert_eq!(table.place(1, 42, 4096), Some((other, again)));
     }
 
     #[test]
