@@ -114,7 +114,16 @@ pub(super) fn changes() -> Result<(), String> {
         return Err("a read of a cold file read nothing".to_owned());
     }
     let (old, new) = (bytes[..length] == [1; OLD], bytes[..length] == [2; NEW]);
-    if old || new { Ok(()) } else { Err("a read of two moments".to_owned()) }
+    if !old && !new {
+        return Err("a read of two moments".to_owned());
+    }
+    let (fs, _, file) = cold(OLD).map_err(words)?;
+    let change = || {
+        fs.write(&caller(2), file, 0, &[2; NEW], false)?;
+        fs.settle()
+    };
+    let length = fs.read_overtaken(file, change, &mut bytes).map_err(words)?;
+    if bytes[..length] == [1; OLD] { Ok(()) } else { Err("a read of what came after it".to_owned()) }
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! `read`.
 
+use std::sync::Arc;
+
 use betree::Snapshot;
 
 use super::{GRANULE_BLOCKS, Moment, Part, Volume, parts, place_of};
@@ -68,6 +70,19 @@ impl Volume {
         Ok(length)
     }
 
+    /// A read that is overtaken by a change just when it has begun.
+    #[cfg(test)]
+    pub(crate) fn read_overtaken(
+        &self,
+        number: InodeNumber,
+        change: impl FnOnce() -> Result<()>,
+        buffer: &mut [u8],
+    ) -> Result<usize> {
+        let (now, inode) = self.moment_of(number)?;
+        change()?;
+        self.read_inode(&now, &inode, 0, buffer)
+    }
+
     fn note_access(&self, caller: &Caller<'_>, number: InodeNumber) -> Result<()> {
         self.change(None, |transaction| {
             let attributes = &mut transaction.inode(number)?.attributes;
@@ -88,36 +103,36 @@ impl Volume {
         buffer: &mut [u8],
     ) -> Result<usize> {
         let length = inode.attributes.size_bytes.saturating_sub(offset_bytes).min(buffer.len() as u64) as usize;
+        let parts: Vec<Part> = parts(offset_bytes, offset_bytes + length as u64, GRANULE_BYTES).collect();
+        let number = inode.attributes.inode;
+        let recent: Vec<Option<Arc<[u8]>>> = {
+            let recent = self.recent();
+            parts.iter().map(|part| recent.get((number, part.index), now.changes)).collect()
+        };
+        // The others are read together: granules that lie side by side are one request.
+        let apart = |part: &Part| part.index > 0 || inode.beside.is_none();
+        let others = parts.iter().zip(&recent).filter(|(part, recent)| apart(part) && recent.is_none());
+        let keys: Vec<_> = others.map(|(part, _)| schema::data_key(number, part.index, 0)).collect();
+        let mut stored = now.at.get_many(&self.store.data, &keys)?.into_iter();
         let mut rest = &mut buffer[..length];
-        for part in parts(offset_bytes, offset_bytes + length as u64, GRANULE_BYTES) {
+        for (part, recent) in parts.into_iter().zip(recent) {
             let (bytes, after) = rest.split_at_mut((part.end - part.begin) as usize);
-            self.read_granule(now, inode, part, bytes)?;
             rest = after;
+            match recent {
+                Some(recent) => put(part, Some(&recent), bytes),
+                None if apart(&part) => put(part, stored.next().flatten().as_deref(), bytes),
+                None => put(part, self.start_at(&now.at, inode)?.as_deref(), bytes),
+            }
+            if inode.is_patched {
+                self.put_patches(now, inode, part, bytes)?;
+            }
         }
         Ok(length)
     }
 
-    /// Bytes of a part of a granule.
-    fn read_granule(&self, now: &Moment, inode: &Inode, part: Part, bytes: &mut [u8]) -> Result<()> {
+    /// Puts the patches on a part of a granule.
+    fn put_patches(&self, now: &Moment, inode: &Inode, part: Part, bytes: &mut [u8]) -> Result<()> {
         let (at, data, number) = (&now.at, &self.store.data, inode.attributes.inode);
-        let skip = (part.begin - part.index * GRANULE_BYTES) as usize;
-        bytes.fill(0);
-        let mut put = |value: &[u8]| {
-            let stored = value.get(skip..).unwrap_or_default();
-            let length = stored.len().min(bytes.len());
-            bytes[..length].copy_from_slice(&stored[..length]);
-        };
-        let recent = self.recent().get((number, part.index), now.changes);
-        match (recent, part.index) {
-            (Some(recent), _) => put(&recent),
-            (None, 0) => self.start_at(at, inode)?.iter().for_each(|value| put(value)),
-            (None, index) => {
-                at.get(data, schema::data_key(number, index, 0))?.iter().for_each(|value| put(value));
-            }
-        }
-        if !inode.is_patched {
-            return Ok(());
-        }
         let mut put_on = |block: u64, value: &[u8]| {
             let pieces = patch::pieces(value).ok_or_else(|| damaged("patches on a block"))?;
             // The part of the block that is wanted.
@@ -145,6 +160,15 @@ impl Volume {
         }
         Ok(())
     }
+}
+
+/// A part of a granule, by what lies there: zeroes behind it.
+fn put(part: Part, granule: Option<&[u8]>, bytes: &mut [u8]) {
+    let skip = (part.begin - part.index * GRANULE_BYTES) as usize;
+    let stored = granule.unwrap_or_default().get(skip..).unwrap_or_default();
+    let length = stored.len().min(bytes.len());
+    bytes[..length].copy_from_slice(&stored[..length]);
+    bytes[length..].fill(0);
 }
 
 impl Granule {
