@@ -1,8 +1,14 @@
 //! What calls cost the storage: counted in bytes, so the same on every machine.
 #![allow(clippy::unwrap_used)]
 
-use betrfs::{Allocate, Caller, Cookie, InodeNumber, Name, Operations, Permissions, Timestamp, Volume, VolumeOptions};
-use storage::Memory;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use betrfs::{
+    Allocate, Caller, Cookie, DirectoryEntry, InodeNumber, Name, Operations, Permissions, Timestamp, Volume,
+    VolumeOptions,
+};
+use storage::{Completion, Memory, Queue, Request, Storage, StorageError, Tag};
 
 const MIB: u64 = 1 << 20;
 
@@ -208,4 +214,96 @@ fn small_files_come_with_their_names() {
     println!("{listed} bytes read to list 2,000 files with {all} bytes, and none to read them");
     assert_eq!(fs.database().stats().read_bytes, listed, "their data came with the list");
     assert_eq!(fs.check().unwrap(), []);
+}
+
+/// Counts requests to read.
+#[derive(Clone)]
+struct Counting(Memory, Arc<AtomicU64>);
+
+impl Storage for Counting {
+    fn capacity_bytes(&self) -> u64 {
+        self.0.capacity_bytes()
+    }
+
+    fn open_queue(&self) -> Result<Box<dyn Queue>, StorageError> {
+        Ok(Box::new(CountingQueue(self.0.open_queue()?, Arc::clone(&self.1))))
+    }
+}
+
+struct CountingQueue(Box<dyn Queue>, Arc<AtomicU64>);
+
+impl Queue for CountingQueue {
+    fn submit(&mut self, tag: Tag, request: Request) {
+        self.1.fetch_add(u64::from(matches!(request, Request::Read { .. })), Ordering::Relaxed);
+        self.0.submit(tag, request);
+    }
+
+    fn complete(&mut self, completions: &mut Vec<Completion>) {
+        self.0.complete(completions);
+    }
+}
+
+/// Requests, and bytes for each file, that reading 300 files takes which lie in so many directories, in the order in which they are listed or
+/// as `order` has it.
+fn walked(directories: u64, order: impl Fn(&mut Vec<InodeNumber>)) -> (u64, u64) {
+    const FILE_BYTES: usize = 8000;
+    let counting = Counting(Memory::new(64 * MIB), Arc::default());
+    let fs = Volume::create(counting.clone(), options(), 1, Timestamp::default()).unwrap();
+    let mut parents = Vec::new();
+    for number in 0..directories {
+        let name = format!("d{number}");
+        let name = Name::new(name.as_bytes()).unwrap();
+        let parent = fs.mkdir(&caller(), InodeNumber::ROOT, name, Permissions::of_mode(0o755)).unwrap().inode;
+        for number in 0..300 / directories {
+            let name = format!("f{number}");
+            let name = Name::new(name.as_bytes()).unwrap();
+            let inode = fs.create(&caller(), parent, name, Permissions::of_mode(0o644)).unwrap().inode;
+            fs.release(inode).unwrap();
+            fs.write(&caller(), inode, 0, &[number as u8; FILE_BYTES], false).unwrap();
+        }
+        parents.push(parent);
+    }
+    fs.settle().unwrap();
+    fs.database().quiesce().unwrap();
+    drop(fs);
+    let fs = Volume::open(counting.clone(), options()).unwrap();
+    let mut listed = Vec::new();
+    for parent in parents {
+        let mut add = |entry: DirectoryEntry<'_>| {
+            if entry.name.starts_with(b"f") {
+                listed.push(entry.attributes.inode);
+            }
+            true
+        };
+        fs.readdir(parent, Cookie::START, &mut add).unwrap();
+    }
+    order(&mut listed);
+    let (requests, bytes) = (counting.1.load(Ordering::Relaxed), fs.database().stats().read_bytes);
+    let mut buffer = [0; 2 * FILE_BYTES];
+    for inode in &listed {
+        assert_eq!(fs.read(&caller(), *inode, 0, &mut buffer).unwrap(), FILE_BYTES);
+        assert!(buffer[..FILE_BYTES].iter().all(|byte| *byte == buffer[0]));
+    }
+    (counting.1.load(Ordering::Relaxed) - requests, (fs.database().stats().read_bytes - bytes) / listed.len() as u64)
+}
+
+#[test]
+fn files_that_are_read_in_the_order_of_their_directory_are_fetched_together() {
+    let files = |what: &str, directories, order: fn(&mut Vec<InodeNumber>)| {
+        let (requests, bytes) = walked(directories, order);
+        println!("{what}: {requests} requests, {bytes} bytes a file");
+        (requests, bytes)
+    };
+    let (requests, bytes) = files("in order, one directory", 1, |_| ());
+    assert!(requests < 160 && bytes <= 8192 * 11 / 10);
+    let (requests, bytes) = files("in order, fifteen", 15, |_| ());
+    assert!(requests < 60 && bytes <= 8192 * 11 / 10);
+    let (requests, bytes) = files("two of three", 15, |listed| listed.retain(|inode| scattered(inode.0) % 3 > 0));
+    assert!(requests < 60 && bytes <= 8192 * 17 / 10);
+    let (_, bytes) = files("backward", 1, |listed| listed.reverse());
+    assert!(bytes <= 8192 * 11 / 10);
+    let (_, bytes) = files("in no order", 1, |listed| listed.sort_by_key(|inode| scattered(inode.0)));
+    assert!(bytes <= 8192 * 11 / 10);
+    let (_, bytes) = files("in no order, many", 15, |listed| listed.sort_by_key(|inode| scattered(inode.0)));
+    assert!(bytes <= 8192 * 11 / 10);
 }

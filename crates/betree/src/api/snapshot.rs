@@ -54,6 +54,18 @@ impl Snapshot {
         self.engine.get_many(&self.view, tree.id(), keys)
     }
 
+    /// Brings what lookups of keys will read into the cache, as much of it as it can keep, with many requests at the device.
+    ///
+    /// # Errors
+    ///
+    /// As [`get_many`](Self::get_many).
+    pub fn read_ahead<K: AsRef<[u8]>>(&self, tree: &Tree, keys: &[K]) -> Result<()> {
+        if !self.has(tree) {
+            return Err(Error::OtherStore);
+        }
+        self.engine.fetch(&self.view, tree.id(), keys)
+    }
+
     /// Everything of a tree that can be read, and what cannot.
     pub(crate) fn salvage(&self, tree: &Tree, each: &mut dyn FnMut(Salvaged) -> Result<()>) -> Result<()> {
         self.engine.salvage(&self.view, tree.id(), each)

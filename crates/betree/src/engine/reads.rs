@@ -85,7 +85,7 @@ impl Engine {
 
     /// Brings what lookups of these keys will read into the cache, as much as it can keep: in each round what the one before
     /// made known.
-    fn fetch<K: AsRef<[u8]>>(&self, view: &View, tree: TreeId, keys: &[K]) -> Result<()> {
+    pub fn fetch<K: AsRef<[u8]>>(&self, view: &View, tree: TreeId, keys: &[K]) -> Result<()> {
         let Some(version) = view.version.trees.get(&tree).filter(|_| keys.len() > 1) else { return Ok(()) };
         let mut first = None;
         for _ in 0..ROUNDS {

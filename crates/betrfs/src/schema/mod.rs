@@ -361,8 +361,11 @@ pub(crate) fn xattr_key(inode: InodeNumber, name: &[u8]) -> Vec<u8> {
     [&number_key(inode)[..], name].concat()
 }
 
+/// A key of the tree `data`.
+pub(crate) type DataKey = [u8; 17];
+
 /// The key of a part of a granule: 0 is the granule's bytes, `1 + n` the patches on its n-th block.
-pub(crate) fn data_key(inode: InodeNumber, granule: u64, part: u8) -> [u8; 17] {
+pub(crate) fn data_key(inode: InodeNumber, granule: u64, part: u8) -> DataKey {
     let mut key = [0; 17];
     key[..8].copy_from_slice(&number_key(inode));
     key[8..16].copy_from_slice(&granule.to_be_bytes());

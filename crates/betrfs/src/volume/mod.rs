@@ -53,6 +53,8 @@ pub struct Volume {
     cache: Mutex<InodeCache>,
     /// Never held while the store is asked.
     recent: Mutex<recent::Recent>,
+    /// Never held while the store is asked.
+    walks: Mutex<data::Walks>,
     /// Users of each open inode.
     opened: Mutex<BTreeMap<InodeNumber, u32>>,
     /// Locked before the gate.
@@ -140,6 +142,10 @@ impl Volume {
     /// The file system as it is now. The caller holds the gate.
     fn moment(&self, gate: &Exclusive) -> Moment {
         Moment { at: self.store.moment(), changes: gate.changes }
+    }
+
+    fn walks(&self) -> MutexGuard<'_, data::Walks> {
+        self.walks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn recent(&self) -> MutexGuard<'_, recent::Recent> {

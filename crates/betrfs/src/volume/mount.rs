@@ -139,6 +139,7 @@ impl Volume {
             gate: RwLock::new(Exclusive { numbers: Numbers::new(next), changes: 0 }),
             cache: Mutex::new(InodeCache::new(options.inode_cache_bytes)),
             recent: Mutex::new(Recent::new(options.recent_bytes)),
+            walks: Mutex::default(),
             opened: Mutex::new(BTreeMap::new()),
             gather: Mutex::default(),
             is_gathering: AtomicBool::new(false),

@@ -8,7 +8,10 @@ mod holes;
 mod read;
 mod seek;
 mod start;
+mod walk;
 mod write;
+
+pub(super) use walk::Walks;
 
 use super::recent::Touched;
 use super::transaction::Transaction;

@@ -61,6 +61,9 @@ impl Volume {
         // One moment, without the gate: nobody waits for what the storage reads.
         let (now, inode) = self.moment_of(number)?;
         rules::regular(&inode.attributes)?;
+        if offset_bytes == 0 {
+            self.walk(&now, &inode);
+        }
         let length = self.read_inode(&now, &inode, offset_bytes, buffer)?;
         if rules::notes_access(&inode.attributes, caller.now) && !self.store.is_past() {
             // No change overtakes what is held.
