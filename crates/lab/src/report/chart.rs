@@ -75,7 +75,7 @@ impl Chart {
                 );
             }
         }
-        out += "</div><div class=\"xticks\">";
+        out += &format!("</div><div class=\"xticks{}\">", if self.x.is_crowded() { " crowded" } else { "" });
         for (index, (value, label)) in self.x.ticks.iter().enumerate() {
             // Every other label gives way on a narrow screen.
             let spare = if self.x.ticks.len() > 5 && index % 2 == 1 { " class=\"spare\"" } else { "" };

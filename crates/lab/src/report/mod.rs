@@ -25,6 +25,7 @@ mod sweep;
 mod thin;
 mod throughput;
 mod utilisation;
+mod values;
 
 pub use data::{
     ChannelUtilisation, Comparison, Counter, CounterGroup, DeviceData, DirectionData, EffectRow, EffectTable, Estimate,

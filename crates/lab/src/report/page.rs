@@ -162,6 +162,10 @@ fn summary(data: &ReportData) -> String {
             let first = overview::table(&points[..large::LISTED], 0, large::PICTURED);
             return large::index(&first, points.len()) + &large::links();
         }
+        // Nothing but programs ran.
+        points if !data.plots.is_empty() && points.iter().all(|point| point.directions.is_empty()) => {
+            format!("<p>{} points; what was measured is <a href=\"#sweep\">below</a>.</p>\n", points.len())
+        }
         points => overview::table(points, data.points_before, PICTURED_POINTS),
     };
     body + &downloads::links(data)

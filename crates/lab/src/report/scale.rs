@@ -32,6 +32,9 @@ pub(super) struct Axis {
     pub(super) names: Vec<String>,
 }
 
+/// Letters that have room below a picture.
+const LETTERS_MAX: usize = 110;
+
 impl Axis {
     /// From zero to a little above `high`, at most about six ticks.
     pub(super) fn from_zero(high: f64, title: &str, unit: Unit) -> Self {
@@ -102,6 +105,12 @@ impl Axis {
             unit: Unit::Plain,
             names: names.to_vec(),
         }
+    }
+
+    /// Whether names that stand side by side would run into each other.
+    pub(super) fn is_crowded(&self) -> bool {
+        let longest = self.names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
+        longest * self.names.len() > LETTERS_MAX
     }
 
     /// Ticks at `values` themselves, leaving out those too near the last one.

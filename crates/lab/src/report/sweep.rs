@@ -4,7 +4,7 @@ use super::chart::{Chart, Line};
 use super::html::esc;
 use super::published::Reference;
 use super::scale::Axis;
-use super::{SweepLine, SweepPlot};
+use super::{SweepLine, SweepPlot, values};
 
 /// One plot with its heading, one picture for each facet; `None` when it has
 /// no finite point.
@@ -16,15 +16,16 @@ pub(super) fn plot(plot: &SweepPlot, reference: Reference) -> Option<String> {
     let (x, y) = axes(plot, &all)?;
     let summary = format!("{} against {}", plot.y_label, plot.x_label);
     let mut pictures = String::new();
-    for (name, lines) in facets {
-        let mut lines = drawn(plot, lines);
+    for (name, told) in facets {
+        let mut lines = drawn(plot, told);
         // No name of what is not in the picture.
         lines.retain(|line| !line.points.is_empty() || !line.published.is_empty());
         if lines.is_empty() {
             continue;
         }
         let summary = if name.is_empty() { summary.clone() } else { format!("{summary}, {name}") };
-        let picture = Chart { x: x.clone(), y: y.clone(), lines, summary, reference }.html();
+        let mut picture = Chart { x: x.clone(), y: y.clone(), lines, summary, reference }.html();
+        picture += &values::table(plot, told);
         pictures += &match &name[..] {
             "" => picture,
             name => format!("<div class=\"facet\"><h4>{}</h4>{picture}</div>", esc(name)),
