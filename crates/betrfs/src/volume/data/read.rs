@@ -126,16 +126,19 @@ impl Volume {
                 None if apart(&part) => put(part, stored.next().flatten().as_deref(), bytes),
                 None => put(part, self.start_at(&now.at, inode)?.as_deref(), bytes),
             }
-            if inode.is_patched {
-                self.put_patches(now, inode, part, bytes)?;
-            }
+        }
+        if inode.is_patched && length > 0 {
+            // One scan for all, which reads ahead.
+            let all =
+                Part { index: offset_bytes / GRANULE_BYTES, begin: offset_bytes, end: offset_bytes + length as u64 };
+            self.put_patches(now, number, all, &mut buffer[..length])?;
         }
         Ok(length)
     }
 
-    /// Puts the patches on a part of a granule.
-    fn put_patches(&self, now: &Moment, inode: &Inode, part: Part, bytes: &mut [u8]) -> Result<()> {
-        let (at, data, number) = (&now.at, &self.store.data, inode.attributes.inode);
+    /// Puts the patches on a part of a file, which may be of several granules.
+    fn put_patches(&self, now: &Moment, number: InodeNumber, part: Part, bytes: &mut [u8]) -> Result<()> {
+        let (at, data) = (&now.at, &self.store.data);
         let mut put_on = |block: u64, value: &[u8]| {
             let pieces = patch::pieces(value).ok_or_else(|| damaged("patches on a block"))?;
             // The part of the block that is wanted.
@@ -154,11 +157,17 @@ impl Volume {
                 None => Ok(()),
             };
         }
-        let range = schema::data_key(number, part.index, place_of(first).1)
-            ..=schema::data_key(number, part.index, place_of(last).1);
-        for found in at.range(data, range) {
+        let key_of = |block: u64| {
+            let (granule, key) = place_of(block);
+            schema::data_key(number, granule, key)
+        };
+        for found in at.range(data, key_of(first)..=key_of(last)) {
             let (key, value) = found?;
             let (_, granule, key) = schema::parse_data_key(&key)?;
+            if key == 0 {
+                // The bytes of the granule are there already.
+                continue;
+            }
             put_on(granule * GRANULE_BLOCKS + u64::from(key) - 1, &value)?;
         }
         Ok(())
