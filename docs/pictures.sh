@@ -1,10 +1,10 @@
 #!/bin/sh
-# Draws README's pictures: docs/pictures.sh QUICKSTART_REPORT FSYNC_REPORT POWER_CUT
-# with Chromium, from report.html of `plumb run experiments/quickstart.toml` and of `plumb run
-# experiments/linux/fsync-file-systems.toml`, and from a file with what README's `plumb crash` prints, its command above it.
+# Draws README's pictures: docs/pictures.sh QUICKSTART_REPORT FSYNC_REPORT BETRFS_REPORT POWER_CUT
+# with Chromium, from report.html of `plumb run experiments/quickstart.toml`, of `plumb run
+# experiments/linux/fsync-file-systems.toml` and of `plumb run experiments/betrfs/table3.toml`, and from a file with what README's `plumb crash` prints, its command above it.
 # pngquant makes them smaller where it is.
 set -eu
-quickstart=$1 fsync=$2 power_cut=$3
+quickstart=$1 fsync=$2 betrfs=$3 power_cut=$4
 docs=$(dirname "$0")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -28,4 +28,5 @@ screen() { # TEXT NAME WIDTH HEIGHT
 draw "$quickstart" report.png 1080 2060 ""
 draw "$quickstart" request.png 1080 1370 "section:not(#request), header, main > h1, main > p, .facts, .lead, footer { display: none; }"
 draw "$fsync" file-systems.png 1080 900 "nav, footer { display: none; }"
+draw "$betrfs" betrfs.png 1080 560 "header, main > h1, main > p, .facts, .lead, .warning, footer, section:not(#sweep), #sweep > h2, #sweep table, .downloads { display: none !important; }"
 screen "$power_cut" power-cut.png 1080 350

@@ -54,6 +54,9 @@ impl Volume {
         if directory.attributes.kind != Kind::Directory {
             return Err(Error::NotDirectory);
         }
+        if after == Cookie::START {
+            self.walks().listed(number);
+        }
         for (name, next) in [(&b"."[..], Cookie::SELF), (b"..", Cookie::PARENT)] {
             if after >= next {
                 continue;

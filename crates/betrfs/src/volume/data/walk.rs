@@ -1,4 +1,5 @@
-//! Reading ahead in a directory: who reads its files in the order in which they are listed finds the next ones in memory, fetched together.
+//! Reading ahead in a directory: who lists it and then reads its files in that order finds the next ones in memory, fetched together. Who
+//! reads files of a directory that nobody has listed costs nothing.
 
 use std::collections::VecDeque;
 
@@ -7,7 +8,7 @@ use crate::operations::{Cookie, InodeNumber, Kind, Result};
 use crate::schema::{self, Entry, GRANULE_BYTES, Inode, Place};
 
 /// Directories that are followed at a time.
-const WALKS_MAX: usize = 16;
+const WALKS_MAX: usize = 64;
 /// Who leaves out fewer files than this goes on in order.
 const NEAR: usize = 8;
 /// Files that are fetched first; four times as many each time, up to the most: what lies side by side is one request, and of many files
@@ -19,43 +20,53 @@ const FILES_MAX: usize = 256;
 const BYTES_MAX: u64 = 2 << 20;
 const ENTRIES_MAX: usize = 4 * FILES_MAX;
 
-/// Somebody who reads the files of a directory.
+/// Somebody who has listed a directory and reads its files.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Walk {
     directory: InodeNumber,
     /// The file that was read last.
     last: Cookie,
-    /// The last file that was fetched, or `last`.
+    /// The last file that was fetched.
     fetched: Cookie,
-    /// How many were to be fetched last.
-    files: usize,
 }
 
 /// Those who do, the latest last.
 #[derive(Debug, Default)]
-pub(in crate::volume) struct Walks(VecDeque<Walk>);
+pub(in crate::volume) struct Walks {
+    known: VecDeque<Walk>,
+    /// How many files were to be fetched last, in any directory: who goes through one is believed to do the same in the next.
+    files: usize,
+}
 
 impl Walks {
-    /// A file is read. Where it is behind all that was fetched: the walk as it was before. Who has gone through another directory is believed
-    /// to do the same in this one.
-    fn step(&mut self, directory: InodeNumber, cookie: Cookie) -> Option<Walk> {
-        let known = self.0.iter().position(|walk| walk.directory == directory);
-        let files = self.0.back().map_or(0, |walk| walk.files);
-        let begins = Walk { directory, last: Cookie::START, fetched: Cookie::START, files };
-        let before = known.and_then(|at| self.0.remove(at)).or((files > 0).then_some(begins));
-        let anew = Walk { directory, last: cookie, fetched: cookie, files: 0 };
-        let now = before.filter(|walk| walk.last <= cookie).map_or(anew, |walk| Walk { last: cookie, ..walk });
-        self.0.push_back(now);
-        if self.0.len() > WALKS_MAX {
-            self.0.pop_front();
-        }
-        before.filter(|walk| walk.last < cookie && walk.fetched <= cookie)
+    fn take(&mut self, directory: InodeNumber) -> Option<Walk> {
+        let at = self.known.iter().position(|walk| walk.directory == directory)?;
+        self.known.remove(at)
     }
 
-    /// So many files were to be fetched, up to this one; none where the walk is none.
+    /// A directory is listed from its beginning.
+    pub fn listed(&mut self, directory: InodeNumber) {
+        self.take(directory);
+        self.known.push_back(Walk { directory, last: Cookie::START, fetched: Cookie::START });
+        if self.known.len() > WALKS_MAX {
+            self.known.pop_front();
+        }
+    }
+
+    /// A file is read. Where it is behind all that was fetched: the one that was read before it, and how many are to be fetched. Who turns
+    /// back is followed no more.
+    fn step(&mut self, directory: InodeNumber, cookie: Cookie) -> Option<(Cookie, usize)> {
+        let walk = self.take(directory).filter(|walk| walk.last <= cookie)?;
+        self.known.push_back(Walk { last: cookie, ..walk });
+        let files = (FILES_GROWTH * self.files).clamp(FILES_MIN, FILES_MAX);
+        (walk.last < cookie && walk.fetched <= cookie).then_some((walk.last, files))
+    }
+
+    /// So many files were to be fetched, up to this one; none where too many were left out.
     fn fetched(&mut self, directory: InodeNumber, fetched: Cookie, files: usize) {
-        if let Some(walk) = self.0.iter_mut().find(|walk| walk.directory == directory) {
-            (walk.fetched, walk.files) = (fetched, files);
+        if let Some(walk) = self.known.iter_mut().find(|walk| walk.directory == directory) {
+            walk.fetched = fetched;
+            self.files = files;
         }
     }
 }
@@ -74,12 +85,11 @@ impl Volume {
             return Ok(());
         }
         let own = schema::cookie(self.store.seed, name);
-        let Some(before) = self.walks().step(*parent, own) else { return Ok(()) };
+        let Some((before, files)) = self.walks().step(*parent, own) else { return Ok(()) };
         let mut ahead = Ahead { volume: self, now, keys: Vec::new(), bytes: 0 };
         ahead.add(inode);
-        let files = (FILES_GROWTH * before.files).clamp(FILES_MIN, FILES_MAX);
         let (mut last, mut found, mut passed) = (own, 0, 0);
-        let entries = schema::names(now.at.range(&self.store.entries, schema::entries_after(*parent, before.last)));
+        let entries = schema::names(now.at.range(&self.store.entries, schema::entries_after(*parent, before)));
         for entry in entries.take(ENTRIES_MAX) {
             let (key, value) = entry?;
             let (_, cookie, name) = schema::parse_entry_key(&key)?;
@@ -132,24 +142,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_goes_on_in_order_is_followed_and_who_turns_begins_anew() {
+    fn who_goes_on_in_order_is_followed_and_who_turns_back_is_not() {
         let (mut walks, directory) = (Walks::default(), InodeNumber(7));
-        let step = |walks: &mut Walks, at| walks.step(directory, Cookie(at)).map(|walk| (walk.last.0, walk.files));
-        assert_eq!(step(&mut walks, 10), None);
-        assert_eq!(step(&mut walks, 10), None, "the same again");
-        assert_eq!(step(&mut walks, 20), Some((10, 0)));
-        walks.fetched(directory, Cookie(50), 3);
-        assert_eq!([30, 40].map(|at| step(&mut walks, at)), [None; 2], "in memory");
-        assert_eq!(step(&mut walks, 50), Some((40, 3)));
-        assert_eq!(step(&mut walks, 5), None);
-        assert_eq!(step(&mut walks, 6), Some((5, 0)));
-        walks.fetched(directory, Cookie(90), 20);
-        let other = walks.step(InodeNumber(8), Cookie(5)).map(|walk| (walk.last, walk.fetched, walk.files));
-        assert_eq!(other, Some((Cookie::START, Cookie::START, 20)), "as in the directory before");
-        walks.fetched(InodeNumber(8), Cookie(5), 0);
-        for other in 0..WALKS_MAX as u64 {
-            walks.step(InodeNumber(100 + other), Cookie(1));
+        let step = |walks: &mut Walks, at| walks.step(directory, Cookie(at)).map(|(before, files)| (before.0, files));
+        assert_eq!(step(&mut walks, 10), None, "nobody has listed it");
+        walks.listed(directory);
+        assert_eq!(step(&mut walks, 10), Some((0, FILES_MIN)));
+        walks.fetched(directory, Cookie(50), FILES_MIN);
+        assert_eq!([10, 30, 40].map(|at| step(&mut walks, at)), [None; 3], "in memory");
+        assert_eq!(step(&mut walks, 50), Some((40, FILES_MIN * FILES_GROWTH)));
+        walks.fetched(directory, Cookie(60), 0);
+        assert_eq!(step(&mut walks, 70), Some((50, FILES_MIN)), "others were left out");
+        assert_eq!([5, 6].map(|at| step(&mut walks, at)), [None; 2]);
+        for other in 0..2 * WALKS_MAX as u64 {
+            walks.listed(InodeNumber(100 + other));
         }
-        assert_eq!((step(&mut walks, 7), walks.0.len()), (None, WALKS_MAX));
+        assert_eq!(walks.known.len(), WALKS_MAX);
     }
 }
