@@ -28,5 +28,5 @@ screen() { # TEXT NAME WIDTH HEIGHT
 draw "$quickstart" report.png 1080 2060 ""
 draw "$quickstart" request.png 1080 1370 "section:not(#request), header, main > h1, main > p, .facts, .lead, footer { display: none; }"
 draw "$fsync" file-systems.png 1080 900 "nav, footer { display: none; }"
-draw "$betrfs" betrfs.png 1080 560 "header, main > h1, main > p, .facts, .lead, .warning, footer, section:not(#sweep), #sweep > h2, #sweep table, .downloads { display: none !important; }"
+draw "$betrfs" betrfs.png 1080 500 "header, main > h1, main > p, .facts, .lead, .warning, footer, section:not(#sweep), #sweep > h2, #sweep table, .downloads, button { display: none !important; }"
 screen "$power_cut" power-cut.png 1080 350
