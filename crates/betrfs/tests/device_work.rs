@@ -243,8 +243,8 @@ impl Queue for CountingQueue {
     }
 }
 
-/// Requests, and bytes for each file, that reading 300 files takes which lie in so many directories, in the order in which they are listed or
-/// as `order` has it.
+/// Requests, and bytes for each file, that reading 300 files takes which lie in so many directories, in the order in which they are listed
+/// or as `order` has it.
 fn walked(directories: u64, order: impl Fn(&mut Vec<InodeNumber>)) -> (u64, u64) {
     const FILE_BYTES: usize = 8000;
     let counting = Counting(Memory::new(64 * MIB), Arc::default());

@@ -96,8 +96,8 @@ impl Database {
     }
 
     /// Makes a tree that begins with what another has in a range of keys, durably: by two checkpoints, in a time that grows neither with
-    /// the range nor with the tree. What lies within the range is shared; what lies across its ends, two nodes a level at most, is copied. So
-    /// nothing that is outside of the range is kept for the clone's sake. With [`Tree::remove_range`](crate::Tree::remove_range) behind
+    /// the range nor with the tree. What lies within the range is shared; what lies across its ends, two nodes a level at most, is copied.
+    /// So nothing that is outside of the range is kept for the clone's sake. With [`Tree::remove_range`](crate::Tree::remove_range) behind
     /// it the range is moved.
     ///
     /// # Errors

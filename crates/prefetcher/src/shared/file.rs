@@ -251,7 +251,8 @@ pub struct Guard<'a> {
 }
 
 impl File {
-    /// Bounds of what may be planned for it, by settings of the table and by its device. `kept`: what a reader leaves behind others will read.
+    /// Bounds of what may be planned for it, by settings of the table and by its device. `kept`: what a reader leaves behind others will
+    /// read.
     pub fn limits(&self, header: &Header, file_bytes: u64, kept: bool) -> Limits {
         let window_bytes = header.window_bytes.load(Ordering::Relaxed);
         Limits {
