@@ -54,7 +54,13 @@ impl Chart {
     pub(super) fn html(&self) -> String {
         let mut out = String::from("<figure class=\"chart\">");
         out += &self.legend();
-        out += &format!("<div class=\"ytitle\">{}</div><div class=\"plot\"><div class=\"yticks\">", esc(&self.y.title));
+        // Names that would run into each other stand in two rows.
+        let (rows, second) = match self.x.is_crowded() {
+            true => (" style=\"grid-template-rows: 17rem 2.7rem\"", ";top:1.6rem"),
+            false => ("", ""),
+        };
+        let title = esc(&self.y.title);
+        out += &format!("<div class=\"ytitle\">{title}</div><div class=\"plot\"{rows}><div class=\"yticks\">");
         for (value, label) in &self.y.ticks {
             let bottom = self.y.place(*value) * 100.0;
             out += &format!("<span style=\"bottom:{bottom:.2}%\">{}</span>", esc(label));
@@ -75,11 +81,12 @@ impl Chart {
                 );
             }
         }
-        out += &format!("</div><div class=\"xticks{}\">", if self.x.is_crowded() { " crowded" } else { "" });
+        out += "</div><div class=\"xticks\">";
         for (index, (value, label)) in self.x.ticks.iter().enumerate() {
             // Every other label gives way on a narrow screen.
             let spare = if self.x.ticks.len() > 5 && index % 2 == 1 { " class=\"spare\"" } else { "" };
-            out += &format!("<span{spare} style=\"left:{:.2}%\">{}</span>", self.x.place(*value) * 100.0, esc(label));
+            let (left, row) = (self.x.place(*value) * 100.0, if index % 2 == 1 { second } else { "" });
+            out += &format!("<span{spare} style=\"left:{left:.2}%{row}\">{}</span>", esc(label));
         }
         out + &format!("</div></div><div class=\"xtitle\">{}</div></figure>\n", esc(&self.x.title))
     }

@@ -115,7 +115,8 @@ fn sections(data: &ReportData) -> Vec<Section> {
     // Without points it is a comparison with measurements: its charts come first.
     let compares = data.points.is_empty() && !data.plots.is_empty();
     let reference = if compares { Reference::Measured } else { Reference::Published };
-    let charts: String = data.plots.iter().filter_map(|plot| sweep::plot(plot, reference)).collect();
+    let charts = data.plots.iter().filter_map(|plot| sweep::plot(plot, reference, only_programs(data)));
+    let charts: String = charts.collect();
     let (early, late) = if compares { (charts, String::new()) } else { (String::new(), charts) };
     let candidates = [
         ("summary", "Summary", if compares { String::new() } else { summary(data) }),
@@ -154,6 +155,12 @@ fn interference(data: &ReportData) -> String {
         .collect()
 }
 
+/// Whether programs ran and no jobs, so that pictures are all there is.
+fn only_programs(data: &ReportData) -> bool {
+    let served = data.points.iter().any(|point| !point.directions.is_empty());
+    !served && data.points.len() > 1 && !data.plots.is_empty()
+}
+
 fn summary(data: &ReportData) -> String {
     let body = match &data.points[..] {
         [] => "<p>No point has finished.</p>\n".to_owned(),
@@ -162,8 +169,7 @@ fn summary(data: &ReportData) -> String {
             let first = overview::table(&points[..large::LISTED], 0, large::PICTURED);
             return large::index(&first, points.len()) + &large::links();
         }
-        // Nothing but programs ran.
-        points if !data.plots.is_empty() && points.iter().all(|point| point.directions.is_empty()) => {
+        points if only_programs(data) => {
             format!("<p>{} points; what was measured is <a href=\"#sweep\">below</a>.</p>\n", points.len())
         }
         points => overview::table(points, data.points_before, PICTURED_POINTS),

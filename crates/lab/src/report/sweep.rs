@@ -6,9 +6,9 @@ use super::published::Reference;
 use super::scale::Axis;
 use super::{SweepLine, SweepPlot, values};
 
-/// One plot with its heading, one picture for each facet; `None` when it has
-/// no finite point.
-pub(super) fn plot(plot: &SweepPlot, reference: Reference) -> Option<String> {
+/// One plot with its heading, one picture for each facet, with its values in a table where they are `told`; `None` when
+/// it has no finite point.
+pub(super) fn plot(plot: &SweepPlot, reference: Reference, told: bool) -> Option<String> {
     let only = [(String::new(), plot.lines.clone())];
     let facets: &[(String, Vec<SweepLine>)] = if plot.facets.is_empty() { &only } else { &plot.facets };
     // One pair of axes for all, so that they can be compared.
@@ -16,8 +16,8 @@ pub(super) fn plot(plot: &SweepPlot, reference: Reference) -> Option<String> {
     let (x, y) = axes(plot, &all)?;
     let summary = format!("{} against {}", plot.y_label, plot.x_label);
     let mut pictures = String::new();
-    for (name, told) in facets {
-        let mut lines = drawn(plot, told);
+    for (name, own) in facets {
+        let mut lines = drawn(plot, own);
         // No name of what is not in the picture.
         lines.retain(|line| !line.points.is_empty() || !line.published.is_empty());
         if lines.is_empty() {
@@ -25,7 +25,9 @@ pub(super) fn plot(plot: &SweepPlot, reference: Reference) -> Option<String> {
         }
         let summary = if name.is_empty() { summary.clone() } else { format!("{summary}, {name}") };
         let mut picture = Chart { x: x.clone(), y: y.clone(), lines, summary, reference }.html();
-        picture += &values::table(plot, told);
+        if told {
+            picture += &values::table(plot, own);
+        }
         pictures += &match &name[..] {
             "" => picture,
             name => format!("<div class=\"facet\"><h4>{}</h4>{picture}</div>", esc(name)),
