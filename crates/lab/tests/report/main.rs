@@ -109,6 +109,37 @@ fn an_empty_report_is_a_page() {
     assert!(text.contains("No request was served here.") && text.contains("(no request served)"), "{text}");
 }
 
+/// Programs serve no request of a job: what they took stands in a table below the picture.
+#[test]
+fn a_report_of_programs_says_its_figures() {
+    let took = |value: f64| Estimate { value, ..Estimate::default() };
+    let line = |name: &str, values: [f64; 2]| SweepLine {
+        name: name.to_owned(),
+        points: values.into_iter().enumerate().map(|(at, value)| (at as f64, took(value))).collect(),
+        ..SweepLine::default()
+    };
+    let name = "a name of a row that is as long as a whole sentence, and another one beside it";
+    let plot = SweepPlot {
+        x_label: "ROW".to_owned(),
+        x_names: vec![name.to_owned(), "<b>".to_owned()],
+        y_label: "elapsed".to_owned(),
+        y_unit: Unit::Time,
+        lines: vec![line("one", [2e6, 3e6]), line("other", [4e6, 5e6])],
+        ..SweepPlot::default()
+    };
+    let programs = vec![PointData::default(); 2];
+    let page = render(&ReportData { points: programs, plots: vec![plot.clone()], ..ReportData::default() });
+    check(&page);
+    let text = visible_text(&page);
+    assert!(!text.contains("no request served") && text.contains("2 points; what was measured is"), "{text}");
+    assert!(["2.00", "3.00", "4.00", "5.00"].iter().all(|value| text.contains(value)), "{text}");
+    assert!(page.contains("grid-template-rows: 17rem 2.7rem"), "long names stand in two rows");
+    let mut jobs = demo::sweep(2);
+    jobs.plots = vec![plot];
+    let text = visible_text(&render(&jobs));
+    assert!(!text.contains("5.00"), "{text}");
+}
+
 #[test]
 fn a_thousand_points_stay_small() {
     let mut data = demo::sweep(5);
