@@ -20,8 +20,8 @@ impl Change<'_> {
         self.cut(root, &KeyRange::all(), wanted)
     }
 
-    /// Of a node with the keys of `own`, some of which are wanted. It calls itself once a level, or twice below the first node whose children
-    /// hold one end each.
+    /// Of a node with the keys of `own`, some of which are wanted. It calls itself once a level, or twice below the first node whose
+    /// children hold one end each.
     fn cut(&mut self, edge: &Edge, own: &KeyRange, wanted: &KeyRange) -> Result<Edge> {
         if wanted.covers(own) {
             return Ok(edge.clone());
