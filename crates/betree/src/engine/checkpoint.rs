@@ -265,6 +265,14 @@ impl Engine {
     }
 }
 
+/// A tree has no use for blocks any more from the version behind this one on.
+fn give_up(tree: TreeId, freed: &[Freed], catalog: &mut Catalog, space: &mut Space, generation: u64, version: u64) {
+    let newest = catalog.newest_snapshot();
+    for one in freed.iter().filter(|one| catalog.families.give_up(tree, one)) {
+        space.retire(&one.pointer, version + 1, generation, newest);
+    }
+}
+
 /// `catalog` has the trees of this checkpoint already.
 fn change_catalog(change: CatalogChange, catalog: &mut Catalog, space: &mut Space, generation: u64, version: u64) {
     match change {
@@ -274,24 +282,19 @@ fn change_catalog(change: CatalogChange, catalog: &mut Catalog, space: &mut Spac
             catalog.snapshots.insert(name, record);
         }
         CatalogChange::RemoveTree { tree, freed } => {
+            give_up(tree, &freed, catalog, space, generation, version);
             let newest = catalog.newest_snapshot();
-            for one in freed.iter().filter(|one| catalog.families.give_up(tree, one)) {
-                space.retire(&one.pointer, version + 1, generation, newest);
-            }
             for (extent, birth) in catalog.families.removed(tree) {
                 space.retire_extent(extent, birth, version + 1, generation, newest);
             }
         }
         CatalogChange::CloneTree { tree, clone, .. } => catalog.families.cloned(tree, clone, generation, None),
-        CatalogChange::CloneRange(RangeClone { tree, clone, range, generation: cloned, copied, .. }) => {
+        CatalogChange::CloneRange(RangeClone { tree, clone, range, generation: cloned, mut copied, .. }) => {
             // Of what is outside of the range it never had anything.
-            let within = |one: &&Freed| one.key.as_ref().is_none_or(|key| range.contains(key));
-            let within: Vec<Freed> = copied.iter().filter(within).cloned().collect();
+            copied.retain(|one| one.key.as_ref().is_none_or(|key| range.contains(key)));
             catalog.families.cloned(tree, clone, cloned, Some(range));
-            let newest = catalog.newest_snapshot();
-            let given_up = within.iter().filter(|_| !mutated(Mutant::CopiedBlocksKept));
-            for one in given_up.filter(|one| catalog.families.give_up(clone, one)) {
-                space.retire(&one.pointer, version + 1, generation, newest);
+            if !mutated(Mutant::CopiedBlocksKept) {
+                give_up(clone, &copied, catalog, space, generation, version);
             }
         }
         CatalogChange::Remove(name) => {

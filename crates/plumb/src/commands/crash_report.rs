@@ -133,11 +133,12 @@ impl Report<'_> {
                 serde_json::json!({ "verdict": verdict, "explanation": lines })
             })
             .collect();
+        let (brought, brought_good) = self.brought();
         serde_json::json!({
             "states": self.summary.verdicts.len(),
             "states_of_all_shards": self.summary.states,
-            "brought": self.brought().0,
-            "brought_good": self.brought().1,
+            "brought": brought,
+            "brought_good": brought_good,
             "generated": self.summary.generated,
             "moments": self.summary.moments,
             "sampled_moments": self.summary.sampled_moments,

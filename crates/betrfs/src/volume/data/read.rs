@@ -129,27 +129,25 @@ impl Volume {
         }
         if inode.is_patched && length > 0 {
             // One scan for all, which reads ahead.
-            let all =
-                Part { index: offset_bytes / GRANULE_BYTES, begin: offset_bytes, end: offset_bytes + length as u64 };
-            self.put_patches(now, number, all, &mut buffer[..length])?;
+            self.put_patches(now, number, offset_bytes, &mut buffer[..length])?;
         }
         Ok(length)
     }
 
-    /// Puts the patches on a part of a file, which may be of several granules.
-    fn put_patches(&self, now: &Moment, number: InodeNumber, part: Part, bytes: &mut [u8]) -> Result<()> {
-        let (at, data) = (&now.at, &self.store.data);
+    /// Puts the patches on bytes of a file from `begin` on, which may be of several granules.
+    fn put_patches(&self, now: &Moment, number: InodeNumber, begin: u64, bytes: &mut [u8]) -> Result<()> {
+        let (at, data, end) = (&now.at, &self.store.data, begin + bytes.len() as u64);
         let mut put_on = |block: u64, value: &[u8]| {
             let pieces = patch::pieces(value).ok_or_else(|| damaged("patches on a block"))?;
             // The part of the block that is wanted.
-            let (from, to) = ((block * BLOCK_BYTES).max(part.begin), ((block + 1) * BLOCK_BYTES).min(part.end));
+            let (from, to) = ((block * BLOCK_BYTES).max(begin), ((block + 1) * BLOCK_BYTES).min(end));
             if from < to {
-                let target = &mut bytes[(from - part.begin) as usize..(to - part.begin) as usize];
+                let target = &mut bytes[(from - begin) as usize..(to - begin) as usize];
                 patch::put_on(&pieces, (from - block * BLOCK_BYTES) as usize, target);
             }
             Ok(())
         };
-        let (first, last) = (part.begin / BLOCK_BYTES, (part.end - 1) / BLOCK_BYTES);
+        let (first, last) = (begin / BLOCK_BYTES, (end - 1) / BLOCK_BYTES);
         if first == last {
             let (granule, key) = place_of(first);
             return match at.get(data, schema::data_key(number, granule, key))? {
