@@ -1,7 +1,7 @@
 //! The measured programs on the file system of temporary files: they do what is defined, the same each time, and say what is wrong.
 #![allow(clippy::unwrap_used)]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -21,6 +21,7 @@ fn small(name: &str) -> (Vec<&'static str>, u64) {
             (small.to_vec(), 6 * 700)
         }
         "tokubench" => (vec!["--files", "1000", "--children", "16"], 3000),
+        "pulls" => (vec!["--files", "200", "--width", "8", "--pulls", "6", "--changes", "20"], 10_000),
         "multi-reader" => (vec!["--size", "4m", "--io-size", "4k", "--threads", "4"], 4 * 257),
         "compress" => (vec!["--files", "3", "--file-size", "200k", "--io-size", "64k", "--threads", "2"], 10_000),
         other => panic!("{other} is not tested"),
@@ -183,6 +184,35 @@ fn tokubench_makes_all_its_files() {
 }
 
 #[test]
+fn pulls_replace_files_all_over_the_tree() {
+    let folder = tempfile::tempdir().unwrap();
+    let chosen = prepare("pulls", folder.path(), 1);
+    let home = folder.path().join("pulls");
+    let before = tree(&home.join("sources"));
+    assert_eq!(before.len(), 160);
+    let report = run(&chosen, folder.path(), 1, None).unwrap();
+    let (after, counts) = (tree(&home.join("sources")), counts(&report));
+    // Six packs and indexes; of 120 files some are made and some removed.
+    assert_eq!((counts["fsync"], counts["rename"], tree(&home.join("packs")).len()), (6, 6, 6));
+    assert_eq!(tree(&home.join("index")).len(), 1, "no lock is left");
+    let made = counts["create"] - 12;
+    let (new, gone) = (120 - counts["delete"], 120 - made);
+    assert_eq!(after.len() as u64, 160 + new - gone);
+    assert!((1..=20).contains(&new) && (1..=20).contains(&gone), "{new} new, {gone} gone");
+    // 120 draws of some 160 files touch about half of them, in most of the folders.
+    let replaced: Vec<_> = after.iter().filter(|(path, contents)| before.get(*path) != Some(contents)).collect();
+    assert!((60..=120).contains(&replaced.len()), "{}", replaced.len());
+    let folders = |paths: Vec<&PathBuf>| {
+        paths.iter().map(|path| path.parent().unwrap().to_owned()).collect::<BTreeSet<_>>().len()
+    };
+    let (of_replaced, of_all) =
+        (folders(replaced.iter().map(|(path, _)| *path).collect()), folders(after.keys().collect()));
+    assert!(of_replaced * 2 > of_all, "{of_replaced} of {of_all} folders");
+    let report_again = run(&chosen, folder.path(), 1, None).unwrap_err().to_string();
+    assert!(report_again.contains("pulls was changed by the run before"), "{report_again}");
+}
+
+#[test]
 fn readers_read_their_parts_in_each_pattern() {
     // 1 MiB for each of four threads in reads of 4 KiB; strided ones leave out 256 KiB after each.
     for (pattern, reads) in [("sequential", 256), ("random", 256), ("backward", 256), ("strided", 4)] {
@@ -294,7 +324,7 @@ fn what_is_missing_or_other_is_said() {
 
 #[test]
 fn a_file_that_is_removed_under_a_run_ends_it_with_its_name() {
-    for name in ["varmail", "webserver", "oltp", "multi-reader", "compress"] {
+    for name in ["varmail", "webserver", "oltp", "pulls", "multi-reader", "compress"] {
         let folder = tempfile::tempdir().unwrap();
         let chosen = prepare(name, folder.path(), 1);
         let gone: Vec<PathBuf> = tree(folder.path()).into_keys().collect();
@@ -329,6 +359,7 @@ fn options_out_of_bounds_are_refused() {
     assert!(said("varmail", &["--files", "0"]).contains("from 1 to"));
     assert!(said("varmail", &["--files", "20"]).contains("at least 32 files"));
     assert!(said("tokubench", &["--files", "3"]).contains("at least 4 files"));
+    assert!(said("pulls", &["--files", "1"]).contains("at least 2 files"));
     assert!(said("varmail", &["--size-gamma", "0.01"]).contains("0 for none"));
     assert!(said("varmail", &["--io-size", "0"]).contains("from 1B to 64MiB"));
     assert!(said("fileserver", &["--width", "1"]).contains("1 entry each"));

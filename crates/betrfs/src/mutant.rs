@@ -52,10 +52,18 @@ pub(crate) enum Mutant {
     CookieReused,
     /// A read does not see what was written and is held.
     GatheredNotSeen,
+    /// Nor does a lookup.
+    GatheredNotFound,
     /// fsync leaves what is held.
     GatheredNotSynced,
     /// Changes overtake what is held.
     GatheredOvertaken,
+    /// That another file was read overtakes what is held.
+    AccessOvertakes,
+    /// Accesses that are held come with writes from before them.
+    AccessEarly,
+    /// Accesses that are held are forgotten.
+    AccessForgotten,
     /// fsync returns at once.
     SyncDoesNothing,
     /// Numbers that were given are not remembered across mounts.
@@ -123,7 +131,7 @@ pub(crate) const fn mutated(_mutant: Mutant) -> bool {
 
 #[cfg(test)]
 impl Mutant {
-    pub const ALL: [Self; 53] = [
+    pub const ALL: [Self; 57] = [
         Self::CountOutsideOfBatch,
         Self::CountForgotten,
         Self::OrphanNotRecorded,
@@ -149,8 +157,12 @@ impl Mutant {
         Self::BesideEarly,
         Self::SyncDoesNothing,
         Self::GatheredNotSeen,
+        Self::GatheredNotFound,
         Self::GatheredNotSynced,
         Self::GatheredOvertaken,
+        Self::AccessOvertakes,
+        Self::AccessEarly,
+        Self::AccessForgotten,
         Self::NumberReused,
         Self::RenameKeepsOldName,
         Self::RenameLeaksReplaced,

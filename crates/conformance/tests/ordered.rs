@@ -13,7 +13,7 @@ use conformance::{Error, Guest, Kernel, host};
 
 /// A drive that keeps order and leaves in its buffer what nobody flushes, and one log of acknowledged lines for each of four tasks.
 const START: &str = r#"
-limit_s=900
+limit_s=3000
 nqn=nqn.2014-08.org.example:order
 serve ssd --device samsung-980pro-1tb --set initial.fill=0 --set 'order="streams"' --set 'buffer.destage_after="60s"' --nvme-tcp tcp:4420 --nqn $nqn --control unix:/tmp/control
 need attach attach $nqn --nr-io-queues=4 --ctrl-loss-tmo=600

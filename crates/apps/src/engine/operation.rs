@@ -19,6 +19,8 @@ pub enum Operation {
     Close,
     /// `unlink`.
     Delete,
+    /// `rename`.
+    Rename,
     /// `stat`.
     Stat,
     /// Work of the processor; no I/O.
@@ -27,7 +29,7 @@ pub enum Operation {
 
 impl Operation {
     /// All of them, in the order of tables.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Create,
         Self::Open,
         Self::Read,
@@ -36,6 +38,7 @@ impl Operation {
         Self::Fsync,
         Self::Close,
         Self::Delete,
+        Self::Rename,
         Self::Stat,
         Self::Compress,
     ];
@@ -51,6 +54,7 @@ impl Operation {
             Self::Fsync => "fsync",
             Self::Close => "close",
             Self::Delete => "delete",
+            Self::Rename => "rename",
             Self::Stat => "stat",
             Self::Compress => "compress",
         }

@@ -6,6 +6,7 @@ mod filebench;
 mod fileserver;
 mod multi_reader;
 mod oltp;
+mod pulls;
 mod tokubench;
 mod varmail;
 mod webproxy;
@@ -55,13 +56,14 @@ pub struct Chosen {
 }
 
 /// All of them.
-pub const PROGRAMS: [Entry; 8] = [
+pub const PROGRAMS: [Entry; 9] = [
     entry::<Filebench<varmail::Varmail>>(),
     entry::<Filebench<fileserver::Fileserver>>(),
     entry::<Filebench<webserver::Webserver>>(),
     entry::<Filebench<webproxy::Webproxy>>(),
     entry::<oltp::Oltp>(),
     entry::<tokubench::Tokubench>(),
+    entry::<pulls::Pulls>(),
     entry::<multi_reader::MultiReader>(),
     entry::<compress::Compress>(),
 ];

@@ -283,3 +283,19 @@ pub(super) fn action(random: &mut impl Rng, slots: usize, scale: Scale) -> Actio
         _ => Action::Syncfs,
     }
 }
+
+/// The same of who packs files into one: it reads and looks up others between writes that go on, which often end with a granule.
+pub(super) fn packing(random: &mut impl Rng, slots: usize, scale: Scale) -> Action {
+    let (inode, parent, kill) = (random.random_range(0..slots), 0, false);
+    match random.random_range(0..20) {
+        0 => Action::Write { inode, offset: 0, length: 16_384, seed: random.next_u64(), kill },
+        1..10 => Action::WriteOn {
+            length: [4096, 16_384, 16_384, 5000][random.random_range(0..4)],
+            seed: random.next_u64(),
+            kill,
+        },
+        10..16 => Action::Read { inode, offset: 0, length: 100 },
+        16..18 => Action::Lookup { parent, name: name(random) },
+        _ => action(random, slots, scale),
+    }
+}

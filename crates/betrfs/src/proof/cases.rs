@@ -46,10 +46,77 @@ pub(super) fn held() -> Result<(), String> {
     for (number, piece) in written.chunks(300).enumerate() {
         fs.write(&caller(2), file, number as u64 * 300, piece, false).map_err(words)?;
     }
+    let looked_up = fs.lookup(ROOT, Name::new(b"file").map_err(words)?).map_err(words)?.size_bytes;
     let size = fs.getattr(file).map_err(words)?.size_bytes;
     let mut read = vec![0; 1000];
     let length = fs.read(&reader(), file, 0, &mut read).map_err(words)?;
-    if size == 900 && read[..length] == written { Ok(()) } else { Err(format!("{size} bytes, {length} read")) }
+    if looked_up == 900 && size == 900 && read[..length] == written {
+        Ok(())
+    } else {
+        Err(format!("{looked_up} and {size} bytes, {length} read"))
+    }
+}
+
+/// Who packs other files into one writes whole granules: looking for them, reading them and closing them takes what is held apart no
+/// more than it hides that they were read.
+pub(super) fn packed() -> Result<(), String> {
+    // A granule is in one batch.
+    let options = VolumeOptions { write_bytes_max: 100 << 10, ..tiny(0) };
+    let fs = Volume::create(Memory::new(16 << 20), options, 1, at(0)).map_err(words)?;
+    let (file, mut others, mut read) = (new_file(&fs, b"file")?, Vec::new(), [0; 4096]);
+    for number in 0..16 {
+        let name = vec![b'a' + number];
+        others.push((new_file(&fs, &name)?, name));
+        fs.write(&caller(1), others[usize::from(number)].0, 0, &[number; 10_000], false).map_err(words)?;
+    }
+    fs.settle().map_err(words)?;
+    let before = fs.data_keys().map_err(words)?;
+    for (block, (other, name)) in others.iter().enumerate() {
+        fs.lookup(ROOT, Name::new(name).map_err(words)?).map_err(words)?;
+        fs.open(*other).map_err(words)?;
+        fs.write(&caller(2), file, block as u64 * 4096, &[9; 4096], false).map_err(words)?;
+        fs.read(&caller(3), *other, 0, &mut read).map_err(words)?;
+        fs.release(*other).map_err(words)?;
+    }
+    for (other, _) in &others {
+        let accessed = fs.getattr(*other).map_err(words)?.accessed;
+        if accessed != at(3) {
+            return Err(format!("accessed at {accessed:?}"));
+        }
+    }
+    let new = fs.data_keys().map_err(words)? - before;
+    if new == 1 { Ok(()) } else { Err(format!("{new} new keys")) }
+}
+
+/// What is carried out of writes that are held has the accesses from before its end, and none from behind it.
+pub(super) fn parted() -> Result<(), String> {
+    let options = || VolumeOptions { write_bytes_max: 100 << 10, ..tiny(0) };
+    let memory = Memory::new(16 << 20);
+    let fs = Volume::create(memory.clone(), options(), 1, at(0)).map_err(words)?;
+    let (file, before, behind) = (new_file(&fs, b"file")?, new_file(&fs, b"before")?, new_file(&fs, b"behind")?);
+    for other in [before, behind] {
+        fs.write(&caller(1), other, 0, &[7; 10], false).map_err(words)?;
+    }
+    let mut read = [0; 10];
+    let mut write = |offset, bytes: usize, reads: Option<InodeNumber>| {
+        fs.write(&caller(2), file, offset, &vec![9; bytes], false).map_err(words)?;
+        reads.map_or(Ok(10), |other| fs.read(&caller(3), other, 0, &mut read)).map_err(words)
+    };
+    write(0, 32_768, Some(before))?;
+    write(32_768, 32_768, None)?;
+    write(65_536, 5000, Some(behind))?;
+    // Has no room beside them: the first granule is carried out.
+    write(70_536, 40_000, None)?;
+    fs.database().checkpoint().map_err(|error| error.to_string())?;
+    let left = Volume::open(Memory::from_image(memory.image()), options()).map_err(words)?;
+    let size = left.getattr(file).map_err(words)?.size_bytes;
+    let accessed = [before, behind].map(|other| left.getattr(other).map(|attributes| attributes.accessed));
+    let [Ok(first), Ok(second)] = accessed else { return Err(format!("{accessed:?}")) };
+    if (size, first) == (65_536, at(3)) && second != at(3) {
+        Ok(())
+    } else {
+        Err(format!("{size} bytes, accessed at {first:?} and {second:?}"))
+    }
 }
 
 /// Patches on a granule go with the granule, and what a shorter file left below its blocks never comes back.

@@ -5,7 +5,7 @@ use crash::{Cut, Cuts, VolatileCache};
 use rand::{Rng, RngExt};
 use storage::{Image, Memory, Recorded};
 
-use super::action::{Action, Scale, action, random};
+use super::action::{Action, Scale, action, packing, random};
 use super::compare::{Tree, difference, tree};
 use super::side::{Answer, Side};
 use super::traces::{at, tiny};
@@ -49,6 +49,8 @@ fn words(what: &'static str) -> impl Fn(Error) -> String {
 /// Goes on for some operations, cuts the power at every moment, and looks at what is left. A few of the states go on themselves.
 fn explore(story: Story, seed: u64, steps: usize, depth: usize, seen: &mut Seen) -> Result<(), String> {
     let mut random = random(seed);
+    // Every third story is mostly of writes that are held, and reads between them.
+    let packs = seed % 3 == 2;
     let (recorded, recording) = Recorded::new(Memory::from_image(story.before.clone()));
     let recorded = std::sync::Arc::new(recorded);
     let mut models = vec![story.model.remounted()];
@@ -60,7 +62,8 @@ fn explore(story: Story, seed: u64, steps: usize, depth: usize, seen: &mut Seen)
         for step in 1..=steps {
             let now = at(story.time + step as u64);
             let action = match step % 9 {
-                0 => Action::Fsync { inode: 0 },
+                0 if !packs || step % 36 == 0 => Action::Fsync { inode: 0 },
+                _ if packs && step > 12 => packing(&mut random, model.slots.len(), SCALE),
                 _ => action(&mut random, model.slots.len(), SCALE),
             };
             let found = real.apply(&action, now);
@@ -75,6 +78,11 @@ fn explore(story: Story, seed: u64, steps: usize, depth: usize, seen: &mut Seen)
                 Action::Fsync { .. } | Action::Syncfs => !matches!(found, Answer::Error(_)),
                 _ if random.random_range(0..25) == 0 => {
                     real.fs.settle().is_ok() && real.fs.database().checkpoint().is_ok()
+                }
+                // Without what is held.
+                _ if packs && random.random_range(0..6) == 0 => {
+                    real.fs.database().checkpoint().map_err(Error::from).map_err(words("checkpoint"))?;
+                    false
                 }
                 _ if random.random_range(0..40) == 0 => {
                     real.fs.syncfs().map_err(words("syncfs"))?;

@@ -14,6 +14,8 @@ fn proofs() -> Vec<(&'static str, Proof)> {
         ("refused", Box::new(refused::too_large)),
         ("holes", Box::new(cases::holes)),
         ("held", Box::new(cases::held)),
+        ("packed", Box::new(cases::packed)),
+        ("parted", Box::new(cases::parted)),
         ("between", Box::new(between::changes)),
         ("named", Box::new(cases::named)),
         ("small files", Box::new(cases::small)),

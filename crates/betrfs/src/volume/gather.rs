@@ -1,7 +1,8 @@
 //! Writes in sequence are gathered until they make whole granules, which are written once and need no patches.
 //!
 //! Nobody can tell: whatever looks at the file, changes anything, or makes something durable settles what is held before. So after a power
-//! cut the file system is as some prefix of the calls left it, as it is without.
+//! cut the file system is as some prefix of the calls left it, as it is without. That another file was read meanwhile is held behind the
+//! writes, since who packs files into one reads and writes in turn.
 
 use std::sync::atomic::Ordering;
 use std::sync::{MutexGuard, PoisonError};
@@ -13,12 +14,17 @@ use crate::operations::{Attributes, Caller, Error, InodeNumber, Result, Timestam
 use crate::rules;
 use crate::schema::{GRANULE_BYTES, Inode};
 
+/// More files than these are not read while writes are held.
+const ACCESSES_MAX: usize = 256;
+
 /// What was written last, if more may follow it.
 #[derive(Debug, Default)]
 pub(super) struct Gather {
     held: Option<Held>,
     /// Where the last write ended: one there goes on with it.
     end: Option<(InodeNumber, u64)>,
+    /// How often what was held was carried out.
+    carried_out: u64,
     /// Something that was held did not fit any more, and nobody has heard of it.
     was_lost: bool,
 }
@@ -34,14 +40,42 @@ struct Held {
     kill_privileges: bool,
     /// When the last of them was.
     now: Timestamp,
-    /// So many bytes of them are whole writes that end with a granule, the last of them at this time.
-    whole: Option<(usize, Timestamp)>,
+    /// When other files were read meanwhile, each once.
+    accesses: Vec<(InodeNumber, Timestamp)>,
+    /// What of this ends with a granule.
+    whole: Option<Part>,
+}
+
+/// The first of what is held: whole writes, the last of them at a time, and accesses.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    bytes: usize,
+    now: Timestamp,
+    accesses: usize,
 }
 
 impl Held {
     fn new(before: Inode, write: &Write<'_>, now: Timestamp) -> Self {
         let Write { offset, kill_privileges, .. } = *write;
-        Self { inode: before.clone(), before, offset, data: Vec::new(), kill_privileges, now, whole: None }
+        Self {
+            inode: before.clone(),
+            before,
+            offset,
+            data: Vec::new(),
+            kill_privileges,
+            now,
+            accesses: Vec::new(),
+            whole: None,
+        }
+    }
+
+    fn all(&self) -> Part {
+        Part { bytes: self.data.len(), now: self.now, accesses: self.accesses.len() }
+    }
+
+    /// Whether an inode is another when this is carried out.
+    fn changes(&self, inode: InodeNumber) -> bool {
+        self.end().0 == inode || self.accesses.iter().any(|(accessed, _)| *accessed == inode)
     }
 
     fn end(&self) -> (InodeNumber, u64) {
@@ -84,13 +118,55 @@ impl Volume {
 
     /// The same for who looks at one inode only.
     pub(super) fn settle_of(&self, inode: InodeNumber) -> Result<()> {
+        self.settle_where(|held| held.changes(inode))
+    }
+
+    /// The same for who ends to write to a file, or to read it.
+    pub(super) fn settle_writes_of(&self, inode: InodeNumber) -> Result<()> {
+        self.settle_where(|held| held.end().0 == inode)
+    }
+
+    fn settle_where(&self, matters: impl FnOnce(&Held) -> bool) -> Result<()> {
         if self.is_gathering.load(Ordering::Acquire) && !mutated(Mutant::GatheredNotSeen) {
             let mut gather = self.gather();
-            if gather.held.as_ref().is_some_and(|held| held.end().0 == inode) {
+            if gather.held.as_ref().is_some_and(matters) {
                 self.carry_out(&mut gather)?;
             }
         }
         Ok(())
+    }
+
+    /// What `look` finds of an inode that it cannot know before, as it is with all writes that had returned by now.
+    pub(super) fn settled_of_found(&self, look: impl Fn() -> Result<Attributes>) -> Result<Attributes> {
+        if !self.is_gathering.load(Ordering::Acquire) || mutated(Mutant::GatheredNotFound) {
+            return look();
+        }
+        let before = self.gather().carried_out;
+        let found = look()?;
+        let mut gather = self.gather();
+        if gather.held.as_ref().is_some_and(|held| held.changes(found.inode)) {
+            self.carry_out(&mut gather)?;
+        } else if gather.carried_out == before {
+            return Ok(found);
+        }
+        drop(gather);
+        look()
+    }
+
+    /// Holds that a file was read, behind the writes of another that are held; `false` where there are none, or no room.
+    pub(super) fn hold_access(&self, inode: InodeNumber, now: Timestamp) -> bool {
+        if !self.is_gathering.load(Ordering::Acquire) || mutated(Mutant::AccessOvertakes) {
+            return false;
+        }
+        let mut gather = self.gather();
+        let Some(held) = &mut gather.held else { return false };
+        if held.end().0 == inode || held.accesses.len() == ACCESSES_MAX {
+            return false;
+        }
+        if !held.changes(inode) {
+            held.accesses.push((inode, now));
+        }
+        true
     }
 
     /// The same for who makes everything durable, and hears of what did not fit.
@@ -106,7 +182,7 @@ impl Volume {
     /// Holds a write that goes on with the last one, or may be gone on with; its file's attributes, or nothing where it is to be
     /// carried out now. What was held and is not gone on with is carried out.
     pub(super) fn hold(&self, caller: &Caller<'_>, write: Write<'_>) -> Result<Option<Attributes>> {
-        let mut gather = self.gather();
+        let gather = &mut *self.gather();
         let goes_on = match &gather.held {
             Some(held) => held.end() == (write.inode, write.offset) && held.kill_privileges == write.kill_privileges,
             None => write.offset.is_multiple_of(GRANULE_BYTES) || gather.end == Some((write.inode, write.offset)),
@@ -115,21 +191,23 @@ impl Volume {
         let is_whole = gather.held.is_none() && range_is_whole(write.offset, write.end());
         let limit = self.options.write_bytes_max;
         if !goes_on || is_whole || write.data.len() >= limit {
-            self.carry_out(&mut gather)?;
+            self.carry_out(gather)?;
             return Ok(None);
         }
         // A write is in one batch, and a batch has whole writes.
         if let Some(held) = gather.held.as_mut().filter(|held| held.data.len() + write.data.len() > limit)
-            && let Some((bytes, now)) = held.whole.take()
+            && let Some(part) = held.whole.take()
         {
-            self.write_held(held, bytes, now)?;
-            held.data.drain(..bytes);
-            held.offset += bytes as u64;
+            self.write_held(held, part)?;
+            held.data.drain(..part.bytes);
+            held.accesses.drain(..part.accesses);
+            held.offset += part.bytes as u64;
+            gather.carried_out += 1;
             let _gate = self.shared();
             held.before = self.inode(write.inode)?;
         }
         if gather.held.as_ref().is_some_and(|held| held.data.len() + write.data.len() > limit) {
-            self.carry_out(&mut gather)?;
+            self.carry_out(gather)?;
         }
         let known = gather.held.as_ref().map(|held| (held.before.clone(), held.offset));
         let (before, offset) = match known {
@@ -149,7 +227,7 @@ impl Volume {
         held.data.extend_from_slice(write.data);
         (held.inode, held.now) = (inode, caller.now);
         if write.end().is_multiple_of(GRANULE_BYTES) {
-            held.whole = Some((held.data.len(), caller.now));
+            held.whole = Some(held.all());
         }
         self.is_gathering.store(true, Ordering::Release);
         Ok(Some(attributes))
@@ -159,22 +237,35 @@ impl Volume {
     /// there is nobody to ask.
     fn carry_out(&self, gather: &mut Gather) -> Result<()> {
         let Some(held) = &gather.held else { return Ok(()) };
-        match self.write_held(held, held.data.len(), held.now) {
+        match self.write_held(held, held.all()) {
             Err(Error::NoSpace) => gather.was_lost = true,
             Ok(()) | Err(Error::Stale) => {}
             Err(error) => return Err(error),
         }
         gather.held = None;
+        gather.carried_out += 1;
         self.is_gathering.store(false, Ordering::Release);
         Ok(())
     }
 
-    /// Carries out the first bytes of what is held, the last of them written at a time. There was room for them when they came.
-    fn write_held(&self, held: &Held, bytes: usize, now: Timestamp) -> Result<()> {
-        let caller = Caller { uid: 0, gid: 0, groups: &[], umask: 0, now };
-        let Some(data) = held.data.get(..bytes).filter(|data| !data.is_empty()) else { return Ok(()) };
+    /// Carries out the first of what is held. There was room for it when it came.
+    fn write_held(&self, held: &Held, part: Part) -> Result<()> {
+        let caller = Caller { uid: 0, gid: 0, groups: &[], umask: 0, now: part.now };
+        let accesses = match part.accesses {
+            _ if mutated(Mutant::AccessForgotten) => 0,
+            _ if mutated(Mutant::AccessEarly) => held.accesses.len(),
+            count => count,
+        };
+        let (Some(data), Some(accesses)) = (held.data.get(..part.bytes), held.accesses.get(..accesses)) else {
+            return Ok(());
+        };
         let number = held.inode.attributes.inode;
-        self.change(None, |transaction| transaction.write(&caller, number, held.offset, data, held.kill_privileges))
+        self.change(None, |transaction| {
+            if !data.is_empty() {
+                transaction.write(&caller, number, held.offset, data, held.kill_privileges)?;
+            }
+            accesses.iter().try_for_each(|(inode, now)| transaction.note_access(*inode, *now))
+        })
     }
 
     /// What only the store has, once what is held is in it.

@@ -14,8 +14,7 @@ const REAPED_AT_A_TIME: usize = 1_000;
 
 impl Operations for Volume {
     fn lookup(&self, parent: InodeNumber, name: Name<'_>) -> Result<Attributes> {
-        self.settle()?;
-        self.find(parent, name)
+        self.settled_of_found(|| self.find(parent, name))
     }
 
     fn getattr(&self, inode: InodeNumber) -> Result<Attributes> {
@@ -170,13 +169,14 @@ impl Operations for Volume {
     }
 
     fn release(&self, inode: InodeNumber) -> Result<()> {
-        self.settle()?;
+        self.settle_writes_of(inode)?;
         {
             let _gate = self.shared();
             if !self.count_release(inode)? || self.inode(inode)?.attributes.links > 0 {
                 return Ok(());
             }
         }
+        self.settle()?;
         self.remove_if_unused(inode)
     }
 

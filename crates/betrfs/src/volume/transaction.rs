@@ -8,7 +8,8 @@ use super::recent::Touched;
 use super::store::Store;
 use super::{Exclusive, Volume};
 use crate::mutant::{Mutant, mutated};
-use crate::operations::{Caller, Error, InodeNumber, Kind, Name, Result};
+use crate::operations::{Caller, Error, InodeNumber, Kind, Name, Result, Timestamp};
+use crate::rules;
 use crate::schema::{self, Entry, Inode, Place};
 
 /// An inode before and after.
@@ -134,6 +135,17 @@ impl<'a> Transaction<'a> {
             return Ok(());
         }
         self.purge(number)
+    }
+
+    /// A file was read, which may be gone by now.
+    pub fn note_access(&mut self, number: InodeNumber, now: Timestamp) -> Result<()> {
+        match self.inode(number) {
+            // Another read may have noted it meanwhile.
+            Ok(inode) if rules::notes_access(&inode.attributes, now) => inode.attributes.accessed = now,
+            Ok(_) | Err(Error::Stale) => {}
+            Err(error) => return Err(error),
+        }
+        Ok(())
     }
 
     /// Removes everything of an inode but its names.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use betree::Snapshot;
 
 use super::{GRANULE_BLOCKS, Moment, Part, Volume, parts, place_of};
+use crate::mutant::{Mutant, mutated};
 use crate::operations::{Caller, InodeNumber, Result};
 use crate::patch;
 use crate::rules::{self, BLOCK_BYTES};
@@ -65,10 +66,13 @@ impl Volume {
             self.walk(&now, &inode);
         }
         let length = self.read_inode(&now, &inode, offset_bytes, buffer)?;
-        if rules::notes_access(&inode.attributes, caller.now) && !self.store.is_past() {
+        let notes = rules::notes_access(&inode.attributes, caller.now) && !self.store.is_past();
+        if notes && !self.hold_access(number, caller.now) {
             // No change overtakes what is held.
-            self.settle()?;
-            self.note_access(caller, number)?;
+            if !mutated(Mutant::AccessOvertakes) {
+                self.settle()?;
+            }
+            self.change(None, |transaction| transaction.note_access(number, caller.now))?;
         }
         Ok(length)
     }
@@ -84,17 +88,6 @@ impl Volume {
         let (now, inode) = self.moment_of(number)?;
         change()?;
         self.read_inode(&now, &inode, 0, buffer)
-    }
-
-    fn note_access(&self, caller: &Caller<'_>, number: InodeNumber) -> Result<()> {
-        self.change(None, |transaction| {
-            let attributes = &mut transaction.inode(number)?.attributes;
-            // Another read may have noted it meanwhile.
-            if rules::notes_access(attributes, caller.now) {
-                attributes.accessed = caller.now;
-            }
-            Ok(())
-        })
     }
 
     /// Bytes of a file at a moment; how many there were.
