@@ -66,6 +66,19 @@ impl Snapshot {
         self.engine.fetch(&self.view, tree.id(), keys)
     }
 
+    /// The same of what scans will read first that begin where these ranges do: for who knows that he will look at many small ranges.
+    ///
+    /// # Errors
+    ///
+    /// As [`get_many`](Self::get_many).
+    pub fn read_ahead_ranges<K: AsRef<[u8]>>(&self, tree: &Tree, ranges: &[impl RangeBounds<K>]) -> Result<()> {
+        if !self.has(tree) {
+            return Err(Error::OtherStore);
+        }
+        let ranges: Vec<KeyRange> = ranges.iter().map(|range| KeyRange::of(range)).collect();
+        self.engine.fetch_ranges(&self.view, tree.id(), &ranges)
+    }
+
     /// Everything of a tree that can be read, and what cannot.
     pub(crate) fn salvage(&self, tree: &Tree, each: &mut dyn FnMut(Salvaged) -> Result<()>) -> Result<()> {
         self.engine.salvage(&self.view, tree.id(), each)

@@ -83,22 +83,38 @@ impl Engine {
         Ok(values)
     }
 
-    /// Brings what lookups of these keys will read into the cache, as much as it can keep: in each round what the one before
-    /// made known.
+    /// Brings what lookups of these keys will read into the cache, as much as it can keep.
     pub fn fetch<K: AsRef<[u8]>>(&self, view: &View, tree: TreeId, keys: &[K]) -> Result<()> {
         let Some(version) = view.version.trees.get(&tree).filter(|_| keys.len() > 1) else { return Ok(()) };
-        let mut first = None;
-        for _ in 0..ROUNDS {
-            let mut wanted: Vec<Wanted> = Vec::new();
+        self.fetch_in_rounds(|wanted| {
             for key in keys {
                 match self.in_memory(view, version, key.as_ref())? {
                     Some(Message::Place(place)) if self.io.cache.peek(&place).is_none() => {
                         wanted.push(Wanted::new(place, Kind::Value));
                     }
                     Some(message) if message.is_final() => {}
-                    _ => crate::tree::missing(&self.io, &version.root, key.as_ref(), &mut wanted),
+                    _ => crate::tree::missing(&self.io, &version.root, key.as_ref(), wanted),
                 }
             }
+            Ok(())
+        })
+    }
+
+    /// The same of what scans will read first that begin where these ranges do.
+    pub fn fetch_ranges(&self, view: &View, tree: TreeId, ranges: &[KeyRange]) -> Result<()> {
+        let Some(version) = view.version.trees.get(&tree) else { return Ok(()) };
+        self.fetch_in_rounds(|wanted| {
+            ranges.iter().for_each(|range| crate::tree::missing_at_start(&self.io, &version.root, range, wanted));
+            Ok(())
+        })
+    }
+
+    /// In each round what the one before has made known.
+    fn fetch_in_rounds(&self, missing: impl Fn(&mut Vec<Wanted>) -> Result<()>) -> Result<()> {
+        let mut first = None;
+        for _ in 0..ROUNDS {
+            let mut wanted: Vec<Wanted> = Vec::new();
+            missing(&mut wanted)?;
             wanted.sort_by_key(|wanted| wanted.pointer.start);
             wanted.dedup_by_key(|wanted| wanted.pointer.start);
             let mut bytes = 0;

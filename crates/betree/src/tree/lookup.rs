@@ -173,6 +173,42 @@ pub(crate) fn missing(io: &BlockIo, root: &Edge, key: &[u8], wanted: &mut Vec<Wa
     }
 }
 
+/// Blocks of a run that are read ahead for a scan: what is behind them a scan that gets there reads ahead for itself.
+const BLOCKS_AHEAD: usize = 4;
+
+/// What a scan from the start of a range on will read first, as far as what is in memory tells; in the leaf that it begins in.
+pub(crate) fn missing_at_start(io: &BlockIo, root: &Edge, range: &KeyRange, wanted: &mut Vec<Wanted>) {
+    let mut edge = root.clone();
+    let mut blocks = |run: &Run| {
+        let first = run.block_of(&range.start).unwrap_or(0);
+        let of_range = |block: &&RunBlock| range.end.as_ref().is_none_or(|end| block.first_key < *end);
+        for block in run.blocks.iter().skip(first).take_while(of_range).take(BLOCKS_AHEAD) {
+            if let Part::Stored(pointer) = &block.part
+                && io.cache.peek(pointer).is_none()
+            {
+                wanted.push(Wanted::new(*pointer, Kind::Block));
+            }
+        }
+    };
+    loop {
+        let node = match &edge {
+            Edge::Fresh(node) => Arc::clone(node),
+            Edge::Stored(pointer) => match io.cache.peek(pointer) {
+                Some(Cached::Node(node)) => node,
+                _ => return wanted.push(Wanted::new(*pointer, Kind::Node)),
+            },
+        };
+        edge = match &*node {
+            Node::Leaf(leaf) => return blocks(leaf),
+            Node::Internal(internal) => {
+                let child = &internal.children[internal.child_of(&range.start)];
+                child.runs.iter().for_each(|run| blocks(run));
+                child.edge.clone()
+            }
+        };
+    }
+}
+
 /// Whether a lookup ends at a run, or must read there to know.
 fn is_settled(io: &BlockIo, run: &Run, (key, hash): (&[u8], KeyHash), wanted: &mut Vec<Wanted>) -> bool {
     let found = run.block_of(key).and_then(|index| run.blocks.get(index));

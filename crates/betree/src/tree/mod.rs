@@ -15,7 +15,7 @@ mod stuck;
 mod tidy;
 
 pub(crate) use estimate::estimate;
-pub(crate) use lookup::{find, missing, window};
+pub(crate) use lookup::{find, missing, missing_at_start, window};
 pub(crate) use rest::Reach;
 pub(crate) use stuck::Blocked;
 

@@ -7,7 +7,7 @@ use super::compare::reader;
 use super::side::entries;
 use super::traces::{at, tiny};
 use crate::operations::{
-    Allocate, Caller, Error, InodeNumber, Name, Operations, Permissions, RenameFlags, SetAttributes,
+    Allocate, Attributes, Caller, Error, InodeNumber, Name, Operations, Permissions, RenameFlags, SetAttributes,
 };
 use crate::schema::{self, Format};
 use crate::{Volume, VolumeOptions};
@@ -47,42 +47,62 @@ pub(super) fn held() -> Result<(), String> {
         fs.write(&caller(2), file, number as u64 * 300, piece, false).map_err(words)?;
     }
     let looked_up = fs.lookup(ROOT, Name::new(b"file").map_err(words)?).map_err(words)?.size_bytes;
+    fs.write(&caller(2), file, 900, &[7; 100], false).map_err(words)?;
+    let listed: Vec<u64> = entries(&fs, ROOT, 9).map_err(words)?.into_iter().map(|(_, file)| file.size_bytes).collect();
+    if listed != [1000] {
+        return Err(format!("listed with {listed:?} bytes"));
+    }
     let size = fs.getattr(file).map_err(words)?.size_bytes;
-    let mut read = vec![0; 1000];
+    let mut read = vec![0; 900];
     let length = fs.read(&reader(), file, 0, &mut read).map_err(words)?;
-    if looked_up == 900 && size == 900 && read[..length] == written {
+    if looked_up == 900 && size == 1000 && read[..length] == written {
         Ok(())
     } else {
         Err(format!("{looked_up} and {size} bytes, {length} read"))
     }
 }
 
-/// Who packs other files into one writes whole granules: looking for them, reading them and closing them takes what is held apart no
-/// more than it hides that they were read.
+/// Who packs the files of a directory into one writes whole granules: to list, look for, read, look at and close them takes what is held
+/// apart no more than it hides that they were read.
 pub(super) fn packed() -> Result<(), String> {
     // A granule is in one batch.
     let options = VolumeOptions { write_bytes_max: 100 << 10, ..tiny(0) };
     let fs = Volume::create(Memory::new(16 << 20), options, 1, at(0)).map_err(words)?;
-    let (file, mut others, mut read) = (new_file(&fs, b"file")?, Vec::new(), [0; 4096]);
+    let file = new_file(&fs, b"file")?;
+    let permissions = Permissions::of_mode(0o755);
+    let directory = fs.mkdir(&caller(1), ROOT, Name::new(b"d").map_err(words)?, permissions).map_err(words)?.inode;
     for number in 0..16 {
-        let name = vec![b'a' + number];
-        others.push((new_file(&fs, &name)?, name));
-        fs.write(&caller(1), others[usize::from(number)].0, 0, &[number; 10_000], false).map_err(words)?;
+        let name = [b'a' + number];
+        let name = Name::new(&name).map_err(words)?;
+        let other = fs.create(&caller(1), directory, name, permissions).map_err(words)?.inode;
+        fs.write(&caller(1), other, 0, &[number; 10_000], false).map_err(words)?;
+        fs.release(other).map_err(words)?;
     }
     fs.settle().map_err(words)?;
-    let before = fs.data_keys().map_err(words)?;
-    for (block, (other, name)) in others.iter().enumerate() {
-        fs.lookup(ROOT, Name::new(name).map_err(words)?).map_err(words)?;
-        fs.open(*other).map_err(words)?;
-        fs.write(&caller(2), file, block as u64 * 4096, &[9; 4096], false).map_err(words)?;
-        fs.read(&caller(3), *other, 0, &mut read).map_err(words)?;
-        fs.release(*other).map_err(words)?;
-    }
-    for (other, _) in &others {
-        let accessed = fs.getattr(*other).map_err(words)?.accessed;
-        if accessed != at(3) {
-            return Err(format!("accessed at {accessed:?}"));
+    let (before, mut read) = (fs.data_keys().map_err(words)?, [0; 4096]);
+    let accessed = |what: &str, attributes: Attributes| match attributes.accessed == at(3) {
+        true => Ok(()),
+        false => Err(format!("{what}: accessed at {:?}", attributes.accessed)),
+    };
+    for block in 0..16 {
+        fs.write(&caller(2), file, u64::from(block) * 4096, &[9; 4096], false).map_err(words)?;
+        let name = [b'a' + block];
+        let name = Name::new(&name).map_err(words)?;
+        let other = fs.lookup(directory, name).map_err(words)?.inode;
+        fs.open(other).map_err(words)?;
+        fs.read(&caller(3), other, 0, &mut read).map_err(words)?;
+        accessed("looked at", fs.getattr(other).map_err(words)?)?;
+        accessed("looked up", fs.lookup(directory, name).map_err(words)?)?;
+        for (found, attributes) in entries(&fs, directory, 5).map_err(words)? {
+            if found == name.bytes() {
+                accessed("listed", attributes)?;
+            }
         }
+        fs.release(other).map_err(words)?;
+    }
+    fs.settle().map_err(words)?;
+    for (_, attributes) in entries(&fs, directory, 5).map_err(words)? {
+        accessed("at the end", attributes)?;
     }
     let new = fs.data_keys().map_err(words)? - before;
     if new == 1 { Ok(()) } else { Err(format!("{new} new keys")) }

@@ -1,5 +1,6 @@
 //! `lookup` and `readdir`.
 
+use super::data::Goal;
 use super::{Store, Volume};
 use crate::mutant::{Mutant, mutated};
 use crate::operations::{Attributes, Cookie, DirectoryEntry, Error, InodeNumber, Kind, Name, Result};
@@ -45,17 +46,17 @@ impl Volume {
         entry: &mut dyn FnMut(DirectoryEntry<'_>) -> bool,
     ) -> Result<()> {
         // One moment, without the gate, so that `entry` may call back.
-        let (now, changes) = {
-            let gate = self.shared();
-            (self.store.moment(), gate.changes)
-        };
+        let held = self.settled_list(number)?;
+        let now = self.moment(&self.shared());
         let mut listed = Vec::new();
-        let directory = self.store.inode_at(&now, number)?;
+        let directory = self.store.inode_at(&now.at, number)?;
         if directory.attributes.kind != Kind::Directory {
             return Err(Error::NotDirectory);
         }
         if after == Cookie::START {
-            self.walks().listed(number);
+            self.walk(Goal::Directories, &now, &directory);
+            self.walks(Goal::Directories).listed(number);
+            self.walks(Goal::Files).listed(number);
         }
         for (name, next) in [(&b"."[..], Cookie::SELF), (b"..", Cookie::PARENT)] {
             if after >= next {
@@ -63,24 +64,25 @@ impl Volume {
             }
             let attributes = match next {
                 Cookie::SELF => directory.attributes,
-                _ => self.store.inode_at(&now, Store::parent_of(&directory))?.attributes,
+                _ => self.store.inode_at(&now.at, Store::parent_of(&directory))?.attributes,
             };
             if !entry(DirectoryEntry { name, attributes, next }) {
                 return Ok(());
             }
         }
-        let mut found = schema::names(now.range(&self.store.entries, schema::entries_after(number, after))).peekable();
+        let mut found =
+            schema::names(now.at.range(&self.store.entries, schema::entries_after(number, after))).peekable();
         while let Some(this) = found.next() {
             let (key, value) = this?;
             let (_, cookie, name) = schema::parse_entry_key(&key)?;
             let inode = match Entry::decode(number, name, &value)? {
                 Entry::Embedded(inode) => inode,
-                Entry::Link { inode, .. } => match self.store.inode_at(&now, inode) {
+                Entry::Link { inode, .. } => match self.store.inode_at(&now.at, inode) {
                     Err(Error::Stale) => return Err(damaged("an entry without an inode")),
                     inode => inode?,
                 },
             };
-            let attributes = inode.attributes;
+            let attributes = held.seen(inode.attributes);
             // Of equal hashes only the last leads on behind them all, so that none is left out.
             let is_last = match found.peek() {
                 _ if mutated(Mutant::CookieReused) => true,
@@ -100,7 +102,7 @@ impl Volume {
             }
         }
         let gate = self.shared();
-        if gate.changes == changes || mutated(Mutant::OldInodeKept) {
+        if gate.changes == now.changes || mutated(Mutant::OldInodeKept) {
             listed.into_iter().for_each(|inode| self.remember(inode));
         }
         Ok(())

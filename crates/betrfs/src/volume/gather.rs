@@ -4,6 +4,7 @@
 //! cut the file system is as some prefix of the calls left it, as it is without. That another file was read meanwhile is held behind the
 //! writes, since who packs files into one reads and writes in turn.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::sync::{MutexGuard, PoisonError};
 
@@ -12,7 +13,7 @@ use super::{Store, Volume};
 use crate::mutant::{Mutant, mutated};
 use crate::operations::{Attributes, Caller, Error, InodeNumber, Result, Timestamp};
 use crate::rules;
-use crate::schema::{GRANULE_BYTES, Inode};
+use crate::schema::{GRANULE_BYTES, Inode, Place};
 
 /// More files than these are not read while writes are held.
 const ACCESSES_MAX: usize = 256;
@@ -73,13 +74,31 @@ impl Held {
         Part { bytes: self.data.len(), now: self.now, accesses: self.accesses.len() }
     }
 
-    /// Whether an inode is another when this is carried out.
-    fn changes(&self, inode: InodeNumber) -> bool {
-        self.end().0 == inode || self.accesses.iter().any(|(accessed, _)| *accessed == inode)
-    }
-
     fn end(&self) -> (InodeNumber, u64) {
         (self.inode.attributes.inode, self.offset + self.data.len() as u64)
+    }
+
+    fn writes(&self, inode: InodeNumber) -> bool {
+        self.end().0 == inode
+    }
+
+    fn access_of(&self, inode: InodeNumber) -> Option<Timestamp> {
+        self.accesses.iter().find(|(accessed, _)| *accessed == inode).map(|(_, now)| *now)
+    }
+}
+
+/// Attributes as they are when an access that is held is carried out.
+fn with_access(attributes: Attributes, access: Option<Timestamp>) -> Attributes {
+    let accessed = access.filter(|now| rules::notes_access(&attributes, *now)).unwrap_or(attributes.accessed);
+    Attributes { accessed, ..attributes }
+}
+
+/// Accesses that are held, for who lists a directory.
+pub(super) struct HeldAccesses(BTreeMap<InodeNumber, Timestamp>);
+
+impl HeldAccesses {
+    pub fn seen(&self, attributes: Attributes) -> Attributes {
+        with_access(attributes, self.0.get(&attributes.inode).copied())
     }
 }
 
@@ -116,41 +135,49 @@ impl Volume {
         Ok(())
     }
 
-    /// The same for who looks at one inode only.
+    /// The same for who looks at what one inode has.
     pub(super) fn settle_of(&self, inode: InodeNumber) -> Result<()> {
-        self.settle_where(|held| held.changes(inode))
-    }
-
-    /// The same for who ends to write to a file, or to read it.
-    pub(super) fn settle_writes_of(&self, inode: InodeNumber) -> Result<()> {
-        self.settle_where(|held| held.end().0 == inode)
-    }
-
-    fn settle_where(&self, matters: impl FnOnce(&Held) -> bool) -> Result<()> {
         if self.is_gathering.load(Ordering::Acquire) && !mutated(Mutant::GatheredNotSeen) {
             let mut gather = self.gather();
-            if gather.held.as_ref().is_some_and(matters) {
+            if gather.held.as_ref().is_some_and(|held| held.writes(inode)) {
                 self.carry_out(&mut gather)?;
             }
         }
         Ok(())
     }
 
-    /// What `look` finds of an inode that it cannot know before, as it is with all writes that had returned by now.
-    pub(super) fn settled_of_found(&self, look: impl Fn() -> Result<Attributes>) -> Result<Attributes> {
+    /// Attributes that `look` finds, as they are with all calls that had returned by now.
+    pub(super) fn settled(&self, look: impl Fn() -> Result<Attributes>) -> Result<Attributes> {
         if !self.is_gathering.load(Ordering::Acquire) || mutated(Mutant::GatheredNotFound) {
             return look();
         }
-        let before = self.gather().carried_out;
-        let found = look()?;
-        let mut gather = self.gather();
-        if gather.held.as_ref().is_some_and(|held| held.changes(found.inode)) {
-            self.carry_out(&mut gather)?;
-        } else if gather.carried_out == before {
-            return Ok(found);
+        for _ in 0..2 {
+            let before = self.gather().carried_out;
+            let found = look()?;
+            let mut gather = self.gather();
+            match &gather.held {
+                Some(held) if held.writes(found.inode) => self.carry_out(&mut gather)?,
+                _ if gather.carried_out != before => {}
+                Some(held) => return Ok(with_access(found, held.access_of(found.inode))),
+                None => return Ok(found),
+            }
         }
-        drop(gather);
+        // All that was held at the beginning is carried out.
         look()
+    }
+
+    /// What a list of a directory does not find in the store; writes that are held of a file in it are carried out.
+    pub(super) fn settled_list(&self, directory: InodeNumber) -> Result<HeldAccesses> {
+        let mut gather = self.gather();
+        let Some(held) = gather.held.as_ref().filter(|_| !mutated(Mutant::GatheredNotSeen)) else {
+            return Ok(HeldAccesses(BTreeMap::new()));
+        };
+        match &held.inode.place {
+            Place::Entry { parent, .. } if *parent != directory => {}
+            _ => self.carry_out(&mut gather)?,
+        }
+        let accesses = gather.held.iter().flat_map(|held| &held.accesses);
+        Ok(HeldAccesses(accesses.copied().collect()))
     }
 
     /// Holds that a file was read, behind the writes of another that are held; `false` where there are none, or no room.
@@ -160,10 +187,10 @@ impl Volume {
         }
         let mut gather = self.gather();
         let Some(held) = &mut gather.held else { return false };
-        if held.end().0 == inode || held.accesses.len() == ACCESSES_MAX {
+        if held.writes(inode) || held.accesses.len() == ACCESSES_MAX {
             return false;
         }
-        if !held.changes(inode) {
+        if held.access_of(inode).is_none() {
             held.accesses.push((inode, now));
         }
         true

@@ -54,7 +54,8 @@ pub struct Volume {
     /// Never held while the store is asked.
     recent: Mutex<recent::Recent>,
     /// Never held while the store is asked.
-    walks: Mutex<data::Walks>,
+    file_walks: Mutex<data::Walks>,
+    directory_walks: Mutex<data::Walks>,
     /// Users of each open inode.
     opened: Mutex<BTreeMap<InodeNumber, u32>>,
     /// Locked before the gate.
@@ -144,8 +145,12 @@ impl Volume {
         Moment { at: self.store.moment(), changes: gate.changes }
     }
 
-    fn walks(&self) -> MutexGuard<'_, data::Walks> {
-        self.walks.lock().unwrap_or_else(PoisonError::into_inner)
+    fn walks(&self, goal: data::Goal) -> MutexGuard<'_, data::Walks> {
+        let walks = match goal {
+            data::Goal::Files => &self.file_walks,
+            data::Goal::Directories => &self.directory_walks,
+        };
+        walks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn recent(&self) -> MutexGuard<'_, recent::Recent> {

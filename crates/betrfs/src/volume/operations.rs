@@ -14,12 +14,11 @@ const REAPED_AT_A_TIME: usize = 1_000;
 
 impl Operations for Volume {
     fn lookup(&self, parent: InodeNumber, name: Name<'_>) -> Result<Attributes> {
-        self.settled_of_found(|| self.find(parent, name))
+        self.settled(|| self.find(parent, name))
     }
 
     fn getattr(&self, inode: InodeNumber) -> Result<Attributes> {
-        self.settle_of(inode)?;
-        self.attributes(inode)
+        self.settled(|| self.attributes(inode))
     }
 
     fn setattr(&self, caller: &Caller<'_>, inode: InodeNumber, changes: &SetAttributes) -> Result<Attributes> {
@@ -169,7 +168,7 @@ impl Operations for Volume {
     }
 
     fn release(&self, inode: InodeNumber) -> Result<()> {
-        self.settle_writes_of(inode)?;
+        self.settle_of(inode)?;
         {
             let _gate = self.shared();
             if !self.count_release(inode)? || self.inode(inode)?.attributes.links > 0 {
@@ -244,7 +243,6 @@ impl Operations for Volume {
         after: Cookie,
         entry: &mut dyn FnMut(DirectoryEntry<'_>) -> bool,
     ) -> Result<()> {
-        self.settle()?;
         self.list(inode, after, entry)
     }
 

@@ -11,7 +11,7 @@ mod start;
 mod walk;
 mod write;
 
-pub(super) use walk::Walks;
+pub(super) use walk::{Goal, Walks};
 
 use super::recent::Touched;
 use super::transaction::Transaction;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use betree::Snapshot;
 
-use super::{GRANULE_BLOCKS, Moment, Part, Volume, parts, place_of};
+use super::{GRANULE_BLOCKS, Goal, Moment, Part, Volume, parts, place_of};
 use crate::mutant::{Mutant, mutated};
 use crate::operations::{Caller, InodeNumber, Result};
 use crate::patch;
@@ -63,7 +63,7 @@ impl Volume {
         let (now, inode) = self.moment_of(number)?;
         rules::regular(&inode.attributes)?;
         if offset_bytes == 0 {
-            self.walk(&now, &inode);
+            self.walk(Goal::Files, &now, &inode);
         }
         let length = self.read_inode(&now, &inode, offset_bytes, buffer)?;
         let notes = rules::notes_access(&inode.attributes, caller.now) && !self.store.is_past();

@@ -21,8 +21,7 @@ impl Volume {
     ) -> Result<Attributes> {
         range_end(offset_bytes, data.len() as u64)?;
         if data.is_empty() {
-            self.settle_of(number)?;
-            let attributes = self.attributes(number)?;
+            let attributes = self.settled(|| self.attributes(number))?;
             return rules::regular(&attributes).map(|()| attributes);
         }
         let write = Write { inode: number, offset: offset_bytes, data, kill_privileges };
