@@ -162,7 +162,8 @@ impl Volume {
                 None => return Ok(found),
             }
         }
-        // All that was held at the beginning is carried out.
+        // Others carry out a part all the time.
+        self.settle()?;
         look()
     }
 
