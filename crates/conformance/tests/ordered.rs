@@ -103,17 +103,19 @@ reset_under_load() {
     wait "$load"
 }
 
-# Writes that nobody synchronises, so that a cut finds some in the drive's buffer whoever was flushing
+# Writes that nobody synchronises, sixteen under way, so that a cut finds some in the drive's buffer whoever was flushing
 unsynced() {
-    while dd if=/tmp/pattern of=/mnt/unsynced bs=4k count=4 oflag=direct conv=notrunc status=none; do :; done
+    while fio --name=unsynced --filename=/mnt/unsynced --rw=randwrite --bs=4k --size=8m --ioengine=libaio --iodepth=16 --direct=1 \
+        --fallocate=none --time_based --runtime=1000 >/dev/null 2>&1; do :; done
 }
 
 # The drive loses its power while four tasks write and synchronise and a fifth writes without: what was acknowledged before the cut is there
 # when ext4 is mounted again. lose_power FUNCTION SECONDS SURVIVORS
 lose_power() {
-    rm -f /tmp/acknowledged* /tmp/promised* /mnt/log*
+    rm -f /tmp/acknowledged* /tmp/promised* /mnt/log* /mnt/unsynced
     sync -f /mnt
     unsynced &
+    eventually 60 test -s /mnt/unsynced || return
     all "$1" 1000000 &
     sleep "$2"
     local task
