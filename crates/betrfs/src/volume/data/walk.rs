@@ -12,8 +12,8 @@ use crate::schema::{self, Entry, GRANULE_BYTES, Inode, Place};
 const WALKS_MAX: usize = 64;
 /// Who leaves out fewer files than this goes on in order.
 const NEAR: usize = 8;
-/// Files or directories that are fetched first; four times as many each time, up to the most: what lies side by side is one request, and of many files
-/// more do.
+/// Files or directories that are fetched first; four times as many each time, up to the most: what lies side by side is one
+/// request, and of many files more do.
 const COUNT_MIN: usize = 4;
 const COUNT_GROWTH: usize = 4;
 const COUNT_MAX: usize = 256;
