@@ -104,6 +104,8 @@ pub(crate) enum Mutant {
     ReserveIgnored,
     /// A removed tree is taken apart only where it was removed.
     TreeSpared,
+    /// Removed directories are taken apart from lower to higher numbers, once.
+    TreeUpwards,
     /// Whoever asks may remove a tree.
     TreeForEverybody,
     /// A mount removes a directory and leaves what is in it.
@@ -131,7 +133,7 @@ pub(crate) const fn mutated(_mutant: Mutant) -> bool {
 
 #[cfg(test)]
 impl Mutant {
-    pub const ALL: [Self; 57] = [
+    pub const ALL: [Self; 58] = [
         Self::CountOutsideOfBatch,
         Self::CountForgotten,
         Self::OrphanNotRecorded,
@@ -182,6 +184,7 @@ impl Mutant {
         Self::LinkMovesNothing,
         Self::ReserveIgnored,
         Self::TreeSpared,
+        Self::TreeUpwards,
         Self::TreeForEverybody,
         Self::MountPurgesTrees,
         Self::CloneForEverybody,

@@ -238,12 +238,14 @@ pub(super) fn exchange() -> Result<(), String> {
     fs.check().map_err(words)?.first().map_or(Ok(()), |finding| Err(finding.to_string()))
 }
 
-/// A tree goes in one step, by who may; what is open or named elsewhere stays, and a mount in between changes nothing.
+/// A tree goes in one step, by who may, with directories that are older than it; what is open or named elsewhere stays, and a mount in
+/// between changes nothing.
 pub(super) fn trees() -> Result<(), String> {
     let memory = Memory::new(16 << 20);
     let fs = Volume::create(memory.clone(), tiny(0), 1, at(0)).map_err(words)?;
     let permissions = Permissions::of_mode(0o755);
     let name = |name: &'static [u8]| Name::new(name).map_err(words);
+    let moved = fs.mkdir(&caller(1), ROOT, name(b"moved")?, permissions).map_err(words)?.inode;
     let mut directory = fs.mkdir(&caller(1), ROOT, name(b"tree")?, permissions).map_err(words)?.inode;
     let mut file = ROOT;
     for _ in 0..4 {
@@ -257,6 +259,11 @@ pub(super) fn trees() -> Result<(), String> {
         directory = fs.mkdir(&caller(1), directory, name(b"below")?, permissions).map_err(words)?.inode;
     }
     fs.link(&caller(1), file, ROOT, name(b"elsewhere")?).map_err(words)?;
+    let inside = fs.create(&caller(1), moved, name(b"file")?, permissions).map_err(words)?.inode;
+    fs.write(&caller(1), inside, 0, &[7; 5000], false).map_err(words)?;
+    fs.release(inside).map_err(words)?;
+    let replace = RenameFlags::Replace;
+    fs.rename(&caller(1), ROOT, name(b"moved")?, directory, name(b"moved")?, replace).map_err(words)?;
     fs.open(directory).map_err(words)?;
     let other = Caller { uid: 2, gid: 2, ..caller(2) };
     // He may take entries out of the root, and not out of the tree.

@@ -84,7 +84,12 @@ impl Volume {
         loop {
             // Whoever removes another says so again, after it is there to be found.
             self.may_reap.store(false, Ordering::Release);
-            let Some((number, inode)) = self.next_removed(after)? else { return Ok(false) };
+            let found = match (self.next_removed(after)?, after) {
+                // Directories that were moved may have lower numbers than what they were in.
+                (None, Some(_)) if !mutated(Mutant::TreeUpwards) => self.next_removed(None)?,
+                (found, _) => found,
+            };
+            let Some((number, inode)) = found else { return Ok(false) };
             self.may_reap.store(true, Ordering::Release);
             if left == 0 {
                 return Ok(true);
@@ -134,7 +139,11 @@ impl Volume {
                 }
                 taken += 1;
             }
-            if transaction.inode(number)?.entries == 0 && !self.is_open(number) {
+            let left = transaction.inode(number)?.entries;
+            if taken == 0 && left > 0 {
+                return Err(schema::damaged("a count of entries"));
+            }
+            if left == 0 && !self.is_open(number) {
                 transaction.purge(number)?;
                 transaction.batch.remove(&self.store.orphans, schema::number_key(number));
             }
