@@ -99,17 +99,7 @@ impl Flow {
             }
             Step::WriteWhole { io_bytes } => {
                 let OpenFile { file, path, bytes } = self.open()?;
-                let bytes = *bytes;
-                worker.operation(Operation::Write, path, |worker| {
-                    let mut left = bytes;
-                    while left > 0 {
-                        let piece =
-                            worker.contents.get(..left.min(io_bytes.max(1)) as usize).unwrap_or(worker.contents);
-                        file.write_all(piece)?;
-                        left -= piece.len() as u64;
-                    }
-                    Ok(((), bytes))
-                })
+                worker.write_whole(file, path, *bytes, io_bytes)
             }
             Step::ReadWhole { io_bytes } => {
                 let OpenFile { file, path, .. } = self.open()?;

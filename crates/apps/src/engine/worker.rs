@@ -1,6 +1,7 @@
 //! One thread at work: its files, its random numbers, its limits, and what it has measured.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -78,5 +79,21 @@ impl Worker<'_> {
         })?;
         self.statistics.record(operation, bytes, start.elapsed());
         Ok(value)
+    }
+
+    /// Writes that much to a file, so much at a time: one operation.
+    ///
+    /// # Errors
+    /// As [`operation`](Self::operation) says.
+    pub fn write_whole(&mut self, file: &mut File, path: &Path, bytes: u64, io_bytes: u64) -> Result<(), Halt> {
+        self.operation(Operation::Write, path, |worker| {
+            let mut left = bytes;
+            while left > 0 {
+                let piece = worker.contents.get(..left.min(io_bytes.max(1)) as usize).unwrap_or(worker.contents);
+                file.write_all(piece)?;
+                left -= piece.len() as u64;
+            }
+            Ok(((), bytes))
+        })
     }
 }

@@ -2,7 +2,6 @@
 //! pack and replaces some files all over the tree, so that neighbours in a folder are of different ages.
 
 use std::fs::{self, File};
-use std::io::Write;
 use std::path::Path;
 
 use clap::Args;
@@ -111,7 +110,10 @@ impl Work for Puller {
         if self.done >= self.pulls {
             return Err(Halt::Done);
         }
-        write_new(&packs.path(self.done), bytes_of(packs, self.done), Sync::Fsync, worker)?;
+        let path = packs.path(self.done);
+        let pack = write_new(&path, bytes_of(packs, self.done), worker)?;
+        worker.operation(Operation::Fsync, &path, |_| Ok((pack.sync_all()?, 0)))?;
+        close(pack, &path, worker)?;
         self.done += 1;
         let files = self.files.get_or_insert_with(|| Files::of(sources));
         for _ in 0..self.changes {
@@ -119,7 +121,8 @@ impl Work for Puller {
         }
         let path = index.path(0);
         let lock = path.with_extension("lock");
-        write_new(&lock, bytes_of(index, 0), Sync::None, worker)?;
+        let new = write_new(&lock, bytes_of(index, 0), worker)?;
+        close(new, &lock, worker)?;
         worker.operation(Operation::Rename, &lock, |_| Ok((fs::rename(&lock, &path)?, 0)))
     }
 }
@@ -147,7 +150,9 @@ impl Files {
         self.there.push(at);
         // A version is up to a fifth shorter or a quarter longer than its file was at first.
         let bytes = bytes_of(sources, at) * worker.random.random_range(80..=125) / 100;
-        write_new(&sources.path(at), bytes, Sync::None, worker)
+        let path = sources.path(at);
+        let file = write_new(&path, bytes, worker)?;
+        close(file, &path, worker)
     }
 }
 
@@ -155,26 +160,13 @@ fn bytes_of(set: &FileSet, at: usize) -> u64 {
     set.file(at).map_or(0, |file| file.bytes)
 }
 
-#[derive(PartialEq, Eq)]
-enum Sync {
-    None,
-    Fsync,
+/// A file that is not there yet, whole; open still.
+fn write_new(path: &Path, bytes: u64, worker: &mut Worker<'_>) -> Result<File, Halt> {
+    let mut file = worker.operation(Operation::Create, path, |_| Ok((File::create_new(path)?, 0)))?;
+    worker.write_whole(&mut file, path, bytes, IO_BYTES)?;
+    Ok(file)
 }
 
-/// A file that is not there yet, whole.
-fn write_new(path: &Path, bytes: u64, sync: Sync, worker: &mut Worker<'_>) -> Result<(), Halt> {
-    let mut file = worker.operation(Operation::Create, path, |_| Ok((File::create_new(path)?, 0)))?;
-    worker.operation(Operation::Write, path, |worker| {
-        let mut left = bytes;
-        while left > 0 {
-            let piece = worker.contents.get(..left.min(IO_BYTES) as usize).unwrap_or(worker.contents);
-            file.write_all(piece)?;
-            left -= piece.len() as u64;
-        }
-        Ok(((), bytes))
-    })?;
-    if sync == Sync::Fsync {
-        worker.operation(Operation::Fsync, path, |_| Ok((file.sync_all()?, 0)))?;
-    }
+fn close(file: File, path: &Path, worker: &mut Worker<'_>) -> Result<(), Halt> {
     worker.operation(Operation::Close, path, |_| Ok((drop(file), 0)))
 }

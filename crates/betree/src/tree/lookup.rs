@@ -145,27 +145,27 @@ pub(super) fn find_below(
     Ok(folded.unwrap_or(Message::Delete))
 }
 
-/// What a lookup of a key will read first, as far as what is in memory tells.
-pub(crate) fn missing(io: &BlockIo, root: &Edge, key: &[u8], wanted: &mut Vec<Wanted>) {
-    let hashed = (key, KeyHash::of(key));
+/// Asks every run on the way down to a key, newest first, as long as `ends_at` has not said yes and memory has the way: what is to be read
+/// to go on.
+fn descend_cached(io: &BlockIo, root: &Edge, key: &[u8], mut ends_at: impl FnMut(&Run) -> bool) -> Option<Wanted> {
     let mut edge = root.clone();
     loop {
         let node = match &edge {
             Edge::Fresh(node) => Arc::clone(node),
             Edge::Stored(pointer) => match io.cache.peek(pointer) {
                 Some(Cached::Node(node)) => node,
-                _ => return wanted.push(Wanted::new(*pointer, Kind::Node)),
+                _ => return Some(Wanted::new(*pointer, Kind::Node)),
             },
         };
         edge = match &*node {
             Node::Leaf(leaf) => {
-                is_settled(io, leaf, hashed, wanted);
-                return;
+                ends_at(leaf);
+                return None;
             }
             Node::Internal(internal) => {
                 let child = &internal.children[internal.child_of(key)];
-                if child.runs.iter().any(|run| is_settled(io, run, hashed, wanted)) {
-                    return;
+                if child.runs.iter().any(|run| ends_at(run)) {
+                    return None;
                 }
                 child.edge.clone()
             }
@@ -173,13 +173,19 @@ pub(crate) fn missing(io: &BlockIo, root: &Edge, key: &[u8], wanted: &mut Vec<Wa
     }
 }
 
+/// What a lookup of a key will read first, as far as what is in memory tells.
+pub(crate) fn missing(io: &BlockIo, root: &Edge, key: &[u8], wanted: &mut Vec<Wanted>) {
+    let hashed = (key, KeyHash::of(key));
+    let node = descend_cached(io, root, key, |run| is_settled(io, run, hashed, wanted));
+    wanted.extend(node);
+}
+
 /// Blocks of a run that are read ahead for a scan: what is behind them a scan that gets there reads ahead for itself.
 const BLOCKS_AHEAD: usize = 4;
 
 /// What a scan from the start of a range on will read first, as far as what is in memory tells; in the leaf that it begins in.
 pub(crate) fn missing_at_start(io: &BlockIo, root: &Edge, range: &KeyRange, wanted: &mut Vec<Wanted>) {
-    let mut edge = root.clone();
-    let mut blocks = |run: &Run| {
+    let node = descend_cached(io, root, &range.start, |run| {
         let first = run.block_of(&range.start).unwrap_or(0);
         let of_range = |block: &&RunBlock| range.end.as_ref().is_none_or(|end| block.first_key < *end);
         for block in run.blocks.iter().skip(first).take_while(of_range).take(BLOCKS_AHEAD) {
@@ -189,24 +195,9 @@ pub(crate) fn missing_at_start(io: &BlockIo, root: &Edge, range: &KeyRange, want
                 wanted.push(Wanted::new(*pointer, Kind::Block));
             }
         }
-    };
-    loop {
-        let node = match &edge {
-            Edge::Fresh(node) => Arc::clone(node),
-            Edge::Stored(pointer) => match io.cache.peek(pointer) {
-                Some(Cached::Node(node)) => node,
-                _ => return wanted.push(Wanted::new(*pointer, Kind::Node)),
-            },
-        };
-        edge = match &*node {
-            Node::Leaf(leaf) => return blocks(leaf),
-            Node::Internal(internal) => {
-                let child = &internal.children[internal.child_of(&range.start)];
-                child.runs.iter().for_each(|run| blocks(run));
-                child.edge.clone()
-            }
-        };
-    }
+        false
+    });
+    wanted.extend(node);
 }
 
 /// Whether a lookup ends at a run, or must read there to know.

@@ -4,19 +4,16 @@
 //! cut the file system is as some prefix of the calls left it, as it is without. That another file was read meanwhile is held behind the
 //! writes, since who packs files into one reads and writes in turn.
 
-use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::sync::{MutexGuard, PoisonError};
 
+use super::accesses::Accesses;
 use super::data::{note_write, range_is_whole};
 use super::{Store, Volume};
 use crate::mutant::{Mutant, mutated};
 use crate::operations::{Attributes, Caller, Error, InodeNumber, Result, Timestamp};
 use crate::rules;
 use crate::schema::{GRANULE_BYTES, Inode, Place};
-
-/// More files than these are not read while writes are held.
-const ACCESSES_MAX: usize = 256;
 
 /// What was written last, if more may follow it.
 #[derive(Debug, Default)]
@@ -41,8 +38,8 @@ struct Held {
     kill_privileges: bool,
     /// When the last of them was.
     now: Timestamp,
-    /// When other files were read meanwhile, each once.
-    accesses: Vec<(InodeNumber, Timestamp)>,
+    /// When other files were read meanwhile.
+    accesses: Accesses,
     /// What of this ends with a granule.
     whole: Option<Part>,
 }
@@ -65,7 +62,7 @@ impl Held {
             data: Vec::new(),
             kill_privileges,
             now,
-            accesses: Vec::new(),
+            accesses: Accesses::default(),
             whole: None,
         }
     }
@@ -80,25 +77,6 @@ impl Held {
 
     fn writes(&self, inode: InodeNumber) -> bool {
         self.end().0 == inode
-    }
-
-    fn access_of(&self, inode: InodeNumber) -> Option<Timestamp> {
-        self.accesses.iter().find(|(accessed, _)| *accessed == inode).map(|(_, now)| *now)
-    }
-}
-
-/// Attributes as they are when an access that is held is carried out.
-fn with_access(attributes: Attributes, access: Option<Timestamp>) -> Attributes {
-    let accessed = access.filter(|now| rules::notes_access(&attributes, *now)).unwrap_or(attributes.accessed);
-    Attributes { accessed, ..attributes }
-}
-
-/// Accesses that are held, for who lists a directory.
-pub(super) struct HeldAccesses(BTreeMap<InodeNumber, Timestamp>);
-
-impl HeldAccesses {
-    pub fn seen(&self, attributes: Attributes) -> Attributes {
-        with_access(attributes, self.0.get(&attributes.inode).copied())
     }
 }
 
@@ -158,7 +136,7 @@ impl Volume {
             match &gather.held {
                 Some(held) if held.writes(found.inode) => self.carry_out(&mut gather)?,
                 _ if gather.carried_out != before => {}
-                Some(held) => return Ok(with_access(found, held.access_of(found.inode))),
+                Some(held) => return Ok(held.accesses.seen(found)),
                 None => return Ok(found),
             }
         }
@@ -168,17 +146,16 @@ impl Volume {
     }
 
     /// What a list of a directory does not find in the store; writes that are held of a file in it are carried out.
-    pub(super) fn settled_list(&self, directory: InodeNumber) -> Result<HeldAccesses> {
+    pub(super) fn settled_list(&self, directory: InodeNumber) -> Result<Accesses> {
         let mut gather = self.gather();
         let Some(held) = gather.held.as_ref().filter(|_| !mutated(Mutant::GatheredNotSeen)) else {
-            return Ok(HeldAccesses(BTreeMap::new()));
+            return Ok(Accesses::default());
         };
         match &held.inode.place {
             Place::Entry { parent, .. } if *parent != directory => {}
             _ => self.carry_out(&mut gather)?,
         }
-        let accesses = gather.held.iter().flat_map(|held| &held.accesses);
-        Ok(HeldAccesses(accesses.copied().collect()))
+        Ok(gather.held.as_ref().map(|held| held.accesses.clone()).unwrap_or_default())
     }
 
     /// Holds that a file was read, behind the writes of another that are held; `false` where there are none, or no room.
@@ -188,13 +165,7 @@ impl Volume {
         }
         let mut gather = self.gather();
         let Some(held) = &mut gather.held else { return false };
-        if held.writes(inode) || held.accesses.len() == ACCESSES_MAX {
-            return false;
-        }
-        if held.access_of(inode).is_none() {
-            held.accesses.push((inode, now));
-        }
-        true
+        !held.writes(inode) && held.accesses.hold(inode, now)
     }
 
     /// The same for who makes everything durable, and hears of what did not fit.
@@ -228,7 +199,7 @@ impl Volume {
         {
             self.write_held(held, part)?;
             held.data.drain(..part.bytes);
-            held.accesses.drain(..part.accesses);
+            held.accesses.forget_first(part.accesses);
             held.offset += part.bytes as u64;
             gather.carried_out += 1;
             let _gate = self.shared();
@@ -284,15 +255,13 @@ impl Volume {
             _ if mutated(Mutant::AccessEarly) => held.accesses.len(),
             count => count,
         };
-        let (Some(data), Some(accesses)) = (held.data.get(..part.bytes), held.accesses.get(..accesses)) else {
-            return Ok(());
-        };
+        let Some(data) = held.data.get(..part.bytes) else { return Ok(()) };
         let number = held.inode.attributes.inode;
         self.change(None, |transaction| {
             if !data.is_empty() {
                 transaction.write(&caller, number, held.offset, data, held.kill_privileges)?;
             }
-            accesses.iter().try_for_each(|(inode, now)| transaction.note_access(*inode, *now))
+            held.accesses.first(accesses).try_for_each(|(inode, now)| transaction.note_access(inode, now))
         })
     }
 

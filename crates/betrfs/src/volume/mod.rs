@@ -3,6 +3,7 @@
 //! Calls that change something go one after the other, each as one atomic batch; calls that read go beside each other. Nothing
 //! is in memory alone but which files are open.
 
+mod accesses;
 mod attributes;
 mod cache;
 mod clone;
