@@ -6,6 +6,8 @@
 //!
 //! The clone of a range shares blocks of that range alone: which these are, any key in them tells. What lies across an end of
 //! the range the clone has copied, and given up if its key is in the range.
+//!
+//! A range that was moved is a clone whose parent has none of that any more, without having given it up block by block.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,6 +26,8 @@ struct Origin {
     generation: u64,
     /// Of these keys; of all, if none are said.
     range: Option<KeyRange>,
+    /// What it shares its parent has not any more.
+    is_moved: bool,
 }
 
 impl Origin {
@@ -62,6 +66,19 @@ impl Families {
         self.origins.keys().chain(&self.gone).copied().max()
     }
 
+    /// Whether what a tree had of a block by its birth and key was moved to another, before it was cloned at `by`. One of which no key is
+    /// known it may have still.
+    fn is_moved_from(&self, tree: TreeId, birth: u64, key: Option<&[u8]>, by: Option<u64>) -> bool {
+        let moved = |origin: &Origin| {
+            origin.is_moved
+                && origin.parent == tree
+                && by.is_none_or(|by| origin.generation < by)
+                && key.is_some()
+                && origin.shares(birth, key)
+        };
+        self.origins.values().any(moved)
+    }
+
     /// The tree that had a block of a tree first.
     fn first(&self, tree: TreeId, birth: u64, key: Option<&[u8]>) -> TreeId {
         let mut first = tree;
@@ -76,11 +93,17 @@ impl Families {
         let mut sharers = BTreeSet::from([first]);
         // A clone has a higher number than its parent.
         for (clone, origin) in &self.origins {
-            if sharers.contains(&origin.parent) && origin.shares(birth, key) {
+            let moved_before = || {
+                let by = Some(origin.generation).filter(|_| !mutated(Mutant::CloneSharesWhatWasMoved));
+                by.is_some() && self.is_moved_from(origin.parent, birth, key, by)
+            };
+            if sharers.contains(&origin.parent) && origin.shares(birth, key) && !moved_before() {
                 sharers.insert(*clone);
             }
         }
-        sharers.retain(|one| !self.gone.contains(one));
+        let has_moved =
+            |one: &TreeId| !mutated(Mutant::MovedCountsAsKept) && self.is_moved_from(*one, birth, key, None);
+        sharers.retain(|one| !self.gone.contains(one) && !has_moved(one));
         sharers
     }
 
@@ -105,9 +128,17 @@ impl Families {
 
     /// A clone of what a tree, or a range of it, was at the checkpoint of a generation.
     pub fn cloned(&mut self, parent: TreeId, clone: TreeId, generation: u64, range: Option<KeyRange>) {
-        let origin = Origin { parent, generation, range };
+        self.add(clone, Origin { parent, generation, range, is_moved: false });
+    }
+
+    /// The same, where the parent has nothing of the range any more.
+    pub fn moved(&mut self, parent: TreeId, clone: TreeId, generation: u64, range: KeyRange) {
+        self.add(clone, Origin { parent, generation, range: Some(range), is_moved: true });
+    }
+
+    fn add(&mut self, clone: TreeId, origin: Origin) {
         // It has nothing that its parent had given up.
-        for given_up in self.given_up.values_mut().filter(|given_up| given_up.by.contains(&parent)) {
+        for given_up in self.given_up.values_mut().filter(|given_up| given_up.by.contains(&origin.parent)) {
             if origin.shares(given_up.birth, given_up.key.as_deref()) {
                 given_up.by.insert(clone);
             }
@@ -131,14 +162,25 @@ impl Families {
                 }
             }
         }
-        // Who has no clones is of no interest, and then perhaps its parent; clones have higher numbers.
-        for one in self.gone.iter().rev().copied().collect::<Vec<_>>() {
-            if !self.origins.values().any(|origin| origin.parent == one) {
-                self.origins.remove(&one);
-                self.gone.remove(&one);
-            }
+        // Who has no clones is of no interest, and then perhaps its parent, or what was moved from that.
+        while let Some(one) = self.gone.iter().rev().copied().find(|one| !self.is_of_interest(*one)) {
+            self.origins.remove(&one);
+            self.gone.remove(&one);
         }
         free
+    }
+
+    /// Whether who shares what with others hangs on a tree that is gone.
+    fn is_of_interest(&self, gone: TreeId) -> bool {
+        let has_clones = |tree: TreeId| self.origins.values().any(|origin| origin.parent == tree);
+        let matters = |tree: TreeId| !self.gone.contains(&tree) || has_clones(tree);
+        let Some(origin) = self.origins.get(&gone).filter(|origin| origin.is_moved && !has_clones(gone)) else {
+            return has_clones(gone);
+        };
+        // What was moved from its parent others may have, who share it with that.
+        let parent = origin.parent;
+        let has_kin = !self.gone.contains(&parent) && self.origins.contains_key(&parent);
+        has_kin || self.origins.iter().any(|(one, origin)| origin.parent == parent && *one != gone && matters(*one))
     }
 
     /// Given up by a tree, with no key in them: headers of nodes with nothing in them. The clone of a range is counted as having them, and
@@ -157,7 +199,7 @@ impl Families {
             match &origin.range {
                 None => to.push(0),
                 Some(range) => {
-                    to.push(1 + u8::from(range.end.is_some()));
+                    to.push(1 + u8::from(range.end.is_some()) + 2 * u8::from(origin.is_moved));
                     [Some(&range.start), range.end.as_ref()].into_iter().flatten().for_each(|key| put_bytes(to, key));
                 }
             }
@@ -179,16 +221,17 @@ impl Families {
         let mut families = Self::default();
         for _ in 0..from.count(4)? {
             let (clone, parent, generation) = (tree_id(from)?, tree_id(from)?, from.varint()?);
-            let range = match from.u8()? {
+            let kind = from.u8()?;
+            let range = match kind {
                 0 => None,
-                1 => Some(KeyRange::new(from.bytes()?.into(), None)),
-                2 => Some(KeyRange::new(from.bytes()?.into(), Some(from.bytes()?.into()))),
+                1 | 3 => Some(KeyRange::new(from.bytes()?.into(), None)),
+                2 | 4 => Some(KeyRange::new(from.bytes()?.into(), Some(from.bytes()?.into()))),
                 _ => return Err(Malformed("a clone has no range")),
             };
             if clone <= parent {
                 return Err(Malformed("a clone is older than its parent"));
             }
-            families.origins.insert(clone, Origin { parent, generation, range });
+            families.origins.insert(clone, Origin { parent, generation, range, is_moved: kind > 2 });
         }
         families.gone = decode_set(from)?;
         for _ in 0..from.count(6)? {
@@ -255,6 +298,27 @@ pub(crate) fn of_a_range() -> Result<(), String> {
     if (outside, inside) == ([true; 3], [false; 2]) { Ok(()) } else { Err(format!("{outside:?} and {inside:?}")) }
 }
 
+/// What was moved is the other's alone, and of those who had it before: who is cloned later has nothing of it.
+#[cfg(test)]
+pub(crate) fn of_moves() -> Result<(), String> {
+    let (tree, before, other, after) = (TreeId(0), TreeId(1), TreeId(2), TreeId(3));
+    let mut families = Families::default();
+    families.cloned(tree, before, 3, None);
+    families.moved(tree, other, 4, KeyRange::new(b"b"[..].into(), Some(b"d"[..].into())));
+    families.cloned(tree, after, 5, None);
+    let (shared, own) = (block(7, 1, 3, b"c"), block(8, 1, 4, b"c"));
+    let free = [(before, &shared), (other, &shared), (other, &own)].map(|(one, block)| families.give_up(one, block));
+    // Who is gone may be what says that its parent has nothing of it.
+    families.removed(other);
+    let kept = families.origins.contains_key(&other);
+    families.removed(before);
+    families.removed(after);
+    match (free, kept, families == Families::default()) {
+        ([false, true, true], true, true) => Ok(()),
+        wrong => Err(format!("{wrong:?}")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -272,7 +336,7 @@ mod tests {
     proptest! {
         /// Against counting: a block is free when the last tree that refers to it gives it up, and not before.
         #[test]
-        fn a_block_is_free_when_nobody_refers_to_it(steps in prop::collection::vec((0u8..9, any::<prop::sample::Index>(), any::<prop::sample::Index>()), 1..80)) {
+        fn a_block_is_free_when_nobody_refers_to_it(steps in prop::collection::vec((0u8..10, any::<prop::sample::Index>(), any::<prop::sample::Index>()), 1..80)) {
             let mut families = Families::default();
             let mut trees: BTreeMap<TreeId, Tree> = BTreeMap::from([(TreeId(0), Tree::new())]);
             let (mut next_tree, mut next_block, mut generation) = (1, 100, 1);
@@ -290,17 +354,23 @@ mod tests {
                         prop_assert!(!free || !referred(&trees, at), "block {} of tree {:?}", at, tree);
                         prop_assert!(free || told.key.is_none() || referred(&trees, at), "block {} of tree {:?}", at, tree);
                     }
-                    6 | 7 => {
+                    6..9 => {
                         let (start, end) = (other.index(8) as u8, (other.index(8) + 1 + other.index(5)) as u8);
-                        let range = (kind == 7).then(|| KeyRange::new([start].into(), (end < 9).then(|| [end].into())));
+                        let range = (kind > 6).then(|| KeyRange::new([start].into(), (end < 9).then(|| [end].into())));
                         let has = |key: u8| range.as_ref().is_none_or(|range| range.contains(&[key]));
                         let copy = own.iter().filter(|(_, (_, key))| has(*key)).map(|(at, what)| (*at, *what)).collect();
-                        families.cloned(tree, TreeId(next_tree), generation, range);
+                        match range.clone().filter(|_| kind == 8) {
+                            Some(range) => {
+                                own.retain(|_, (_, key)| !range.contains(&[*key]));
+                                families.moved(tree, TreeId(next_tree), generation, range);
+                            }
+                            None => families.cloned(tree, TreeId(next_tree), generation, range),
+                        }
                         trees.insert(TreeId(next_tree), copy);
                         next_tree += 1;
                         generation += 1;
                     }
-                    8 => {
+                    9 => {
                         let own = trees.remove(&tree).unwrap();
                         for (at, (birth, key)) in own {
                             let told = told(at, birth, key);

@@ -136,6 +136,16 @@ pub(crate) enum Mutant {
     CutKeepsBlocks,
     /// What the clone of a range has copied counts as in use by it.
     CopiedBlocksKept,
+    /// What was moved to another tree counts as its first one's still.
+    MovedCountsAsKept,
+    /// Whoever is cloned after a range was moved counts as having it.
+    CloneSharesWhatWasMoved,
+    /// A range is moved by a clone and a removal.
+    MoveInTwoSteps,
+    /// A batch changes a range while it is moved.
+    MoveOvertaken,
+    /// What a batch asked before a range was moved counts as so still.
+    AskedBeforeMove,
     /// When a tree is removed, nobody looks for blocks that only it still had of those that others gave up.
     LastSharerForgotten,
     /// A store that grew does not say so.
@@ -203,7 +213,7 @@ pub(crate) const fn mutated(mutant: Mutant) -> bool {
 
 #[cfg(test)]
 impl Mutant {
-    pub const ALL: [Self; 89] = [
+    pub const ALL: [Self; 94] = [
         Self::NoFlushBeforeSuperblock,
         Self::NoFlushAfterSuperblock,
         Self::SpaceReusedEarly,
@@ -270,6 +280,11 @@ impl Mutant {
         Self::CloneSharesBeyondRange,
         Self::CutKeepsBlocks,
         Self::CopiedBlocksKept,
+        Self::MovedCountsAsKept,
+        Self::CloneSharesWhatWasMoved,
+        Self::MoveInTwoSteps,
+        Self::MoveOvertaken,
+        Self::AskedBeforeMove,
         Self::LastSharerForgotten,
         Self::GrowsSilently,
         Self::GroupCountsLate,

@@ -9,8 +9,9 @@ use crate::api::Batch;
 use crate::api::stats::timed_commit;
 use crate::api::{Snapshot, Stats, Ticket, Tree};
 use crate::bytes::range::KeyRange;
-use crate::engine::{Engine, Findings, Shared, SharedEngine};
+use crate::engine::{Engine, Findings, Keep, Shared, SharedEngine};
 use crate::error::{Error, Result};
+use crate::mutant::{Mutant, mutated};
 use crate::options::{Durability, Options};
 
 /// A store of named trees. A clone is another handle of the same store.
@@ -97,14 +98,28 @@ impl Database {
 
     /// Makes a tree that begins with what another has in a range of keys, durably: by two checkpoints, in a time that grows neither with
     /// the range nor with the tree. What lies within the range is shared; what lies across its ends, two nodes a level at most, is copied.
-    /// So nothing that is outside of the range is kept for the clone's sake. With [`Tree::remove_range`](crate::Tree::remove_range) behind
-    /// it the range is moved.
+    /// So nothing that is outside of the range is kept for the clone's sake.
     ///
     /// # Errors
     ///
     /// [`Error::NoSuchName`], [`Error::NameTaken`], [`Error::Full`], and what the storage met: then there is no clone.
     pub fn clone_range<K: AsRef<[u8]>>(&self, from: &str, range: impl RangeBounds<K>, to: &str) -> Result<()> {
-        self.engine.clone_tree(from, Some(KeyRange::of(&range)), to)
+        self.engine.clone_tree(from, Some((KeyRange::of(&range), Keep::All)), to)
+    }
+
+    /// Moves what a tree has in a range of keys to a new tree, durably and in one step: whoever looks, and who opens the store after the
+    /// power failed, finds the range in the one or in the other. It takes three checkpoints and a time that grows neither with the range nor
+    /// with the tree. Batches that change the range or ask for it wait meanwhile; all others go on.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoSuchName`], [`Error::NameTaken`], [`Error::Full`], and what the storage met: then nothing is moved.
+    pub fn move_range<K: AsRef<[u8]>>(&self, from: &str, range: impl RangeBounds<K>, to: &str) -> Result<()> {
+        if mutated(Mutant::MoveInTwoSteps) {
+            self.engine.clone_tree(from, Some((KeyRange::of(&range), Keep::All)), to)?;
+            return self.open_tree(from)?.remove_range(range, Durability::Sync);
+        }
+        self.engine.clone_tree(from, Some((KeyRange::of(&range), Keep::Nothing)), to)
     }
 
     /// Gives a tree another name, durably: by a checkpoint. Handles of it stay what they are.

@@ -105,6 +105,23 @@ pub(crate) struct RangeSet {
 }
 
 impl RangeSet {
+    /// The keys of one range.
+    pub fn of(range: &KeyRange) -> Self {
+        let mut set = Self::default();
+        set.push(range.clone());
+        set
+    }
+
+    /// All keys but those of `range`.
+    pub fn outside(range: &KeyRange) -> Self {
+        let mut outside = Self::default();
+        outside.push(KeyRange::new(Key::default(), Some(range.start.clone())));
+        if let Some(end) = &range.end {
+            outside.push(KeyRange::new(end.clone().max(range.start.clone()), None));
+        }
+        outside
+    }
+
     pub fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }
@@ -139,6 +156,13 @@ impl RangeSet {
         let from = self.ranges.get(self.at(&range.start)..).unwrap_or_default();
         let clipped = from.iter().map(|own| own.intersection(range)).take_while(|own| !own.is_empty());
         Self { ranges: clipped.collect() }
+    }
+
+    /// The keys that are in `other` as well.
+    pub fn within(&self, other: &Self) -> Self {
+        let mut within = Self::default();
+        other.iter().for_each(|range| within.extend(&self.clip(range)));
+        within
     }
 
     /// Adds the keys of `range`.

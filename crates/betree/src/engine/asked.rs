@@ -80,6 +80,9 @@ impl Asked<'_> {
 fn is_unchanged(then: &View, now: &View, tree: TreeId, key: &[u8]) -> bool {
     let (then_tree, now_tree) = (then.version.trees.get(&tree), now.version.trees.get(&tree));
     let (Some(before), Some(after)) = (then_tree, now_tree) else { return then_tree.is_none() && now_tree.is_none() };
+    if before.moves != after.moves && !mutated(Mutant::AskedBeforeMove) {
+        return false;
+    }
     for table in after.tables() {
         if table.has_newer(key, then.msn) {
             return false;

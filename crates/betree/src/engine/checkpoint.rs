@@ -34,7 +34,7 @@ pub(super) enum CatalogChange {
     RemoveTree { tree: TreeId, freed: Vec<Freed> },
     RenameTree { tree: TreeId, name: String },
     CloneTree { tree: TreeId, clone: TreeId, name: String },
-    CloneRange(RangeClone),
+    CloneRange(Box<RangeClone>),
 }
 
 /// A clone of a range, which is not on the storage yet.
@@ -45,6 +45,13 @@ pub(super) struct RangeClone {
     pub range: KeyRange,
     /// Of the checkpoint that has the tree as it is cloned.
     pub generation: u64,
+    pub cut: Cut,
+    /// What the tree has from then on, where the range is moved.
+    pub left: Option<Cut>,
+}
+
+/// A part of a tree, not on the storage yet as far as it was copied.
+pub(super) struct Cut {
     pub root: Edge,
     /// What was copied, of the tree.
     pub copied: Vec<Freed>,
@@ -63,6 +70,8 @@ pub(super) struct Written {
     log: LogHead,
     space: Space,
     catalog: Catalog,
+    /// A tree that has a range no more.
+    moved_from: Option<TreeId>,
 }
 
 impl Engine {
@@ -175,17 +184,23 @@ impl Engine {
                 CatalogChange::RemoveTree { tree, .. } => Some(*tree),
                 _ => None,
             };
+            let moved = match &change {
+                CatalogChange::CloneRange(part) => part.left.as_ref().map(|left| (part.tree, &left.root)),
+                _ => None,
+            };
+            let moved_from = moved.map(|(tree, _)| tree);
             for (id, name, root) in trees.into_iter().filter(|(id, ..)| Some(*id) != removed) {
-                let root = Some(writer.edge(&root).await?);
+                let root = moved.filter(|(tree, _)| *tree == id).map_or(&root, |(_, left)| left);
+                let root = Some(writer.edge(root).await?);
                 let name = match &change {
                     CatalogChange::RenameTree { tree, name } if *tree == id => name.clone(),
                     _ => name,
                 };
                 records.insert(id, TreeRecord { name, root });
             }
-            if let CatalogChange::CloneRange(RangeClone { clone, name, root, .. }) = &change {
-                let root = Some(writer.edge(root).await?);
-                records.insert(*clone, TreeRecord { name: name.clone(), root });
+            if let CatalogChange::CloneRange(part) = &change {
+                let root = Some(writer.edge(&part.cut.root).await?);
+                records.insert(part.clone, TreeRecord { name: part.name.clone(), root });
             }
             writer.finish()?;
             if let CatalogChange::CloneTree { tree, clone, name } = &change
@@ -224,7 +239,7 @@ impl Engine {
             if !mutated(Mutant::NoFlushAfterSuperblock) {
                 io.flush()?;
             }
-            Ok(Outcome::Written(Box::new(Written { superblock, log: seal.log, space, catalog })))
+            Ok(Outcome::Written(Box::new(Written { superblock, log: seal.log, space, catalog, moved_from })))
         });
         Work::checkpoint(steps)
     }
@@ -234,6 +249,7 @@ impl Engine {
         let last_msn = written.superblock.last_msn;
         state.generation = written.superblock.generation + 1;
         (state.superblock, state.catalog, state.space) = (written.superblock, written.catalog, written.space);
+        let moved_from = written.moved_from;
         (state.sealed_at, state.checkpoint_due) = (None, false);
         let waiting = state.space.waiting();
         locked(&self.pool).checkpointed(last_msn, state.generation);
@@ -251,8 +267,14 @@ impl Engine {
             let mut left = 0;
             state.checkpointed_in = self.versions.publish(|trees| {
                 for (id, root) in roots {
-                    if let (Some(tree), Some(root)) = (trees.get_mut(&id), root) {
-                        tree.root = Edge::Stored(root);
+                    match (trees.get_mut(&id), root) {
+                        (Some(tree), Some(root)) => {
+                            tree.root = Edge::Stored(root);
+                            tree.moves += u64::from(Some(id) == moved_from);
+                        }
+                        (Some(_), None) => {}
+                        // A clone, seen from the moment on in which its range is gone from where it was.
+                        (None, root) => trees.insert_mut(id, TreeVersion::stored(root)),
                     }
                 }
                 left = trees.values().filter(|tree| matches!(tree.root, Edge::Fresh(_))).count();
@@ -289,13 +311,23 @@ fn change_catalog(change: CatalogChange, catalog: &mut Catalog, space: &mut Spac
             }
         }
         CatalogChange::CloneTree { tree, clone, .. } => catalog.families.cloned(tree, clone, generation, None),
-        CatalogChange::CloneRange(RangeClone { tree, clone, range, generation: cloned, mut copied, .. }) => {
-            // Of what is outside of the range it never had anything.
-            copied.retain(|one| one.key.as_ref().is_none_or(|key| range.contains(key)));
-            catalog.families.cloned(tree, clone, cloned, Some(range));
-            if !mutated(Mutant::CopiedBlocksKept) {
-                give_up(clone, &copied, catalog, space, generation, version);
+        CatalogChange::CloneRange(part) => {
+            let RangeClone { tree, clone, range, generation: cloned, mut cut, left, .. } = *part;
+            // Of what is outside of the range it never had anything, and of what is inside the tree has nothing where it is moved.
+            let is_inside = |one: &Freed| one.key.as_ref().map(|key| range.contains(key));
+            cut.copied.retain(|one| is_inside(one).is_none_or(|inside| inside));
+            let given_up = left.map(|mut left| {
+                left.copied.retain(|one| is_inside(one).is_none_or(|inside| !inside));
+                left.copied
+            });
+            match &given_up {
+                Some(_) => catalog.families.moved(tree, clone, cloned, range),
+                None => catalog.families.cloned(tree, clone, cloned, Some(range)),
             }
+            if !mutated(Mutant::CopiedBlocksKept) {
+                give_up(clone, &cut.copied, catalog, space, generation, version);
+            }
+            give_up(tree, &given_up.unwrap_or_default(), catalog, space, generation, version);
         }
         CatalogChange::Remove(name) => {
             catalog.snapshots.remove(&name);

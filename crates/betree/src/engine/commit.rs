@@ -52,6 +52,19 @@ pub(super) struct BatchSize {
     grows: bool,
 }
 
+impl Commit {
+    /// Whether a batch has to do with what is being moved.
+    fn moves(&self, batch: &Changes) -> bool {
+        let Some((moved, moving)) = &self.moving else { return false };
+        let asks = batch.conditions.iter().any(|one| one.tree == *moved && moving.contains(&one.key));
+        asks || batch.list.iter().any(|change| match change {
+            Change::CreateTree { .. } => false,
+            Change::Point { tree, key, .. } => tree == moved && moving.contains(key),
+            Change::DeleteRange { tree, range } => tree == moved && !range.intersection(moving).is_empty(),
+        })
+    }
+}
+
 impl Engine {
     /// Carries out a batch. When it returns the batch is as safe as asked for, and visible. Returns its last number.
     pub fn commit(&self, batch: &Changes, durability: Durability) -> Result<u64> {
@@ -115,6 +128,12 @@ impl Engine {
             let patient = asked_again < asked::ATTEMPTS && !mutated(Mutant::AsksUnderLock);
             let asked = if patient { Some(self.ask(batch, &prepared.changes, first.take())?) } else { None };
             let mut commit = locked(&self.commit);
+            if commit.moves(batch) && !mutated(Mutant::MoveOvertaken) {
+                drop(commit);
+                // Whoever moves it has this until it is done.
+                drop(locked(&self.trees));
+                continue;
+            }
             let view = self.view();
             let asked = match asked {
                 Some(asked) if asked.is_still_so(batch, &view) => asked,

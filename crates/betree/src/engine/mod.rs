@@ -26,6 +26,7 @@ mod work;
 pub(crate) use beside::Shared;
 pub(crate) use closed::ClosedStore;
 pub(crate) use salvage::Salvaged;
+pub(crate) use trees::Keep;
 pub(crate) use verify::Findings;
 pub(crate) use version::{TreeVersion, View};
 
@@ -35,6 +36,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use stats::Histogram;
 
+use crate::bytes::range::KeyRange;
 use crate::bytes::tree_id::TreeId;
 use crate::catalog::Catalog;
 use crate::error::{Error, Result};
@@ -58,6 +60,8 @@ pub(crate) struct Commit {
     next_msn: u64,
     next_tree: u32,
     names: BTreeMap<String, TreeId>,
+    /// What is being moved to another tree: whoever changes it or asks for it waits.
+    moving: Option<(TreeId, KeyRange)>,
     /// Batches that are in no frame yet.
     buffer: Vec<u8>,
     /// The newest of them.

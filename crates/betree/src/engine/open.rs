@@ -120,6 +120,7 @@ impl Engine {
                 .max()
                 .unwrap_or(0),
             names,
+            moving: None,
             buffer: Vec::new(),
             buffered_msn: last_msn,
         };

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::checkpoint::{CatalogChange, RangeClone, Seal};
+use super::checkpoint::{CatalogChange, Cut, RangeClone, Seal};
 use super::{Engine, TreeState, TreeVersion, locked};
 use crate::bytes::pointer::{BlockPointer, Freed};
-use crate::bytes::range::KeyRange;
+use crate::bytes::range::{KeyRange, RangeSet};
 use crate::bytes::tree_id::TreeId;
 use crate::error::{Error, Result};
 use crate::io::Composer;
@@ -14,6 +14,13 @@ use crate::nodes::node::{Child, Edge};
 use crate::options::{KEY_BYTES_MAX, check_length};
 use crate::step::{Quota, Steps, UNBOUNDED};
 use crate::tree::Change;
+
+/// What a tree has still of a range that becomes another's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Keep {
+    All,
+    Nothing,
+}
 
 impl Engine {
     fn tree_named(&self, name: &str) -> Result<TreeId> {
@@ -72,11 +79,15 @@ impl Engine {
         });
     }
 
-    /// Makes a tree that begins with what another has, or with what it has in a range.
-    pub fn clone_tree(&self, from: &str, range: Option<KeyRange>, to: &str) -> Result<()> {
+    /// Makes a tree that begins with what another has, or with what it has in a range and keeps or not.
+    pub fn clone_tree(&self, from: &str, part: Option<(KeyRange, Keep)>, to: &str) -> Result<()> {
         check_length("a name", to.len(), KEY_BYTES_MAX)?;
         let mut state = locked(&self.trees);
         self.check()?;
+        if matches!(part, Some((_, Keep::Nothing))) {
+            // Those who wait for the move wait for little.
+            self.checkpoint_with(&mut state, CatalogChange::None)?;
+        }
         let (tree, clone) = {
             let mut commit = locked(&self.commit);
             if commit.names.contains_key(to) {
@@ -89,21 +100,22 @@ impl Engine {
             let clone = TreeId(commit.next_tree);
             commit.next_tree += 1;
             commit.names.insert(to.to_owned(), clone);
+            if let Some((range, Keep::Nothing)) = &part {
+                commit.moving = Some((tree, range.clone()));
+            }
             (tree, clone)
         };
         let name = to.to_owned();
-        let made = match range {
+        let made = match part {
             None => self.checkpoint_with(&mut state, CatalogChange::CloneTree { tree, clone, name }),
-            Some(range) => self.clone_range(&mut state, tree, clone, name, range),
+            Some((range, keep)) => self.clone_range(&mut state, tree, clone, name, range, keep),
         };
-        if let Err(error) = made {
-            locked(&self.commit).names.remove(to);
-            return Err(error);
+        let mut commit = locked(&self.commit);
+        commit.moving = None;
+        if made.is_err() {
+            commit.names.remove(to);
         }
-        let root = state.catalog.trees.get(&clone).and_then(|record| record.root);
-        let _commit = locked(&self.commit);
-        self.versions.publish(|trees| trees.insert_mut(clone, TreeVersion::stored(root)));
-        Ok(())
+        made
     }
 
     /// By two checkpoints: the first has the tree as it is cloned, and nothing of it changes until the second has the clone.
@@ -114,25 +126,30 @@ impl Engine {
         clone: TreeId,
         name: String,
         range: KeyRange,
+        keep: Keep,
     ) -> Result<()> {
         self.checkpoint_with(state, CatalogChange::None)?;
         let generation = state.superblock.generation;
         let root = state.catalog.trees.get(&tree).and_then(|record| record.root);
-        let (root, copied) = self.cut_out(root, &range)?;
+        let cut = self.cut_out(root, &RangeSet::of(&range))?;
+        let left = match keep {
+            Keep::Nothing => Some(self.cut_out(root, &RangeSet::outside(&range))?),
+            Keep::All => None,
+        };
         let seal = Seal { last_msn: state.superblock.last_msn, log: state.superblock.log };
-        let change = RangeClone { tree, clone, name, range, generation, root, copied };
-        let work = self.checkpoint_work(state, seal, CatalogChange::CloneRange(change));
+        let change = RangeClone { tree, clone, name, range, generation, cut, left };
+        let work = self.checkpoint_work(state, seal, CatalogChange::CloneRange(Box::new(change)));
         self.run(state, work).map(drop)
     }
 
-    /// The root of what a tree on the storage has in a range, and what was copied for it.
-    fn cut_out(&self, root: Option<BlockPointer>, range: &KeyRange) -> Result<(Edge, Vec<Freed>)> {
+    /// A part of a tree on the storage.
+    fn cut_out(&self, root: Option<BlockPointer>, wanted: &RangeSet) -> Result<Cut> {
         let quota = Quota::default();
         let with = Composer::new(&self.io, &self.options.operators);
         let mut change = Change::new(with, &quota, self.options.shape(), 0);
         let root = root.map_or_else(|| TreeVersion::stored(None).root, Edge::Stored);
-        let cut = change.cut_out(&root, range)?;
-        Ok((cut, change.freed))
+        let root = change.cut_out(&root, wanted)?;
+        Ok(Cut { root, copied: change.freed })
     }
 
     /// Renames a tree.

@@ -22,6 +22,8 @@ pub(crate) struct TreeVersion {
     pub active: Arc<Memtable>,
     /// Take no more, newest first.
     pub sealed: Vec<Arc<Memtable>>,
+    /// How often a range of it went to another tree.
+    pub moves: u64,
 }
 
 impl TreeVersion {
@@ -33,7 +35,7 @@ impl TreeVersion {
     }
 
     fn of(root: Edge) -> Self {
-        Self { root, active: Arc::default(), sealed: Vec::new() }
+        Self { root, active: Arc::default(), sealed: Vec::new(), moves: 0 }
     }
 
     /// As a checkpoint left it.

@@ -210,6 +210,29 @@ pub(super) fn answers() -> Result<(), String> {
     Ok(())
 }
 
+/// What is moved away while a batch asks for it is not there when the batch gets its place, though no message came.
+pub(super) fn moved() -> Result<(), String> {
+    let (slow, database, tree) = store_with(Options { cache_bytes: 0, ..options() })?;
+    tree.insert("key", "old", Durability::Sync).map_err(failed("insert"))?;
+    database.checkpoint().map_err(failed("checkpoint"))?;
+    let other = database.clone();
+    slow.at_next(Operation::Read, move || {
+        let _ = other.move_range("t", "key".."kez", "u");
+    });
+    let mut batch = Batch::new();
+    batch.require(&tree, "key", Some(b"old"));
+    batch.insert(&tree, "key", "new");
+    match database.commit(&batch, Durability::None) {
+        Err(Error::Conflict) => {}
+        other => return Err(format!("not refused: {other:?}")),
+    }
+    let there = database.open_tree("u").and_then(|other| Ok((tree.get("key")?, other.get("key")?)));
+    if there.map_err(failed("get"))? != (None, Some(b"old".to_vec())) {
+        return Err("it is not where it was moved".to_owned());
+    }
+    unsound(&database).map_or(Ok(()), Err)
+}
+
 /// A view that is taken while batches come, memtables are sealed and drained, one of two trees first: it is the store before or
 /// after a batch, in all trees.
 pub(super) fn views() -> Result<(), String> {
@@ -296,6 +319,11 @@ fn a_store_that_is_verified_goes_on() {
 #[test]
 fn what_comes_while_a_batch_asks_counts() {
     answers().unwrap();
+}
+
+#[test]
+fn what_is_moved_while_a_batch_asks_is_gone() {
+    moved().unwrap();
 }
 
 #[test]

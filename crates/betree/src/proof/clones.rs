@@ -51,16 +51,22 @@ pub(super) fn calls(seed: u64, count: usize, cuts: bool) -> Result<u64, String> 
         match random.random_range(0..20) {
             0..2 => {
                 let clone = number.to_string();
-                let copy = match random.random_range(0..2) {
+                let range = some_range(&trees[&name], &mut random);
+                let (within, without): (Map, Map) =
+                    trees[&name].clone().into_iter().partition(|(key, _)| range.contains(key));
+                let copy = match random.random_range(0..3) {
                     0 => {
                         database.clone_tree(&name, &clone).map_err(failed("clone"))?;
                         trees[&name].clone()
                     }
+                    1 => {
+                        database.clone_range(&name, range, &clone).map_err(failed("clone"))?;
+                        within
+                    }
                     _ => {
-                        let range = some_range(&trees[&name], &mut random);
-                        database.clone_range(&name, range.clone(), &clone).map_err(failed("clone"))?;
-                        let within = trees[&name].iter().filter(|(key, _)| range.contains(*key));
-                        within.map(|(key, value)| (key.clone(), value.clone())).collect()
+                        database.move_range(&name, range, &clone).map_err(failed("move"))?;
+                        trees.insert(name.clone(), without);
+                        within
                     }
                 };
                 let taken = database.clone_tree(&name, &clone);

@@ -8,7 +8,7 @@ use std::thread;
 use super::below::Below;
 use super::{
     beside, between, bounds, clones, contained, crash, damage, faults, full, grow, live, paced, ranges, reads, refill,
-    refused, rest, sizes, tickets, twice, values, views,
+    refused, rest, schedules, sizes, tickets, twice, values, views,
 };
 use crate::mutant::{Mutant, set};
 
@@ -22,6 +22,8 @@ fn proofs() -> Vec<(&'static str, Proof)> {
         ("opening", Box::new(|| faults::opening(0))),
         ("families", Box::new(crate::families::never_had)),
         ("families of ranges", Box::new(crate::families::of_a_range)),
+        ("families of moves", Box::new(crate::families::of_moves)),
+        ("moves", Box::new(|| (0..200).try_for_each(schedules::moves))),
         ("twice", Box::new(|| twice::torn_twice().map(drop))),
         ("tickets", Box::new(tickets::kept)),
         ("live", Box::new(|| (0..2).try_for_each(|seed| live::live(seed, 120)))),
@@ -33,6 +35,7 @@ fn proofs() -> Vec<(&'static str, Proof)> {
         ("syncs", Box::new(between::syncs)),
         ("conditions", Box::new(between::conditions)),
         ("answers", Box::new(between::answers)),
+        ("moved meanwhile", Box::new(between::moved)),
         ("verified meanwhile", Box::new(between::verified)),
         ("views of a moment", Box::new(between::views)),
         ("clones", Box::new(|| (0..3).try_for_each(|seed| clones::calls(seed, 80, false).map(drop)))),
@@ -86,6 +89,9 @@ fn expected(mutant: Mutant) -> &'static str {
         Mutant::SharedBlocksFreed | Mutant::LastSharerForgotten => "families",
         Mutant::CloneSharesBeyondRange => "families of ranges",
         Mutant::CutKeepsBlocks | Mutant::CopiedBlocksKept => "clones",
+        Mutant::MoveOvertaken | Mutant::MoveInTwoSteps => "moves",
+        Mutant::AskedBeforeMove => "moved meanwhile",
+        Mutant::MovedCountsAsKept | Mutant::CloneSharesWhatWasMoved => "families of moves",
         Mutant::FrameChecksumIgnored | Mutant::EpochBeginForgotten => "twice",
         Mutant::BufferAppliedTwice
         | Mutant::RangeEndInclusive

@@ -41,39 +41,54 @@ fn filled(count: u32) -> Result<Database, Error> {
     Ok(database)
 }
 
-/// Bytes read and written by the clone of a range.
-fn cost(database: &Database, range: Range<Vec<u8>>) -> Result<(u64, u64), Error> {
+/// How a range becomes a tree.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum How {
+    Cloned,
+    Moved,
+}
+
+/// Bytes read and written by the clone or the move of a range.
+fn cost(database: &Database, how: How, range: Range<Vec<u8>>) -> Result<(u64, u64), Error> {
     let before = database.stats();
-    database.clone_range("whole", range, "part")?;
+    match how {
+        How::Cloned => database.clone_range("whole", range, "part")?,
+        How::Moved => database.move_range("whole", range, "part")?,
+    }
     let now = database.stats();
     let written = |stats: &crate::Stats| stats.leaf_bytes + stats.run_bytes + stats.header_bytes + stats.value_bytes;
     Ok((now.read_bytes - before.read_bytes, written(&now) - written(&before)))
 }
 
-/// What a range of half of `count` keys costs to clone.
-fn of_half(count: u32) -> Result<(u64, u64), String> {
+/// What a range of half of `count` keys costs.
+fn of_half(how: How, count: u32) -> Result<(u64, u64), String> {
     let failed = |error: Error| error.to_string();
     let database = filled(count).map_err(failed)?;
     let (start, end) = (count / 4 + 3, count / 4 * 3 + 3);
-    let cost = cost(&database, key(start)..key(end)).map_err(failed)?;
+    let cost = cost(&database, how, key(start)..key(end)).map_err(failed)?;
     let part = database.open_tree("part").map_err(failed)?;
     let keys: Result<Vec<Vec<u8>>, Error> = part.keys::<&[u8]>(..).collect();
     if keys.map_err(failed)? != (start..end).map(key).collect::<Vec<_>>() {
         return Err("the clone has other keys than the range".to_owned());
+    }
+    let left = database.open_tree("whole").map_err(failed)?.keys::<&[u8]>(..).count() as u32;
+    if left != if how == How::Moved { count - (end - start) } else { count } {
+        return Err(format!("{left} keys are left of {count}"));
     }
     Ok(cost)
 }
 
 /// A range of a tree sixteen times as large costs no more but what another level of nodes does.
 pub(super) fn cost_does_not_grow() -> Result<(), String> {
-    let (small, large) = (of_half(4_000)?, of_half(64_000)?);
-    println!("bytes read and written for half of 4,000 and of 64,000 keys: {small:?}, {large:?}");
-    let bounded = |small: u64, large: u64| large <= 2 * small + (256 << 10);
-    if bounded(small.0, large.0) && bounded(small.1, large.1) {
-        Ok(())
-    } else {
-        Err(format!("{small:?} bytes were read and written for a small range, {large:?} for a large one"))
+    for how in [How::Cloned, How::Moved] {
+        let (small, large) = (of_half(how, 4_000)?, of_half(how, 64_000)?);
+        println!("{how:?}, bytes read and written for half of 4,000 and of 64,000 keys: {small:?}, {large:?}");
+        let bounded = |small: u64, large: u64| large <= 2 * small + (256 << 10);
+        if !bounded(small.0, large.0) || !bounded(small.1, large.1) {
+            return Err(format!("{small:?} bytes were read and written for a small range, {large:?} for a large one"));
+        }
     }
+    Ok(())
 }
 
 /// With the rest of its tree removed, the clone takes what its own entries take.
@@ -108,9 +123,8 @@ pub(super) fn moved() -> Result<(), String> {
     let failed = |error: Error| error.to_string();
     let database = filled(5_000).map_err(failed)?;
     let range = key(1_000)..key(4_000);
-    database.clone_range("whole", range.clone(), "part").map_err(failed)?;
+    database.move_range("whole", range, "part").map_err(failed)?;
     let whole = database.open_tree("whole").map_err(failed)?;
-    whole.remove_range(range, Durability::Sync).map_err(failed)?;
     database.compact().map_err(failed)?;
     let part = database.open_tree("part").map_err(failed)?;
     let count = |tree: &crate::Tree| tree.keys::<&[u8]>(..).count();

@@ -241,6 +241,59 @@ pub(super) fn snapshots(seed: u64) -> Result<(), String> {
     complaints.end(&database)
 }
 
+/// A counter that is moved to another tree while it is raised, and begins anew where it was: nothing is raised in both, and whoever looks
+/// finds what was raised so far.
+pub(super) fn moves(seed: u64) -> Result<(), String> {
+    let failed = |error: Error| error.to_string();
+    let (_, database) = store().map_err(failed)?;
+    let tree = database.tree("a").map_err(failed)?;
+    let complaints = Complaints::default();
+    let number = |value: Option<crate::Value>| u32::from(value.and_then(|value| value.first().copied()).unwrap_or(0));
+    let raise = || {
+        let mut raised = 0;
+        while raised < 3 {
+            let Some(old) = complaints.done("get", tree.get("n")) else { return };
+            let next = old.as_ref().and_then(|old| old.first().copied()).unwrap_or(0) + 1;
+            let mut batch = Batch::new();
+            batch.require(&tree, "n", old.as_deref());
+            batch.insert(&tree, "n", vec![next; 200]);
+            batch.insert(&tree, "z", vec![next; 200]);
+            match database.commit(&batch, Durability::None) {
+                Ok(()) => raised += 1,
+                Err(Error::Conflict) => {}
+                Err(error) => return complaints.check(false, || error.to_string()),
+            }
+        }
+    };
+    let in_both = || {
+        let other = database.open_tree("b");
+        let view = database.snapshot();
+        // Before it is there nobody finds it, by its name or in a view.
+        let there = other.ok().and_then(|other| view.get(&other, "n").ok().flatten());
+        Some(number(complaints.done("get", view.get(&tree, "n"))?) + number(there))
+    };
+    let look = || {
+        let mut before = 0;
+        for _ in 0..6 {
+            let found = in_both().unwrap_or(0);
+            complaints.check(found >= before, || format!("{found} behind {before}"));
+            before = found;
+        }
+    };
+    let threads: Threads<'_> = vec![
+        Box::new(raise),
+        Box::new(raise),
+        Box::new(look),
+        Box::new(|| {
+            complaints.done("move", database.move_range("a", "m".."o", "b"));
+        }),
+    ];
+    run(seed, threads);
+    let found = in_both();
+    complaints.check(found == Some(6), || format!("raised six times to {found:?}"));
+    complaints.end(&database)
+}
+
 /// All of them, in so many orders each.
 pub(super) fn orders(count: u64) -> Result<(), String> {
     for seed in 0..count {
@@ -249,6 +302,7 @@ pub(super) fn orders(count: u64) -> Result<(), String> {
             ("views", views),
             ("conditions", conditions),
             ("snapshots", snapshots),
+            ("moves", moves),
         ] {
             proof(seed).map_err(|what| format!("{name}, order {seed}: {what}"))?;
         }
@@ -272,6 +326,7 @@ fn some_order_of_threads_shows_each_defect_of_their_meeting() {
         Mutant::ViewNumberFirst,
         Mutant::ReadersIgnored,
         Mutant::OpenSnapshotForgotten,
+        Mutant::MoveOvertaken,
     ];
     let unnoticed: Vec<Mutant> =
         meetings.into_iter().filter(|mutant| !notices(|| orders(200), Some(*mutant))).collect();

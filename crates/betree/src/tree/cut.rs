@@ -1,19 +1,19 @@
-//! A range of a tree as a tree of its own: what lies within the range is shared, and what lies across its ends is copied.
+//! A range of a tree, or all but a range, as a tree of its own: what lies within is shared, and what lies across an end is copied.
 
 use std::sync::Arc;
 
 use super::Change;
 use super::shape::empty_tree;
-use crate::bytes::range::KeyRange;
+use crate::bytes::range::{KeyRange, RangeSet};
 use crate::error::Result;
 use crate::mutant::{Mutant, mutated};
 use crate::nodes::node::{Child, Edge, Internal, Node};
 use crate::nodes::run::{Part, Run, RunBuilder};
 
 impl Change<'_> {
-    /// The tree of what is within `wanted`. It reads two nodes a level at most, and of their blocks those across an end of the range. What
-    /// was copied is noted as freed.
-    pub fn cut_out(&mut self, root: &Edge, wanted: &KeyRange) -> Result<Edge> {
+    /// The tree of what is within `wanted`, which has two ends at most. It reads a node a level for each, and of their blocks those across
+    /// an end. What was copied is noted as freed.
+    pub fn cut_out(&mut self, root: &Edge, wanted: &RangeSet) -> Result<Edge> {
         if wanted.is_empty() {
             return Ok(Edge::Fresh(Arc::new(empty_tree(0))));
         }
@@ -22,7 +22,7 @@ impl Change<'_> {
 
     /// Of a node with the keys of `own`, some of which are wanted. It calls itself once a level, or twice below the first node whose
     /// children hold one end each.
-    fn cut(&mut self, edge: &Edge, own: &KeyRange, wanted: &KeyRange) -> Result<Edge> {
+    fn cut(&mut self, edge: &Edge, own: &KeyRange, wanted: &RangeSet) -> Result<Edge> {
         if wanted.covers(own) {
             return Ok(edge.clone());
         }
@@ -34,7 +34,7 @@ impl Change<'_> {
                 let (mut pivots, mut children) = (Vec::new(), Vec::new());
                 for (index, child) in internal.children.iter().enumerate() {
                     let range = internal.range_of(index, own);
-                    if range.intersection(wanted).is_empty() {
+                    if !wanted.intersects(&range) {
                         continue;
                     }
                     if !children.is_empty() {
@@ -48,7 +48,7 @@ impl Change<'_> {
         Ok(Edge::Fresh(Arc::new(node)))
     }
 
-    fn cut_child(&mut self, child: &Child, own: &KeyRange, wanted: &KeyRange) -> Result<Child> {
+    fn cut_child(&mut self, child: &Child, own: &KeyRange, wanted: &RangeSet) -> Result<Child> {
         if wanted.covers(own) {
             return Ok(child.clone());
         }
@@ -64,15 +64,15 @@ impl Change<'_> {
     }
 
     /// Of a run with the keys of `own`.
-    fn cut_run(&mut self, run: &Run, own: &KeyRange, wanted: &KeyRange) -> Result<Run> {
+    fn cut_run(&mut self, run: &Run, own: &KeyRange, wanted: &RangeSet) -> Result<Run> {
         let mut builder = RunBuilder::new(self.shape.basement_bytes, self.shape.filter_bits);
         for (index, block) in run.blocks.iter().enumerate() {
             let behind = run.blocks.get(index + 1).map(|next| next.first_key.clone());
             let keys = KeyRange::new(block.first_key.clone(), behind.or_else(|| own.end.clone()));
-            let inside = keys.intersection(wanted);
-            if wanted.covers(&keys) || (mutated(Mutant::CutKeepsBlocks) && !inside.is_empty()) {
+            let is_inside = wanted.intersects(&keys);
+            if wanted.covers(&keys) || (mutated(Mutant::CutKeepsBlocks) && is_inside) {
                 builder.keep(block.clone());
-            } else if !inside.is_empty() {
+            } else if is_inside {
                 let content = self.io.block(&block.part)?;
                 for at in (0..content.len()).filter(|at| wanted.contains(content.key(*at))) {
                     builder.push(content.key(at), &content.message(at));
@@ -82,6 +82,6 @@ impl Change<'_> {
         }
         let blocks = builder.finish();
         debug_assert!(run.blocks.iter().all(|block| matches!(block.part, Part::Stored(_))), "a checkpoint was before");
-        Ok(Run { tombstones: run.tombstones.clip(wanted), blocks, first_msn: run.first_msn, last_msn: run.last_msn })
+        Ok(Run { tombstones: run.tombstones.within(wanted), blocks, first_msn: run.first_msn, last_msn: run.last_msn })
     }
 }
