@@ -249,8 +249,14 @@ fn run(options: &Options, steps: &[Step]) {
     assert_eq!(store.verify().unwrap(), Vec::<String>::new());
 }
 
+/// A case has some 390 operations. `PLUMB_LONG=1`: ten million in both tests.
+fn config() -> ProptestConfig {
+    let standard = ProptestConfig { failure_persistence: None, ..ProptestConfig::default() };
+    if std::env::var_os("PLUMB_LONG").is_some() { ProptestConfig { cases: 13_000, ..standard } } else { standard }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(config())]
 
     #[test]
     fn like_a_map(steps in prop::collection::vec(step(), 1..120)) {
