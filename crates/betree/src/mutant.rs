@@ -144,6 +144,8 @@ pub(crate) enum Mutant {
     MoveInTwoSteps,
     /// A batch changes a range while it is moved.
     MoveOvertaken,
+    /// A value that was written before a range was moved, and came behind it, counts as moved.
+    MovedBeforeItCame,
     /// What a batch asked before a range was moved counts as so still.
     AskedBeforeMove,
     /// When a tree is removed, nobody looks for blocks that only it still had of those that others gave up.
@@ -213,7 +215,7 @@ pub(crate) const fn mutated(mutant: Mutant) -> bool {
 
 #[cfg(test)]
 impl Mutant {
-    pub const ALL: [Self; 94] = [
+    pub const ALL: [Self; 95] = [
         Self::NoFlushBeforeSuperblock,
         Self::NoFlushAfterSuperblock,
         Self::SpaceReusedEarly,
@@ -284,6 +286,7 @@ impl Mutant {
         Self::CloneSharesWhatWasMoved,
         Self::MoveInTwoSteps,
         Self::MoveOvertaken,
+        Self::MovedBeforeItCame,
         Self::AskedBeforeMove,
         Self::LastSharerForgotten,
         Self::GrowsSilently,

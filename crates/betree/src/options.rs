@@ -56,6 +56,9 @@ pub struct Options {
     /// Bytes from which on a value lies apart: it is written once, to whole blocks of its own, and log and nodes have its
     /// place. `usize::MAX`: none does.
     pub large_value_bytes: usize,
+    /// Whether lookups and the beginnings of scans read the pages of a block that they need, where it can be read in part; else a block is
+    /// read whole.
+    pub reads_pages: bool,
     /// Bytes of freed blocks after which the storage is told that they are free; `None`: never. In a file that makes
     /// holes, which its file system has to fill again later.
     pub discard_bytes: Option<u64>,
@@ -88,6 +91,7 @@ impl Default for Options {
             cache_bytes: 256 << 20,
             log_bytes: 64 << 20,
             large_value_bytes: 16 << 10,
+            reads_pages: true,
             discard_bytes: None,
             compression: Compression::default(),
             flush_policy: FlushPolicy::default(),

@@ -10,17 +10,24 @@ pub struct Steps {
     /// Directory Cache: who lists a directory gets the attributes of what is in it along with the names. Without, who asks for them looks
     /// each name up.
     pub directory_cache: bool,
+    /// Page Sharing: the granules of files lie apart, written once and referred to by log and nodes. Without, they are copied into both.
+    pub page_sharing: bool,
+    /// Query Path: of a block of a node no more is read, and looked through for what waits, than has the key that is asked for. Without,
+    /// all of it.
+    pub query_path: bool,
 }
 
 impl Default for Steps {
     fn default() -> Self {
-        Self { range_message: true, directory_cache: true }
+        Self { range_message: true, directory_cache: true, page_sharing: true, query_path: true }
     }
 }
 
 /// A name that no step has.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no step {0:?} to be left out; there are range-message and directory-cache, with a + between them")]
+#[error(
+    "there is no step {0:?} to be left out; there are range-message, page-sharing, directory-cache and query-path, with a + between them"
+)]
 pub struct UnknownStep(String);
 
 impl Steps {
@@ -35,6 +42,8 @@ impl Steps {
             match name {
                 "range-message" => steps.range_message = false,
                 "directory-cache" => steps.directory_cache = false,
+                "page-sharing" => steps.page_sharing = false,
+                "query-path" => steps.query_path = false,
                 name => return Err(UnknownStep(name.to_owned())),
             }
         }
@@ -48,10 +57,10 @@ mod tests {
 
     #[test]
     fn steps_are_left_out_by_name() {
-        assert_eq!(Steps::without("range-message"), Ok(Steps { range_message: false, directory_cache: true }));
-        let none = Steps { range_message: false, directory_cache: false };
-        assert_eq!(Steps::without("directory-cache+range-message"), Ok(none));
-        for wrong in ["", "query-path", "range-message+"] {
+        assert_eq!(Steps::without("range-message"), Ok(Steps { range_message: false, ..Steps::default() }));
+        let none = Steps { range_message: false, directory_cache: false, page_sharing: false, query_path: false };
+        assert_eq!(Steps::without("directory-cache+range-message+query-path+page-sharing"), Ok(none));
+        for wrong in ["", "memory-allocator", "range-message+"] {
             assert!(Steps::without(wrong).is_err(), "{wrong}");
         }
     }

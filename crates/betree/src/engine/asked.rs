@@ -80,7 +80,7 @@ impl Asked<'_> {
 fn is_unchanged(then: &View, now: &View, tree: TreeId, key: &[u8]) -> bool {
     let (then_tree, now_tree) = (then.version.trees.get(&tree), now.version.trees.get(&tree));
     let (Some(before), Some(after)) = (then_tree, now_tree) else { return then_tree.is_none() && now_tree.is_none() };
-    if before.moves != after.moves && !mutated(Mutant::AskedBeforeMove) {
+    if before.moved_at != after.moved_at && !mutated(Mutant::AskedBeforeMove) {
         return false;
     }
     for table in after.tables() {

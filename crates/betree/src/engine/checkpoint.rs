@@ -70,8 +70,8 @@ pub(super) struct Written {
     log: LogHead,
     space: Space,
     catalog: Catalog,
-    /// A tree that has a range no more.
-    moved_from: Option<TreeId>,
+    /// A tree that has a range no more, and by which generation.
+    moved_from: Option<(TreeId, u64)>,
 }
 
 impl Engine {
@@ -185,12 +185,12 @@ impl Engine {
                 _ => None,
             };
             let moved = match &change {
-                CatalogChange::CloneRange(part) => part.left.as_ref().map(|left| (part.tree, &left.root)),
+                CatalogChange::CloneRange(part) => part.left.as_ref().map(|left| (part, &left.root)),
                 _ => None,
             };
-            let moved_from = moved.map(|(tree, _)| tree);
+            let moved_from = moved.map(|(part, _)| (part.tree, part.generation));
             for (id, name, root) in trees.into_iter().filter(|(id, ..)| Some(*id) != removed) {
-                let root = moved.filter(|(tree, _)| *tree == id).map_or(&root, |(_, left)| left);
+                let root = moved.filter(|(part, _)| part.tree == id).map_or(&root, |(_, left)| left);
                 let root = Some(writer.edge(root).await?);
                 let name = match &change {
                     CatalogChange::RenameTree { tree, name } if *tree == id => name.clone(),
@@ -270,7 +270,9 @@ impl Engine {
                     match (trees.get_mut(&id), root) {
                         (Some(tree), Some(root)) => {
                             tree.root = Edge::Stored(root);
-                            tree.moves += u64::from(Some(id) == moved_from);
+                            if let Some((_, generation)) = moved_from.filter(|(tree, _)| *tree == id) {
+                                tree.moved_at = generation;
+                            }
                         }
                         (Some(_), None) => {}
                         // A clone, seen from the moment on in which its range is gone from where it was.

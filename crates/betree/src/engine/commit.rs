@@ -73,15 +73,21 @@ impl Engine {
         self.check_blocked(&batch.list)?;
         // What cannot be is refused before anything of it is copied or written.
         self.make_way(&size)?;
-        let first = self.look(batch)?;
-        let prepared = self.prepare(&batch.list, &size)?;
-        let entered = self.enter(batch, &prepared, size.grows, first);
-        if entered.is_err() && !mutated(Mutant::RefusedBatchLeaks) {
-            // Nothing else may be written there before.
-            prepared.places.iter().for_each(|place| self.io.wait_for(place.start * BLOCK_BYTES as u64));
-            locked(&self.pool).give_back(&prepared.places);
-        }
-        let (last_msn, pending, bytes) = entered?;
+        let mut first = self.look(batch)?;
+        let (prepared, (last_msn, pending, bytes)) = loop {
+            let prepared = self.prepare(&batch.list, &size)?;
+            let entered = self.enter(batch, &prepared, size.grows, first.take());
+            if let Ok(Some(entered)) = entered {
+                break (prepared, entered);
+            }
+            if !mutated(Mutant::RefusedBatchLeaks) {
+                // Nothing else may be written there before.
+                prepared.places.iter().for_each(|place| self.io.wait_for(place.start * BLOCK_BYTES as u64));
+                locked(&self.pool).give_back(&prepared.places);
+            }
+            // Each time more a range was moved.
+            entered?;
+        };
         let mut added = Added::by(batch, bytes, prepared.value_blocks());
         if durability > Durability::None || pending + bytes > BUFFER_BYTES {
             self.write_log(last_msn, durability == Durability::Sync)?;
@@ -113,14 +119,15 @@ impl Engine {
     }
 
     /// Gives a batch its numbers and its place among the others, where there is room for it. In `first` its conditions hold, if
-    /// it has any. Returns its last number, the bytes that are to be logged before it, and its own.
+    /// it has any. Returns its last number, the bytes that are to be logged before it, and its own; nothing where its values count as
+    /// another tree's by where they lie, since a range was moved meanwhile.
     fn enter(
         &self,
         batch: &Changes,
         prepared: &Prepared<'_>,
         grows: bool,
         first: Option<View>,
-    ) -> Result<(u64, usize, usize)> {
+    ) -> Result<Option<(u64, usize, usize)>> {
         let mut first = first;
         let prepared_bytes = log_bytes(&prepared.changes, usize::MAX);
         let (mut attempt, mut asked_again) = (0, 0);
@@ -135,6 +142,9 @@ impl Engine {
                 continue;
             }
             let view = self.view();
+            if prepared.counts_as_moved(&view) {
+                return Ok(None);
+            }
             let asked = match asked {
                 Some(asked) if asked.is_still_so(batch, &view) => asked,
                 Some(_) => {
@@ -182,7 +192,7 @@ impl Engine {
             if !prepared.places.is_empty() {
                 locked(&self.pool).commit(last_msn, &prepared.places);
             }
-            return Ok((last_msn, pending, bytes));
+            return Ok(Some((last_msn, pending, bytes)));
         }
     }
 

@@ -36,7 +36,7 @@ pub(super) fn read_catalog(io: &BlockIo, superblock: &Superblock) -> Result<(Cat
 impl Engine {
     /// Makes an empty store. What is on the storage is lost.
     pub fn create(storage: Box<dyn Storage>, options: Options, store_id: u128) -> Result<Self> {
-        let io = BlockIo::new(storage, options.cache_bytes);
+        let io = BlockIo::new(storage, options.cache_bytes).reading_pages(options.reads_pages);
         let capacity_blocks = io.capacity_blocks();
         let capacity_bytes = capacity_blocks * BLOCK_BYTES as u64;
         let needed_bytes = options.least_capacity_bytes();
@@ -91,7 +91,7 @@ impl Engine {
     }
 
     fn open_for(storage: Box<dyn Storage>, options: Options, read_only: bool) -> Result<Self> {
-        let io = BlockIo::new(storage, options.cache_bytes);
+        let io = BlockIo::new(storage, options.cache_bytes).reading_pages(options.reads_pages);
         let (superblock, _) = Superblock::read(&io)?;
         let (catalog, space) = read_catalog(&io, &superblock)?;
         let mut engine = Self::of(io, options, superblock, catalog, space);

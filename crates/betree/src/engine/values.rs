@@ -6,9 +6,10 @@ use std::sync::atomic::Ordering;
 use storage::{BLOCK_BYTES, Buffer};
 
 use super::commit::BatchSize;
-use super::{Engine, TreeState, locked};
+use super::{Engine, TreeState, View, locked};
 use crate::bytes::message::Message;
 use crate::bytes::pointer::{BlockPointer, checksum};
+use crate::bytes::tree_id::TreeId;
 use crate::changes::{Batches, Change};
 use crate::error::{Error, Result};
 use crate::extents::Extent;
@@ -23,11 +24,21 @@ pub(super) struct Prepared<'a> {
     pub changes: Cow<'a, [Change]>,
     /// Where its large values lie.
     pub places: Vec<Extent>,
+    /// Generation in which these are born.
+    pub birth: u64,
 }
 
 impl Prepared<'_> {
     pub fn value_blocks(&self) -> u64 {
         self.places.iter().map(|place| place.blocks).sum()
+    }
+
+    /// Whether a value would count as moved, though it comes behind the move.
+    pub fn counts_as_moved(&self, view: &View) -> bool {
+        let is_late = |tree: &TreeId| view.version.trees.get(tree).is_some_and(|tree| self.birth <= tree.moved_at);
+        let in_tree =
+            |change: &Change| matches!(change, Change::Point { tree, message: Message::Place(_), .. } if is_late(tree));
+        !mutated(Mutant::MovedBeforeItCame) && self.changes.iter().any(in_tree)
     }
 }
 
@@ -46,7 +57,7 @@ impl Engine {
     /// Writes large values to their places. Where no blocks are at hand the batch stays as it is, and its values
     /// go through log and nodes as others do, if they can.
     pub(super) fn prepare<'a>(&self, changes: &'a [Change], size: &BatchSize) -> Result<Prepared<'a>> {
-        let as_it_is = Prepared { changes: Cow::Borrowed(changes), places: Vec::new() };
+        let as_it_is = Prepared { changes: Cow::Borrowed(changes), places: Vec::new(), birth: 0 };
         let large: Vec<bool> = changes
             .iter()
             .map(|change| match change {
@@ -105,7 +116,7 @@ impl Engine {
             },
             _ => change.clone(),
         };
-        Ok(Prepared { changes: changes.iter().zip(&large).map(apart).collect(), places })
+        Ok(Prepared { changes: changes.iter().zip(&large).map(apart).collect(), places, birth })
     }
 
     /// Whether a value of a few blocks fills them, alone and uncompressed: in a basement with others it would take more, and

@@ -22,8 +22,8 @@ pub(crate) struct TreeVersion {
     pub active: Arc<Memtable>,
     /// Take no more, newest first.
     pub sealed: Vec<Arc<Memtable>>,
-    /// How often a range of it went to another tree.
-    pub moves: u64,
+    /// Generation by which what a range of it had is another tree's, for the range that was moved last; 0: none was.
+    pub moved_at: u64,
 }
 
 impl TreeVersion {
@@ -35,7 +35,7 @@ impl TreeVersion {
     }
 
     fn of(root: Edge) -> Self {
-        Self { root, active: Arc::default(), sealed: Vec::new(), moves: 0 }
+        Self { root, active: Arc::default(), sealed: Vec::new(), moved_at: 0 }
     }
 
     /// As a checkpoint left it.

@@ -89,6 +89,7 @@ pub(crate) struct BlockIo {
     later: Mutex<Later>,
     /// Whether anything of that may be on its way.
     unsettled: AtomicBool,
+    reads_pages: bool,
     pub cache: Cache,
     pub counters: IoCounters,
 }
@@ -151,7 +152,18 @@ fn decompress(stored: &[u8], pointer: &BlockPointer) -> Result<Box<[u8]>, Malfor
 impl BlockIo {
     pub fn new(storage: Box<dyn Storage>, cache_bytes: usize) -> Self {
         let (queues, later, unsettled) = (Mutex::default(), Mutex::default(), AtomicBool::new(false));
-        Self { storage, queues, later, unsettled, cache: Cache::new(cache_bytes), counters: IoCounters::default() }
+        let (cache, counters) = (Cache::new(cache_bytes), IoCounters::default());
+        Self { storage, queues, later, unsettled, reads_pages: true, cache, counters }
+    }
+
+    /// The same, with blocks read in part or always whole.
+    pub fn reading_pages(self, reads_pages: bool) -> Self {
+        Self { reads_pages, ..self }
+    }
+
+    /// Whether of a block that can be read in part no more is read than is asked for.
+    pub fn reads_pages(&self) -> bool {
+        self.reads_pages && !mutated(Mutant::WholeBlocksRead)
     }
 
     /// Takes room for the first so many blocks.

@@ -109,7 +109,9 @@ impl RunCursor {
         if io.cached_block(pointer).is_some() {
             return Vec::new();
         }
-        let Some(number) = self.first_page(block) else { return vec![Wanted::new(*pointer, Kind::Block)] };
+        let Some(number) = self.first_page(block).filter(|_| io.reads_pages()) else {
+            return vec![Wanted::new(*pointer, Kind::Block)];
+        };
         let (places, _) = self.together(block, pointer, number);
         places.iter().map(|place| Wanted::new(place.pointer, Kind::Page(place.shape))).collect()
     }
@@ -149,7 +151,9 @@ impl RunCursor {
     /// A block whole, where it is there or the reader takes blocks whole.
     fn whole(&self, with: &Composer<'_>, found: &RunBlock) -> Result<Option<Arc<Block>>> {
         match &found.part {
-            Part::Stored(pointer) if with.begins() && !found.pages.is_empty() => Ok(with.io.cached_block(pointer)),
+            Part::Stored(pointer) if with.begins() && with.io.reads_pages() && !found.pages.is_empty() => {
+                Ok(with.io.cached_block(pointer))
+            }
             part => with.block(part).map(Some),
         }
     }

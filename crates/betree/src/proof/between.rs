@@ -233,6 +233,37 @@ pub(super) fn moved() -> Result<(), String> {
     unsound(&database).map_or(Ok(()), Err)
 }
 
+/// A value that lies where it was written before a range was moved, of a batch that came behind the move, is nobody else's: it stays when
+/// the tree of what was moved goes.
+pub(super) fn late_values() -> Result<(), String> {
+    let (slow, database, tree) = store_with(Options { cache_bytes: 0, ..options().operator(1, Append) })?;
+    let large = |byte: u8| vec![byte; 64 << 10];
+    tree.insert("key", large(1), Durability::Sync).map_err(failed("insert"))?;
+    tree.insert("length", "old", Durability::Sync).map_err(failed("insert"))?;
+    database.checkpoint().map_err(failed("checkpoint"))?;
+    let other = database.clone();
+    slow.at_next(Operation::Read, move || {
+        let _ = other.move_range("t", "key".."kez", "u");
+    });
+    let mut batch = Batch::new();
+    batch.insert(&tree, "key", large(2));
+    batch.upsert(&tree, "length", 1, "er");
+    database.commit(&batch, Durability::Sync).map_err(failed("commit"))?;
+    let changed = database.clone_tree("t", "kept").and_then(|()| {
+        tree.remove("key", Durability::None)?;
+        database.compact()?;
+        database.remove_tree("u")?;
+        database.checkpoint()?;
+        (0..40u8).try_for_each(|number| tree.insert([number], large(number), Durability::None))?;
+        database.checkpoint()?;
+        database.open_tree("kept")?.get("key")
+    });
+    if changed.map_err(failed("change"))? != Some(large(2)) {
+        return Err("a value is lost with the tree that something else was moved to".to_owned());
+    }
+    unsound(&database).map_or(Ok(()), Err)
+}
+
 /// A view that is taken while batches come, memtables are sealed and drained, one of two trees first: it is the store before or
 /// after a batch, in all trees.
 pub(super) fn views() -> Result<(), String> {
@@ -324,6 +355,11 @@ fn what_comes_while_a_batch_asks_counts() {
 #[test]
 fn what_is_moved_while_a_batch_asks_is_gone() {
     moved().unwrap();
+}
+
+#[test]
+fn a_value_that_came_behind_a_move_was_not_moved() {
+    late_values().unwrap();
 }
 
 #[test]

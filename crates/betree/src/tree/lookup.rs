@@ -16,7 +16,6 @@ use crate::io::Composer;
 use crate::io::ahead::Wanted;
 use crate::io::{BlockIo, Kind, corrupt};
 use crate::merge::Layer;
-use crate::mutant::{Mutant, mutated};
 use crate::nodes::node::{Child, Edge, Node, RunHandle};
 use crate::nodes::run::{Part, Run, RunBlock};
 
@@ -45,6 +44,7 @@ fn ask<'a>(
 
 /// What a block on the storage has for a key, as far as `cached` and `page` give what it takes: the block whole or a page of it.
 fn find_stored<E>(
+    io: &BlockIo,
     (block, pointer): (&RunBlock, &BlockPointer),
     key: &[u8],
     cached: Option<Cached>,
@@ -53,6 +53,7 @@ fn find_stored<E>(
 ) -> Result<Looked, E> {
     match cached {
         Some(Cached::Block(block)) => Ok(Looked::Found(find_whole(&block, key))),
+        _ if !io.reads_pages() => Ok(Looked::Whole),
         _ => look((&block.pages, pointer), key, page, malformed),
     }
 }
@@ -63,13 +64,11 @@ fn find_whole(block: &Block, key: &[u8]) -> Option<Message<'static>> {
 
 /// What a block has for a key. Of one that can be read in part no more is read than the key takes.
 fn find_in(io: &BlockIo, block: &RunBlock, key: &[u8]) -> Result<Option<Message<'static>>> {
-    if let Part::Stored(pointer) = &block.part
-        && !mutated(Mutant::WholeBlocksRead)
-    {
+    if let Part::Stored(pointer) = &block.part {
         let page = |place: &PagePlace| io.page(place).map(Some);
         let malformed = |error: Malformed| corrupt(pointer, error.to_string());
         let cached = io.cache.get_or_part(pointer);
-        if let Looked::Found(found) = find_stored((block, pointer), key, cached, page, malformed)? {
+        if let Looked::Found(found) = find_stored(io, (block, pointer), key, cached, page, malformed)? {
             return Ok(found);
         }
     }
@@ -88,7 +87,7 @@ fn find_cached(io: &BlockIo, block: &RunBlock, key: &[u8]) -> Result<Option<Mess
         Some(Cached::Page(page)) => Ok(Some(page)),
         _ => Ok(None),
     };
-    match find_stored((block, pointer), key, io.cache.peek(pointer), page, |_| None)? {
+    match find_stored(io, (block, pointer), key, io.cache.peek(pointer), page, |_| None)? {
         Looked::Found(found) => Ok(found),
         Looked::Missing(place) => Err(Some(Wanted::new(place.pointer, Kind::Page(place.shape)))),
         Looked::Whole => Err(Some(Wanted::new(*pointer, Kind::Block))),

@@ -108,10 +108,12 @@ pub(super) const SMALL: Scale = Scale { file_bytes: 200_000, write_bytes: 80_000
 
 #[test]
 fn steps_that_are_left_out_change_nothing_that_is_seen() {
-    let steps = Steps { range_message: false, directory_cache: false };
+    let all = Steps { range_message: false, directory_cache: false, page_sharing: false, query_path: false };
     for seed in 100..103 {
-        let options = VolumeOptions { steps, ..tiny(seed) };
-        trace_of(options, seed, 500, SMALL).unwrap_or_else(|what| panic!("{what}"));
+        for steps in [all, Steps { page_sharing: true, ..all }, Steps { query_path: true, ..all }] {
+            let options = VolumeOptions { steps, ..tiny(seed) };
+            trace_of(options, seed, 300, SMALL).unwrap_or_else(|what| panic!("{what}"));
+        }
     }
 }
 

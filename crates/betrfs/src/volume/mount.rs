@@ -57,6 +57,10 @@ impl VolumeOptions {
     pub(crate) fn store(&self, storage: &impl Storage) -> betree::Options {
         let capacity_bytes = storage.capacity_bytes();
         let mut options = self.store.clone().operator(PATCH, Patches);
+        options.reads_pages = self.steps.query_path;
+        if !self.steps.page_sharing {
+            options.large_value_bytes = usize::MAX;
+        }
         options.memtable_bytes = options.memtable_bytes.min(capacity_bytes / 64);
         options.fresh_bytes = options.fresh_bytes.min(capacity_bytes / 32);
         options.log_bytes = options.log_bytes.min(capacity_bytes / 16);
