@@ -174,6 +174,8 @@ pub(crate) enum Mutant {
     PageOffByOne,
     /// An entry that ends in another page than it begins in is not there.
     CutEntryMissed,
+    /// Of an entry that likely ends in another page than it begins in a lookup reads the one first.
+    LongEntriesReadTwice,
     /// A lookup reads whole blocks.
     WholeBlocksRead,
     /// A scan reads whole blocks, and ahead, from its first entry on.
@@ -215,7 +217,7 @@ pub(crate) const fn mutated(mutant: Mutant) -> bool {
 
 #[cfg(test)]
 impl Mutant {
-    pub const ALL: [Self; 95] = [
+    pub const ALL: [Self; 96] = [
         Self::NoFlushBeforeSuperblock,
         Self::NoFlushAfterSuperblock,
         Self::SpaceReusedEarly,
@@ -301,6 +303,7 @@ impl Mutant {
         Self::ViewNumberFirst,
         Self::PageOffByOne,
         Self::CutEntryMissed,
+        Self::LongEntriesReadTwice,
         Self::WholeBlocksRead,
         Self::ScanNeverBegins,
         Self::ScanMissesCutEntries,

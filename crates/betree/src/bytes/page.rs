@@ -160,13 +160,13 @@ impl Page {
 pub(crate) enum Looked {
     /// What the block has for the key.
     Found(Option<Message<'static>>),
-    /// Whoever looks has no more than what is there, and needs this page.
-    Missing(PagePlace),
+    /// Whoever looks has no more than what is there, and needs the first of these pages, and perhaps the others.
+    Missing(Vec<PagePlace>),
     /// The block is read whole.
     Whole,
 }
 
-/// Looks for a key in the pages of a block, which `page` has or brings.
+/// Looks for a key in the pages of a block. The first of some `page` has or brings, and perhaps the others with it.
 ///
 /// # Errors
 ///
@@ -174,12 +174,15 @@ pub(crate) enum Looked {
 pub(crate) fn look<E>(
     (pages, block): (&Pages, &BlockPointer),
     key: &[u8],
-    page: impl Fn(&PagePlace) -> Result<Option<Arc<Page>>, E>,
+    page: impl Fn(&[PagePlace]) -> Result<Option<Arc<Page>>, E>,
     malformed: impl Fn(Malformed) -> E,
 ) -> Result<Looked, E> {
     let Some(mut index) = pages.page_of(key) else { return Ok(Looked::Whole) };
-    let Some(place) = pages.place(block, index) else { return Ok(Looked::Whole) };
-    let Some(first) = page(&place)? else { return Ok(Looked::Missing(place)) };
+    let places = pages.places_of_entry(block, index);
+    if places.is_empty() {
+        return Ok(Looked::Whole);
+    }
+    let Some(first) = page(&places)? else { return Ok(Looked::Missing(places)) };
     let mut bytes = match first.find(key) {
         Found::Entry(message) => return Ok(Looked::Found(Some(message.into_owned()))),
         Found::Absent => return Ok(Looked::Found(None)),
@@ -190,7 +193,7 @@ pub(crate) fn look<E>(
         let Some(place) = pages.place(block, index) else {
             return Err(malformed(Malformed("an entry goes on behind its block")));
         };
-        let Some(next) = page(&place)? else { return Ok(Looked::Missing(place)) };
+        let Some(next) = page(&[place])? else { return Ok(Looked::Missing(vec![place])) };
         let (rest, is_end) = next.rest_of_last();
         bytes.extend_from_slice(rest);
         if is_end {
@@ -264,7 +267,7 @@ mod tests {
             // A block is asked for keys from its first one on.
             let first = block.key(0);
             for key in entries.keys().chain(&others).filter(|key| &key[..] >= first) {
-                let found = look((&pages, &pointer), key, |place| read(&block, place), |error| error).unwrap();
+                let found = look((&pages, &pointer), key, |places| read(&block, &places[0]), |error| error).unwrap();
                 match found {
                     Looked::Found(found) => prop_assert_eq!(found, block.find(key)),
                     Looked::Whole => prop_assert!(block.raw().len() <= BLOCK_BYTES),
@@ -289,7 +292,7 @@ mod tests {
                 Page::parse(raw[at..at + place.pointer.stored_bytes as usize].into(), shape).map(|page| Some(Arc::new(page)))
             };
             for key in entries.keys() {
-                let _ = look((&pages, &pointer(&block)), key, read, |error| error);
+                let _ = look((&pages, &pointer(&block)), key, |places| read(&places[0]), |error| error);
             }
         }
 

@@ -15,6 +15,9 @@ use crate::mutant::{Mutant, mutated};
 /// No entry begins in a page.
 pub(super) const NOWHERE: u16 = u16::MAX;
 
+/// The end of an entry is long from here on: then a page has hardly more than eight entries, half of them longer than what it has of one.
+const LONG_END_BYTES: usize = BLOCK_BYTES / 4;
+
 /// Bytes of a page's mark besides the key.
 const MARK_BYTES: usize = size_of::<u16>() + size_of::<u128>();
 
@@ -124,6 +127,16 @@ impl Pages {
         let end = (self.entries_end as usize).saturating_sub(before);
         let shape = PageShape { at: mark.at, end: end.min(BLOCK_BYTES) as u16, continues: end > BLOCK_BYTES };
         Some(PagePlace { pointer, shape })
+    }
+
+    /// Where page `index` of a block is, and those behind it that a lookup there is likely to need: where much of an entry lies in them,
+    /// entries are long, and it may well be this one.
+    pub fn places_of_entry(&self, block: &BlockPointer, index: usize) -> Vec<PagePlace> {
+        let behind = self.marks.iter().skip(index + 1);
+        let whole = behind.clone().take_while(|mark| mark.at == NOWHERE).count();
+        let last = behind.skip(whole).take(1).filter(|mark| usize::from(mark.at) >= LONG_END_BYTES).count();
+        let last = if mutated(Mutant::LongEntriesReadTwice) { 0 } else { whole + last };
+        (index..=index + last).filter_map(|index| self.place(block, index)).collect()
     }
 
     /// How many there are.

@@ -151,7 +151,9 @@ fn expected(mutant: Mutant) -> &'static str {
         Mutant::DamageSpreads => "contained",
         Mutant::DamageWaitsUnbounded => "waiting above damage",
         Mutant::EmptiedNodesStay => "refill",
-        Mutant::PageOffByOne | Mutant::CutEntryMissed | Mutant::WholeBlocksRead => "reads of a get",
+        Mutant::PageOffByOne | Mutant::CutEntryMissed | Mutant::WholeBlocksRead | Mutant::LongEntriesReadTwice => {
+            "reads of a get"
+        }
         Mutant::AheadUnbounded | Mutant::ScanNeverBegins => "reads of a scan",
         Mutant::NothingAhead => "read ahead",
         Mutant::FailureForgotten => "faults",

@@ -48,7 +48,7 @@ fn find_stored<E>(
     (block, pointer): (&RunBlock, &BlockPointer),
     key: &[u8],
     cached: Option<Cached>,
-    page: impl Fn(&PagePlace) -> Result<Option<Arc<Page>>, E>,
+    page: impl Fn(&[PagePlace]) -> Result<Option<Arc<Page>>, E>,
     malformed: impl Fn(Malformed) -> E,
 ) -> Result<Looked, E> {
     match cached {
@@ -65,7 +65,7 @@ fn find_whole(block: &Block, key: &[u8]) -> Option<Message<'static>> {
 /// What a block has for a key. Of one that can be read in part no more is read than the key takes.
 fn find_in(io: &BlockIo, block: &RunBlock, key: &[u8]) -> Result<Option<Message<'static>>> {
     if let Part::Stored(pointer) = &block.part {
-        let page = |place: &PagePlace| io.page(place).map(Some);
+        let page = |places: &[PagePlace]| io.pages(places, 0).map(|(page, _)| Some(page));
         let malformed = |error: Malformed| corrupt(pointer, error.to_string());
         let cached = io.cache.get_or_part(pointer);
         if let Looked::Found(found) = find_stored(io, (block, pointer), key, cached, page, malformed)? {
@@ -78,19 +78,23 @@ fn find_in(io: &BlockIo, block: &RunBlock, key: &[u8]) -> Result<Option<Message<
 
 /// What a block has for a key, as far as what is in memory tells, or else what is to be read first: nothing where that has
 /// no form, and whoever looks will find that out.
-fn find_cached(io: &BlockIo, block: &RunBlock, key: &[u8]) -> Result<Option<Message<'static>>, Option<Wanted>> {
+fn find_cached(io: &BlockIo, block: &RunBlock, key: &[u8]) -> Result<Option<Message<'static>>, Vec<Wanted>> {
     let pointer = match &block.part {
         Part::Fresh(block) => return Ok(find_whole(block, key)),
         Part::Stored(pointer) => pointer,
     };
-    let page = |place: &PagePlace| match io.cache.peek(&place.pointer) {
-        Some(Cached::Page(page)) => Ok(Some(page)),
-        _ => Ok(None),
+    let cached = |place: &PagePlace| match io.cache.peek(&place.pointer) {
+        Some(Cached::Page(page)) => Some(page),
+        _ => None,
     };
-    match find_stored(io, (block, pointer), key, io.cache.peek(pointer), page, |_| None)? {
+    let page = |places: &[PagePlace]| Ok(places.first().and_then(cached));
+    match find_stored(io, (block, pointer), key, io.cache.peek(pointer), page, |_| Vec::new())? {
         Looked::Found(found) => Ok(found),
-        Looked::Missing(place) => Err(Some(Wanted::new(place.pointer, Kind::Page(place.shape)))),
-        Looked::Whole => Err(Some(Wanted::new(*pointer, Kind::Block))),
+        Looked::Missing(places) => {
+            let missing = places.iter().filter(|place| cached(place).is_none());
+            Err(missing.map(|place| Wanted::new(place.pointer, Kind::Page(place.shape))).collect())
+        }
+        Looked::Whole => Err(vec![Wanted::new(*pointer, Kind::Block)]),
     }
 }
 
