@@ -1,5 +1,6 @@
 //! Their names.
 
+use crate::Tools;
 use std::fmt;
 use std::str::FromStr;
 
@@ -61,6 +62,11 @@ impl FileSystem {
     /// left, and has the device until then.
     pub fn is_served(self) -> bool {
         self == Self::Betrfs
+    }
+
+    /// Whether it can lie in a file of another: one that is served, in a file of the kernel's.
+    pub fn can_lie_in_a_file_of(self, lower: Self) -> bool {
+        self.is_served() && !lower.is_served() && Tools::of(lower).is_some()
     }
 }
 

@@ -82,14 +82,18 @@ fn keys_of_order_that_do_not_fit_are_named_with_their_line() {
         (ext4, "migrate_every = 0", 8, "nonzero"),
         ("filesystem = \"xfs\"", "memory = \"1GiB\"\nordering = \"streams\"", 9, "stack.filesystem = \"ext4\""),
         (ext4, "front_end = \"ublk\"\nordering = \"streams\"", 9, "nvme-tcp"),
+        (ext4, "image_on = \"xfs\"", 8, "stack.filesystem = \"betrfs\""),
+        ("filesystem = \"betrfs\"", "image_on = \"zonefs\"", 8, "ext4, xfs, btrfs or f2fs"),
         ("block.cpus = 9", "", 6, "one processor"),
     ] {
         let said = with(stack, lines).unwrap_err();
         assert!(said.starts_with(&format!("t.toml:{line}:")) && said.contains(word), "{lines}: {said}");
     }
-    match planned(&["stack.host=model", "stack.linux.ordering=streams"]) {
-        Err(LabError::Linux(LinuxHostError::ModelOption { option, .. })) => assert_eq!(option, "stack.linux.ordering"),
-        other => panic!("{other:?}"),
+    for (name, value) in [("stack.linux.ordering", "streams"), ("stack.linux.image_on", "ext4")] {
+        match planned(&["stack.host=model", &format!("{name}={value}")]) {
+            Err(LabError::Linux(LinuxHostError::ModelOption { option, .. })) => assert_eq!(option, name),
+            other => panic!("{other:?}"),
+        }
     }
 }
 
@@ -106,6 +110,7 @@ fn keys_tell_orders_apart() {
         "stack.linux.ordering=streams",
         "stack.linux.submission_cpus=2",
         "stack.linux.migrate_every=2",
+        "stack.linux.image_on=ext4",
     ];
     let keys: std::collections::BTreeSet<_> = changes.into_iter().map(key).collect();
     assert_eq!(keys.len(), changes.len());

@@ -42,6 +42,8 @@ pub(crate) struct GuestPlan {
     pub(crate) file_system: FileSystem,
     /// It is on the device, and only mounted.
     pub(crate) file_system_is_made: bool,
+    /// It lies in a file of this one.
+    pub(crate) image_on: Option<FileSystem>,
     /// Of the device's, if not all.
     pub(crate) file_system_bytes: Option<u64>,
     pub(crate) mkfs_options: Vec<String>,

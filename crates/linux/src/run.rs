@@ -62,6 +62,8 @@ pub struct Linux {
     /// The image holds the file system already: it is mounted as it is.
     #[serde(skip)]
     pub file_system_is_made: bool,
+    /// The file system in a file of which it lies; it takes the device itself where nothing is said. For one that is served.
+    pub image_on: Option<FileSystem>,
     /// How much of the device the file system takes; all of it where nothing is said.
     pub file_system_bytes: Option<u64>,
     /// Words for `mkfs`, split at white space.
@@ -228,6 +230,7 @@ impl Linux {
             front_end: FrontEnd::Auto,
             file_system: FileSystem::None,
             file_system_is_made: false,
+            image_on: None,
             file_system_bytes: None,
             mkfs_options: String::new(),
             mount_options: String::new(),

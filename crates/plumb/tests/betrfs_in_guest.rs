@@ -10,9 +10,14 @@ use linux::{Charges, Ended, FileSystem, Linux, Outcome};
 use linux_rig::{has, is_long, kernel, on};
 
 fn run(charge: bool, script: &str) -> Option<Outcome> {
+    run_on(None, charge, script)
+}
+
+/// On the device, or in a file of another file system.
+fn run_on(lower: Option<FileSystem>, charge: bool, script: &str) -> Option<Outcome> {
     let kernel = kernel()?;
     let mut run: Linux = on("samsung-980pro-1tb");
-    run.file_system = FileSystem::Betrfs;
+    (run.file_system, run.image_on) = (FileSystem::Betrfs, lower);
     run.charge = charge.then(Charges::floor);
     let outcome = run.script(script).run(&kernel).unwrap();
     let said = String::from_utf8_lossy(&outcome.stderr);
@@ -32,9 +37,11 @@ fn what_was_written_is_there_after_another_mount() {
         for file in file1 a/moved a/b/c/link; do sha256sum < $file | cmp - /dev/shm/expected; done
         stat -c '%n %h %a %s' file1 sparse
         echo $kind"#;
-    let Some(outcome) = run(false, script) else { return };
-    assert_eq!(outcome.text(), "file1 2 644 108894\nsparse 1 640 1073741824\nfuse.plumb\n");
-    assert!(outcome.device.unwrap().is_object());
+    for lower in [None, Some(FileSystem::Ext4)] {
+        let Some(outcome) = run_on(lower, false, script) else { return };
+        assert_eq!(outcome.text(), "file1 2 644 108894\nsparse 1 640 1073741824\nfuse.plumb\n", "{lower:?}");
+        assert!(outcome.device.unwrap().is_object());
+    }
 }
 
 /// The same again is the same to the nanosecond, and who charges for processor time charges the server, too.

@@ -1,5 +1,6 @@
 //! The host of an experiment: Plumb's model of it, or a real Linux kernel.
 
+use file_systems::FileSystem;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
@@ -58,6 +59,9 @@ pub struct LinuxHost {
     pub mkfs_options: String,
     /// Options for `mount`, separated by commas.
     pub mount_options: String,
+    /// The file system in a file of which a served one lies, instead of on the device itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub image_on: Option<FileSystem>,
     /// Memory of the guest; what is written to the device lies there too.
     pub memory: ByteSize,
     /// A table of `plumb calibrate cpu`, by which the kernel's work for the workload takes time; it is free when empty.
@@ -135,6 +139,7 @@ impl Default for LinuxHost {
             front_end: FrontEnd::Auto,
             mkfs_options: String::new(),
             mount_options: String::new(),
+            image_on: None,
             memory: ByteSize(linux::DEFAULT_MEMORY_BYTES),
             charge: PathBuf::new(),
             kernel: String::new(),

@@ -48,6 +48,14 @@ pub(super) fn of(run: &Linux, plumb: &Path, folders: Folders<'_>, terminal: bool
         devices.map(|(place, device)| device_plan(run, place, device, folders)).collect::<Result<_, _>>()?;
     let zoned = devices.first().is_some_and(|device| device.zoned);
     check_ordering(run)?;
+    if let Some(lower) = run.image_on
+        && (!run.file_system.can_lie_in_a_file_of(lower) || zoned)
+    {
+        return Err(invalid(format!(
+            "an image of {} on {lower}: one of betrfs lies on ext4, xfs, btrfs or f2fs, of a device without zones",
+            run.file_system
+        )));
+    }
     match (run.file_system, zoned) {
         (FileSystem::Zonefs, false) => {
             return Err(invalid(format!("zonefs needs a zoned device, and {} has no zones", run.device)));
@@ -81,6 +89,7 @@ pub(super) fn of(run: &Linux, plumb: &Path, folders: Folders<'_>, terminal: bool
         devices,
         file_system: run.file_system,
         file_system_is_made: run.file_system_is_made,
+        image_on: run.image_on,
         file_system_bytes: run.file_system_bytes,
         mkfs_options: run.mkfs_options.split_whitespace().map(str::to_owned).collect(),
         mount_options: mount_options(run, folders),
@@ -251,6 +260,26 @@ mod tests {
         assert_eq!(options(&run), "noatime,computing=/run/x/costs.toml");
         run.file_system = FileSystem::Ext4;
         assert_eq!(options(&run), "noatime");
+    }
+
+    #[test]
+    fn an_image_is_of_what_is_served_and_lies_on_what_is_not() {
+        let plan = |file_system, lower| {
+            let mut run = Linux::new("/bin/true", "samsung-980pro-1tb");
+            (run.file_system, run.image_on) = (file_system, Some(lower));
+            of(&run.command(["true"]), Path::new("/bin/true"), folders(), false)
+        };
+        let planned = plan(FileSystem::Betrfs, FileSystem::Xfs).unwrap();
+        assert_eq!(planned.image_on, Some(FileSystem::Xfs));
+        for (file_system, lower) in [
+            (FileSystem::Ext4, FileSystem::Xfs),
+            (FileSystem::Betrfs, FileSystem::Betrfs),
+            (FileSystem::Betrfs, FileSystem::None),
+            (FileSystem::Betrfs, FileSystem::Zonefs),
+        ] {
+            let why = plan(file_system, lower).unwrap_err().to_string();
+            assert!(why.contains(&format!("an image of {file_system} on {lower}")), "{why}");
+        }
     }
 
     #[test]

@@ -7,22 +7,52 @@ use std::process::{Command, Stdio};
 
 use super::error::{GuestError, attempt};
 use super::null_blk::MemoryDevice;
-use super::{command, served, server, zonefs};
+use super::{command, mounts, served, server, zonefs};
 use crate::plan::GuestPlan;
 use file_systems::{FileSystem, Tools};
 
 /// Where it is mounted.
 pub(super) const MOUNT: &str = "/mnt/plumb";
+/// Where the one is mounted that has its image, and that.
+const LOWER: &str = "/mnt/lower";
+const IMAGE: &str = "/mnt/lower/image";
 
-/// Makes the plan's file system on `node`; where it is mounted, if there is one.
-pub(super) fn make_and_mount(plan: &GuestPlan, node: &str, log: &File) -> Result<Option<PathBuf>, GuestError> {
+/// What is mounted.
+pub(super) struct Mounted {
+    pub folder: PathBuf,
+    /// Whose device or file has the lock of who serves it.
+    served: Option<PathBuf>,
+    lies_in_a_file: bool,
+}
+
+impl Mounted {
+    /// Ends it, when whoever serves it has written everything.
+    pub fn unmount(&self) -> Result<(), GuestError> {
+        mounts::unmount(&self.folder)?;
+        if let Some(node) = &self.served {
+            served::wait_until_ended(node)?;
+        }
+        if self.lies_in_a_file { mounts::unmount(Path::new(LOWER)) } else { Ok(()) }
+    }
+}
+
+/// Makes the plan's file system on `node` and mounts it, if there is one.
+pub(super) fn make_and_mount(plan: &GuestPlan, node: &str, log: &File) -> Result<Option<Mounted>, GuestError> {
     let Some(kind) = plan.file_system.mount_type() else { return Ok(None) };
     let zoned = plan.devices.first().is_some_and(|device| device.zoned);
-    let mut mounted = node.to_owned();
     let plumb = PathBuf::from(&plan.plumb);
     if plan.file_system.is_served() {
         served::teach_mount(&plumb)?;
     }
+    let mut image_bytes = None;
+    let node = match plan.image_on {
+        None => node,
+        Some(lower) => {
+            image_bytes = Some(mount_lower(plan, lower, node, log)?);
+            IMAGE
+        }
+    };
+    let mut mounted = node.to_owned();
     let run = |program: &Path, words: &[&str], package: &str| run(program, words, package, false, log);
     if plan.file_system_is_made {
         // Nothing to make.
@@ -31,7 +61,8 @@ pub(super) fn make_and_mount(plan: &GuestPlan, node: &str, log: &File) -> Result
         let program = maker.path(&plumb);
         let mut words: Vec<&str> = maker.arguments.to_vec();
         words.extend(if zoned { tools.zoned } else { tools.conventional });
-        let (before, behind) = plan.file_system_bytes.map(|bytes| tools.size_words(bytes)).unwrap_or_default();
+        let bytes = plan.file_system_bytes.or(image_bytes);
+        let (before, behind) = bytes.map(|bytes| tools.size_words(bytes)).unwrap_or_default();
         words.extend(before.iter().map(String::as_str));
         words.extend(plan.mkfs_options.iter().map(String::as_str));
         if zoned && plan.file_system == FileSystem::F2fs {
@@ -57,7 +88,23 @@ pub(super) fn make_and_mount(plan: &GuestPlan, node: &str, log: &File) -> Result
     words.extend([mounted.as_str(), MOUNT]);
     // Who serves it does the file system's work, which is not for nothing.
     self::run(Path::new("mount"), &words, "mount", plan.charge && plan.file_system.is_served(), log)?;
-    Ok(Some(folder))
+    let served = plan.file_system.is_served().then(|| PathBuf::from(node));
+    Ok(Some(Mounted { folder, served, lies_in_a_file: plan.image_on.is_some() }))
+}
+
+/// Makes and mounts the file system that has the image; how large the image may be.
+fn mount_lower(plan: &GuestPlan, lower: FileSystem, node: &str, log: &File) -> Result<u64, GuestError> {
+    let unknown = || GuestError::new(format!("{lower} has no image"));
+    let (tools, kind) = Tools::of(lower).zip(lower.mount_type()).ok_or_else(unknown)?;
+    if !plan.file_system_is_made {
+        let words: Vec<&str> = [tools.make.arguments, tools.conventional, &[node]].concat();
+        run(Path::new(tools.make.program), &words, tools.make.package, false, log)?;
+    }
+    attempt(fs::create_dir_all(LOWER), || format!("cannot make {LOWER}"))?;
+    run(Path::new("mount"), &["-t", kind, node, LOWER], "mount", false, log)?;
+    let about = attempt(rustix::fs::statvfs(LOWER), || format!("cannot see how large {LOWER} is"))?;
+    // What the blocks of a file take besides, and what is kept for root.
+    Ok(about.f_bavail.saturating_mul(about.f_frsize) / 10 * 9)
 }
 
 /// F2FS updates its metadata in place, which a device of sequential zones alone does not take: it lies on a

@@ -72,22 +72,18 @@ fn guest() -> Result<(), GuestError> {
     }
     let first = nodes.first().ok_or_else(|| GuestError::new("the plan has no device"))?;
     let servers: Vec<rustix::process::Pid> = devices.iter().filter_map(device::Shown::pid).collect();
-    let mount = file_system::make_and_mount(&plan, first, &log)?;
+    let mounted = file_system::make_and_mount(&plan, first, &log)?;
     let tracing = plan.trace.then(tracing::Tracing::start).transpose()?;
 
     let began = now_ns();
     report(&Report::Began { at_ns: began })?;
-    let ended: Ended = command::run(&plan, &nodes, mount.as_deref(), &servers)?;
+    let ended: Ended = command::run(&plan, &nodes, mounted.as_ref().map(|mounted| &*mounted.folder), &servers)?;
     let at_ns = now_ns();
     report(&Report::Ended { ended, at_ns })?;
 
-    let is_served = plan.file_system.is_served();
-    processes::kill_others(&servers, is_served);
-    if let Some(mount) = &mount {
-        mounts::unmount(mount)?;
-        if is_served {
-            served::wait_until_ended(std::path::Path::new(first))?;
-        }
+    processes::kill_others(&servers, plan.file_system.is_served());
+    if let Some(mounted) = &mounted {
+        mounted.unmount()?;
     }
     if let Some(tracing) = tracing {
         tracing.store(&plan)?;

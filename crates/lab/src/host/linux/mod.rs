@@ -30,6 +30,7 @@ pub(crate) fn bare_guest(stand: Stand<'_>, device: &str, scratch: &Path) -> Resu
     guest.file_system = stack.filesystem;
     guest.mkfs_options.clone_from(&stack.linux.mkfs_options);
     guest.mount_options.clone_from(&stack.linux.mount_options);
+    guest.image_on = stack.linux.image_on;
     guest.memory_bytes = stack.linux.memory.0;
     guest.charge = stand.charge.cloned();
     guest.ordering = stack.linux.ordering;
@@ -132,6 +133,13 @@ fn check(spec: &Spec) -> Result<(), LabError> {
             let reason = format!("{streams} travels in NVMe commands: write stack.linux.front_end = \"nvme-tcp\"");
             return Err(LinuxHostError::Setting { option: option(), reason }.into());
         }
+    }
+    if let Some(lower) = spec.stack.linux.image_on
+        && !spec.stack.filesystem.can_lie_in_a_file_of(lower)
+    {
+        let option = "stack.linux.image_on".to_owned();
+        let reason = "stack.filesystem = \"betrfs\" can lie in a file of ext4, xfs, btrfs or f2fs".to_owned();
+        return Err(LinuxHostError::Setting { option, reason }.into());
     }
     if spec.stack.contents == Contents::None {
         return refuse("stack.contents", "a served device always keeps what is written to it; take the key out");

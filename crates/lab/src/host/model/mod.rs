@@ -30,6 +30,10 @@ fn check(spec: &Spec) -> Result<(), LabError> {
         let option = "stack.filesystem".to_owned();
         return Err(LinuxHostError::ModelOption { option, what: "file systems" }.into());
     }
+    if spec.stack.linux.image_on.is_some() {
+        let option = "stack.linux.image_on".to_owned();
+        return Err(LinuxHostError::ModelOption { option, what: "file systems" }.into());
+    }
     if let Some(option) = spec.stack.linux.order_key() {
         let what = "ext4 that asks for order; `stack.block.ordering` is its own";
         return Err(LinuxHostError::ModelOption { option: option.to_owned(), what }.into());

@@ -119,7 +119,7 @@ fn key(input: &ProgramInput, kernel: &Kernel, guest: &Linux, profile: &str) -> S
     for part in [&guest.mkfs_options, &guest.mount_options, &memory, &script, &input.program.prepare] {
         take(part.as_bytes());
     }
-    take(format!("{:?} {:?}", guest.ordering, guest.submission_cpus).as_bytes());
+    take(format!("{:?} {:?} {:?}", guest.ordering, guest.submission_cpus, guest.image_on).as_bytes());
     // The server and the first process of the guest; the kernel's recipe names its own sources.
     take(identity(&guest.plumb).as_bytes());
     let mut named = input.program.prepare.clone();
