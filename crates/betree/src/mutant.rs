@@ -144,6 +144,8 @@ pub(crate) enum Mutant {
     MoveInTwoSteps,
     /// A batch changes a range while it is moved.
     MoveOvertaken,
+    /// A checkpoint writes what is in memory where it waits.
+    WrittenOnTheWay,
     /// A value that was written before a range was moved, and came behind it, counts as moved.
     MovedBeforeItCame,
     /// What a batch asked before a range was moved counts as so still.
@@ -217,7 +219,7 @@ pub(crate) const fn mutated(mutant: Mutant) -> bool {
 
 #[cfg(test)]
 impl Mutant {
-    pub const ALL: [Self; 96] = [
+    pub const ALL: [Self; 97] = [
         Self::NoFlushBeforeSuperblock,
         Self::NoFlushAfterSuperblock,
         Self::SpaceReusedEarly,
@@ -288,6 +290,7 @@ impl Mutant {
         Self::CloneSharesWhatWasMoved,
         Self::MoveInTwoSteps,
         Self::MoveOvertaken,
+        Self::WrittenOnTheWay,
         Self::MovedBeforeItCame,
         Self::AskedBeforeMove,
         Self::LastSharerForgotten,

@@ -93,6 +93,8 @@ pub(crate) struct TreeState {
     to_drain: VecDeque<TreeId>,
     /// Trees whose nodes hold more than the flush policy lets them, for want of memory when they were flushed.
     overdue: BTreeSet<TreeId>,
+    /// Trees that memtables went into since the last checkpoint.
+    unwritten: BTreeSet<TreeId>,
     /// A checkpoint is to follow when no sealed memtable is left.
     checkpoint_due: bool,
     /// Memtables that are in the trees, to be given back piece by piece.

@@ -164,6 +164,7 @@ impl Engine {
                 sealed_at: None,
                 to_drain: VecDeque::new(),
                 overdue: BTreeSet::new(),
+                unwritten: BTreeSet::new(),
                 checkpoint_due: false,
                 drained: Vec::new(),
             }),

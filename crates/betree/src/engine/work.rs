@@ -163,6 +163,13 @@ impl Engine {
             let fresh_bytes_max = self.fresh_bytes_max(state);
             let due = state.checkpoint_due || self.fresh_bytes() > fresh_bytes_max;
             let seal = if mutated(Mutant::SealTooLate) { Some(self.seal_now()) } else { state.sealed_at };
+            if due
+                && checkpoints
+                && let Some(tree) = state.unwritten.pop_first()
+            {
+                let Some(version) = view.version.trees.get(&tree) else { continue };
+                return Ok(Some(self.change_work(state, tree, version, Task::Move(Reach::Unwritten))));
+            }
             if let Some(seal) = seal.filter(|_| due && checkpoints) {
                 return Ok(Some(self.checkpoint_work(state, seal, CatalogChange::None)));
             }
@@ -302,6 +309,7 @@ impl Engine {
         }
         if let Some(table) = changed.drained {
             state.to_drain.pop_front();
+            state.unwritten.insert(changed.tree);
             self.sealed_bytes.fetch_sub(table.bytes(), Ordering::AcqRel);
             state.drained.push(table);
         }

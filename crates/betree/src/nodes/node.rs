@@ -42,6 +42,11 @@ impl Child {
     pub fn buffered_bytes(&self) -> u64 {
         self.runs.iter().map(|run| run.bytes()).sum()
     }
+
+    /// Of these the ones that are not on the storage.
+    pub fn fresh_bytes(&self) -> u64 {
+        self.runs.iter().map(|run| run.fresh_bytes()).sum()
+    }
 }
 
 /// A node above the leaves.

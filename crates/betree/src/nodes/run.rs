@@ -103,6 +103,12 @@ impl Run {
         self.blocks.iter().map(|block| block.part.raw_bytes()).sum::<u64>() + self.tombstones.bytes() as u64
     }
 
+    /// Of these the ones that are not on the storage.
+    pub fn fresh_bytes(&self) -> u64 {
+        let fresh = self.blocks.iter().filter(|block| matches!(block.part, Part::Fresh(_)));
+        fresh.map(|block| block.part.raw_bytes()).sum()
+    }
+
     /// Whether it takes anything away.
     pub fn deletes(&self) -> bool {
         !self.tombstones.is_empty() || self.blocks.iter().any(|block| block.tally.deletes > 0)

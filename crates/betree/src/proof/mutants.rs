@@ -67,6 +67,7 @@ fn proofs() -> Vec<(&'static str, Proof)> {
         ("reads of a get", Box::new(reads::gets_read_little)),
         ("reads of a scan", Box::new(reads::scans_read_little)),
         ("read ahead", Box::new(|| reads::share("samsung-860evo-250gb", true, 40_000).and_then(reads::is_enough))),
+        ("runs", Box::new(rest::runs)),
         ("faults", Box::new(|| faults::every_request(1, 13))),
     ]
 }
@@ -91,6 +92,7 @@ fn expected(mutant: Mutant) -> &'static str {
         Mutant::CloneSharesBeyondRange => "families of ranges",
         Mutant::CutKeepsBlocks | Mutant::CopiedBlocksKept => "clones",
         Mutant::MoveOvertaken | Mutant::MoveInTwoSteps => "moves",
+        Mutant::WrittenOnTheWay => "runs",
         Mutant::MovedBeforeItCame => "late values",
         Mutant::AskedBeforeMove => "moved meanwhile",
         Mutant::MovedCountsAsKept | Mutant::CloneSharesWhatWasMoved => "families of moves",

@@ -16,10 +16,15 @@ use crate::nodes::run::Part;
 impl Change<'_> {
     /// What the policy has to say of a node.
     pub(super) fn plan(&self, node: &Internal) -> FlushPlan {
+        // What moves on before it is written is in memory until then, where there is a bound for that.
+        let counted = |child: &Child| match node.height > 1 && self.moves_unwritten(child) {
+            true => child.buffered_bytes() - child.fresh_bytes(),
+            false => child.buffered_bytes(),
+        };
         // What cannot go on is left where it is.
         let child = |child: &Child| match self.is_stuck(child) {
             true => ChildLoad { buffered_bytes: 0, runs: 0 },
-            false => ChildLoad { buffered_bytes: child.buffered_bytes(), runs: child.runs.len() },
+            false => ChildLoad { buffered_bytes: counted(child), runs: child.runs.len() },
         };
         let load = NodeLoad {
             buffer_bytes: self.shape.buffer_bytes,
@@ -47,7 +52,7 @@ impl Change<'_> {
 
     /// Flushes what is due in a node and below.
     pub(super) async fn flush_node(&mut self, node: &mut Internal, bounds: &KeyRange, reach: Reach) -> Result<()> {
-        if reach == Reach::Settle || reach == Reach::Overdue {
+        if matches!(reach, Reach::Settle | Reach::Overdue | Reach::Unwritten) {
             self.settle(node, bounds).await?;
         }
         if reach == Reach::Settle {

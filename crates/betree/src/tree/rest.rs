@@ -3,7 +3,7 @@
 //! A message that waits costs nothing but a place in a lookup. Moving it into its leaf rewrites the leaf, which is
 //! what makes a store write much: so a store at rest moves what gives something back, and lets the rest wait.
 
-use super::Change;
+use super::{BLOCK, Change};
 use crate::bytes::filter::{KeyHash, admitted_of_million};
 use crate::error::Result;
 use crate::flush::{FlushPlan, is_worth_at_rest};
@@ -16,6 +16,8 @@ use crate::nodes::run::Run;
 pub(crate) enum Reach {
     /// Until the flush policy lets the nodes rest that messages go through.
     Settle,
+    /// What is not on the storage, before it is written: past nodes above others, as far as it is enough for a block of each child there.
+    Unwritten,
     /// Until it lets every node rest: where something stopped before.
     Overdue,
     /// Where that gives space back.
@@ -27,7 +29,7 @@ pub(crate) enum Reach {
 impl Change<'_> {
     /// Whether anything in a tree is to move.
     pub(super) fn is_due(&self, edge: &Edge, reach: Reach) -> Result<bool> {
-        if reach == Reach::Settle {
+        if reach == Reach::Settle || (reach == Reach::Unwritten && matches!(edge, Edge::Stored(_))) {
             return Ok(false);
         }
         let node = match self.io.node(edge) {
@@ -53,6 +55,7 @@ impl Change<'_> {
     pub(super) fn is_child_due(&self, child: &Child, above_leaves: bool, reach: Reach) -> Result<bool> {
         let own = match reach {
             Reach::Settle | Reach::Overdue => false,
+            Reach::Unwritten => !above_leaves && self.moves_unwritten(child),
             Reach::Empty => !child.runs.is_empty(),
             Reach::Rest if mutated(Mutant::RestKeepsGarbage) => false,
             Reach::Rest if child.runs.iter().any(|run| run.deletes()) => true,
@@ -62,6 +65,12 @@ impl Change<'_> {
             },
         };
         Ok(own || (!above_leaves && self.is_due(&child.edge, reach)?))
+    }
+
+    /// Whether what is not on the storage of what waits for a child above others is enough for a block of each of these.
+    pub(super) fn moves_unwritten(&self, child: &Child) -> bool {
+        let block_bytes = self.shape.basement_bytes.next_multiple_of(BLOCK as usize) as u64;
+        child.fresh_bytes() >= self.shape.fanout as u64 * block_bytes && !mutated(Mutant::WrittenOnTheWay)
     }
 
     /// Whether much of what waits for a leaf takes the place of something older: by the keys of one block a run, and
