@@ -108,8 +108,8 @@ impl Database {
     }
 
     /// Moves what a tree has in a range of keys to a new tree, durably and in one step: whoever looks, and who opens the store after the
-    /// power failed, finds the range in the one or in the other. It takes three checkpoints and a time that grows neither with the range nor
-    /// with the tree. Batches that change the range or ask for it wait meanwhile; all others go on.
+    /// power failed, finds the range in the one or in the other. It takes three checkpoints and a time that grows neither with the range
+    /// nor with the tree. Batches that change the range or ask for it wait meanwhile; all others go on.
     ///
     /// # Errors
     ///
