@@ -109,7 +109,12 @@ impl State {
 
     /// One name less; a directory has no other.
     fn drop_link(&mut self, caller: &Caller<'_>, inode: InodeNumber) -> Result<()> {
-        let attributes = &mut self.node_mut(inode)?.attributes;
+        let node = self.node_mut(inode)?;
+        // One that is open still is in nothing: what it was in may be removed, too.
+        if let Body::Directory(directory) = &mut node.body {
+            directory.parent = inode;
+        }
+        let attributes = &mut node.attributes;
         attributes.links = if attributes.kind == Kind::Directory { 0 } else { attributes.links - 1 };
         attributes.changed = caller.now;
         self.forget_if_unused(inode);

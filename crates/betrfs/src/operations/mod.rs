@@ -37,7 +37,7 @@ pub use types::{
 /// [`Error::Corrupt`] where it is damaged. Calls that take a directory fail with [`Error::NotDirectory`] where it is none; those that
 /// add to the file system with [`Error::NoSpace`] where it is full, or [`Error::ReadOnly`]. The rest is said for each.
 pub trait Operations: Send + Sync {
-    /// The inode under a name. `.` and `..` are found.
+    /// The inode under a name. `.` and `..` are found; `..` of the root, and of a directory that was removed, is itself.
     ///
     /// # Errors
     ///
