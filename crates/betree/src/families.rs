@@ -66,19 +66,6 @@ impl Families {
         self.origins.keys().chain(&self.gone).copied().max()
     }
 
-    /// Whether what a tree had of a block by its birth and key was moved to another, before it was cloned at `by`. One of which no key is
-    /// known it may have still.
-    fn is_moved_from(&self, tree: TreeId, birth: u64, key: Option<&[u8]>, by: Option<u64>) -> bool {
-        let moved = |origin: &Origin| {
-            origin.is_moved
-                && origin.parent == tree
-                && by.is_none_or(|by| origin.generation < by)
-                && key.is_some()
-                && origin.shares(birth, key)
-        };
-        self.origins.values().any(moved)
-    }
-
     /// The tree that had a block of a tree first.
     fn first(&self, tree: TreeId, birth: u64, key: Option<&[u8]>) -> TreeId {
         let mut first = tree;
@@ -91,18 +78,19 @@ impl Families {
     /// The trees that refer, or referred, to a block that one had first; one of which no key is known they may.
     fn sharers(&self, first: TreeId, birth: u64, key: Option<&[u8]>) -> BTreeSet<TreeId> {
         let mut sharers = BTreeSet::from([first]);
+        // The moves that took it from somebody. One of which no key is known its tree may have still.
+        let took = |origin: &&Origin| origin.is_moved && key.is_some() && origin.shares(birth, key);
+        let moves: Vec<&Origin> = self.origins.values().filter(took).collect();
         // A clone has a higher number than its parent.
         for (clone, origin) in &self.origins {
-            let moved_before = || {
-                let by = Some(origin.generation).filter(|_| !mutated(Mutant::CloneSharesWhatWasMoved));
-                by.is_some() && self.is_moved_from(origin.parent, birth, key, by)
-            };
+            let took_before = |one: &&Origin| one.parent == origin.parent && one.generation < origin.generation;
+            let moved_before = || moves.iter().any(took_before) && !mutated(Mutant::CloneSharesWhatWasMoved);
             if sharers.contains(&origin.parent) && origin.shares(birth, key) && !moved_before() {
                 sharers.insert(*clone);
             }
         }
         let has_moved =
-            |one: &TreeId| !mutated(Mutant::MovedCountsAsKept) && self.is_moved_from(*one, birth, key, None);
+            |one: &TreeId| moves.iter().any(|origin| origin.parent == *one) && !mutated(Mutant::MovedCountsAsKept);
         sharers.retain(|one| !self.gone.contains(one) && !has_moved(one));
         sharers
     }
@@ -163,9 +151,15 @@ impl Families {
             }
         }
         // Who has no clones is of no interest, and then perhaps its parent, or what was moved from that.
-        while let Some(one) = self.gone.iter().rev().copied().find(|one| !self.is_of_interest(*one)) {
-            self.origins.remove(&one);
-            self.gone.remove(&one);
+        let mut before = 0;
+        while before != self.gone.len() {
+            before = self.gone.len();
+            for one in self.gone.iter().rev().copied().collect::<Vec<_>>() {
+                if !self.is_of_interest(one) {
+                    self.origins.remove(&one);
+                    self.gone.remove(&one);
+                }
+            }
         }
         free
     }

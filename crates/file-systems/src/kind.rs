@@ -1,10 +1,11 @@
 //! Their names.
 
-use crate::Tools;
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+
+use crate::Tools;
 
 /// What is made on a device and mounted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]

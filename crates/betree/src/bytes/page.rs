@@ -178,11 +178,17 @@ pub(crate) fn look<E>(
     malformed: impl Fn(Malformed) -> E,
 ) -> Result<Looked, E> {
     let Some(mut index) = pages.page_of(key) else { return Ok(Looked::Whole) };
-    let places = pages.places_of_entry(block, index);
-    if places.is_empty() {
-        return Ok(Looked::Whole);
-    }
-    let Some(first) = page(&places)? else { return Ok(Looked::Missing(places)) };
+    let Some(place) = pages.place(block, index) else { return Ok(Looked::Whole) };
+    let several: Vec<PagePlace>;
+    // Short entries are many, and cost no list.
+    let places = match pages.likely_behind(index) {
+        0 => std::slice::from_ref(&place),
+        behind => {
+            several = (index..=index + behind).filter_map(|index| pages.place(block, index)).collect();
+            &several
+        }
+    };
+    let Some(first) = page(places)? else { return Ok(Looked::Missing(places.to_vec())) };
     let mut bytes = match first.find(key) {
         Found::Entry(message) => return Ok(Looked::Found(Some(message.into_owned()))),
         Found::Absent => return Ok(Looked::Found(None)),

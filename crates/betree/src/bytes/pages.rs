@@ -129,14 +129,13 @@ impl Pages {
         Some(PagePlace { pointer, shape })
     }
 
-    /// Where page `index` of a block is, and those behind it that a lookup there is likely to need: where much of an entry lies in them,
-    /// entries are long, and it may well be this one.
-    pub fn places_of_entry(&self, block: &BlockPointer, index: usize) -> Vec<PagePlace> {
+    /// How many pages behind page `index` a lookup there is likely to need: where much of an entry lies in them, entries are long, and it
+    /// may well be this one.
+    pub fn likely_behind(&self, index: usize) -> usize {
         let behind = self.marks.iter().skip(index + 1);
         let whole = behind.clone().take_while(|mark| mark.at == NOWHERE).count();
         let last = behind.skip(whole).take(1).filter(|mark| usize::from(mark.at) >= LONG_END_BYTES).count();
-        let last = if mutated(Mutant::LongEntriesReadTwice) { 0 } else { whole + last };
-        (index..=index + last).filter_map(|index| self.place(block, index)).collect()
+        if mutated(Mutant::LongEntriesReadTwice) { 0 } else { whole + last }
     }
 
     /// How many there are.

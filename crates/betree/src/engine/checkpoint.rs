@@ -251,6 +251,7 @@ impl Engine {
         (state.superblock, state.catalog, state.space) = (written.superblock, written.catalog, written.space);
         let moved_from = written.moved_from;
         (state.sealed_at, state.checkpoint_due) = (None, false);
+        state.unwritten.clear();
         let waiting = state.space.waiting();
         locked(&self.pool).checkpointed(last_msn, state.generation);
         self.checkpoints.fetch_add(1, Ordering::AcqRel);

@@ -112,7 +112,7 @@ fn steps_that_are_left_out_change_nothing_that_is_seen() {
     for seed in 100..103 {
         for steps in [all, Steps { page_sharing: true, ..all }, Steps { query_path: true, ..all }] {
             let options = VolumeOptions { steps, ..tiny(seed) };
-            trace_of(options, seed, 300, SMALL).unwrap_or_else(|what| panic!("{what}"));
+            trace_of(options, seed, 500, SMALL).unwrap_or_else(|what| panic!("{what}"));
         }
     }
 }

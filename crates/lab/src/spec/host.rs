@@ -1,9 +1,9 @@
 //! The host of an experiment: Plumb's model of it, or a real Linux kernel.
 
-use file_systems::FileSystem;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
+use file_systems::FileSystem;
 use linux::{FrontEnd, Kernel, LinuxError, Recipe, Streams, SubmissionCpus};
 use serde::{Deserialize, Deserializer, Serialize};
 use units::ByteSize;
