@@ -9,7 +9,7 @@ use units::Nanos;
 
 use super::error::LoopError;
 use super::jobs::{AttachPlan, Done, Jobs};
-use super::loop_device::{LoopNumber, was_detached};
+use super::loop_device::{Held, LoopNumber, was_detached};
 use super::step::{Kind, Note, Step, errno_of, step_of};
 use crate::engine::Engine;
 use crate::error::ServeError;
@@ -167,7 +167,7 @@ impl<'a> LoopFrontEnd<'a> {
 
     fn start_detaching(&mut self, number: LoopNumber) -> Result<(), LoopError> {
         self.place = Attachment::Leaving(number);
-        self.jobs.detach(number).map_err(|source| LoopError::Detach { path: number.path(), source })
+        self.jobs.detach(number, self.label.clone()).map_err(|source| LoopError::Detach { path: number.path(), source })
     }
 
     fn job_done(&mut self, done: Done) -> Result<(), LoopError> {
@@ -399,7 +399,7 @@ impl FrontEnd for LoopFrontEnd<'_> {
         if let Attachment::Attached(number) = self.place
             && !self.transport.is_connected()
         {
-            match number.detach() {
+            match number.hold(|found| found == self.label).and_then(Held::detach) {
                 Ok(()) => self.place = Attachment::Gone,
                 Err(error) => self.notes.line(&format!("{} stays attached: {error}", number.path().display())),
             }

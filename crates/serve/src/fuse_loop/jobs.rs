@@ -8,7 +8,7 @@ use std::thread;
 
 use fuse::Mount;
 
-use super::loop_device::{self, LoopNumber};
+use super::loop_device::{self, Held, LoopNumber};
 use super::users::users;
 use crate::stop::Stop;
 
@@ -56,11 +56,12 @@ impl Jobs {
         })
     }
 
-    /// Detaches the device, or has it detached when its last user goes.
-    pub(crate) fn detach(&self, number: LoopNumber) -> io::Result<()> {
+    /// Detaches the device with this label, or has it detached when its last user goes.
+    pub(crate) fn detach(&self, number: LoopNumber, label: String) -> io::Result<()> {
         self.start(move || {
             let users = users(number);
-            Done::Detached(number, number.detach().map(|()| users))
+            let detached = number.hold(|found| found == label).and_then(Held::detach);
+            Done::Detached(number, detached.map(|()| users))
         })
     }
 

@@ -48,13 +48,10 @@ pub(crate) fn clear() -> Vec<String> {
 }
 
 fn clear_one(number: LoopNumber) -> Option<String> {
-    let label = number.label().ok()?;
-    if !is_stale(&label, started) {
-        return None;
-    }
+    let held = number.hold(|label| is_stale(label, started)).ok()?;
     let device = number.path();
     let users = users(number);
-    Some(match number.detach() {
+    Some(match held.detach() {
         // A watchdog was faster.
         Err(error) if was_detached(&error) => return None,
         Ok(()) if users.is_empty() => format!("detached {}, left by a server that was killed", device.display()),

@@ -39,6 +39,15 @@ struct Info {
     init: [u64; 2],
 }
 
+impl Info {
+    /// The label it was attached with, empty where none was given.
+    fn label(&self) -> String {
+        let name = &self.file_name;
+        let end = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
+        String::from_utf8_lossy(&name[..end]).into_owned()
+    }
+}
+
 /// `struct loop_config`.
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Clone, Copy)]
 #[repr(C)]
@@ -78,20 +87,11 @@ impl LoopNumber {
         OpenOptions::new().read(true).write(write).open(self.path())
     }
 
-    fn info(self) -> io::Result<Info> {
-        let device = self.open(false)?;
-        let mut info = Info::new_zeroed();
-        // SAFETY: LOOP_GET_STATUS64 writes one loop_info64, whose layout Info has.
-        let result = unsafe { libc::ioctl(device.as_raw_fd(), LOOP_GET_STATUS64, &raw mut info) };
-        if result < 0 { Err(io::Error::last_os_error()) } else { Ok(info) }
-    }
-
-    /// The label it was attached with, empty where none was given; an error
-    /// where nothing is attached.
-    pub(crate) fn label(self) -> io::Result<String> {
-        let name = self.info()?.file_name;
-        let end = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
-        Ok(String::from_utf8_lossy(&name[..end]).into_owned())
+    /// Holds the device open if what is attached to it has a label that is `wanted`: it is the same one until it is let
+    /// go, whoever detaches it meanwhile. As detached ([`was_detached`]) count no device and one of another label.
+    pub(crate) fn hold(self, wanted: impl Fn(&str) -> bool) -> io::Result<Held> {
+        let held = Held { number: self, device: self.open(false)? };
+        if wanted(&held.info()?.label()) { Ok(held) } else { Err(io::Error::from_raw_os_error(libc::ENXIO)) }
     }
 
     /// Where requests are completed (`rq_affinity`, Documentation/ABI/stable/sysfs-block):
@@ -103,19 +103,8 @@ impl LoopNumber {
         let _ = fs::write(attribute, place.value());
     }
 
-    /// Detaches it from its file: at once where nobody has it open, or else when
-    /// the last who has closes it.
-    pub(crate) fn detach(self) -> io::Result<()> {
-        // The number outlives the disk, and its next user gets what the kernel sets at first.
-        self.complete_at(Completion::Sender);
-        let device = self.open(false)?;
-        // SAFETY: LOOP_CLR_FD takes no argument.
-        let result = unsafe { libc::ioctl(device.as_raw_fd(), LOOP_CLR_FD) };
-        if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
-    }
-
-    /// Attaches a file to this device.
-    fn attach(self, file: &File, block_bytes: u32, read_only: bool, label: &str) -> io::Result<()> {
+    /// Attaches a file to this device and holds it.
+    fn attach(self, file: &File, block_bytes: u32, read_only: bool, label: &str) -> io::Result<Held> {
         let device = self.open(!read_only)?;
         let mut config = Config::new_zeroed();
         config.fd = file.as_fd().as_raw_fd() as u32;
@@ -128,11 +117,36 @@ impl LoopNumber {
         // SAFETY: LOOP_CONFIGURE reads one loop_config, whose layout Config has;
         // the descriptor in it is open.
         let result = unsafe { libc::ioctl(device.as_raw_fd(), LOOP_CONFIGURE, &raw const config) };
+        if result < 0 { Err(io::Error::last_os_error()) } else { Ok(Held { number: self, device }) }
+    }
+}
+
+/// A loop device that something is attached to, held open: its number does not become another's meanwhile.
+pub(crate) struct Held {
+    number: LoopNumber,
+    device: File,
+}
+
+impl Held {
+    fn info(&self) -> io::Result<Info> {
+        let mut info = Info::new_zeroed();
+        // SAFETY: LOOP_GET_STATUS64 writes one loop_info64, whose layout Info has.
+        let result = unsafe { libc::ioctl(self.device.as_raw_fd(), LOOP_GET_STATUS64, &raw mut info) };
+        if result < 0 { Err(io::Error::last_os_error()) } else { Ok(info) }
+    }
+
+    /// Detaches it from its file: at once where nobody else has it open, or else when
+    /// the last who has closes it.
+    pub(crate) fn detach(self) -> io::Result<()> {
+        // The number outlives the disk, and its next user gets what the kernel sets at first.
+        self.number.complete_at(Completion::Sender);
+        // SAFETY: LOOP_CLR_FD takes no argument.
+        let result = unsafe { libc::ioctl(self.device.as_raw_fd(), LOOP_CLR_FD) };
         if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 }
 
-/// Whether detaching failed because somebody else had detached it already.
+/// Whether a device could not be held or detached because somebody else had detached it already.
 pub(crate) fn was_detached(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::ENXIO)
 }
@@ -156,11 +170,11 @@ pub(crate) fn attach(
             None => free()?,
         };
         match candidate.attach(file, block_bytes, read_only, label) {
-            Ok(()) => {
+            Ok(held) => {
                 // Direct I/O is a wish: the driver falls back to the page cache,
                 // in front of which no latency would be the device's.
-                if candidate.info()?.flags & LO_FLAGS_DIRECT_IO == 0 {
-                    candidate.detach()?;
+                if held.info()?.flags & LO_FLAGS_DIRECT_IO == 0 {
+                    held.detach()?;
                     return Err(io::Error::new(
                         io::ErrorKind::Unsupported,
                         "the kernel refuses direct I/O on the loop device",
@@ -169,8 +183,9 @@ pub(crate) fn attach(
                 candidate.complete_at(Completion::Answerer);
                 return Ok(candidate);
             }
-            // Somebody was faster, or has the wanted one open for himself.
-            Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {}
+            // Somebody was faster, or has the wanted one open for himself, or has attached and detached it since it
+            // was said to be free: it cannot be opened while it is being cleared (`lo_open` in drivers/block/loop.c).
+            Err(error) if matches!(error.raw_os_error(), Some(libc::EBUSY | libc::ENXIO)) => {}
             Err(error) => return Err(error),
         }
     }
@@ -206,5 +221,40 @@ mod tests {
     fn sizes() {
         assert_eq!(size_of::<Info>(), 232);
         assert_eq!(size_of::<Config>(), 304);
+    }
+
+    /// Who looks at what a killed server left, and detaches it, is not the only one who does.
+    #[test]
+    fn what_is_held_is_detached_and_nothing_that_comes_after_it() {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(1 << 20).unwrap();
+        let attached = |label: &str| {
+            (0..ATTEMPTS).find_map(|_| free().and_then(|number| number.attach(&file, 512, false, label)).ok())
+        };
+        let label = format!("held by a test {}", std::process::id());
+        let Some(first) = attached(&label) else {
+            println!("skipped: no loop device can be attached here");
+            return;
+        };
+        let number = first.number;
+        assert!(was_detached(&number.hold(|found| found != label).err().unwrap()));
+        let (held, other) =
+            (number.hold(|found| found == label).unwrap(), number.hold(|found| found == label).unwrap());
+        drop(first);
+        // It stays what it is until the last of both lets go: its number is given to nobody.
+        other.detach().unwrap();
+        assert_eq!(held.info().unwrap().label(), label);
+        assert!(number.attach(&file, 512, false, "another").is_err());
+        held.detach().unwrap();
+        let gone = (0..1000).any(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+            !number.hold(|found| found == label).is_ok()
+        });
+        assert!(gone, "{number:?} stays attached");
+        // Where another has its number, it is not taken for the one that was looked for.
+        if let Some(second) = attached("another") {
+            assert!(was_detached(&second.number.hold(|found| found == label).err().unwrap()));
+            second.detach().unwrap();
+        }
     }
 }

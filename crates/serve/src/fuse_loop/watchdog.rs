@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use fuse::{End, Watch};
 
-use super::loop_device::{LoopNumber, was_detached};
+use super::loop_device::{Held, LoopNumber, was_detached};
 use super::memory;
 use super::users::users;
 
@@ -34,12 +34,8 @@ pub fn watchdog_main(arguments: &[String]) -> io::Result<()> {
     let device = number.path();
     // The kernel lets it go with its last user, who may have been faster, also than the look at the label.
     let released = || say(&format!("the server died; {} was released before", device.display()));
-    if !number.label().is_ok_and(|found| found == *label) {
-        released();
-        return Ok(());
-    }
     let users = users(number);
-    match number.detach() {
+    match number.hold(|found| found == label).and_then(Held::detach) {
         Err(error) if was_detached(&error) => {
             released();
             return Ok(());
