@@ -108,6 +108,10 @@ def main():
     data = file("data", 512 * MIB)
     for how in ["forward", "strided", "backward", "random"]:
         cases.append((f"{how} 16 KiB of 512 MiB", "predict+opt", ["./probe", how, data], lambda: [data]))
+    if arguments.only in "forward 16 KiB of 4 GiB":
+        # Where starting the launcher is a small part.
+        long = file("long", 4096 * MIB)
+        cases.append(("forward 16 KiB of 4 GiB", "predict+opt", ["./probe", "forward", long], lambda: [long]))
     cases.append(("random 16 KiB of 512 MiB", "budget", ["./probe", "random", data], lambda: [data]))
     if arguments.only in "mapped in order":
         weights = file("weights", int(arguments.mapped * 1024) * MIB)

@@ -1,0 +1,110 @@
+//! What prefetching for a program that gains nothing costs another one, under a real kernel in virtual time: how long the neighbour's
+//! reads of the same drive take, and what it finds in memory that both draw on.
+#![allow(clippy::unwrap_used)]
+
+mod linux_rig;
+
+use std::path::Path;
+use std::process::Command;
+
+use linux_rig::{PLUMB, has, is_long, kernel};
+use serde_json::Value;
+
+/// What a program and its neighbour did.
+struct Run {
+    report: Value,
+}
+
+impl Run {
+    fn metric(&self, name: &str) -> f64 {
+        self.report["metrics"][name]["value"].as_f64().unwrap_or_else(|| panic!("{name}: {}", self.report))
+    }
+
+    /// Bytes that the device read for the program.
+    fn device_bytes(&self) -> f64 {
+        self.metric("counter.device.host_read_bytes") - self.metric("program.neighbour_device_bytes")
+    }
+}
+
+/// The runs of one program, without the library and in each of these modes.
+fn runs(program: &str, neighbour: &str, modes: &[&str]) -> Vec<Run> {
+    let folder = tempfile::tempdir().unwrap();
+    let spec = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/crossprefetch/neighbour.toml");
+    let modes: Vec<String> = std::iter::once(&"without").chain(modes).map(|mode| format!("{mode:?}")).collect();
+    let sweep = format!(
+        "sweep={{\"workload.variables.PROGRAM\"=[{program:?}],\"workload.variables.NEIGHBOUR\"=[{neighbour:?}],\
+         \"workload.variables.MODE\"=[{}]}}",
+        modes.join(",")
+    );
+    // `plumb` is called by the script.
+    let folders = [Path::new(PLUMB).parent().unwrap().as_os_str(), "/usr/sbin:/usr/bin:/sbin:/bin".as_ref()];
+    let output = Command::new(PLUMB)
+        .arg("run")
+        .arg(spec)
+        .args(["--json", "--quiet", "--set", &sweep, "--out"])
+        .arg(folder.path().join("results"))
+        .env("PATH", folders.join(":".as_ref()))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let mut report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let points = report["points"].as_array_mut().unwrap();
+    assert_eq!(points.len(), modes.len());
+    points.iter_mut().map(|point| Run { report: point.take() }).collect()
+}
+
+/// The bounds of what may be lost where nothing is gained.
+fn check(program: &str, neighbour: &str, modes: &[&str]) {
+    let runs = runs(program, neighbour, modes);
+    let (without, with) = runs.split_first().unwrap();
+    for (run, mode) in with.iter().zip(modes) {
+        let name = format!("{program} beside a neighbour, {neighbour}, {mode}");
+        let p99 = run.metric("program.neighbour_p99_ns") / without.metric("program.neighbour_p99_ns");
+        let missed = run.metric("program.neighbour_missed_share") - without.metric("program.neighbour_missed_share");
+        let (bytes, bytes_without) = (run.device_bytes(), without.device_bytes());
+        let lost = run.metric("program.windows_lost_bytes");
+        println!(
+            "{name}: the neighbour's p99 {p99:.3} times, its misses {:+.3} %, bytes read {bytes} for {bytes_without}, lost {lost}",
+            missed * 100.0
+        );
+        assert!(run.metric("program.neighbour_reads") >= 1000.0, "{name}: {}", run.report);
+        assert!(p99 <= 1.05, "{name}: the neighbour's p99 is {p99} times what it was");
+        assert!(missed <= 0.01, "{name}: the neighbour misses {missed} more");
+        if program == "turning" {
+            let useful = run.metric("program.accessed_bytes");
+            assert!(lost <= 2.0 * useful, "{name}: {lost} bytes are lost, {useful} were read");
+        } else {
+            assert!(bytes <= bytes_without * 1.05 + 4096.0, "{name}: {bytes} bytes instead of {bytes_without}");
+        }
+    }
+}
+
+fn is_ready() -> bool {
+    kernel().is_some() && has("mkfs.ext4") && has("python3") && has("fio")
+}
+
+#[test]
+fn a_pattern_that_turns_when_it_is_confirmed_costs_a_neighbour_nothing() {
+    if !is_ready() {
+        return;
+    }
+    for neighbour in ["direct", "cached"] {
+        check("turning", neighbour, &["predict+opt"]);
+    }
+}
+
+#[test]
+fn programs_that_gain_nothing_cost_a_neighbour_nothing() {
+    if !is_long() {
+        println!("skipped: forty guests; PLUMB_LONG=1 runs it");
+        return;
+    }
+    if !is_ready() {
+        return;
+    }
+    for program in ["self", "cached", "short", "random", "turning"] {
+        for neighbour in ["direct", "cached"] {
+            check(program, neighbour, &["predict", "predict+opt", "budget"]);
+        }
+    }
+}
