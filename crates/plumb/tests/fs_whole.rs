@@ -214,6 +214,49 @@ fn through(rig: &Rig) {
     );
 }
 
+/// Mounted to be read, nothing changes a byte of what it lies on: no call, no read, and nothing that a server that was killed left to do.
+#[test]
+fn what_is_mounted_to_be_read_stays_as_it_is() {
+    if skipped(&["setpriv"]) {
+        return;
+    }
+    let mut rig = Rig::new(256);
+    rig.shell("mkdir tree; seq 1 20000 > tree/file; echo late > late; sync tree/file");
+    let held = fs::File::open(rig.place().join("late")).unwrap();
+    rig.shell("rm late; echo more >> tree/file; sha256sum tree/* > ../sums");
+    rig.shell("touch -d 2001-01-01 -a tree/file; sync tree/file");
+    rig.kill();
+    drop(held);
+    let image = rig.image();
+    let bytes = || fs::read(&image).unwrap();
+    let before = bytes();
+    rig.mount(&["-o", "ro"]);
+    rig.shell("sha256sum -c ../sums; [ $(stat -c %x tree/file | cut -c1-4) = 2001 ]");
+    rig.shell("for i in 'touch x' 'rm tree/file' 'chmod 600 tree/file' 'ln tree/file x'; do ! sh -c \"$i\" 2> ../said; grep -q Read-only ../said; done");
+    for call in [&["rm", "tree"][..], &["clone", "tree", "copy"], &["mv", "tree", "other"]] {
+        let (call, names) = call.split_first().unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_plumb"));
+        let ran = command.args(["fs", call]).args(names.iter().map(|name| rig.place().join(name))).output().unwrap();
+        let said = String::from_utf8_lossy(&ran.stderr);
+        assert!(!ran.status.success() && said.contains("ead-only"), "{call}: {said}");
+    }
+    for (call, name) in [("snapshot", Some("now")), ("trim", None), ("grow", None)] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_plumb"));
+        let ran = command.args(["fs", call]).arg(rig.place()).args(name).output().unwrap();
+        let said = String::from_utf8_lossy(&ran.stderr);
+        assert!(!ran.status.success() && said.contains("ead-only"), "{call}: {said}");
+    }
+    rig.leave();
+    assert!(before == bytes(), "it was written to");
+    // Mounted to be changed it goes on from there.
+    rig.mount(&["-o", "noatime"]);
+    rig.shell("sha256sum -c ../sums; [ $(stat -c %x tree/file | cut -c1-4) = 2001 ]");
+    rig.unmount();
+    rig.mount(&[]);
+    rig.shell("sha256sum -c ../sums; [ $(stat -c %x tree/file | cut -c1-4) != 2001 ]");
+    rig.unmount();
+}
+
 /// A snapshot shows what was there, whatever happens to it, and nobody changes it.
 #[test]
 fn a_snapshot_stays_as_it_was() {

@@ -35,6 +35,8 @@ pub enum FileEngine {
 pub struct FileOptions {
     /// Make the file, or lengthen it, to this many bytes. A block device must have them.
     pub capacity_bytes: Option<u64>,
+    /// It is only read: who may not write it can open it, and writes of it fail.
+    pub read_only: bool,
     /// Go through the page cache even where direct I/O is possible.
     pub page_cache: bool,
     /// How requests get to the kernel.
@@ -65,7 +67,7 @@ impl File {
             source: Some(source),
         };
         let mut how = fs::OpenOptions::new();
-        how.read(true).write(true).create(options.capacity_bytes.is_some()).truncate(false);
+        how.read(true).write(!options.read_only).create(options.capacity_bytes.is_some()).truncate(false);
         let mut direct = !options.page_cache;
         let opened = if direct {
             match how.clone().custom_flags(OFlags::DIRECT.bits() as i32).open(path) {

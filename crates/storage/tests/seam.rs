@@ -150,7 +150,7 @@ fn many_requests_at_once_all_complete() {
 fn an_array_and_locked(engine: FileEngine, page_cache: bool) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store");
-    let options = FileOptions { capacity_bytes: Some(32 * BLOCK + 100), page_cache, engine };
+    let options = FileOptions { capacity_bytes: Some(32 * BLOCK + 100), page_cache, engine, ..FileOptions::default() };
     let file = File::open(&path, &options).unwrap();
     assert_eq!(file.capacity_bytes(), 32 * BLOCK);
     let mut runner = proptest::test_runner::TestRunner::deterministic();
@@ -164,6 +164,14 @@ fn an_array_and_locked(engine: FileEngine, page_cache: bool) {
     assert!(matches!(second, StorageError::Locked { .. }), "{second}");
     drop(queue);
     drop(file);
+    let to_read =
+        File::open(&path, &FileOptions { read_only: true, page_cache, engine, ..FileOptions::default() }).unwrap();
+    assert_eq!(to_read.capacity_bytes(), 32 * BLOCK);
+    let mut queue = to_read.open_queue().unwrap();
+    let before = queue.read(BLOCK, BLOCK as usize).unwrap();
+    assert!(matches!(queue.write(BLOCK, filled(1, 9)), Err(StorageError::Io { .. })));
+    assert!(queue.read(BLOCK, BLOCK as usize).unwrap()[..] == before[..]);
+    drop((queue, to_read));
     assert_eq!(File::open(&path, &FileOptions::default()).unwrap().capacity_bytes(), 32 * BLOCK);
     let missing = File::open(&folder.path().join("none"), &FileOptions::default()).unwrap_err();
     assert!(missing.to_string().contains("cannot be opened"), "{missing}");

@@ -30,6 +30,8 @@ pub struct VolumeOptions {
     pub recent_bytes: usize,
     /// Most bytes of a write that happen together; longer ones are several. It must fit a quarter of the log several times.
     pub write_bytes_max: usize,
+    /// Whether reads of files are noted in their access times, by `relatime`'s rule.
+    pub notes_accesses: bool,
     /// What is left out, to be measured.
     pub steps: Steps,
 }
@@ -46,6 +48,7 @@ impl Default for VolumeOptions {
             inode_cache_bytes: 32 << 20,
             recent_bytes: 16 << 20,
             write_bytes_max: 1 << 20,
+            notes_accesses: true,
             steps: Steps::default(),
         }
     }
@@ -112,6 +115,20 @@ impl Volume {
         volume.renew_format()?;
         volume.removed_orphans = volume.remove_orphans()?;
         Ok(volume)
+    }
+
+    /// Shows a file system as it is. It cannot be changed, and nothing is written, not even what recovery would: inodes without names
+    /// stay, and reads are not noted.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    pub fn open_read_only(storage: impl Storage + 'static, options: VolumeOptions) -> Result<Self> {
+        let of_store = options.store(&storage);
+        let database = Database::open_read_only(storage, of_store)?;
+        let at = database.snapshot();
+        let (store, next) = open_store(database, Some(at))?;
+        Ok(Self::new(store, options, next))
     }
 
     /// Shows a file system as it was when a snapshot of it was kept ([`keep_snapshot`](crate::Operations::keep_snapshot)). It cannot be

@@ -53,7 +53,7 @@ impl Store {
         self.at.clone().unwrap_or_else(|| self.database.snapshot())
     }
 
-    /// Whether it shows a moment that is over, to which nothing can be done.
+    /// Whether it shows one moment only, of a snapshot or of a mount to read from, to which nothing can be done.
     pub fn is_past(&self) -> bool {
         self.at.is_some()
     }

@@ -99,6 +99,11 @@ impl MountOptions {
         }
     }
 
+    /// Whether reads are to be noted in access times: not with `noatime`.
+    pub fn notes_accesses(&self) -> bool {
+        !self.attributes.contains(MountAttrFlags::MOUNT_ATTR_NOATIME)
+    }
+
     /// Takes what one `-o` says: words with commas between them, of which the last counts.
     ///
     /// # Errors

@@ -66,7 +66,8 @@ impl Volume {
             self.walk(Goal::Files, &now, &inode);
         }
         let length = self.read_inode(&now, &inode, offset_bytes, buffer)?;
-        let notes = rules::notes_access(&inode.attributes, caller.now) && !self.store.is_past();
+        let may_note = self.options.notes_accesses && !self.store.is_past();
+        let notes = may_note && rules::notes_access(&inode.attributes, caller.now);
         if notes && !self.hold_access(number, caller.now) {
             // No change overtakes what is held.
             if !mutated(Mutant::AccessOvertakes) {

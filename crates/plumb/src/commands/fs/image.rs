@@ -62,9 +62,14 @@ pub fn owner() -> Caller<'static> {
 
 /// The file or device under a file system, locked.
 pub fn file(path: &Path, capacity_bytes: Option<u64>) -> Result<File, Failure> {
+    file_as(path, &FileOptions { capacity_bytes, ..FileOptions::default() })
+}
+
+/// The same, opened in this way.
+pub fn file_as(path: &Path, options: &FileOptions) -> Result<File, Failure> {
     let began = Instant::now();
     loop {
-        let error = match File::open(path, &FileOptions { capacity_bytes, ..FileOptions::default() }) {
+        let error = match File::open(path, options) {
             Ok(file) => return Ok(file),
             Err(error) => error,
         };

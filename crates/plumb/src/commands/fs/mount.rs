@@ -9,6 +9,7 @@ use std::thread;
 use betrfs::{Computing, Error, Model, Operations, Served, Steps, Timestamp, Volume};
 use clap::{Args, ValueEnum};
 use fuse::{FolderMount, MountError, MountOptions, Rings, Server};
+use storage::FileOptions;
 
 use super::super::{Done, EXIT_FAILED};
 use super::computing::Spending;
@@ -120,13 +121,16 @@ pub fn mount(arguments: &MountArguments) -> Done {
 
 /// Opens what is to be served, which recovers it.
 fn open(image: &ImageFlags, mount: &MountOptions, steps: Steps) -> Result<Volume, Failure> {
-    let file = image::file(&image.image, None)?;
+    let as_it_is = FileOptions { read_only: mount.read_only, ..FileOptions::default() };
+    let file = image::file_as(&image.image, &as_it_is)?;
     let mut options = image.options();
     options.steps = steps;
+    options.notes_accesses = mount.notes_accesses();
     // A thread of the server's does what is owed.
     options.store.pacing = betree::Pacing::Elsewhere;
     let opened = match &mount.snapshot {
         Some(name) => Volume::open_snapshot(file, options, name),
+        None if mount.read_only => Volume::open_read_only(file, options),
         None if mount.no_barrier => Volume::open(storage::Unflushed(file), options),
         None => Volume::open(file, options),
     };

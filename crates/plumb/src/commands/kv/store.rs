@@ -41,7 +41,8 @@ impl StoreFlags {
 
     /// Opens the store to read it: nothing is written, not even what recovery would.
     pub fn open_to_read(&self) -> Result<Database, Failure> {
-        Database::open_read_only(file(&self.store, None)?, self.options()).map_err(|error| fault(&self.store, &error))
+        let file = file_as(&self.store, &FileOptions { read_only: true, ..FileOptions::default() })?;
+        Database::open_read_only(file, self.options()).map_err(|error| fault(&self.store, &error))
     }
 
     /// The tree, made where there is none.
@@ -69,7 +70,12 @@ impl StoreFlags {
 
 /// The file or device under a store.
 pub fn file(path: &Path, capacity_bytes: Option<u64>) -> Result<File, Failure> {
-    File::open(path, &FileOptions { capacity_bytes, ..FileOptions::default() }).map_err(|error| match &error {
+    file_as(path, &FileOptions { capacity_bytes, ..FileOptions::default() })
+}
+
+/// The same, opened in this way.
+fn file_as(path: &Path, options: &FileOptions) -> Result<File, Failure> {
+    File::open(path, options).map_err(|error| match &error {
         StorageError::Open { source: Some(source), .. } if source.kind() == std::io::ErrorKind::NotFound => {
             let path = path.display();
             Failure::input(format!(
