@@ -43,6 +43,11 @@ impl Probe {
         probe
     }
 
+    /// Another one, built with these options of gcc's.
+    pub fn compile_as(text: &str, options: &[&str]) -> Option<Self> {
+        Self::build("gcc", text, options).map(|built| built.unwrap())
+    }
+
     /// Another one, built by this compiler.
     pub fn compile_with(compiler: &str, text: &str) -> Option<Self> {
         Self::build(compiler, text, &[])?
