@@ -4,8 +4,8 @@
     bench/prefetch/run.py PLUMB FOLDER [--runs 7] [--mapped 8] [--keys 400000] [--only WORD]
 
 FOLDER lies on the drive that is meant and is filled once (the mapped file, a database of db_bench). Each case is run with and without in turn,
-each time from cold pages of its own files; which of the two comes first changes, and cases come in an order drawn anew for each round. Medians,
-ranges, and an interval of 95 % for the ratio (bootstrap over pairs) are printed as a table, and outputs of both have to be the same.
+each time from cold pages of its own files (but for what is in memory by its name); which of the two comes first changes, and cases come in an order drawn anew for each round. Medians,
+ranges, the median ratio of a pair and its interval of 95 % (bootstrap over pairs) are printed as a table, and outputs of both have to be the same.
 Needs python3, gcc and, for the database, db_bench. Run it on an idle machine.
 """
 
@@ -174,7 +174,7 @@ def main():
         spread = lambda way: [pair[way] for pair in pairs[index]]
         told = lambda times: f"{statistics.median(times):.3f} s ({min(times):.3f} to {max(times):.3f})"
         low, high = interval(pairs[index])
-        gain = statistics.median(spread(0)) / statistics.median(spread(1))
+        gain = statistics.median(plain / ours for plain, ours in pairs[index])
         print(f"| {name} | {mode} | {told(spread(0))} | {told(spread(1))} | {gain:.2f}x | {low:.2f} to {high:.2f} |")
 
 

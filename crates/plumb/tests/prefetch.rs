@@ -330,6 +330,53 @@ fn programs_in_which_it_cannot_act_are_named_and_run() {
     assert_eq!(scratch.plumb(&["prefetch", "run", "--quiet", "--", program.to_str().unwrap()]).stderr, "");
 }
 
+/// Programs with privileges, and programs of Go: each runs as it would, and is named.
+#[test]
+fn programs_with_privileges_and_of_go_are_named_and_run() {
+    let scratch = Scratch::new();
+    let refused = |program: &std::path::Path, why: &str| {
+        let ran = scratch.plumb(&["prefetch", "run", "--", program.to_str().unwrap()]);
+        assert_eq!(ran.status, Some(9), "{ran:?}");
+        assert!(ran.stderr.contains(why), "{}", ran.stderr);
+    };
+    let root = rustix::process::geteuid().is_root();
+    if root && has("gcc") {
+        scratch.write("m.c", "int main(void) { return 9; }\n");
+        let build = |name: &str| {
+            let program = scratch.path(name);
+            assert!(Command::new("gcc").arg("-o").arg(&program).arg(scratch.path("m.c")).status().unwrap().success());
+            program
+        };
+        let nobodys = build("nobodys");
+        std::os::unix::fs::chown(&nobodys, Some(65534), None).unwrap();
+        fs::set_permissions(&nobodys, std::os::unix::fs::PermissionsExt::from_mode(0o4755)).unwrap();
+        refused(&nobodys, "setuid");
+        let groups = build("groups");
+        fs::set_permissions(&groups, std::os::unix::fs::PermissionsExt::from_mode(0o2755)).unwrap();
+        refused(&groups, "setgid");
+        let capable = build("capable");
+        // The kernel's own form: revision 2, effective, CAP_NET_BIND_SERVICE (bit 10).
+        let mut capability = [0_u8; 20];
+        (capability[0], capability[3], capability[5]) = (1, 2, 4);
+        match rustix::fs::setxattr(&capable, "security.capability", &capability, rustix::fs::XattrFlags::CREATE) {
+            Ok(()) => refused(&capable, "capabilities"),
+            Err(error) => println!("skipped: no capabilities of files here ({error})"),
+        }
+    } else {
+        println!("skipped: programs with privileges want root, and gcc");
+    }
+    if has("go") {
+        scratch.write("m.go", "package main\nimport \"os\"\nfunc main() { os.Exit(9) }\n");
+        let mut go = Command::new("go");
+        go.args(["build", "-o"]).arg(scratch.path("gopher")).arg(scratch.path("m.go"));
+        let built = go.env("GOCACHE", scratch.path("cache")).env("GOFLAGS", "-mod=mod").output().unwrap();
+        assert!(built.status.success(), "{built:?}");
+        refused(&scratch.path("gopher"), "Go program");
+    } else {
+        println!("skipped: go is not here");
+    }
+}
+
 #[test]
 fn a_mapping_is_loaded_before_it_is_touched() {
     let Some(probe) = Probe::compile() else { return };

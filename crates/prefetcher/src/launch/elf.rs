@@ -141,7 +141,7 @@ impl Elf<'_> {
             let mut notes = vec![0; bytes.min(MAX_NOTES_BYTES) as usize];
             let count = self.file.read_at(&mut notes, offset)?;
             notes.truncate(count);
-            if has_note(&notes, b"Go\0") {
+            if has_note(&notes, b"Go") {
                 return Ok(true);
             }
         }
@@ -154,7 +154,9 @@ fn has_note(mut notes: &[u8], owner: &[u8]) -> bool {
     while let Some((head, rest)) = notes.split_at_checked(12) {
         let field = |at: usize| head[at..at + 4].try_into().map_or(0, u32::from_le_bytes) as usize;
         let (name, contents) = (field(0), field(4));
-        if rest.get(..name).is_some_and(|name| name == owner) {
+        // With one zero or more behind it: Go's linker writes two.
+        let is_owners = |name: &[u8]| name.strip_prefix(owner).is_some_and(|rest| rest.iter().all(|byte| *byte == 0));
+        if rest.get(..name).is_some_and(is_owners) {
             return true;
         }
         let skip = name.next_multiple_of(4).saturating_add(contents.next_multiple_of(4));
@@ -187,7 +189,7 @@ mod tests {
             }
             fs::write(&path, &bytes).unwrap();
             prop_assert!(obstacle(&path).is_some());
-            has_note(&bytes, b"Go\0");
+            has_note(&bytes, b"Go");
         }
     }
 
@@ -215,6 +217,8 @@ mod tests {
             notes.extend(name);
             notes.extend(vec![7; contents.next_multiple_of(4) as usize]);
         }
-        assert!(has_note(&notes, b"Go\0") && has_note(&notes, b"GNU\0") && !has_note(&notes, b"Gu\0"));
+        assert!(
+            has_note(&notes, b"Go") && has_note(&notes, b"GNU") && !has_note(&notes, b"Gu") && !has_note(&notes, b"G")
+        );
     }
 }
