@@ -7,7 +7,7 @@ mod fs_rig;
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use fs_rig::{Rig, done, skipped};
 
@@ -281,6 +281,11 @@ fn programs_work() {
         ./answer | grep -qx 42
         "#,
     );
+    if Command::new("cargo").arg("--version").stdout(Stdio::null()).status().is_ok_and(|status| status.success()) {
+        rig.shell("cargo init -q --vcs none --name answer rust; cd rust; cargo build -q --offline; ./target/debug/answer | grep -q Hello");
+    } else {
+        println!("skipped: cargo is not here");
+    }
     for journal in ["delete", "wal"] {
         rig.shell(&format!(
             "sqlite3 {journal}.db \"pragma journal_mode={journal}; create table t(a, b);

@@ -59,16 +59,18 @@ fn check(program: &str, neighbour: &str, modes: &[&str]) {
     let (without, with) = runs.split_first().unwrap();
     for (run, mode) in with.iter().zip(modes) {
         let name = format!("{program} beside a neighbour, {neighbour}, {mode}");
-        let p99 = run.metric("program.neighbour_p99_ns") / without.metric("program.neighbour_p99_ns");
+        // The mean of what lies beyond p99: where reads take either of two times, p99 itself is either of both.
+        let slowest = run.metric("program.neighbour_slowest_ns") / without.metric("program.neighbour_slowest_ns");
+        let p99 = run.metric("program.neighbour_p99_ns") / without.metric("program.neighbour_p99_ns").max(1.0);
         let missed = run.metric("program.neighbour_missed_share") - without.metric("program.neighbour_missed_share");
         let (bytes, bytes_without) = (run.device_bytes(), without.device_bytes());
         let lost = run.metric("program.windows_lost_bytes");
         println!(
-            "{name}: the neighbour's p99 {p99:.3} times, its misses {:+.3} %, bytes read {bytes} for {bytes_without}, lost {lost}",
+            "{name}: the neighbour's slowest hundredth {slowest:.3} times (p99 {p99:.3}), its misses {:+.3} %, bytes read {bytes} for {bytes_without}, lost {lost}",
             missed * 100.0
         );
         assert!(run.metric("program.neighbour_reads") >= 1000.0, "{name}: {}", run.report);
-        assert!(p99 <= 1.05, "{name}: the neighbour's p99 is {p99} times what it was");
+        assert!(slowest <= 1.05, "{name}: the neighbour's slowest hundredth takes {slowest} times what it did");
         assert!(missed <= 0.01, "{name}: the neighbour misses {missed} more");
         if program == "turning" {
             let useful = run.metric("program.accessed_bytes");
