@@ -29,6 +29,7 @@ pub(super) fn tiny(seed: u64) -> VolumeOptions {
         inode_cache_bytes: [4000, 1 << 20][(seed / 3 % 2) as usize],
         recent_bytes: [200_000, 0, 1 << 20][(seed % 3) as usize],
         write_bytes_max: [30 << 10, 250 << 10][(seed % 2) as usize],
+        notes_accesses: true,
         steps: Steps::default(),
     }
 }

@@ -248,7 +248,7 @@ mod tests {
         held.detach().unwrap();
         let gone = (0..1000).any(|_| {
             std::thread::sleep(std::time::Duration::from_millis(1));
-            !number.hold(|found| found == label).is_ok()
+            number.hold(|found| found == label).is_err()
         });
         assert!(gone, "{number:?} stays attached");
         // Where another has its number, it is not taken for the one that was looked for.
