@@ -17,6 +17,7 @@ mod profile_reference;
 mod profile_text;
 mod profiles;
 mod profiles_power;
+mod unfitted;
 mod unseen;
 mod write_amplification;
 mod zn540;
