@@ -23,7 +23,6 @@ pub(super) fn build(
     progress: &mut dyn FnMut(BuildProgress),
 ) -> Result<Kernel, LinuxError> {
     tools::check(recipe.target)?;
-    let cannot_make = |path: &Path| LinuxError::system(format!("cannot make the folder {}", path.display()));
     fs::create_dir_all(folder).map_err(cannot_make(folder))?;
     let _lock = lock(&folder.join("lock"), progress)?;
     // Here, so that it is that of the files that are copied.
@@ -36,17 +35,57 @@ pub(super) fn build(
 
     let tree = work.join("tree");
     let steps = Steps { tree: &tree, target: recipe.target, log: work.join("log") };
-    if patches::is_broken(&tree) {
-        fs::remove_dir_all(&tree).map_err(LinuxError::system(format!("cannot remove {}", tree.display())))?;
+    let release = prepare(&steps, recipe, &hash, &work.join("download"), progress)?;
+    steps.compile(progress)?;
+    let kernel = cache::store(folder, &release, &hash, |program| steps.take(program))?;
+    if !recipe.own {
+        fs::remove_dir_all(&work).map_err(LinuxError::system(format!("cannot remove {}", work.display())))?;
+    }
+    Ok(kernel)
+}
+
+/// What `recipe` is compiled from, in `folder`; what another recipe has left there becomes it.
+pub(super) fn sources(
+    cache: &Path,
+    recipe: &Recipe,
+    folder: &Path,
+    progress: &mut dyn FnMut(BuildProgress),
+) -> Result<PathBuf, LinuxError> {
+    tools::check(recipe.target)?;
+    for folder in [cache, folder] {
+        fs::create_dir_all(folder).map_err(cannot_make(folder))?;
+    }
+    // Builders share what they download.
+    let _lock = lock(&cache.join("lock"), progress)?;
+    let hash = recipe.hash()?;
+    let tree = folder.join("tree");
+    let steps = Steps { tree: &tree, target: recipe.target, log: folder.join("log") };
+    let own = Recipe { own: true, ..recipe.clone() };
+    let downloads = work_folder(cache, &own, &hash).join("download");
+    prepare(&steps, recipe, &hash, &downloads, progress)?;
+    Ok(tree)
+}
+
+/// Source, patches and configuration of `recipe`, whose hash is `hash`: its release.
+fn prepare(
+    steps: &Steps,
+    recipe: &Recipe,
+    hash: &str,
+    downloads: &Path,
+    progress: &mut dyn FnMut(BuildProgress),
+) -> Result<String, LinuxError> {
+    let tree = steps.tree;
+    if patches::is_broken(tree) {
+        fs::remove_dir_all(tree).map_err(LinuxError::system(format!("cannot remove {}", tree.display())))?;
     }
     match &recipe.source {
         Some(source) => {
             let listing = Listing::of(source)?;
-            if !source_folder::is_current(&listing, &tree) {
+            if !source_folder::is_current(&listing, tree) {
                 progress(BuildProgress::Unpacking);
-                fs::create_dir_all(&tree).map_err(cannot_make(&tree))?;
-                patches::set(&steps, &[])?;
-                source_folder::update(source, &listing, &tree)?;
+                fs::create_dir_all(tree).map_err(cannot_make(tree))?;
+                patches::set(steps, &[])?;
+                source_folder::update(source, &listing, tree)?;
             }
             if recipe.hash()? != hash {
                 let reason = "changed while it was copied: build again".to_owned();
@@ -54,22 +93,21 @@ pub(super) fn build(
             }
         }
         None if !tree.is_dir() => {
-            let source = source::find(&work.join("download"), progress)?;
+            let source = source::find(downloads, progress)?;
             progress(BuildProgress::Unpacking);
-            unpack::unpack(&source, &tree)?;
+            unpack::unpack(&source, tree)?;
         }
         None => {}
     }
-    let release = unpack::release(&tree)?;
+    let release = unpack::release(tree)?;
     progress(BuildProgress::Configuring);
-    patches::set(&steps, &recipe.patches)?;
+    patches::set(steps, &recipe.patches)?;
     steps.configure(recipe)?;
-    steps.compile(progress)?;
-    let kernel = cache::store(folder, &release, &hash, |program| steps.take(program))?;
-    if !recipe.own {
-        fs::remove_dir_all(&work).map_err(LinuxError::system(format!("cannot remove {}", work.display())))?;
-    }
-    Ok(kernel)
+    Ok(release)
+}
+
+fn cannot_make(path: &Path) -> impl FnOnce(std::io::Error) -> LinuxError {
+    LinuxError::system(format!("cannot make the folder {}", path.display()))
 }
 
 /// Where a recipe is built. Those that a person adds to share a folder for each source, which stays: the next

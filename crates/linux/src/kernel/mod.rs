@@ -95,6 +95,19 @@ impl Kernel {
         }
     }
 
+    /// What `recipe` is compiled from, in a folder of the caller's: the source with its patches and configuration. Where the folder
+    /// holds that of another recipe, only what differs is changed.
+    ///
+    /// # Errors
+    /// As [`Kernel::build`], before it compiles.
+    pub fn sources(
+        recipe: &Recipe,
+        folder: &Path,
+        progress: &mut dyn FnMut(BuildProgress),
+    ) -> Result<PathBuf, LinuxError> {
+        build::sources(&Self::cache_folder()?, recipe, folder, progress)
+    }
+
     /// A kernel that was built elsewhere, such as one that [`Kernel::export`] wrote; its recipe is a hash of the program.
     ///
     /// # Errors
