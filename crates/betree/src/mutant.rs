@@ -186,6 +186,8 @@ pub(crate) enum Mutant {
     ScanMissesCutEntries,
     /// However much waits above damage, more may.
     DamageWaitsUnbounded,
+    /// Of what is damaged nothing is read, though other blocks have some of it.
+    CellLostWhole,
     /// A ticket says that its batch is durable when it is in memory.
     TicketSaysTooMuch,
     /// Who waits for a ticket waits for no flush.
@@ -219,7 +221,7 @@ pub(crate) const fn mutated(mutant: Mutant) -> bool {
 
 #[cfg(test)]
 impl Mutant {
-    pub const ALL: [Self; 97] = [
+    pub const ALL: [Self; 98] = [
         Self::NoFlushBeforeSuperblock,
         Self::NoFlushAfterSuperblock,
         Self::SpaceReusedEarly,
@@ -311,6 +313,7 @@ impl Mutant {
         Self::ScanNeverBegins,
         Self::ScanMissesCutEntries,
         Self::DamageWaitsUnbounded,
+        Self::CellLostWhole,
         Self::TicketSaysTooMuch,
         Self::TicketUnflushed,
         Self::EstimateForgetsBuffers,

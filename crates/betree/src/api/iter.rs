@@ -1,8 +1,9 @@
 //! Entries of a range, from both ends.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
-use crate::api::Entry;
+use crate::api::{Entry, Value};
 use crate::bytes::message::Message;
 use crate::bytes::range::{Direction, KeyRange, successor};
 use crate::bytes::tree_id::TreeId;
@@ -13,7 +14,8 @@ use crate::io::ahead::ReadAhead;
 use crate::memtable::MemoryCursor;
 use crate::merge::{Layer, LayerCursor, Merge};
 
-/// The entries of a range at one moment, in key order; from the back in reverse. After an error it ends.
+/// The entries of a range at one moment, in key order; from the back in reverse. After an error it ends, but for
+/// [`past_damage`](Self::past_damage).
 pub struct Iter {
     engine: SharedEngine,
     view: View,
@@ -28,18 +30,55 @@ pub struct Iter {
     ahead: Option<(Direction, ReadAhead)>,
     /// Instead of anything else.
     refused: Option<Error>,
+    /// Whether it goes on behind what cannot be read.
+    past_damage: bool,
 }
 
-/// The part of the range that one leaf answers for.
+/// The part of the range that one leaf answers for, or a part of that where something is damaged.
 struct Window {
     /// Keys of it and of everything behind it, seen from the end it serves.
     bounds: KeyRange,
-    merge: Merge,
+    source: Source,
 }
+
+/// Where the entries of a window come from.
+enum Source {
+    Merge(Merge),
+    /// Each key that something readable is about is looked up by itself.
+    Keys {
+        keys: BTreeSet<Vec<u8>>,
+        /// Whether it was said that some of them cannot be read.
+        is_told: bool,
+    },
+}
+
+/// A key, and its value as far as that can be read.
+type Found = (Vec<u8>, Result<Value>);
 
 impl Iter {
     pub(crate) fn new(engine: SharedEngine, view: View, tree: TreeId, range: KeyRange) -> Self {
-        Self { engine, view, tree, rest: range, front: None, back: None, values: true, ahead: None, refused: None }
+        Self {
+            engine,
+            view,
+            tree,
+            rest: range,
+            front: None,
+            back: None,
+            values: true,
+            ahead: None,
+            refused: None,
+            past_damage: false,
+        }
+    }
+
+    /// Makes it go on behind what is damaged or cannot be read from the storage ([`Error::Corrupt`], [`Error::Storage`]). Each part of the
+    /// range of which something is lost gives such an error, a large one several, and all other entries come in order as ever: those of
+    /// other blocks, of a damaged block's other pages, and those that are newer than it. A value is never one that was there before.
+    /// Beside damage each key is looked up by itself, which takes longer. Any other error ends it.
+    #[must_use]
+    pub fn past_damage(mut self) -> Self {
+        self.past_damage = true;
+        self
     }
 
     /// One that gives nothing but an error.
@@ -86,7 +125,7 @@ impl Iter {
             let what = "a leaf that does not have the keys it was found by".to_owned();
             return Err(Error::Corrupt { what, offset_bytes: 0, stored_bytes: 0 });
         }
-        Ok(Some(Window { bounds, merge: Merge::new(layers, direction) }))
+        Ok(Some(Window { bounds, source: Source::Merge(Merge::new(layers, direction)) }))
     }
 
     fn composer(&self, direction: Direction) -> Composer<'_> {
@@ -95,7 +134,14 @@ impl Iter {
     }
 
     /// The next entry of a window.
-    fn step(&self, window: &mut Window, direction: Direction) -> Result<Option<Entry>> {
+    fn step(&self, window: &mut Window, direction: Direction) -> Result<Option<Found>> {
+        match &mut window.source {
+            Source::Merge(merge) => self.merged(merge, direction),
+            Source::Keys { keys, is_told } => self.looked_up(keys, *is_told, direction),
+        }
+    }
+
+    fn merged(&self, merge: &mut Merge, direction: Direction) -> Result<Option<Found>> {
         let with = &self.composer(direction);
         loop {
             let mut found: Option<(Vec<u8>, Message<'static>)> = None;
@@ -106,18 +152,63 @@ impl Iter {
                 };
                 found = Some((key.to_vec(), message));
             };
-            if !window.merge.step(with, &mut sink)? {
+            if !merge.step(with, &mut sink)? {
                 return Ok(None);
             }
-            if let Some((key, message)) = found
-                && let Some(value) = with.value(message)?
-            {
-                return Ok(Some((key, value)));
+            let Some((key, message)) = found else { continue };
+            match with.value(message) {
+                Ok(Some(value)) => return Ok(Some((key, Ok(value)))),
+                Ok(None) => {}
+                Err(error) if self.passes(&error) => return Ok(Some((key, Err(error)))),
+                Err(error) => return Err(error),
             }
         }
     }
 
-    fn advance(&mut self, direction: Direction) -> Result<Option<Entry>> {
+    fn looked_up(&self, keys: &mut BTreeSet<Vec<u8>>, is_told: bool, direction: Direction) -> Result<Option<Found>> {
+        loop {
+            let next = match direction {
+                Direction::Forward => keys.pop_first(),
+                Direction::Backward => keys.pop_last(),
+            };
+            let Some(key) = next else { return Ok(None) };
+            let value = match self.values {
+                true => self.engine.get(&self.view, self.tree, &key),
+                false => self.engine.has(&self.view, self.tree, &key).map(|has| has.then(Value::new)),
+            };
+            match value {
+                Ok(Some(value)) => return Ok(Some((key, Ok(value)))),
+                Ok(None) => {}
+                Err(error) if !self.passes(&error) => return Err(error),
+                Err(_) if is_told => {}
+                Err(error) => return Ok(Some((key, Err(error)))),
+            }
+        }
+    }
+
+    /// Whether it goes on behind an error.
+    fn passes(&self, error: &Error) -> bool {
+        self.past_damage && error.is_damage()
+    }
+
+    /// Behind an error: what else can be read of where it was met comes next. Returns what is lost there, if anything is.
+    fn go_past(&mut self, error: Error, direction: Direction) -> Result<Option<Error>> {
+        // Damage has ended it: from here on it is another.
+        if let Some((_, ahead)) = self.ahead.take_if(|(of, _)| *of == direction) {
+            ahead.close(&self.engine.io);
+        }
+        let cell = self.engine.cell(&self.view, self.tree, &self.rest, direction)?;
+        let Some(cell) = cell.filter(|cell| !cell.range.is_empty()) else { return Err(error) };
+        let source = Source::Keys { keys: cell.keys, is_told: cell.damage.is_some() };
+        let window = Some(Window { bounds: cell.range, source });
+        match direction {
+            Direction::Forward => self.front = window,
+            Direction::Backward => self.back = window,
+        }
+        Ok(cell.damage)
+    }
+
+    fn advance(&mut self, direction: Direction) -> Result<Option<Found>> {
         loop {
             if self.rest.is_empty() {
                 return Ok(None);
@@ -165,16 +256,23 @@ impl Iter {
             self.end();
             return Some(Err(error));
         }
-        match self.advance(direction) {
-            Ok(Some(entry)) => Some(Ok(entry)),
-            Ok(None) => {
-                self.end();
-                None
-            }
-            Err(error) => {
-                self.end();
-                Some(Err(error))
-            }
+        loop {
+            let error = match self.advance(direction) {
+                Ok(Some((key, value))) => return Some(value.map(|value| (key, value))),
+                Ok(None) => {
+                    self.end();
+                    return None;
+                }
+                Err(error) if self.passes(&error) => match self.go_past(error, direction) {
+                    // All of it can be read, one by one.
+                    Ok(None) => continue,
+                    Ok(Some(lost)) => return Some(Err(lost)),
+                    Err(error) => error,
+                },
+                Err(error) => error,
+            };
+            self.end();
+            return Some(Err(error));
         }
     }
 }
@@ -201,7 +299,8 @@ impl Drop for Iter {
     }
 }
 
-/// The keys of a range at one moment, in order; from the back in reverse. After an error it ends.
+/// The keys of a range at one moment, in order; from the back in reverse. After an error it ends, but for
+/// [`past_damage`](Self::past_damage).
 #[derive(Debug)]
 pub struct Keys {
     iter: Iter,
@@ -212,6 +311,13 @@ impl Keys {
         let mut iter = iter;
         iter.values = false;
         Self { iter }
+    }
+
+    /// Makes it go on behind what cannot be read, as [`Iter::past_damage`].
+    #[must_use]
+    pub fn past_damage(mut self) -> Self {
+        self.iter = self.iter.past_damage();
+        self
     }
 }
 

@@ -156,6 +156,32 @@ impl Page {
     }
 }
 
+/// Keys of every entry of a block that the pages which could be read have whole.
+pub(crate) fn keys_of_pages(pages: &[Option<Arc<Page>>]) -> Vec<Vec<u8>> {
+    let mut keys = Vec::new();
+    // What there is of an entry that goes on in the next page.
+    let mut cut: Option<Vec<u8>> = None;
+    for page in pages {
+        let Some(page) = page else {
+            cut = None;
+            continue;
+        };
+        let (rest, is_end) = page.rest_of_last();
+        if let Some(mut bytes) = cut.take() {
+            bytes.extend_from_slice(rest);
+            if !is_end {
+                cut = Some(bytes);
+                continue;
+            }
+            let key = Reader::new(&bytes).bytes().map(<[u8]>::to_vec);
+            keys.extend(key.ok().filter(|_| check_entry(&bytes).is_ok()));
+        }
+        keys.extend(page.keys().map(<[u8]>::to_vec));
+        cut = page.cut.then(|| page.cut().to_vec());
+    }
+    keys
+}
+
 /// What came of a look into some pages.
 pub(crate) enum Looked {
     /// What the block has for the key.

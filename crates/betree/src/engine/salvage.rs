@@ -7,10 +7,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::bytes::block::Block;
-use crate::bytes::page::Page;
-use crate::bytes::range::{Key, KeyRange, successor};
+use crate::bytes::page::{Page, keys_of_pages};
+use crate::bytes::range::{Direction, Key, KeyRange, successor};
 use crate::bytes::tree_id::TreeId;
 use crate::error::{Error, Result};
+use crate::mutant::{Mutant, mutated};
 use crate::nodes::node::{Edge, Node};
 use crate::nodes::run::{Part, Run};
 
@@ -24,25 +25,31 @@ pub(crate) enum Salvaged {
 }
 
 /// Keys for which the same blocks answer.
-struct Cell {
+pub(crate) struct Cell {
+    pub range: KeyRange,
+    /// What was met where not everything of it can be read.
+    pub damage: Option<Error>,
+    /// Every key that something readable is about.
+    pub keys: BTreeSet<Vec<u8>>,
+}
+
+/// A cell that is being looked at, from one end.
+struct Look {
     range: KeyRange,
+    direction: Direction,
     damage: Option<Error>,
     readable: Vec<Arc<Block>>,
-    /// Parts of blocks that cannot be read whole.
-    pages: Vec<Arc<Page>>,
+    /// Pages of each block that cannot be read whole; none where that cannot be read either.
+    pages: Vec<Vec<Option<Arc<Page>>>>,
 }
 
 impl Engine {
     /// Gives everything of a tree that can be read, and says where it cannot.
     pub fn salvage(&self, view: &View, tree: TreeId, each: &mut dyn FnMut(Salvaged) -> Result<()>) -> Result<()> {
-        let Some(version) = view.version.trees.get(&tree) else { return Ok(()) };
-        let mut start = Key::default();
-        loop {
-            let cell = self.cell(&version.root, &start)?;
-            let end = cell.range.end.clone();
-            let keys = Self::keys_of(view, tree, &cell);
+        let mut rest = KeyRange::all();
+        while let Some(cell) = self.cell(view, tree, &rest, Direction::Forward)? {
             // An entry can be damaged where its cell is not: a value that lies apart.
-            for key in keys {
+            for key in cell.keys {
                 match self.get(view, tree, &key) {
                     Ok(Some(value)) => each(Salvaged::Entry(key, value))?,
                     Ok(None) => {}
@@ -53,79 +60,96 @@ impl Engine {
                     Err(error) => return Err(error),
                 }
             }
+            let end = cell.range.end.clone();
             if let Some(damage) = cell.damage {
                 each(Salvaged::Lost(cell.range, damage))?;
             }
             match end {
-                Some(end) => start = end,
+                Some(end) => rest.start = end,
                 None => return Ok(()),
             }
         }
+        Ok(())
     }
 
-    /// Every key of a cell that something readable is about.
-    fn keys_of(view: &View, tree: TreeId, cell: &Cell) -> BTreeSet<Vec<u8>> {
+    /// The cell at one end of a range; none where there is no tree.
+    pub fn cell(&self, view: &View, tree: TreeId, range: &KeyRange, direction: Direction) -> Result<Option<Cell>> {
+        let Some(version) = view.version.trees.get(&tree) else { return Ok(None) };
+        let Look { range, damage, readable, pages, .. } = self.look_at(&version.root, range, direction)?;
         let mut keys = BTreeSet::new();
-        for table in view.version.trees.get(&tree).into_iter().flat_map(|version| version.tables()) {
-            keys.extend(table.keys(&cell.range));
+        for table in version.tables() {
+            keys.extend(table.keys(&range));
         }
-        for block in &cell.readable {
-            let of_cell = (0..block.len()).map(|at| block.key(at)).filter(|key| cell.range.contains(key));
+        for block in &readable {
+            let of_cell = (0..block.len()).map(|at| block.key(at)).filter(|key| range.contains(key));
             keys.extend(of_cell.map(<[u8]>::to_vec));
         }
-        for page in &cell.pages {
-            keys.extend(page.keys().filter(|key| cell.range.contains(key)).map(<[u8]>::to_vec));
+        for pages in &pages {
+            keys.extend(keys_of_pages(pages).into_iter().filter(|key| range.contains(key)));
         }
-        keys
+        if damage.is_some() && mutated(Mutant::CellLostWhole) {
+            keys.clear();
+        }
+        Ok(Some(Cell { range, damage, keys }))
     }
 
-    /// The cell that begins at `start`.
-    fn cell(&self, root: &Edge, start: &Key) -> Result<Cell> {
-        let mut cell =
-            Cell { range: KeyRange::new(start.clone(), None), damage: None, readable: Vec::new(), pages: Vec::new() };
+    /// Goes down to one end of a range.
+    fn look_at(&self, root: &Edge, range: &KeyRange, direction: Direction) -> Result<Look> {
+        let mut look = Look { range: range.clone(), direction, damage: None, readable: Vec::new(), pages: Vec::new() };
         let (mut edge, mut bounds) = (root.clone(), KeyRange::all());
         loop {
             let node = match self.io.node(&edge) {
                 Ok(node) => node,
                 Err(error) if error.is_damage() => {
-                    cell.damage = Some(error);
+                    look.damage = Some(error);
                     break;
                 }
                 Err(error) => return Err(error),
             };
             edge = match &*node {
                 Node::Leaf(leaf) => {
-                    self.look_into(&mut cell, leaf)?;
+                    self.look_into(&mut look, leaf)?;
                     break;
                 }
                 Node::Internal(internal) => {
-                    let index = internal.child_of(start);
+                    let index = internal.child_at(range, direction);
                     bounds = internal.range_of(index, &bounds);
                     let Some(child) = internal.children.get(index) else { break };
                     for run in &child.runs {
-                        self.look_into(&mut cell, run)?;
+                        self.look_into(&mut look, run)?;
                     }
                     child.edge.clone()
                 }
             };
         }
-        cell.range = cell.range.intersection(&bounds);
-        Ok(cell)
+        look.range = look.range.intersection(&bounds);
+        Ok(look)
     }
 
     /// Makes a cell end where another block of the run answers.
-    fn look_into(&self, cell: &mut Cell, run: &Run) -> Result<()> {
-        let index = run.block_of(&cell.range.start);
-        let next = run.blocks.get(index.map_or(0, |index| index + 1));
-        let end = next.map(|next| next.first_key.clone());
-        cell.range = cell.range.intersection(&KeyRange::new(Key::default(), end));
+    fn look_into(&self, look: &mut Look, run: &Run) -> Result<()> {
+        let (index, own) = match look.direction {
+            Direction::Forward => {
+                let index = run.block_of(&look.range.start);
+                let next = run.blocks.get(index.map_or(0, |index| index + 1));
+                (index, KeyRange::new(Key::default(), next.map(|next| next.first_key.clone())))
+            }
+            Direction::Backward => {
+                let end = look.range.end.as_ref();
+                let before = run.blocks.partition_point(|block| end.is_none_or(|end| block.first_key < *end));
+                let index = before.checked_sub(1);
+                let found = index.and_then(|index| run.blocks.get(index));
+                (index, KeyRange::new(found.map_or_else(Key::default, |found| found.first_key.clone()), None))
+            }
+        };
+        look.range = look.range.intersection(&own);
         let Some(block) = index.and_then(|index| run.blocks.get(index)) else { return Ok(()) };
         match self.io.block(&block.part) {
-            Ok(block) => cell.readable.push(block),
+            Ok(block) => look.readable.push(block),
             Err(error) if error.is_damage() => {
-                cell.damage = Some(error);
+                look.damage = Some(error);
                 if let Part::Stored(pointer) = &block.part {
-                    cell.pages.extend(block.pages.places(pointer).filter_map(|place| self.io.page(&place).ok()));
+                    look.pages.push(block.pages.places(pointer).map(|place| self.io.page(&place).ok()).collect());
                 }
             }
             Err(error) => return Err(error),
