@@ -188,6 +188,8 @@ pub(crate) enum Mutant {
     DamageWaitsUnbounded,
     /// Of what is damaged nothing is read, though other blocks have some of it.
     CellLostWhole,
+    /// Of a large value all is read, whatever part is asked for.
+    PartsReadWhole,
     /// A ticket says that its batch is durable when it is in memory.
     TicketSaysTooMuch,
     /// Who waits for a ticket waits for no flush.
@@ -221,7 +223,7 @@ pub(crate) const fn mutated(mutant: Mutant) -> bool {
 
 #[cfg(test)]
 impl Mutant {
-    pub const ALL: [Self; 98] = [
+    pub const ALL: [Self; 99] = [
         Self::NoFlushBeforeSuperblock,
         Self::NoFlushAfterSuperblock,
         Self::SpaceReusedEarly,
@@ -314,6 +316,7 @@ impl Mutant {
         Self::ScanMissesCutEntries,
         Self::DamageWaitsUnbounded,
         Self::CellLostWhole,
+        Self::PartsReadWhole,
         Self::TicketSaysTooMuch,
         Self::TicketUnflushed,
         Self::EstimateForgetsBuffers,

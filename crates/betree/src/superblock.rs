@@ -19,8 +19,11 @@ use crate::mutant::{Mutant, mutated};
 
 const MAGIC: [u8; 8] = *b"plumbBe1";
 
-/// Features that a program must know to read a store; none so far.
-const FEATURES_KNOWN: u64 = 0;
+/// Values may have checksums of their parts.
+const FEATURE_PARTS: u64 = 1;
+
+/// Features that a program must know to read a store. Every superblock that is written names all of them, whatever is in use.
+const FEATURES_KNOWN: u64 = FEATURE_PARTS;
 
 /// First block of the log; the ones before are the superblocks' and reserved.
 pub(crate) const LOG_START: u64 = 16;
@@ -81,7 +84,7 @@ impl Superblock {
         let mut bytes = Vec::with_capacity(BLOCK_BYTES);
         bytes.extend_from_slice(&MAGIC);
         bytes.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
-        bytes.extend_from_slice(&0u64.to_le_bytes());
+        bytes.extend_from_slice(&FEATURES_KNOWN.to_le_bytes());
         bytes.extend_from_slice(&self.store_id.to_le_bytes());
         let numbers = [
             self.generation,

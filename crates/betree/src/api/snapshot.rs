@@ -42,6 +42,23 @@ impl Snapshot {
         self.engine.get(&self.view, tree.id(), key.as_ref())
     }
 
+    /// Bytes of a key's value, as [`Tree::get_part`].
+    ///
+    /// # Errors
+    ///
+    /// Damage in what is read, what the storage met, and [`Error::OtherStore`].
+    pub fn get_part(
+        &self,
+        tree: &Tree,
+        key: impl AsRef<[u8]>,
+        bytes: impl RangeBounds<usize>,
+    ) -> Result<Option<Value>> {
+        if !self.has(tree) {
+            return Err(Error::OtherStore);
+        }
+        self.engine.get_part(&self.view, tree.id(), key.as_ref(), &bytes)
+    }
+
     /// The values of keys, in their order: what they take is read from the storage together.
     ///
     /// # Errors

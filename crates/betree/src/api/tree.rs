@@ -51,6 +51,20 @@ impl Tree {
         self.engine.get(&self.engine.view(), self.id, key.as_ref())
     }
 
+    /// Bytes of a key's value, those of a range of places from 0 on; `None` where the key has no value. What the range has behind the
+    /// value's end is left out, so the result is empty where it begins there, or ends before it begins.
+    ///
+    /// Of a value that lies apart, and is not compressed, the 4 KiB that have the bytes are read, each checked, and the block or two that
+    /// have the checksums; of one for which these would take more than one block of 32 (up to 128 KiB, where its last block has no room
+    /// for them), of one that is compressed, and of one that upserts wait for, all is read.
+    ///
+    /// # Errors
+    ///
+    /// Damage in what is read, and what the storage met.
+    pub fn get_part(&self, key: impl AsRef<[u8]>, bytes: impl RangeBounds<usize>) -> Result<Option<Value>> {
+        self.engine.get_part(&self.engine.view(), self.id, key.as_ref(), &bytes)
+    }
+
     /// The values of keys as they are now, in their order: what they take is read from the storage together.
     ///
     /// # Errors

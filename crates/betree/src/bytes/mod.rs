@@ -6,6 +6,7 @@ pub(crate) mod message;
 pub(crate) mod operator;
 pub(crate) mod page;
 pub(crate) mod pages;
+pub(crate) mod parts;
 pub(crate) mod pointer;
 pub(crate) mod range;
 pub(crate) mod tree_id;

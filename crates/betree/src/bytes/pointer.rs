@@ -13,6 +13,11 @@ pub(crate) fn checksum(bytes: &[u8]) -> u128 {
     XxHash3_128::oneshot(bytes.get(..covered).unwrap_or(bytes))
 }
 
+/// Bytes of the checksums of the parts of so many bytes: of each block's worth one.
+pub(crate) const fn sums_bytes(raw_bytes: u64) -> u64 {
+    raw_bytes.div_ceil(BLOCK_BYTES as u64) * 16
+}
+
 /// How a block's bytes are stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Codec {
@@ -20,6 +25,8 @@ pub(crate) enum Codec {
     Plain,
     Lz4,
     Zstd,
+    /// As they are, and checksums of the parts behind them ([`super::parts`]).
+    Parts,
 }
 
 impl Codec {
@@ -28,6 +35,7 @@ impl Codec {
             Self::Plain => 0,
             Self::Lz4 => 1,
             Self::Zstd => 2,
+            Self::Parts => 3,
         }
     }
 
@@ -36,6 +44,7 @@ impl Codec {
             0 => Ok(Self::Plain),
             1 => Ok(Self::Lz4),
             2 => Ok(Self::Zstd),
+            3 => Ok(Self::Parts),
             _ => Err(Malformed("a codec is unknown")),
         }
     }
@@ -109,6 +118,9 @@ impl BlockPointer {
         }
         if codec == Codec::Plain && stored_bytes != raw_bytes {
             return Err(Malformed("a plain block has two lengths"));
+        }
+        if codec == Codec::Parts && u64::from(stored_bytes) != u64::from(raw_bytes) + sums_bytes(u64::from(raw_bytes)) {
+            return Err(Malformed("a value of parts has not a checksum for each"));
         }
         Ok(Self { start, stored_bytes, raw_bytes, codec, birth, checksum })
     }

@@ -11,6 +11,7 @@ use super::values::{Prepared, lies_apart};
 use super::{Commit, Engine, TreeVersion, View, locked};
 use crate::bytes::message::Message;
 use crate::bytes::operator::Growth;
+use crate::bytes::parts::stored_bytes;
 use crate::bytes::pointer::BlockPointer;
 use crate::bytes::tree_id::TreeId;
 use crate::changes::{self, Batches, Change, Changes};
@@ -276,14 +277,18 @@ impl Engine {
             size.log_bytes = log_bytes(&batch.list, size.apart_bytes);
         }
         check_length("a batch", size.log_bytes, max_bytes)?;
-        let blocks = |change: &Change| match change {
-            Change::Point { message, .. } if lies_apart(message, size.apart_bytes) => {
-                message.bytes().div_ceil(BLOCK_BYTES)
-            }
-            _ => 0,
+        let apart = |bytes_of: fn(usize) -> usize| {
+            let blocks = |change: &Change| match change {
+                Change::Point { message, .. } if lies_apart(message, size.apart_bytes) => {
+                    bytes_of(message.bytes()).div_ceil(BLOCK_BYTES)
+                }
+                _ => 0,
+            };
+            batch.list.iter().map(blocks).sum::<usize>() * BLOCK_BYTES
         };
-        size.value_bytes = batch.list.iter().map(blocks).sum::<usize>() * BLOCK_BYTES;
-        check_length("the values of a batch", size.value_bytes, self.value_room_blocks() as usize * BLOCK_BYTES)?;
+        let room_bytes = self.value_room_blocks() as usize * BLOCK_BYTES;
+        check_length("the values of a batch", apart(|bytes| bytes), room_bytes)?;
+        size.value_bytes = apart(stored_bytes);
         Ok(size)
     }
 

@@ -1,6 +1,9 @@
 //! Looking keys up: in the memtables, and then in the tree.
 
+use std::ops::RangeBounds;
+
 use crate::bytes::message::Message;
+use crate::bytes::parts::within;
 use crate::bytes::range::KeyRange;
 use crate::bytes::tree_id::TreeId;
 use crate::error::Result;
@@ -51,6 +54,25 @@ impl Engine {
     pub fn get(&self, view: &View, tree: TreeId, key: &[u8]) -> Result<Option<Vec<u8>>> {
         match self.find(view, tree, key)? {
             Some(message) => self.composer().value(message),
+            None => Ok(None),
+        }
+    }
+
+    /// The bytes that the value of a key has of a range of them. Of one that lies apart no more is read than that takes.
+    pub fn get_part(
+        &self,
+        view: &View,
+        tree: TreeId,
+        key: &[u8],
+        range: &impl RangeBounds<usize>,
+    ) -> Result<Option<Vec<u8>>> {
+        match self.find(view, tree, key)? {
+            Some(Message::Place(pointer)) => self.io.value_part(&pointer, range).map(Some),
+            Some(message) => {
+                let value = self.composer().value(message)?;
+                let part = |value: Vec<u8>| value.get(within(range, value.len())).unwrap_or_default().to_vec();
+                Ok(value.map(part))
+            }
             None => Ok(None),
         }
     }

@@ -8,13 +8,14 @@ use storage::{BLOCK_BYTES, Buffer};
 use super::commit::BatchSize;
 use super::{Engine, TreeState, View, locked};
 use crate::bytes::message::Message;
-use crate::bytes::pointer::{BlockPointer, checksum};
+use crate::bytes::parts::{append_sums, are_worthwhile};
+use crate::bytes::pointer::{BlockPointer, Codec, checksum};
 use crate::bytes::tree_id::TreeId;
 use crate::changes::{Batches, Change};
 use crate::error::{Error, Result};
 use crate::extents::Extent;
 use crate::io::ahead::{ReadAhead, Wanted};
-use crate::io::{BlockIo, Kind, Purpose, compress, shrinks};
+use crate::io::{BlockIo, Compression, Kind, Purpose, compress, shrinks};
 use crate::mutant::{Mutant, mutated};
 use crate::space::Space;
 use crate::values::Pool;
@@ -47,6 +48,24 @@ pub(super) fn lies_apart(message: &Message<'_>, apart_bytes: usize) -> bool {
     matches!(message, Message::Insert(value) if !value.is_empty() && value.len() >= apart_bytes)
 }
 
+/// A value as it is stored apart.
+struct Packed {
+    codec: Codec,
+    stored: Vec<u8>,
+    checksum: u128,
+}
+
+/// Compressed, where that is of use; or with checksums of its parts, where these cost little.
+fn pack(value: &[u8], compression: Compression) -> Packed {
+    let (codec, mut stored) = compress(value, compression);
+    if codec == Codec::Plain && are_worthwhile(stored.len()) {
+        let checksum = append_sums(&mut stored);
+        return Packed { codec: Codec::Parts, stored, checksum };
+    }
+    let checksum = checksum(&stored);
+    Packed { codec, stored, checksum }
+}
+
 impl Engine {
     /// Blocks of values that may lie apart and be in no checkpoint: recovery reads them. Like the log's, a quarter of them
     /// may come before memtables are sealed.
@@ -76,13 +95,13 @@ impl Engine {
             .filter(|(_, large)| **large)
             .filter_map(|(change, _)| match change {
                 Change::Point { message: Message::Insert(value), .. } => {
-                    Some((value.len(), compress(value, self.options.compression)))
+                    Some((value.len(), pack(value, self.options.compression)))
                 }
                 _ => None,
             })
             .collect();
         let lengths: Vec<u64> =
-            packed.iter().map(|(_, (_, stored))| stored.len().div_ceil(BLOCK_BYTES) as u64).collect();
+            packed.iter().map(|(_, packed)| packed.stored.len().div_ceil(BLOCK_BYTES) as u64).collect();
         let mut places = self.places(&lengths);
         if places.is_none() && size.must_lie_apart {
             // What was lent is in use by batches that no checkpoint has.
@@ -96,14 +115,14 @@ impl Engine {
         };
         let mut writes = Vec::with_capacity(packed.len());
         let mut pointers = Vec::with_capacity(packed.len());
-        for ((raw_bytes, (codec, stored)), place) in packed.into_iter().zip(&places) {
+        for ((raw_bytes, Packed { codec, stored, checksum }), place) in packed.into_iter().zip(&places) {
             pointers.push(BlockPointer {
                 start: place.start,
                 stored_bytes: stored.len() as u32,
                 raw_bytes: raw_bytes as u32,
                 codec,
                 birth,
-                checksum: checksum(&stored),
+                checksum,
             });
             writes.push((Purpose::Values, place.start, Buffer::padded(&stored)));
         }

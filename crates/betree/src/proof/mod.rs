@@ -18,6 +18,7 @@ mod live;
 mod mutants;
 mod mutate;
 mod paced;
+mod parts;
 mod past;
 mod ranges;
 mod reads;

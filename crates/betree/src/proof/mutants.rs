@@ -7,8 +7,8 @@ use std::thread;
 
 use super::below::Below;
 use super::{
-    beside, between, bounds, clones, contained, crash, damage, faults, full, grow, live, paced, past, ranges, reads,
-    refill, refused, rest, schedules, sizes, tickets, twice, values, views,
+    beside, between, bounds, clones, contained, crash, damage, faults, full, grow, live, paced, parts, past, ranges,
+    reads, refill, refused, rest, schedules, sizes, tickets, twice, values, views,
 };
 use crate::mutant::{Mutant, set};
 
@@ -60,6 +60,7 @@ fn proofs() -> Vec<(&'static str, Proof)> {
         ("refused batches", Box::new(bounds::refused)),
         ("changed nodes", Box::new(|| bounds::fresh(true))),
         ("contained", Box::new(|| contained::blocks(0, 30).map(drop))),
+        ("parts of values", Box::new(parts::read_little)),
         ("past damage", Box::new(|| past::blocks(0, false, 5).map(drop))),
         ("waiting above damage", Box::new(contained::waiting)),
         ("refill", Box::new(|| refill::rounds(refill::Emptied::ByKey, 12))),
@@ -153,6 +154,7 @@ fn expected(mutant: Mutant) -> &'static str {
         Mutant::FreshUnbounded => "changed nodes",
         Mutant::DamageSpreads => "contained",
         Mutant::CellLostWhole => "past damage",
+        Mutant::PartsReadWhole => "parts of values",
         Mutant::DamageWaitsUnbounded => "waiting above damage",
         Mutant::EmptiedNodesStay => "refill",
         Mutant::PageOffByOne | Mutant::CutEntryMissed | Mutant::WholeBlocksRead | Mutant::LongEntriesReadTwice => {
