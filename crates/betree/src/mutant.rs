@@ -190,6 +190,12 @@ pub(crate) enum Mutant {
     CellLostWhole,
     /// Of a large value all is read, whatever part is asked for.
     PartsReadWhole,
+    /// Whoever goes through keys reads their values.
+    KeysReadValues,
+    /// Whoever asks whether a key is there reads its value.
+    ContainsReadsValues,
+    /// Of many keys that are looked up together each is read by itself.
+    ManyOneByOne,
     /// A ticket says that its batch is durable when it is in memory.
     TicketSaysTooMuch,
     /// Who waits for a ticket waits for no flush.
@@ -223,7 +229,7 @@ pub(crate) const fn mutated(mutant: Mutant) -> bool {
 
 #[cfg(test)]
 impl Mutant {
-    pub const ALL: [Self; 99] = [
+    pub const ALL: [Self; 102] = [
         Self::NoFlushBeforeSuperblock,
         Self::NoFlushAfterSuperblock,
         Self::SpaceReusedEarly,
@@ -317,6 +323,9 @@ impl Mutant {
         Self::DamageWaitsUnbounded,
         Self::CellLostWhole,
         Self::PartsReadWhole,
+        Self::KeysReadValues,
+        Self::ContainsReadsValues,
+        Self::ManyOneByOne,
         Self::TicketSaysTooMuch,
         Self::TicketUnflushed,
         Self::EstimateForgetsBuffers,

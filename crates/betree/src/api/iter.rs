@@ -13,6 +13,7 @@ use crate::io::Composer;
 use crate::io::ahead::ReadAhead;
 use crate::memtable::MemoryCursor;
 use crate::merge::{Layer, LayerCursor, Merge};
+use crate::mutant::{Mutant, mutated};
 
 /// The entries of a range at one moment, in key order; from the back in reverse. After an error it ends, but for
 /// [`past_damage`](Self::past_damage).
@@ -309,7 +310,7 @@ pub struct Keys {
 impl Keys {
     pub(crate) fn new(iter: Iter) -> Self {
         let mut iter = iter;
-        iter.values = false;
+        iter.values = mutated(Mutant::KeysReadValues);
         Self { iter }
     }
 

@@ -9,6 +9,7 @@ use crate::bytes::tree_id::TreeId;
 use crate::error::Result;
 use crate::io::Kind;
 use crate::io::ahead::{ReadAhead, Wanted};
+use crate::mutant::{Mutant, mutated};
 
 use super::{Engine, TreeVersion, View};
 
@@ -87,6 +88,9 @@ impl Engine {
     /// Whether a key has a value. One that lies apart is not read.
     pub fn has(&self, view: &View, tree: TreeId, key: &[u8]) -> Result<bool> {
         match self.find(view, tree, key)? {
+            Some(Message::Place(pointer)) if mutated(Mutant::ContainsReadsValues) => {
+                self.io.value(&pointer).map(|_| true)
+            }
             Some(Message::Insert(_) | Message::Place(_)) => Ok(true),
             Some(upserts @ Message::Upserts(_)) => Ok(self.composer().value(upserts)?.is_some()),
             Some(Message::Delete) | None => Ok(false),
@@ -97,7 +101,9 @@ impl Engine {
     pub fn get_many<K: AsRef<[u8]>>(&self, view: &View, tree: TreeId, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
         let mut values = Vec::with_capacity(keys.len());
         for some in keys.chunks(KEYS) {
-            self.fetch(view, tree, some)?;
+            if !mutated(Mutant::ManyOneByOne) {
+                self.fetch(view, tree, some)?;
+            }
             for key in some {
                 values.push(self.get(view, tree, key.as_ref())?);
             }

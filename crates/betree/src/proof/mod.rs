@@ -1,6 +1,7 @@
 //! Proof by enumeration: what a store leaves at every cut of the power, at every failed request, with every bit turned
 //! over, on a full storage; and that each deliberate defect is noticed.
 
+mod apart;
 mod below;
 mod beside;
 mod between;
@@ -29,6 +30,7 @@ mod rest;
 mod schedules;
 mod sizes;
 mod tickets;
+mod together;
 mod trees;
 mod trim;
 mod twice;

@@ -7,8 +7,8 @@ use std::thread;
 
 use super::below::Below;
 use super::{
-    beside, between, bounds, clones, contained, crash, damage, faults, full, grow, live, paced, parts, past, ranges,
-    reads, refill, refused, rest, schedules, sizes, tickets, twice, values, views,
+    apart, beside, between, bounds, clones, contained, crash, damage, faults, full, grow, live, paced, parts, past,
+    ranges, reads, refill, refused, rest, schedules, sizes, tickets, together, twice, values, views,
 };
 use crate::mutant::{Mutant, set};
 
@@ -61,6 +61,8 @@ fn proofs() -> Vec<(&'static str, Proof)> {
         ("changed nodes", Box::new(|| bounds::fresh(true))),
         ("contained", Box::new(|| contained::blocks(0, 30).map(drop))),
         ("parts of values", Box::new(parts::read_little)),
+        ("keys alone", Box::new(apart::keys_alone)),
+        ("keys together", Box::new(together::faster)),
         ("past damage", Box::new(|| past::blocks(0, false, 5).map(drop))),
         ("waiting above damage", Box::new(contained::waiting)),
         ("refill", Box::new(|| refill::rounds(refill::Emptied::ByKey, 12))),
@@ -155,6 +157,8 @@ fn expected(mutant: Mutant) -> &'static str {
         Mutant::DamageSpreads => "contained",
         Mutant::CellLostWhole => "past damage",
         Mutant::PartsReadWhole => "parts of values",
+        Mutant::KeysReadValues | Mutant::ContainsReadsValues => "keys alone",
+        Mutant::ManyOneByOne => "keys together",
         Mutant::DamageWaitsUnbounded => "waiting above damage",
         Mutant::EmptiedNodesStay => "refill",
         Mutant::PageOffByOne | Mutant::CutEntryMissed | Mutant::WholeBlocksRead | Mutant::LongEntriesReadTwice => {

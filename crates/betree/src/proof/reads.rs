@@ -248,14 +248,14 @@ fn a_get_reads_one_page() {
     gets_read_little().unwrap_or_else(|what| panic!("{what}"));
 }
 
-fn modelled(profile: &str) -> Result<Modelled, String> {
+pub(super) fn modelled(profile: &str) -> Result<Modelled, String> {
     let options = ModelledOptions { capacity_bytes: Some(512 << 20), ..ModelledOptions::default() };
     let profile = Profile::builtin(profile).map_err(|error| error.to_string())?;
     Modelled::new(&profile, &options).map_err(|error| error.to_string())
 }
 
 /// As the documentation says for the kind of device.
-fn options(profile: &str) -> Options {
+pub(super) fn options(profile: &str) -> Options {
     let (leaf_bytes, basement_bytes) =
         if profile.starts_with("hdd") { (4 << 20, 128 << 10) } else { (512 << 10, 16 << 10) };
     Options {
