@@ -196,6 +196,8 @@ pub(crate) enum Mutant {
     ContainsReadsValues,
     /// Of many keys that are looked up together each is read by itself.
     ManyOneByOne,
+    /// A batch does not come to the others while the log is written.
+    BatchesWaitForLog,
     /// A ticket says that its batch is durable when it is in memory.
     TicketSaysTooMuch,
     /// Who waits for a ticket waits for no flush.
@@ -229,7 +231,7 @@ pub(crate) const fn mutated(mutant: Mutant) -> bool {
 
 #[cfg(test)]
 impl Mutant {
-    pub const ALL: [Self; 102] = [
+    pub const ALL: [Self; 103] = [
         Self::NoFlushBeforeSuperblock,
         Self::NoFlushAfterSuperblock,
         Self::SpaceReusedEarly,
@@ -326,6 +328,7 @@ impl Mutant {
         Self::KeysReadValues,
         Self::ContainsReadsValues,
         Self::ManyOneByOne,
+        Self::BatchesWaitForLog,
         Self::TicketSaysTooMuch,
         Self::TicketUnflushed,
         Self::EstimateForgetsBuffers,

@@ -74,6 +74,9 @@ impl Engine {
         self.check_blocked(&batch.list)?;
         // What cannot be is refused before anything of it is copied or written.
         self.make_way(&size)?;
+        if mutated(Mutant::BatchesWaitForLog) {
+            drop(locked(&self.log));
+        }
         let mut first = self.look(batch)?;
         let (prepared, (last_msn, pending, bytes)) = loop {
             let prepared = self.prepare(&batch.list, &size)?;

@@ -4,10 +4,11 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use storage::{Completion, Memory, Operation, Queue, Request, Storage, StorageError, Tag};
+use storage::{BLOCK_BYTES, Completion, Memory, Operation, Queue, Request, Storage, StorageError, Tag};
 
 use super::workload::unsound;
 use crate::mutant::set_between;
+use crate::turns::{run, turn};
 use crate::{Append, Batch, Compression, Database, Durability, Error, Options, Tree, VALUE_BYTES_MAX};
 
 type Hook = Box<dyn FnOnce() + Send>;
@@ -109,6 +110,57 @@ pub(super) fn syncs() -> Result<(), String> {
         1 => Ok(()),
         flushes => Err(format!("{flushes} flushes for a sync whose batch was durable when it had its turn")),
     }
+}
+
+/// Of threads that each sync a batch while somebody flushes all get into the frame behind: there are two frames, and two flushes.
+pub(super) fn frames() -> Result<(), String> {
+    const THREADS: u8 = 9;
+    for seed in 0..20 {
+        let (slow, database, tree) = store()?;
+        let other = tree.clone();
+        slow.at_next(Operation::Flush, move || {
+            // Until all have come: none has to wait for that before its batch is visible.
+            for _ in 0..10_000 {
+                if (0..THREADS).all(|number| other.contains([number]).unwrap_or(false)) {
+                    break;
+                }
+                turn();
+            }
+        });
+        let before = database.stats();
+        let refused = AtomicU64::new(0);
+        let sync = |number: u8| {
+            let (tree, refused) = (&tree, &refused);
+            let insert = move || {
+                let failed = tree.insert([number], [number; 100], Durability::Sync).is_err();
+                refused.fetch_add(u64::from(failed), Ordering::AcqRel);
+            };
+            Box::new(insert) as Box<dyn FnOnce() + Send + '_>
+        };
+        run(seed, (0..THREADS).map(sync).collect());
+        let after = database.stats();
+        let frames = (after.log_bytes - before.log_bytes) / BLOCK_BYTES as u64;
+        let flushes = after.flushes - before.flushes;
+        if refused.load(Ordering::Acquire) > 0 || frames > 2 || flushes > 2 {
+            return Err(format!("order {seed}: {frames} frames, {flushes} flushes for {THREADS} threads that sync"));
+        }
+        let killed = Database::open(Memory::from_image(slow.inner.image()), options()).map_err(failed("open"))?;
+        let found = killed.tree("t").map_err(failed("tree"))?.iter().filter(Result::is_ok).count();
+        if found != usize::from(THREADS) {
+            return Err(format!("order {seed}: {found} of {THREADS} batches are durable"));
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn threads_that_sync_at_once_share_a_frame() {
+    frames().unwrap();
+}
+
+#[test]
+fn who_syncs_while_others_flush_flushes_for_all() {
+    syncs().unwrap();
 }
 
 /// A batch that comes while the log is written or flushed is in the next frame, and durable when its own sync returns.

@@ -63,6 +63,7 @@ fn proofs() -> Vec<(&'static str, Proof)> {
         ("parts of values", Box::new(parts::read_little)),
         ("keys alone", Box::new(apart::keys_alone)),
         ("keys together", Box::new(together::faster)),
+        ("frames", Box::new(between::frames)),
         ("past damage", Box::new(|| past::blocks(0, false, 5).map(drop))),
         ("waiting above damage", Box::new(contained::waiting)),
         ("refill", Box::new(|| refill::rounds(refill::Emptied::ByKey, 12))),
@@ -159,6 +160,7 @@ fn expected(mutant: Mutant) -> &'static str {
         Mutant::PartsReadWhole => "parts of values",
         Mutant::KeysReadValues | Mutant::ContainsReadsValues => "keys alone",
         Mutant::ManyOneByOne => "keys together",
+        Mutant::BatchesWaitForLog => "frames",
         Mutant::DamageWaitsUnbounded => "waiting above damage",
         Mutant::EmptiedNodesStay => "refill",
         Mutant::PageOffByOne | Mutant::CutEntryMissed | Mutant::WholeBlocksRead | Mutant::LongEntriesReadTwice => {
