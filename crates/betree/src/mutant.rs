@@ -198,6 +198,8 @@ pub(crate) enum Mutant {
     ManyOneByOne,
     /// A batch does not come to the others while the log is written.
     BatchesWaitForLog,
+    /// A value that fills its blocks lies in a basement with others.
+    FullBlocksShare,
     /// A ticket says that its batch is durable when it is in memory.
     TicketSaysTooMuch,
     /// Who waits for a ticket waits for no flush.
@@ -231,7 +233,7 @@ pub(crate) const fn mutated(mutant: Mutant) -> bool {
 
 #[cfg(test)]
 impl Mutant {
-    pub const ALL: [Self; 103] = [
+    pub const ALL: [Self; 104] = [
         Self::NoFlushBeforeSuperblock,
         Self::NoFlushAfterSuperblock,
         Self::SpaceReusedEarly,
@@ -329,6 +331,7 @@ impl Mutant {
         Self::ContainsReadsValues,
         Self::ManyOneByOne,
         Self::BatchesWaitForLog,
+        Self::FullBlocksShare,
         Self::TicketSaysTooMuch,
         Self::TicketUnflushed,
         Self::EstimateForgetsBuffers,

@@ -144,6 +144,7 @@ impl Engine {
         let Message::Insert(value) = message else { return false };
         let bytes = value.len();
         self.options.large_value_bytes != usize::MAX
+            && !mutated(Mutant::FullBlocksShare)
             && bytes >= BLOCK_BYTES
             && bytes.next_multiple_of(BLOCK_BYTES) - bytes <= bytes / 16
             && !shrinks(value, self.options.compression)

@@ -28,6 +28,7 @@ mod refused;
 mod repair;
 mod rest;
 mod schedules;
+mod sequence;
 mod sizes;
 mod tickets;
 mod together;
