@@ -200,6 +200,8 @@ pub(crate) enum Mutant {
     BatchesWaitForLog,
     /// A value that fills its blocks lies in a basement with others.
     FullBlocksShare,
+    /// All that is free counts as spare.
+    SpareIsFree,
     /// A ticket says that its batch is durable when it is in memory.
     TicketSaysTooMuch,
     /// Who waits for a ticket waits for no flush.
@@ -233,7 +235,7 @@ pub(crate) const fn mutated(mutant: Mutant) -> bool {
 
 #[cfg(test)]
 impl Mutant {
-    pub const ALL: [Self; 104] = [
+    pub const ALL: [Self; 105] = [
         Self::NoFlushBeforeSuperblock,
         Self::NoFlushAfterSuperblock,
         Self::SpaceReusedEarly,
@@ -332,6 +334,7 @@ impl Mutant {
         Self::ManyOneByOne,
         Self::BatchesWaitForLog,
         Self::FullBlocksShare,
+        Self::SpareIsFree,
         Self::TicketSaysTooMuch,
         Self::TicketUnflushed,
         Self::EstimateForgetsBuffers,

@@ -30,6 +30,7 @@ mod rest;
 mod schedules;
 mod sequence;
 mod sizes;
+mod spare;
 mod tickets;
 mod together;
 mod trees;

@@ -8,7 +8,7 @@ use std::thread;
 use super::below::Below;
 use super::{
     apart, beside, between, bounds, clones, contained, crash, damage, faults, full, grow, live, paced, parts, past,
-    ranges, reads, refill, refused, rest, schedules, sequence, sizes, tickets, together, twice, values, views,
+    ranges, reads, refill, refused, rest, schedules, sequence, sizes, spare, tickets, together, twice, values, views,
 };
 use crate::mutant::{Mutant, set};
 
@@ -65,6 +65,7 @@ fn proofs() -> Vec<(&'static str, Proof)> {
         ("keys together", Box::new(together::faster)),
         ("frames", Box::new(between::frames)),
         ("blocks in sequence", Box::new(sequence::written_once)),
+        ("spare space", Box::new(spare::fits)),
         ("past damage", Box::new(|| past::blocks(0, false, 5).map(drop))),
         ("waiting above damage", Box::new(contained::waiting)),
         ("refill", Box::new(|| refill::rounds(refill::Emptied::ByKey, 12))),
@@ -163,6 +164,7 @@ fn expected(mutant: Mutant) -> &'static str {
         Mutant::ManyOneByOne => "keys together",
         Mutant::BatchesWaitForLog => "frames",
         Mutant::FullBlocksShare => "blocks in sequence",
+        Mutant::SpareIsFree => "spare space",
         Mutant::DamageWaitsUnbounded => "waiting above damage",
         Mutant::EmptiedNodesStay => "refill",
         Mutant::PageOffByOne | Mutant::CutEntryMissed | Mutant::WholeBlocksRead | Mutant::LongEntriesReadTwice => {
