@@ -202,6 +202,10 @@ pub(crate) enum Mutant {
     FullBlocksShare,
     /// All that is free counts as spare.
     SpareIsFree,
+    /// However many range deletes wait in memory, more may.
+    RangesUnbounded,
+    /// Whether there is room for a batch is asked when it is written.
+    RoomAskedLate,
     /// A ticket says that its batch is durable when it is in memory.
     TicketSaysTooMuch,
     /// Who waits for a ticket waits for no flush.
@@ -235,7 +239,7 @@ pub(crate) const fn mutated(mutant: Mutant) -> bool {
 
 #[cfg(test)]
 impl Mutant {
-    pub const ALL: [Self; 105] = [
+    pub const ALL: [Self; 107] = [
         Self::NoFlushBeforeSuperblock,
         Self::NoFlushAfterSuperblock,
         Self::SpaceReusedEarly,
@@ -335,6 +339,8 @@ impl Mutant {
         Self::BatchesWaitForLog,
         Self::FullBlocksShare,
         Self::SpareIsFree,
+        Self::RangesUnbounded,
+        Self::RoomAskedLate,
         Self::TicketSaysTooMuch,
         Self::TicketUnflushed,
         Self::EstimateForgetsBuffers,

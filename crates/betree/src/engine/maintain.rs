@@ -80,7 +80,8 @@ impl Engine {
         let of = |bytes: u64, ranges: usize, log_blocks: f64, value_blocks: u64| {
             let log = log_blocks * 4.0 / self.log_blocks as f64;
             let values = value_blocks as f64 * 4.0 / value_room;
-            (bytes as f64 / memtable_bytes as f64).max(ranges as f64 / RANGES_MAX as f64).max(log).max(values)
+            let ranges = if mutated(Mutant::RangesUnbounded) { 0.0 } else { ranges as f64 / RANGES_MAX as f64 };
+            (bytes as f64 / memtable_bytes as f64).max(ranges).max(log).max(values)
         };
         let frame = (added.log_blocks as f64).max(added.bytes as f64 / BLOCK_BYTES as f64);
         let taken = of(added.bytes as u64, added.ranges, frame, added.value_blocks);

@@ -261,6 +261,11 @@ impl Engine {
         Ok(())
     }
 
+    /// Range deletes in memtables that take new messages.
+    pub(crate) fn active_ranges(&self) -> usize {
+        self.active_ranges.load(Ordering::Acquire)
+    }
+
     /// The most bytes of changed nodes so far.
     pub(crate) fn most_fresh_bytes(&self) -> u64 {
         self.most_fresh_bytes.load(Ordering::Acquire)

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use storage::Memory;
 
 use super::workload::unsound;
-use crate::{Append, Batch, Database, Durability, Error, Growth, Operator, Options, VALUE_BYTES_MAX};
+use crate::memtable::RANGES_MAX;
+use crate::{Append, Batch, Database, Durability, Error, Growth, Operator, Options, Pacing, VALUE_BYTES_MAX};
 
 fn failed(error: Error) -> String {
     error.to_string()
@@ -177,6 +178,15 @@ pub(super) fn refused() -> Result<(), String> {
             other => return Err(format!("not refused: {other:?}")),
         }
     }
+    for (count, bytes) in [(1, VALUE_BYTES_MAX + 1), (5000, 1000)] {
+        let mut batch = Batch::new();
+        big(&mut batch);
+        (0..count).for_each(|number: u16| batch.insert(&tree, number.to_be_bytes(), vec![0; bytes]));
+        match database.commit(&batch, Durability::Sync) {
+            Err(Error::TooLarge { .. }) => {}
+            other => return Err(format!("not refused: {other:?}")),
+        }
+    }
     let after = database.stats();
     if after.written_bytes() != before.written_bytes() {
         return Err("something of a refused batch was written".to_owned());
@@ -272,6 +282,35 @@ fn range_deletes(others: bool) {
     database.quiesce().unwrap();
     assert_eq!(tree.keys::<&[u8]>(..).count(), count as usize);
     assert_eq!(unsound(&database), None);
+}
+
+/// Range deletes that wait in memory are bounded by their number, however few bytes they have: by as many again where others do the work.
+pub(super) fn ranges_in_memory() -> Result<(), String> {
+    for pacing in [Pacing::Rising, Pacing::AtOnce, Pacing::Elsewhere] {
+        let options = Options { memtable_bytes: 256 << 20, log_bytes: 64 << 20, pacing, ..Options::default() };
+        let database = Database::create(Memory::new(4 << 30), options, 1).map_err(failed)?;
+        let tree = database.tree("t").map_err(failed)?;
+        let mut most = 0;
+        for number in 0..3 * RANGES_MAX as u32 {
+            let key = number.wrapping_mul(0x9e37_79b9).to_be_bytes();
+            let end = (u64::from(u32::from_be_bytes(key)) + 1).to_be_bytes();
+            tree.remove_range(&key[..]..&end[4..], Durability::None).map_err(failed)?;
+            most = most.max(database.engine.active_ranges());
+        }
+        println!("{pacing:?}: {most} range deletes in memory at most");
+        if most > 2 * RANGES_MAX || (pacing == Pacing::AtOnce && most > RANGES_MAX) {
+            return Err(format!("{pacing:?}: {most} range deletes are in memory"));
+        }
+        if most < RANGES_MAX / 2 {
+            return Err(format!("{pacing:?}: something else bounds them at {most}"));
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn range_deletes_in_memory_are_bounded() {
+    ranges_in_memory().unwrap();
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use storage::Memory;
 
 use super::workload::{Map, content, tiny, unsound};
-use crate::{Compression, Database, Durability, Error, Options};
+use crate::{Batch, Compression, Database, Durability, Error, Options};
 
 /// `basement_bytes` is a part of a leaf: an eighth.
 pub(super) fn fill_and_empty(rounds: usize, basement_bytes: usize, large_value_bytes: usize) -> Result<(), String> {
@@ -75,6 +75,46 @@ pub(super) fn fill_and_empty(rounds: usize, basement_bytes: usize, large_value_b
         Some(what) => Err(what),
         None => Ok(()),
     }
+}
+
+/// Of a batch for which there is no room nothing is written, be its values apart or not: neither to the log nor to places of their own.
+pub(super) fn nothing_of_refused() -> Result<(), String> {
+    let failed = |error: Error| error.to_string();
+    let options = Options { large_value_bytes: 4096, log_bytes: 64 * 4096, compression: Compression::None, ..tiny(0) };
+    let database = Database::create(Memory::new(1000 * 4096), options, 3).map_err(failed)?;
+    let tree = database.tree("t").map_err(failed)?;
+    for value_bytes in [4096, 500, 20] {
+        for number in 0..20_000u32 {
+            let key = [&number.to_be_bytes()[..], &[value_bytes as u8]].concat();
+            match tree.insert(key, vec![number as u8; value_bytes], Durability::Batch) {
+                Ok(()) => {}
+                Err(Error::Full) => break,
+                Err(error) => return Err(error.to_string()),
+            }
+        }
+    }
+    let (before, entries) = (database.stats(), tree.iter().count());
+    for (count, value_bytes) in [(1, 4096), (3, 8192), (100, 200), (12, 16_000)] {
+        let mut batch = Batch::new();
+        (0..count).for_each(|number: u8| batch.insert(&tree, [200, number], vec![number; value_bytes]));
+        match database.commit(&batch, Durability::Sync) {
+            Err(Error::Full) => {}
+            other => return Err(format!("{count} values of {value_bytes} bytes on a full store: {other:?}")),
+        }
+        let after = database.stats();
+        if (after.log_bytes, after.value_bytes) != (before.log_bytes, before.value_bytes) {
+            return Err(format!("of {count} values of {value_bytes} bytes something was written"));
+        }
+    }
+    if tree.iter().count() != entries {
+        return Err("a refused batch did something".to_owned());
+    }
+    unsound(&database).map_or(Ok(()), Err)
+}
+
+#[test]
+fn nothing_is_written_of_a_batch_without_room() {
+    nothing_of_refused().unwrap_or_else(|what| panic!("{what}"));
 }
 
 /// Every value in a block of its own.

@@ -66,6 +66,8 @@ fn proofs() -> Vec<(&'static str, Proof)> {
         ("frames", Box::new(between::frames)),
         ("blocks in sequence", Box::new(sequence::written_once)),
         ("spare space", Box::new(spare::fits)),
+        ("ranges in memory", Box::new(bounds::ranges_in_memory)),
+        ("batches without room", Box::new(full::nothing_of_refused)),
         ("past damage", Box::new(|| past::blocks(0, false, 5).map(drop))),
         ("waiting above damage", Box::new(contained::waiting)),
         ("refill", Box::new(|| refill::rounds(refill::Emptied::ByKey, 12))),
@@ -165,6 +167,8 @@ fn expected(mutant: Mutant) -> &'static str {
         Mutant::BatchesWaitForLog => "frames",
         Mutant::FullBlocksShare => "blocks in sequence",
         Mutant::SpareIsFree => "spare space",
+        Mutant::RangesUnbounded => "ranges in memory",
+        Mutant::RoomAskedLate => "batches without room",
         Mutant::DamageWaitsUnbounded => "waiting above damage",
         Mutant::EmptiedNodesStay => "refill",
         Mutant::PageOffByOne | Mutant::CutEntryMissed | Mutant::WholeBlocksRead | Mutant::LongEntriesReadTwice => {
