@@ -62,6 +62,7 @@ mod options;
 mod pacing;
 #[cfg(test)]
 mod proof;
+mod shared;
 mod space;
 mod step;
 mod superblock;
@@ -79,3 +80,4 @@ pub use flush::{ChildLoad, FlushPlan, FlushPolicy, NodeLoad};
 pub use io::Compression;
 pub use options::{Durability, KEY_BYTES_MAX, Options, VALUE_BYTES_MAX};
 pub use pacing::{Pacing, PacingLoad};
+pub use shared::SharedValue;

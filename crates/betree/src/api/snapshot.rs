@@ -7,6 +7,7 @@ use crate::api::{Iter, Keys, Tree, Value};
 use crate::bytes::range::KeyRange;
 use crate::engine::{Salvaged, SharedEngine, View};
 use crate::error::{Error, Result};
+use crate::shared::SharedValue;
 
 /// All trees at one moment. A clone is another handle of the same moment.
 #[derive(Clone)]
@@ -40,6 +41,18 @@ impl Snapshot {
             return Err(Error::OtherStore);
         }
         self.engine.get(&self.view, tree.id(), key.as_ref())
+    }
+
+    /// The value of a key to look at, as [`Tree::get_shared`].
+    ///
+    /// # Errors
+    ///
+    /// Damage, what the storage met, and [`Error::OtherStore`].
+    pub fn get_shared(&self, tree: &Tree, key: impl AsRef<[u8]>) -> Result<Option<SharedValue>> {
+        if !self.has(tree) {
+            return Err(Error::OtherStore);
+        }
+        self.engine.get_shared(&self.view, tree.id(), key.as_ref())
     }
 
     /// Bytes of a key's value, as [`Tree::get_part`].

@@ -11,6 +11,7 @@ use crate::bytes::tree_id::TreeId;
 use crate::engine::SharedEngine;
 use crate::error::Result;
 use crate::options::Durability;
+use crate::shared::SharedValue;
 
 /// An ordered map from keys to values. A clone is another handle of the same tree.
 #[derive(Clone)]
@@ -49,6 +50,15 @@ impl Tree {
     /// Damage, and what the storage met.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
         self.engine.get(&self.engine.view(), self.id, key.as_ref())
+    }
+
+    /// The value of a key to look at: one that lies apart is not copied.
+    ///
+    /// # Errors
+    ///
+    /// Damage, and what the storage met.
+    pub fn get_shared(&self, key: impl AsRef<[u8]>) -> Result<Option<SharedValue>> {
+        self.engine.get_shared(&self.engine.view(), self.id, key.as_ref())
     }
 
     /// Bytes of a key's value, those of a range of places from 0 on; `None` where the key has no value. What the range has behind the

@@ -10,6 +10,7 @@ use crate::error::Result;
 use crate::io::Kind;
 use crate::io::ahead::{ReadAhead, Wanted};
 use crate::mutant::{Mutant, mutated};
+use crate::shared::SharedValue;
 
 use super::{Engine, TreeVersion, View};
 
@@ -55,6 +56,15 @@ impl Engine {
     pub fn get(&self, view: &View, tree: TreeId, key: &[u8]) -> Result<Option<Vec<u8>>> {
         match self.find(view, tree, key)? {
             Some(message) => self.composer().value(message),
+            None => Ok(None),
+        }
+    }
+
+    /// The value of a key. One that lies apart is what the cache has.
+    pub fn get_shared(&self, view: &View, tree: TreeId, key: &[u8]) -> Result<Option<SharedValue>> {
+        match self.find(view, tree, key)? {
+            Some(Message::Place(pointer)) => Ok(Some(SharedValue::cached(self.io.value(&pointer)?))),
+            Some(message) => Ok(self.composer().value(message)?.map(SharedValue::own)),
             None => Ok(None),
         }
     }

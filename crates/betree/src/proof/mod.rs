@@ -29,6 +29,7 @@ mod repair;
 mod rest;
 mod schedules;
 mod sequence;
+mod shared;
 mod sizes;
 mod spare;
 mod tickets;
