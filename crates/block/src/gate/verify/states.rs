@@ -1,6 +1,6 @@
 //! What can be read after a cut, and how many such states are not the same.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -13,7 +13,7 @@ use super::host::Run;
 #[derive(Default)]
 pub(super) struct Distinct {
     made: usize,
-    seen: HashSet<u64>,
+    seen: BTreeSet<u64>,
 }
 
 impl Distinct {
