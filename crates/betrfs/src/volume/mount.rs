@@ -124,11 +124,7 @@ impl Volume {
     ///
     /// As [`open`](Self::open).
     pub fn open_read_only(storage: impl Storage + 'static, options: VolumeOptions) -> Result<Self> {
-        let of_store = options.store(&storage);
-        let database = Database::open_read_only(storage, of_store)?;
-        let at = database.snapshot();
-        let (store, next) = open_store(database, Some(at))?;
-        Ok(Self::new(store, options, next))
+        Self::open_at(storage, options, |database| Ok(database.snapshot()))
     }
 
     /// Shows a file system as it was when a snapshot of it was kept ([`keep_snapshot`](crate::Operations::keep_snapshot)). It cannot be
@@ -138,12 +134,23 @@ impl Volume {
     ///
     /// As [`open`](Self::open); [`Error::NotFound`](crate::Error::NotFound) where there is no such snapshot.
     pub fn open_snapshot(storage: impl Storage + 'static, options: VolumeOptions, name: &str) -> Result<Self> {
+        Self::open_at(storage, options, |database| {
+            database.open_snapshot(&snapshot_name(name)).map_err(|error| match error {
+                betree::Error::NoSuchName { .. } => Error::NotFound,
+                error => error.into(),
+            })
+        })
+    }
+
+    /// Shows one moment of a file system, to which nothing is written.
+    fn open_at(
+        storage: impl Storage + 'static,
+        options: VolumeOptions,
+        moment: impl FnOnce(&Database) -> Result<betree::Snapshot>,
+    ) -> Result<Self> {
         let of_store = options.store(&storage);
         let database = Database::open_read_only(storage, of_store)?;
-        let at = database.open_snapshot(&snapshot_name(name)).map_err(|error| match error {
-            betree::Error::NoSuchName { .. } => Error::NotFound,
-            error => error.into(),
-        })?;
+        let at = moment(&database)?;
         let (store, next) = open_store(database, Some(at))?;
         Ok(Self::new(store, options, next))
     }

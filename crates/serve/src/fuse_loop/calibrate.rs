@@ -19,7 +19,7 @@ use units::Nanos;
 
 use super::error::LoopError;
 use super::front_end::{LoopFrontEnd, Notes};
-use super::loop_device::{Held, LoopNumber};
+use super::loop_device::LoopNumber;
 use super::probe_device::ProbeDevice;
 use crate::calibration::{Calibration, Probe, Probed, failed, rounds};
 use crate::error::ServeError;
@@ -55,8 +55,7 @@ pub(crate) fn measure(lba_bytes: u32, spin: Nanos, label: &str, io_uring: bool) 
     let measured = served.measure();
     // By now nobody serves it: whoever reads it gets an error, and nobody waits.
     if let Some(number) = served.number {
-        let detached = number.hold(|found| found == label).and_then(Held::detach);
-        detached.map_err(|source| LoopError::Detach { path: number.path(), source })?;
+        number.detach(label).map_err(|source| LoopError::Detach { path: number.path(), source })?;
     }
     measured
 }

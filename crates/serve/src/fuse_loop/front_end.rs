@@ -9,7 +9,7 @@ use units::Nanos;
 
 use super::error::LoopError;
 use super::jobs::{AttachPlan, Done, Jobs};
-use super::loop_device::{Held, LoopNumber, was_detached};
+use super::loop_device::{LoopNumber, was_detached};
 use super::step::{Kind, Note, Step, errno_of, step_of};
 use crate::engine::Engine;
 use crate::error::ServeError;
@@ -399,7 +399,7 @@ impl FrontEnd for LoopFrontEnd<'_> {
         if let Attachment::Attached(number) = self.place
             && !self.transport.is_connected()
         {
-            match number.hold(|found| found == self.label).and_then(Held::detach) {
+            match number.detach(&self.label) {
                 Ok(()) => self.place = Attachment::Gone,
                 Err(error) => self.notes.line(&format!("{} stays attached: {error}", number.path().display())),
             }

@@ -8,8 +8,8 @@ use std::thread;
 
 use fuse::Mount;
 
-use super::loop_device::{self, Held, LoopNumber};
-use super::users::users;
+use super::loop_device::{self, LoopNumber};
+use super::users::detach_from_users;
 use crate::stop::Stop;
 
 /// The threads only make system calls.
@@ -58,11 +58,7 @@ impl Jobs {
 
     /// Detaches the device with this label, or has it detached when its last user goes.
     pub(crate) fn detach(&self, number: LoopNumber, label: String) -> io::Result<()> {
-        self.start(move || {
-            let users = users(number);
-            let detached = number.hold(|found| found == label).and_then(Held::detach);
-            Done::Detached(number, detached.map(|()| users))
-        })
+        self.start(move || Done::Detached(number, detach_from_users(number, &label)))
     }
 
     fn start(&self, job: impl FnOnce() -> Done + Send + 'static) -> io::Result<()> {

@@ -94,6 +94,11 @@ impl LoopNumber {
         if wanted(&held.info()?.label()) { Ok(held) } else { Err(io::Error::from_raw_os_error(libc::ENXIO)) }
     }
 
+    /// Detaches what has this label: see [`hold`](Self::hold) and [`Held::detach`].
+    pub(crate) fn detach(self, label: &str) -> io::Result<()> {
+        self.hold(|found| found == label)?.detach()
+    }
+
     /// Where requests are completed (`rq_affinity`, Documentation/ABI/stable/sysfs-block):
     /// on the processor that answers, or on that which sent them, by an interrupt from
     /// one to the other, which on a virtual machine costs as much as the answer.

@@ -1,6 +1,7 @@
 //! Who has a block device in use, in words for the operator.
 
 use std::fs;
+use std::io;
 use std::path::Path;
 
 use observe::mounts::Mounts;
@@ -11,6 +12,15 @@ use super::loop_device::LoopNumber;
 const LOOP_MAJOR: u32 = 7;
 /// Processes named at most; more are "and others".
 const PROCESSES_MAX: usize = 5;
+
+/// Detaches the device with this label, as [`LoopNumber::detach`] does; who has it in use until it is let go. It is held before they are
+/// looked for: they are its own, and nobody else's who has got its number.
+pub(crate) fn detach_from_users(device: LoopNumber, label: &str) -> io::Result<Vec<String>> {
+    let held = device.hold(|found| found == label)?;
+    let users = users(device);
+    held.detach()?;
+    Ok(users)
+}
 
 /// What keeps `device` busy: mounts (of this mount namespace), swap, devices on
 /// top of it, and processes that have it open. Empty where nothing was found.

@@ -4,9 +4,9 @@ use std::io::{self, Write};
 
 use fuse::{End, Watch};
 
-use super::loop_device::{Held, LoopNumber, was_detached};
+use super::loop_device::{LoopNumber, was_detached};
 use super::memory;
-use super::users::users;
+use super::users::detach_from_users;
 
 /// The watchdog process: watches over the server at the other end of standard
 /// input until it says goodbye. `arguments` are the connection's number in
@@ -34,14 +34,13 @@ pub fn watchdog_main(arguments: &[String]) -> io::Result<()> {
     let device = number.path();
     // The kernel lets it go with its last user, who may have been faster, also than the look at the label.
     let released = || say(&format!("the server died; {} was released before", device.display()));
-    let users = users(number);
-    match number.hold(|found| found == label).and_then(Held::detach) {
+    let users = match detach_from_users(number, label) {
         Err(error) if was_detached(&error) => {
             released();
             return Ok(());
         }
         detached => detached?,
-    }
+    };
     if users.is_empty() {
         say(&format!("the server died; {} is detached", device.display()));
     } else {
