@@ -4,29 +4,11 @@
 
 mod linux_rig;
 
-use std::path::Path;
-use std::process::Command;
-
-use linux_rig::{PLUMB, has, kernel};
-use serde_json::Value;
+use linux_rig::{has, kernel, points};
 
 /// The times of the points of an experiment with another sweep.
 fn times(experiment: &str, sweep: &str) -> Vec<f64> {
-    let folder = tempfile::tempdir().unwrap();
-    let spec = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/crossprefetch").join(experiment);
-    // Programs of `plumb app` among them.
-    let folders = [Path::new(PLUMB).parent().unwrap().as_os_str(), "/usr/sbin:/usr/bin:/sbin:/bin".as_ref()];
-    let output = Command::new(PLUMB)
-        .arg("run")
-        .arg(spec)
-        .args(["--json", "--quiet", "--set", &format!("sweep={sweep}"), "--out"])
-        .arg(folder.path().join("results"))
-        .env("PATH", folders.join(":".as_ref()))
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{output:?}");
-    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let points = report["points"].as_array().unwrap();
+    let points = points(&format!("crossprefetch/{experiment}"), sweep);
     points.iter().map(|point| point["metrics"]["program.elapsed_s"]["value"].as_f64().unwrap()).collect()
 }
 

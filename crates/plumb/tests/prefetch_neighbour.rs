@@ -4,10 +4,7 @@
 
 mod linux_rig;
 
-use std::path::Path;
-use std::process::Command;
-
-use linux_rig::{PLUMB, has, is_long, kernel};
+use linux_rig::{has, is_long, kernel, points};
 use serde_json::Value;
 
 /// What a program and its neighbour did.
@@ -28,29 +25,15 @@ impl Run {
 
 /// The runs of one program, without the library and in each of these modes.
 fn runs(program: &str, neighbour: &str, modes: &[&str]) -> Vec<Run> {
-    let folder = tempfile::tempdir().unwrap();
-    let spec = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/crossprefetch/neighbour.toml");
     let modes: Vec<String> = std::iter::once(&"without").chain(modes).map(|mode| format!("{mode:?}")).collect();
     let sweep = format!(
-        "sweep={{\"workload.variables.PROGRAM\"=[{program:?}],\"workload.variables.NEIGHBOUR\"=[{neighbour:?}],\
+        "{{\"workload.variables.PROGRAM\"=[{program:?}],\"workload.variables.NEIGHBOUR\"=[{neighbour:?}],\
          \"workload.variables.MODE\"=[{}]}}",
         modes.join(",")
     );
-    // `plumb` is called by the script.
-    let folders = [Path::new(PLUMB).parent().unwrap().as_os_str(), "/usr/sbin:/usr/bin:/sbin:/bin".as_ref()];
-    let output = Command::new(PLUMB)
-        .arg("run")
-        .arg(spec)
-        .args(["--json", "--quiet", "--set", &sweep, "--out"])
-        .arg(folder.path().join("results"))
-        .env("PATH", folders.join(":".as_ref()))
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{output:?}");
-    let mut report: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let points = report["points"].as_array_mut().unwrap();
+    let points = points("crossprefetch/neighbour.toml", &sweep);
     assert_eq!(points.len(), modes.len());
-    points.iter_mut().map(|point| Run { report: point.take() }).collect()
+    points.into_iter().map(|report| Run { report }).collect()
 }
 
 /// The bounds of what may be lost where nothing is gained.

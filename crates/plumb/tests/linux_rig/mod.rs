@@ -2,6 +2,7 @@
 #![allow(dead_code)] // Each test file uses its own part.
 
 use std::path::Path;
+use std::process::Command;
 
 use linux::{FrontEnd, Kernel, Linux, LinuxError, Recipe};
 
@@ -65,4 +66,22 @@ pub fn on(device: &str) -> Linux {
     let mut run = Linux::new(PLUMB, device);
     run.environment = vec![("PATH".into(), "/usr/bin:/bin".into())];
     run
+}
+
+/// What `plumb run` reports of the points of one of our experiments, with another sweep. The programs find `plumb`.
+pub fn points(experiment: &str, sweep: &str) -> Vec<serde_json::Value> {
+    let folder = tempfile::tempdir().unwrap();
+    let spec = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments").join(experiment);
+    let folders = [Path::new(PLUMB).parent().unwrap().as_os_str(), "/usr/sbin:/usr/bin:/sbin:/bin".as_ref()];
+    let output = Command::new(PLUMB)
+        .arg("run")
+        .arg(spec)
+        .args(["--json", "--quiet", "--set", &format!("sweep={sweep}"), "--out"])
+        .arg(folder.path().join("results"))
+        .env("PATH", folders.join(":".as_ref()))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let mut report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    report["points"].as_array_mut().unwrap().drain(..).collect()
 }
