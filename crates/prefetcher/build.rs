@@ -33,5 +33,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         return Err(format!("the preload library was not compiled ({status})").into());
     }
     println!("cargo::rustc-env=PLUMB_PREFETCH_LIBRARY={}", library.display());
+    println!("cargo::rustc-env=PLUMB_PREFETCH_LIBRARY_HASH={:016x}", hash(&std::fs::read(&library)?));
     Ok(())
+}
+
+/// FNV-1a: a name for these bytes, that another version's differ from.
+fn hash(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }

@@ -92,11 +92,15 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let arguments = match Arguments::try_parse_from(commands::fs::mount_helper::command_line(std::env::args_os())) {
-        Ok(arguments) => arguments,
-        Err(asked) => return output::finish(tell(&asked)),
+    let words: Vec<_> = std::env::args_os().collect();
+    let command = match commands::prefetch::run_alone(&words) {
+        Some(arguments) => Command::Prefetch(Deferred(arguments)),
+        None => match Arguments::try_parse_from(commands::fs::mount_helper::command_line(words.into_iter())) {
+            Ok(arguments) => arguments.command,
+            Err(asked) => return output::finish(tell(&asked)),
+        },
     };
-    let done = match arguments.command {
+    let done = match command {
         Command::Run(Deferred(arguments)) => commands::run::run(&arguments),
         Command::List(Deferred(arguments)) => commands::list::list(&arguments),
         Command::Show(Deferred(arguments)) => commands::show::show(&arguments),

@@ -42,6 +42,22 @@ fn a_signal_to_the_launcher_reaches_the_command() {
 }
 
 #[test]
+fn signals_that_were_ignored_stay_so_and_its_end_is_seen() {
+    // `SIGCHLD` too, which tells the launcher of the command's end.
+    let ignoring = |command: &[&str]| {
+        let mut all = vec!["-c", "trap '' CHLD HUP; exec \"$@\"", "sh"];
+        all.extend(command);
+        Command::new("sh").args(all).output().unwrap()
+    };
+    let shown = ["sh", "-c", "grep SigIgn /proc/self/status; exit 3"];
+    let plain = ignoring(&shown);
+    let through = ignoring(&[&[env!("CARGO_BIN_EXE_plumb"), "prefetch", "run", "--"][..], &shown].concat());
+    assert!(!plain.stdout.ends_with(b"0000000000000000\n"), "{plain:?}");
+    assert_eq!(plain.status.code(), Some(3));
+    assert_eq!(through, plain);
+}
+
+#[test]
 fn the_environment_and_descriptors_are_the_programs_own() {
     let scratch = Scratch::new();
     let script = "ls /proc/self/fd | tr '\\n' ' '; env | grep -c PLUMB_PREFETCH";

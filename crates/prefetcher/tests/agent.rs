@@ -1,99 +1,26 @@
 //! The agent hands bitmaps to those who may know, and to nobody else, whichever way they try. Needs root.
 #![allow(clippy::unwrap_used)]
 
+mod agent_rig;
+
 use std::fs::{File, Permissions};
-use std::io::{IoSlice, Write};
+use std::io::IoSlice;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
+use agent_rig::{OTHER, PAGES, Rig, as_other};
 use prefetch::{PAGE_BYTES, Range};
+use prefetcher::agent::Agent;
 use prefetcher::agent::client::Agent as Client;
-use prefetcher::agent::{Agent, Counts};
 use prefetcher::residency::{Residency, cachestat};
 use rustix::net::{
     AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags,
     SocketType,
 };
-
-/// A user that owns nothing here.
-const OTHER: u32 = 12_345;
-const PAGES: u64 = 64;
-
-/// A running agent, and a folder on a disk.
-struct Rig {
-    folder: tempfile::TempDir,
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<Counts>>,
-}
-
-impl Rig {
-    fn start() -> Option<Self> {
-        let folder = tempfile::tempdir_in("/var/tmp").unwrap();
-        std::fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
-        let mut agent = match Agent::start(&folder.path().join("socket")) {
-            Ok(agent) => agent,
-            Err(error) => {
-                println!("skipped: {error}");
-                return None;
-            }
-        };
-        let stop = Arc::new(AtomicBool::new(false));
-        let stopped = stop.clone();
-        let thread = Some(std::thread::spawn(move || agent.serve(&stopped).unwrap()));
-        let rig = Self { folder, stop, thread };
-        let probe = rig.file("probe");
-        match rig.client().ask(probe.as_fd()) {
-            Ok(_) => Some(rig),
-            Err(error) => {
-                println!("skipped: {error}");
-                None
-            }
-        }
-    }
-
-    fn socket(&self) -> PathBuf {
-        self.folder.path().join("socket")
-    }
-
-    fn client(&self) -> Client {
-        Client::connect(&self.socket()).unwrap()
-    }
-
-    /// A file of this user's, in memory.
-    fn file(&self, name: &str) -> File {
-        let mut file =
-            File::options().read(true).write(true).create_new(true).open(self.folder.path().join(name)).unwrap();
-        file.write_all(&[1; (PAGES * PAGE_BYTES) as usize]).unwrap();
-        file.sync_all().unwrap();
-        file
-    }
-
-    fn read_only(&self, name: &str) -> File {
-        File::open(self.folder.path().join(name)).unwrap()
-    }
-
-    /// The agent's counts at its end.
-    fn finish(mut self) -> Counts {
-        self.stop.store(true, Ordering::SeqCst);
-        self.thread.take().unwrap().join().unwrap()
-    }
-}
-
-/// Does something as somebody else: the credentials of this thread alone change.
-fn as_other<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
-    let work = move || {
-        // SAFETY: numbers alone; made as a system call it is for this thread.
-        assert_eq!(unsafe { libc::syscall(libc::SYS_setresuid, OTHER, OTHER, OTHER) }, 0);
-        work()
-    };
-    std::thread::spawn(work).join().unwrap()
-}
 
 fn refusal(client: &Client, file: BorrowedFd<'_>) -> String {
     client.ask(file).err().unwrap().to_string()

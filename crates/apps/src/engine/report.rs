@@ -34,6 +34,8 @@ pub struct Report {
     pub read_mb_per_s: Option<f64>,
     /// By the clock; 10^6 bytes.
     pub written_mb_per_s: Option<f64>,
+    /// Of contents that were read or written, by the programs that look at them: the same bytes at the same places come to the same sum.
+    pub contents_sum: u32,
     /// By kind.
     pub by_operation: BTreeMap<&'static str, OperationReport>,
 }
@@ -89,6 +91,7 @@ impl Report {
             written_bytes,
             read_mb_per_s: rate(read_bytes as f64 / 1e6),
             written_mb_per_s: rate(written_bytes as f64 / 1e6),
+            contents_sum: statistics.contents(),
             by_operation: statistics
                 .tallies()
                 .map(|(operation, tally)| (operation.name(), OperationReport::new(tally.bytes, &tally.latency)))

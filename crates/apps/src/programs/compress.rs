@@ -137,6 +137,7 @@ impl Compressor {
             output.write_all(compressed)?;
             Ok(((), compressed.len() as u64))
         })?;
+        worker.see((at as u64) << FILE_SHIFT | piece << PIECE_SHIFT, compressed);
         Ok(true)
     }
 }

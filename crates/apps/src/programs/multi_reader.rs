@@ -129,6 +129,9 @@ It ends when each thread has read its part once.";
     }
 }
 
+/// No file is as large as what these bits name.
+const FILE_SHIFT: u32 = 48;
+
 /// The descriptor that all threads read from, once the first of them has opened it.
 type Shared = Arc<Mutex<Option<Arc<File>>>>;
 
@@ -204,7 +207,9 @@ impl Work for Reader {
                 None => file.read_exact_at(&mut worker.buffer, offset)?,
             }
             Ok(((), worker.buffer.len() as u64))
-        })
+        })?;
+        worker.see_buffer((self.file as u64) << FILE_SHIFT | offset);
+        Ok(())
     }
 }
 

@@ -11,7 +11,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::{Args, Subcommand};
+use clap::{Args, FromArgMatches, Subcommand};
 use prefetcher::PrefetcherError;
 use prefetcher::launch::{self, Recorded};
 use prefetcher::residency::Source;
@@ -98,6 +98,17 @@ struct RunArguments {
     /// The command and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
+}
+
+/// The command line of `plumb prefetch run`, where it is that and right: a command that takes milliseconds waits for no arguments of
+/// others. What is wrong with it, or that help is asked for, is the whole command line's to say.
+pub fn run_alone(words: &[OsString]) -> Option<PrefetchArguments> {
+    let run = match words {
+        [_, group, run, ..] if group == "prefetch" && run == "run" => &words[2..],
+        _ => return None,
+    };
+    let matches = RunArguments::augment_args(clap::Command::new("run")).try_get_matches_from(run).ok()?;
+    RunArguments::from_arg_matches(&matches).ok().map(|arguments| PrefetchArguments { action: Action::Run(arguments) })
 }
 
 /// Does it.

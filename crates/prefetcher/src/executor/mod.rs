@@ -60,7 +60,7 @@ const BULK_QUEUE: usize = 256;
 pub struct Executor {
     table: &'static Table,
     stop: Arc<AtomicBool>,
-    threads: Vec<JoinHandle<()>>,
+    windows: JoinHandle<()>,
     recorder: Option<JoinHandle<Recording>>,
 }
 
@@ -82,7 +82,7 @@ impl Executor {
     /// Starts its threads. The memory of `others`, folders of control groups, is looked after like that of the launcher's own.
     ///
     /// # Errors
-    /// If there cannot be threads, a pattern of the settings is none, or what is to say what is in memory is not there.
+    /// If there cannot be a thread, a pattern of the settings is none, or what is to say what is in memory is not there.
     pub fn start(shared: &Shared, settings: &Settings, others: Vec<PathBuf>) -> Result<Self, PrefetcherError> {
         let table = shared.table();
         let stop = Arc::new(AtomicBool::new(false));
@@ -102,33 +102,29 @@ impl Executor {
             loads: is_recorded.then(Loads::default),
         });
         let files = Files::new(settings)?;
-        let (to_bulk, from_windows) = sync_channel(BULK_QUEUE);
-        let spawn = |name: &str, work: Box<dyn FnOnce() + Send>| {
-            std::thread::Builder::new().name(name.into()).spawn(work).map_err(PrefetcherError::kernel("start a thread"))
-        };
-        let (bulk, recorded) = (common.clone(), common.clone());
-        let threads = vec![
-            spawn("bulk", Box::new(move || bulk::run(&bulk, &from_windows)))?,
-            spawn("windows", Box::new(move || Windows::new(common, files, to_bulk).run()))?,
-        ];
-        let recorder = is_recorded.then(|| {
-            let thread = std::thread::Builder::new().name("recorder".into());
-            thread.spawn(move || Recorder::new().run(&recorded)).map_err(PrefetcherError::kernel("start a thread"))
-        });
-        Ok(Self { table, stop, threads, recorder: recorder.transpose()? })
+        let recorded = common.clone();
+        let windows = thread("windows", move || Windows::new(common, files).run())?;
+        let recorder = is_recorded.then(|| thread("recorder", move || Recorder::new().run(&recorded)));
+        Ok(Self { table, stop, windows, recorder: recorder.transpose()? })
     }
 
     /// Ends its threads: what was done, and all that was recorded, if anything was.
     pub fn finish(self) -> (Report, Option<Recording>) {
         self.stop.store(true, Ordering::SeqCst);
         let _ = futex::wake(&self.table.header.asleep, futex::Flags::empty(), 1);
-        for thread in self.threads {
-            // One that failed has said so.
-            let _ = thread.join();
-        }
+        // One that failed has said so.
+        let _ = self.windows.join();
         note_device_bytes(self.table);
         (Report::of(self.table, true), self.recorder.and_then(|recorder| recorder.join().ok()))
     }
+}
+
+/// Starts one of the executor's.
+fn thread<T: Send + 'static>(
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<JoinHandle<T>, PrefetcherError> {
+    std::thread::Builder::new().name(name.into()).spawn(work).map_err(PrefetcherError::kernel("start a thread"))
 }
 
 impl Common {
@@ -178,15 +174,16 @@ impl Common {
 struct Windows {
     common: Arc<Common>,
     files: Files,
-    to_bulk: SyncSender<bulk::Job>,
+    /// The other thread, from its first job on: most commands have none.
+    bulk: Option<(SyncSender<bulk::Job>, JoinHandle<()>)>,
     stuck: Stuck,
     /// By place in the table and stream, the window that was loaded last.
     last: HashMap<(usize, u32), (u64, u64, Plan)>,
 }
 
 impl Windows {
-    fn new(common: Arc<Common>, files: Files, to_bulk: SyncSender<bulk::Job>) -> Self {
-        Self { common, files, to_bulk, stuck: Stuck::default(), last: HashMap::new() }
+    fn new(common: Arc<Common>, files: Files) -> Self {
+        Self { common, files, bulk: None, stuck: Stuck::default(), last: HashMap::new() }
     }
 
     fn run(mut self) {
@@ -209,6 +206,11 @@ impl Windows {
                 let _ = futex::wait(&table.header.asleep, futex::Flags::empty(), 1, Some(&timeout));
             }
             table.header.asleep.store(0, Ordering::SeqCst);
+        }
+        if let Some((to_bulk, started)) = self.bulk.take() {
+            drop(to_bulk);
+            // As above: one that failed has said so.
+            let _ = started.join();
         }
     }
 
@@ -237,6 +239,17 @@ impl Windows {
         }
     }
 
+    /// Hands a job to the thread that loads whole files. False if that has too many, or cannot be started.
+    fn hand_over(&mut self, job: bulk::Job) -> bool {
+        if self.bulk.is_none() {
+            let (to_bulk, from_windows) = sync_channel(BULK_QUEUE);
+            let common = self.common.clone();
+            self.bulk =
+                thread("bulk", move || bulk::run(&common, &from_windows)).ok().map(|started| (to_bulk, started));
+        }
+        self.bulk.as_ref().is_some_and(|(to_bulk, _)| to_bulk.try_send(job).is_ok())
+    }
+
     fn carry_out(&mut self, index: usize, request: &Request) {
         let common = &self.common;
         let (dev, ino) = common.table.file(index).identity();
@@ -256,8 +269,8 @@ impl Windows {
         let was_known = common.table.file(index).kernel_bytes.swap(windows.kernel_bytes.max(1), Ordering::Relaxed) != 0;
         if request.kind != Kind::Stream as u32 {
             let job = bulk::Job { opened, request: *request, index, clamp_bytes };
-            if self.to_bulk.try_send(job).is_err() {
-                bulk::refuse(common, request, index);
+            if !self.hand_over(job) {
+                bulk::refuse(&self.common, request, index);
             }
             return;
         }

@@ -12,15 +12,17 @@ use crate::PrefetcherError;
 /// The library, compiled by the build script.
 const LIBRARY: &[u8] = include_bytes!(env!("PLUMB_PREFETCH_LIBRARY"));
 
+/// Its name, which another version's differs from.
+const NAME: &str = concat!("libplumb-prefetch-", env!("PLUMB_PREFETCH_LIBRARY_HASH"), ".so");
+
 /// Where the library is, written if it was not there.
 ///
 /// # Errors
 /// If there is no folder for it.
 pub fn place() -> Result<PathBuf, PrefetcherError> {
-    let name = format!("libplumb-prefetch-{:016x}.so", hash(LIBRARY));
     let mut faults = Vec::new();
     for folder in folders() {
-        match fits(&folder).and_then(|()| put(&folder, &name)) {
+        match fits(&folder).and_then(|()| put(&folder, NAME)) {
             Ok(path) => return Ok(path),
             Err(fault) => faults.push(format!("{}: {fault}", units::Printable::path(&folder))),
         }
@@ -76,11 +78,6 @@ fn put(folder: &Path, name: &str) -> Result<PathBuf, String> {
         error.to_string()
     })?;
     Ok(path)
-}
-
-/// FNV-1a: a name for these bytes, that another version's differ from.
-fn hash(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 #[cfg(test)]

@@ -66,7 +66,6 @@ pub fn run(
     let executor = Executor::start(&shared, settings, Vec::new())?;
     // Where the library cannot act, the kernel is asked; who may not ask goes without.
     let watch = obstacle.as_ref().and_then(|_| Watch::begin(shared.table(), &Watched::Children).ok());
-    let held = signals::hold().map_err(PrefetcherError::kernel("hold signals"))?;
     let mut child = Command::new(program);
     child.args(arguments).env(ENVIRONMENT, shared.environment());
     if recorded == Recorded::Apart {
@@ -79,6 +78,7 @@ pub fn run(
     if obstacle != Some(Obstacle::Foreign) {
         child.env("LD_PRELOAD", preload(std::env::var_os("LD_PRELOAD").as_deref(), library::place()?.as_os_str()));
     }
+    let held = signals::hold(&mut child).map_err(PrefetcherError::kernel("hold signals"))?;
     let started = child.spawn().map_err(PrefetcherError::file("cannot start", &path));
     let ended =
         started.and_then(|child| signals::wait(child, held).map_err(PrefetcherError::file("cannot wait for", &path)));

@@ -5,10 +5,11 @@
 //! sent to it alone.
 
 use std::io;
-use std::process::{Child, ExitStatus};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, ExitStatus};
 
-use rustix::process::{Pid, Signal, WaitIdOptions, kill_process, waitid};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 
 /// Signals that do not end the launcher while the command runs.
@@ -19,28 +20,36 @@ const TERMINALS: [i32; 2] = [SIGINT, SIGQUIT];
 
 /// Holds the signals from now on: before the command is started, so that none ends the launcher alone. The command has none of it, since
 /// `exec` takes handlers away; what was ignored, as by `nohup`, stays so for both.
-pub fn hold() -> io::Result<Signals> {
+pub fn hold(command: &mut Command) -> io::Result<Signals> {
     let ignored = ignored();
-    Signals::new(HELD.iter().filter(|signal| ignored & 1 << (**signal - 1) == 0))
+    let is_ignored = |signal: i32| ignored & 1 << (signal - 1) != 0;
+    let held = HELD.iter().filter(|signal| !is_ignored(**signal));
+    // The end of the command is a signal, too: no thread waits for it.
+    let signals = Signals::new(held.chain(&[SIGCHLD]))?;
+    if is_ignored(SIGCHLD) {
+        // SAFETY: signal(2) may be called between fork and exec.
+        unsafe { command.pre_exec(ignore_children) };
+    }
+    Ok(signals)
+}
+
+/// As it was before the launcher wanted to know of its child.
+fn ignore_children() -> io::Result<()> {
+    // SAFETY: no handler is given.
+    match unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) } {
+        libc::SIG_ERR => Err(io::Error::last_os_error()),
+        _ => Ok(()),
+    }
 }
 
 /// Until the command has ended.
 pub fn wait(mut child: Child, mut signals: Signals) -> io::Result<ExitStatus> {
-    let handle = signals.handle();
     let command = Pid::from_child(&child);
-    let waiter = std::thread::spawn(move || {
-        // Without reaping it: its number is its own until the last signal was handed on.
-        let ended = loop {
-            match waitid(rustix::process::WaitId::Pid(command), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT) {
-                Err(rustix::io::Errno::INTR) => {}
-                done => break done.map(|_| ()),
-            }
-        };
-        handle.close();
-        ended
-    });
     for signal in signals.forever() {
-        if TERMINALS.contains(&signal) && is_from_terminal() {
+        if signal == SIGCHLD && has_ended(command)? {
+            break;
+        }
+        if signal == SIGCHLD || TERMINALS.contains(&signal) && is_from_terminal() {
             continue;
         }
         if let Some(signal) = Signal::from_named_raw(signal) {
@@ -48,8 +57,13 @@ pub fn wait(mut child: Child, mut signals: Signals) -> io::Result<ExitStatus> {
             let _ = kill_process(command, signal);
         }
     }
-    waiter.join().map_err(|_| io::Error::other("waiting failed"))??;
     child.wait()
+}
+
+/// Whether it has, without reaping it: its number is its own until the last signal was handed on.
+fn has_ended(command: Pid) -> io::Result<bool> {
+    let ended = waitid(WaitId::Pid(command), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG)?;
+    Ok(ended.is_some())
 }
 
 /// Whether an interrupt that came now was the terminal's, which sends it to the whole group in the foreground.
