@@ -6,10 +6,15 @@ mod linux_rig;
 
 use linux_rig::{has, kernel, points};
 
-/// The times of the points of an experiment with another sweep.
-fn times(experiment: &str, sweep: &str) -> Vec<f64> {
+/// The times of the points of an experiment with another sweep; all of them have read the same bytes, as this metric has them.
+fn times(experiment: &str, sweep: &str, seen: &str) -> Vec<f64> {
     let points = points(&format!("crossprefetch/{experiment}"), sweep);
-    points.iter().map(|point| point["metrics"]["program.elapsed_s"]["value"].as_f64().unwrap()).collect()
+    let metric = |name: &str| -> Vec<f64> {
+        points.iter().map(|point| point["metrics"][name]["value"].as_f64().unwrap()).collect()
+    };
+    let seen = metric(seen);
+    assert!(seen[0] != 0.0 && seen.iter().all(|sum| *sum == seen[0]), "{experiment}: {seen:?}");
+    metric("program.elapsed_s")
 }
 
 #[test]
@@ -20,6 +25,7 @@ fn a_mapping_that_is_loaded_ahead_never_takes_longer() {
     let times = times(
         "model-loading.toml",
         "{\"workload.variables.WINDOW_KB\"=[128,1024],library=[\"without\",\"predict+opt\"]}",
+        "program.output_hash",
     );
     let [small, small_ahead, large, large_ahead] = times[..] else { panic!("{times:?}") };
     println!("read-ahead of 128 KiB: {small} s, ahead {small_ahead} s; of 1 MiB: {large} s, ahead {large_ahead} s");
@@ -36,7 +42,7 @@ fn threads_that_copy_out_of_one_file_never_take_longer() {
     }
     let sweep =
         "{\"workload.variables.PATTERN\"=[\"sequential\",\"random\"],library=[\"without\",\"predict+opt\",\"budget\"]}";
-    let times = times("table4.toml", sweep);
+    let times = times("table4.toml", sweep, "program.contents_sum");
     println!("{times:?}");
     let [order, order_ahead, order_budget, random, random_ahead, random_budget] = times[..] else {
         panic!("{times:?}")

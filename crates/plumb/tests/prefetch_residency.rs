@@ -154,20 +154,33 @@ fn an_agent_loads_for_a_control_group() {
     if !has("mkfs.ext4") {
         return;
     }
-    let mut run = on_memory();
-    run.file_system = FileSystem::Ext4;
-    let (plumb, program, data) = (linux_rig::PLUMB, program.display(), data.display());
-    let script = format!(
-        "set -e\nmkdir /sys/fs/cgroup/served\ncp {data} $PLUMB_MOUNT/data; sync; echo 3 > /proc/sys/vm/drop_caches\n\
-         {plumb} prefetch agent --socket /tmp/agent --prefetch-for /sys/fs/cgroup/served 2> /tmp/said &\n\
-         while ! [ -e /tmp/agent ]; do sleep 0.01; done; sleep 0.1\n\
-         sh -c \"echo 0 > /sys/fs/cgroup/served/cgroup.procs; exec {program} $PLUMB_MOUNT/data\"\n\
-         kill -INT $!; wait $!; cat /tmp/said >&2\n"
-    );
-    let outcome = run.script(&script).run(&kernel).unwrap();
-    let said = String::from_utf8_lossy(&outcome.stderr).into_owned();
-    assert_eq!((outcome.ended, &*outcome.stdout), (linux::Ended::Exited(0), &b"768\n"[..]), "{said}");
-    let seen = said.lines().find(|line| line.contains("reads seen")).unwrap_or_else(|| panic!("{said}"));
-    let numbers: Vec<u64> = seen.split(|c: char| !c.is_ascii_digit()).filter_map(|word| word.parse().ok()).collect();
-    assert!(numbers[0] > 128 && numbers[1] > 0, "{seen}");
+    // The second time another group of the same agent is no memory for: nothing is loaded that others would have to make room for.
+    for (limit, loads) in [("max", true), ("0", false)] {
+        let mut run = on_memory();
+        run.file_system = FileSystem::Ext4;
+        let (plumb, program, data) = (linux_rig::PLUMB, program.display(), data.display());
+        let script = format!(
+            "set -e\necho +memory > /sys/fs/cgroup/cgroup.subtree_control\n\
+             mkdir /sys/fs/cgroup/served /sys/fs/cgroup/beside\necho {limit} > /sys/fs/cgroup/beside/memory.high\n\
+             cp {data} $PLUMB_MOUNT/data; sync; echo 3 > /proc/sys/vm/drop_caches\n\
+             {plumb} prefetch agent --socket /tmp/agent --prefetch-for /sys/fs/cgroup/served \
+             --prefetch-for /sys/fs/cgroup/beside 2> /tmp/said &\n\
+             while ! [ -e /tmp/agent ]; do sleep 0.01; done; sleep 0.2\n\
+             sh -c \"echo 0 > /sys/fs/cgroup/served/cgroup.procs; exec {program} $PLUMB_MOUNT/data\"\n\
+             {plumb} prefetch agent --socket /tmp/agent --status\n\
+             kill -INT $!; wait $!; cat /tmp/said >&2\n"
+        );
+        let outcome = run.script(&script).run(&kernel).unwrap();
+        let said = String::from_utf8_lossy(&outcome.stderr).into_owned();
+        assert_eq!(outcome.ended, linux::Ended::Exited(0), "{said}");
+        let printed = String::from_utf8(outcome.stdout).unwrap();
+        let (read, status) = printed.split_once('\n').unwrap();
+        assert_eq!(read, "768", "{printed}");
+        let status: Value = serde_json::from_str(status).unwrap();
+        let of = |name: &str| status["groups"][name].as_u64().unwrap_or_else(|| panic!("{name}: {status}"));
+        assert!(of("reads_seen") > 128, "{status}");
+        assert_eq!(of("windows_loaded") > 0, loads, "memory.high {limit}: {status}");
+        assert_eq!(of("loaded_bytes") > 0, loads, "memory.high {limit}: {status}");
+        assert!(said.contains(&format!("{} reads seen", of("reads_seen"))), "{said} {status}");
+    }
 }

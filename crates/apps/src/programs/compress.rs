@@ -1,4 +1,4 @@
-//! Threads that compress folders of files, after the study of CrossPrefetch with Snappy (ASPLOS '24, figure 9b).
+//! Threads that compress folders of files, after CrossPrefetch (ASPLOS '24, figure 9b).
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -10,7 +10,7 @@ use units::ByteSize;
 
 use super::{Program, arguments};
 use crate::engine::fileset::{Definition, Shape, Sizes};
-use crate::engine::{AppError, Halt, Operation, ProgramPlan, Role, Work, Worker};
+use crate::engine::{AppError, FILE_SHIFT, Halt, Operation, ProgramPlan, Role, Work, Worker};
 
 #[derive(Args, Serialize)]
 pub(super) struct Compress {
@@ -36,15 +36,14 @@ const OUTPUT: usize = 1;
 
 impl Program for Compress {
     const NAME: &'static str = "compress";
-    const ABOUT: &'static str =
-        "Threads that compress folders of files with LZ4 (after CrossPrefetch's study of Snappy)";
+    const ABOUT: &'static str = "Threads that compress folders of files with Snappy (after CrossPrefetch)";
     const EXAMPLES: &'static str = "Examples:
   plumb app compress --threads 4 --files 10 --file-size 16m --json
   plumb app compress --prepare --threads 4 --files 10 --file-size 16m
   plumb app compress --run --threads 4 --files 10 --file-size 16m --io-size 64k
 
 It ends when each thread has compressed its files. An output is a row of pieces: the length of the compressed piece, that of what it
-was (each 4 bytes, little endian), and the LZ4 block.";
+was (each 4 bytes, little endian), and the Snappy block.";
     const SECONDS: Option<u64> = None;
 
     fn plan(&self) -> Result<ProgramPlan, AppError> {
@@ -64,7 +63,9 @@ was (each 4 bytes, little endian), and the LZ4 block.";
         };
         let output = Definition { name: "out", prepared_percent: 0, ..input.clone() };
         let (own, io_bytes) = (self.files as usize, self.io_size.0);
-        let work = move |_| -> Box<dyn Work> { Box::new(Compressor { done: 0, own, output: Vec::new() }) };
+        let work = move |_| -> Box<dyn Work> {
+            Box::new(Compressor { done: 0, own, output: Vec::new(), encoder: snap::raw::Encoder::new() })
+        };
         Ok(ProgramPlan {
             sets: vec![input, output],
             roles: vec![Role::leading("compressor", self.threads, work)],
@@ -80,6 +81,7 @@ struct Compressor {
     done: usize,
     own: usize,
     output: Vec<u8>,
+    encoder: snap::raw::Encoder,
 }
 
 impl Work for Compressor {
@@ -97,7 +99,11 @@ impl Work for Compressor {
         let mut new = OpenOptions::new();
         new.write(true).create_new(true);
         let mut output = worker.operation(Operation::Create, &to, |_| Ok((new.open(&to)?, 0)))?;
-        while self.piece(&mut input, &from, &mut output, &to, worker)? {}
+        let mut place = (at as u64) << FILE_SHIFT;
+        while self.piece(&mut input, &from, &mut output, &to, worker)? {
+            worker.see(place, &self.output);
+            place += self.output.len() as u64;
+        }
         worker.operation(Operation::Close, &to, |_| Ok((drop(output), 0)))?;
         worker.operation(Operation::Close, &from, |_| Ok((drop(input), 0)))
     }
@@ -120,12 +126,12 @@ impl Compressor {
         if length == 0 {
             return Ok(false);
         }
-        let compressed = &mut self.output;
+        let (compressed, encoder) = (&mut self.output, &mut self.encoder);
         worker.operation(Operation::Compress, from, |worker| {
             let raw = worker.buffer.get(..length).unwrap_or_default();
-            compressed.resize(8 + lz4_flex::block::get_maximum_output_size(length), 0);
+            compressed.resize(8 + snap::raw::max_compress_len(length), 0);
             let block = compressed.get_mut(8..).unwrap_or_default();
-            let bytes = lz4_flex::block::compress_into(raw, block).map_err(io::Error::other)?;
+            let bytes = encoder.compress(raw, block).map_err(io::Error::other)?;
             compressed.truncate(8 + bytes);
             let header = [(bytes as u32).to_le_bytes(), (length as u32).to_le_bytes()].concat();
             if let Some(place) = compressed.get_mut(..8) {
@@ -137,7 +143,6 @@ impl Compressor {
             output.write_all(compressed)?;
             Ok(((), compressed.len() as u64))
         })?;
-        worker.see((at as u64) << FILE_SHIFT | piece << PIECE_SHIFT, compressed);
         Ok(true)
     }
 }

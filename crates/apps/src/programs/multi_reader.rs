@@ -15,7 +15,7 @@ use units::ByteSize;
 
 use super::{Program, arguments};
 use crate::engine::fileset::{Definition, Shape, Sizes};
-use crate::engine::{AppError, Halt, Operation, ProgramPlan, Role, Work, Worker};
+use crate::engine::{AppError, FILE_SHIFT, Halt, Operation, ProgramPlan, Role, Work, Worker};
 
 #[derive(Args, Serialize)]
 pub(super) struct MultiReader {
@@ -128,9 +128,6 @@ It ends when each thread has read its part once.";
         })
     }
 }
-
-/// No file is as large as what these bits name.
-const FILE_SHIFT: u32 = 48;
 
 /// The descriptor that all threads read from, once the first of them has opened it.
 type Shared = Arc<Mutex<Option<Arc<File>>>>;

@@ -9,7 +9,7 @@ const MIB: u64 = 1 << 20;
 pub type Pattern = fn(u64) -> Trace;
 
 /// Every pattern and its name.
-pub const PATTERNS: [(&str, Pattern); 16] = [
+pub const PATTERNS: [(&str, Pattern); 21] = [
     ("sequential", |_| sequential()),
     ("strided", |_| one_reader((0..1024).map(|i| (i * 256 * KIB, 16 * KIB)))),
     ("reverse", |_| one_reader((0..8192).rev().map(|i| (i * 16 * KIB, 16 * KIB)))),
@@ -22,6 +22,11 @@ pub const PATTERNS: [(&str, Pattern); 16] = [
     ("random-long", |seed| random(seed, 60_000)),
     ("ycsb", |seed| ycsb(seed, 40_000)),
     ("ycsb-short", |seed| ycsb(seed, 2_500)),
+    ("ycsb-a", |seed| ycsb_mix(seed, Mix { operations: 10 * RECORDS as u32, reads: 50, scans: 0, latest: false })),
+    ("ycsb-b", |seed| ycsb_mix(seed, Mix { operations: 10 * RECORDS as u32, reads: 95, scans: 0, latest: false })),
+    ("ycsb-c", |seed| ycsb_mix(seed, Mix { operations: 10 * RECORDS as u32, reads: 100, scans: 0, latest: false })),
+    ("ycsb-d", |seed| ycsb_mix(seed, Mix { operations: 10 * RECORDS as u32, reads: 95, scans: 0, latest: true })),
+    ("ycsb-e", |seed| ycsb_mix(seed, Mix { operations: 40_000, reads: 0, scans: 95, latest: false })),
     ("db-mix", db_mix),
     ("self-prefetching", |_| self_prefetching()),
     ("mapped", mapped),
@@ -72,17 +77,21 @@ impl ScrambledZipf {
         Self { items, zeta: zeta_items, alpha: 1.0 / (1.0 - Self::THETA), eta }
     }
 
-    fn next(&self, random: &mut Random) -> u64 {
+    /// How popular the drawn one is, 0 the most.
+    fn rank(&self, random: &mut Random) -> u64 {
         let unit = random.unit();
         let scaled = unit * self.zeta;
-        let rank = if scaled < 1.0 {
+        if scaled < 1.0 {
             0
         } else if scaled < 1.0 + 0.5f64.powf(Self::THETA) {
             1
         } else {
-            (self.items as f64 * (self.eta * unit - self.eta + 1.0).powf(self.alpha)) as u64
-        };
-        Random(rank).next() % self.items
+            ((self.items as f64 * (self.eta * unit - self.eta + 1.0).powf(self.alpha)) as u64).min(self.items - 1)
+        }
+    }
+
+    fn next(&self, random: &mut Random) -> u64 {
+        Random(self.rank(random)).next() % self.items
     }
 }
 
@@ -149,6 +158,38 @@ pub(super) fn ycsb(seed: u64, operations: u32) -> Trace {
         let number = zipf.next(&mut random);
         let count = if random.below(20) == 0 { random.below(100) + 1 } else { 1 };
         for number in number..(number + count).min(RECORDS) {
+            let (file, offset) = record(number);
+            reads.push((file, turn % 4, offset, 4 * KIB));
+        }
+    }
+    Trace::of_reads(vec![16 * MIB; TABLES as usize], reads)
+}
+
+/// A core workload of YCSB (Cooper et al., SoCC 2010, Table 2), per cent of its operations: what is inserted and updated goes to memory
+/// and to new files, and reads nothing. F, which reads what it then modifies, reads as C.
+struct Mix {
+    /// Of four threads.
+    operations: u32,
+    reads: u64,
+    /// Of up to 100 records.
+    scans: u64,
+    /// Records are the more popular the newer they are.
+    latest: bool,
+}
+
+/// What reads single records reads ten for each that there is, what scans some twenty.
+fn ycsb_mix(seed: u64, mix: Mix) -> Trace {
+    let mut random = Random(seed);
+    let zipf = ScrambledZipf::new(RECORDS);
+    let mut reads = Vec::new();
+    for turn in 0..mix.operations {
+        let kind = random.below(100);
+        if kind >= mix.reads + mix.scans {
+            continue;
+        }
+        let drawn = if mix.latest { RECORDS - 1 - zipf.rank(&mut random) } else { zipf.next(&mut random) };
+        let count = if kind < mix.scans { random.below(100) + 1 } else { 1 };
+        for number in drawn..(drawn + count).min(RECORDS) {
             let (file, offset) = record(number);
             reads.push((file, turn % 4, offset, 4 * KIB));
         }

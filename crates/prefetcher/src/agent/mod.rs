@@ -29,7 +29,7 @@ use crate::residency::bpf::{Tracker, key_of};
 use followed::{Caller, Files};
 #[cfg(test)]
 pub(crate) use permission::tests as permission_tests;
-pub use serving::Serving;
+pub use serving::{Served, Serving};
 
 /// Where the socket is, if nothing else is said.
 pub const SOCKET: &str = "/run/plumb-prefetch/agent.sock";
@@ -58,6 +58,15 @@ pub struct Counts {
     pub turned_away: u64,
     /// Times that files were let go since their owner or last name had changed.
     pub taken_back: u64,
+}
+
+/// What is said to who asks for it: the counts, and what was done for control groups, if anything is.
+#[derive(Serialize)]
+struct Status {
+    #[serde(flatten)]
+    counts: Counts,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    groups: Option<Served>,
 }
 
 /// Why there is no array.
@@ -96,17 +105,17 @@ impl Agent {
         Ok(Self { listener, path: path.to_owned(), files, connections, next: 0, counts: Counts::default() })
     }
 
-    /// Serves until it is told to stop.
+    /// Serves until it is told to stop. Who asks for its counts learns what was done for control groups, too.
     ///
     /// # Errors
     /// Where it cannot wait for callers.
-    pub fn serve(&mut self, stop: &Arc<AtomicBool>) -> Result<Counts, PrefetcherError> {
+    pub fn serve(&mut self, stop: &Arc<AtomicBool>, groups: Option<&Serving>) -> Result<Counts, PrefetcherError> {
         let mut looked = Instant::now();
         while !stop.load(Ordering::SeqCst) {
             for caller in self.wait().map_err(PrefetcherError::kernel("wait for callers"))? {
                 match caller {
                     None => self.accept(),
-                    Some(caller) => self.hear(caller),
+                    Some(caller) => self.hear(caller, groups),
                 }
             }
             if looked.elapsed() >= TICK {
@@ -154,7 +163,7 @@ impl Agent {
         self.connections.insert(self.next, Connection { socket, user });
     }
 
-    fn hear(&mut self, caller: Caller) {
+    fn hear(&mut self, caller: Caller, groups: Option<&Serving>) {
         let Some(connection) = self.connections.get(&caller) else { return };
         let message = match wire::receive(connection.socket.as_fd(), RecvFlags::DONTWAIT) {
             Ok(Some(message)) => message,
@@ -168,7 +177,8 @@ impl Agent {
         let socket = connection.socket.as_fd();
         let answered = match (&message.text[..], &message.descriptors[..]) {
             (wire::STATUS, []) => {
-                let text = serde_json::to_vec(&self.counts()).unwrap_or_default();
+                let status = Status { counts: self.counts(), groups: groups.map(Serving::so_far) };
+                let text = serde_json::to_vec(&status).unwrap_or_default();
                 wire::send(socket, &text, None)
             }
             (wire::FOLLOW, [file]) => {

@@ -4,12 +4,23 @@ use std::path::PathBuf;
 
 use observe::cgroups::Cgroup;
 use observe::mounts::Mounts;
+use serde::Serialize;
 
 use crate::PrefetcherError;
 use crate::executor::{Executor, Report};
 use crate::settings::Settings;
 use crate::table::Shared;
 use crate::watch::{Watch, Watched};
+
+/// What was done for the groups.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Served {
+    /// Reads that were seen.
+    pub reads_seen: u64,
+    /// What was loaded for them.
+    #[serde(flatten)]
+    pub report: Report,
+}
 
 /// What of it runs.
 pub struct Serving {
@@ -40,11 +51,16 @@ impl Serving {
         }
     }
 
-    /// Ends it: reads that were seen, and what was done.
-    pub fn finish(self) -> (u64, Report) {
-        let seen = self.watch.seen();
+    /// What was done until now.
+    pub fn so_far(&self) -> Served {
+        Served { reads_seen: self.watch.seen(), report: Report::of(self.shared.table(), true) }
+    }
+
+    /// Ends it, and says what was done.
+    pub fn finish(self) -> Served {
+        let reads_seen = self.watch.seen();
         drop(self.watch);
         drop(self.shared);
-        (seen, self.executor.finish().0)
+        Served { reads_seen, report: self.executor.finish().0 }
     }
 }

@@ -100,4 +100,35 @@ mod tests {
         assert!(fits(&folder).unwrap_err().contains("others"));
         assert!(fits(Path::new("/tmp/a b")).unwrap_err().contains("LD_PRELOAD"));
     }
+
+    #[test]
+    fn it_asks_the_c_library_for_nothing_that_allocates_locks_or_starts_threads() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = put(scratch.path(), "a.so").unwrap();
+        let Ok(listed) = std::process::Command::new("nm").args(["-D", "--undefined-only"]).arg(&path).output() else {
+            println!("skipped: nm (binutils) is not here");
+            return;
+        };
+        assert!(listed.status.success(), "{listed:?}");
+        let text = String::from_utf8(listed.stdout).unwrap();
+        // "U name@version"; weak ones are those that the linker itself puts into every library.
+        let mut names: Vec<&str> =
+            text.lines().filter_map(|line| line.trim_start().strip_prefix("U ")?.split('@').next()).collect();
+        names.sort_unstable();
+        let allowed = [
+            "__errno_location",
+            "abort",
+            "clock_gettime",
+            "dlsym",
+            "fileno",
+            "getenv",
+            "memcmp",
+            "memcpy",
+            "memmove",
+            "memset",
+            "strlen",
+        ];
+        assert!(names.iter().all(|name| allowed.contains(name)), "{names:?}");
+        assert!(names.contains(&"dlsym"), "{names:?}");
+    }
 }

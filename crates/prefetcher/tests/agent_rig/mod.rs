@@ -40,7 +40,7 @@ impl Rig {
         };
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();
-        let thread = Some(std::thread::spawn(move || agent.serve(&stopped).unwrap()));
+        let thread = Some(std::thread::spawn(move || agent.serve(&stopped, None).unwrap()));
         let rig = Self { folder, stop, thread };
         let probe = rig.file("probe");
         match rig.client().ask(probe.as_fd()) {

@@ -54,13 +54,14 @@ pub fn agent(arguments: &AgentArguments) -> Done {
     let serving = is_serving.then(|| Serving::begin(&arguments.prefetch_for, &settings)).transpose();
     let serving = serving.map_err(|error| machine(&error))?;
     eprintln!("plumb: listening at {}", arguments.socket.display());
-    let counts = agent.serve(&stop).map_err(|error| machine(&error))?;
+    let counts = agent.serve(&stop, serving.as_ref()).map_err(|error| machine(&error))?;
     eprintln!(
         "plumb: {} bitmaps handed out; refused {} that were not permitted and {} that cannot be followed",
         counts.handed_out, counts.not_permitted, counts.not_possible
     );
-    if let Some((seen, report)) = serving.map(Serving::finish) {
-        let (windows, loaded) = (report.windows_loaded, ByteSize(report.loaded_bytes));
+    if let Some(served) = serving.map(Serving::finish) {
+        let (seen, windows) = (served.reads_seen, served.report.windows_loaded);
+        let loaded = ByteSize(served.report.loaded_bytes);
         eprintln!("plumb: {seen} reads seen; {windows} windows, {loaded}, loaded for them");
     }
     Ok(ExitCode::SUCCESS)
