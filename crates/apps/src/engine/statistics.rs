@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn the_same_bytes_at_the_same_places_come_to_the_same_sum_in_any_order() {
-        let bytes: Vec<u8> = (0..40_000_u32).map(|at| (at * 7 >> 3) as u8).collect();
+        let bytes: Vec<u8> = (0..40_000_u32).map(|at| ((at * 7) >> 3) as u8).collect();
         let sum = |pieces: &[(usize, usize)]| {
             let mut statistics = [Statistics::default(), Statistics::default()];
             for (number, (from, to)) in pieces.iter().enumerate() {
