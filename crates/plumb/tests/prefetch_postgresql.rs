@@ -58,32 +58,141 @@ pg_checksums --check -D data | grep Bad
 pg_controldata data | grep 'cluster state'
 "#;
 
-#[test]
-fn postgresql_says_the_same() {
+/// The source of the server that is installed, with what its regression tests need built of it; from Debian's mirror.
+const SOURCE: &str = r#"
+set -e
+mkdir -p lists/partial parts
+for from in /etc/apt/sources.list.d/*.sources; do
+    sed 's/^Types:.*/Types: deb-src/' "$from" > "parts/$(basename "$from")"
+done
+of_debian="-o Dir::Etc::SourceList=/dev/null -o Dir::Etc::SourceParts=$PWD/parts -o Dir::State::Lists=$PWD/lists"
+apt-get $of_debian -q update
+apt-get $of_debian -q source --download-only postgresql-15=$(dpkg-query -W -f '${Version}' postgresql-15)
+tar xf postgresql-15_*.orig.tar.bz2
+mv postgresql-15.* source
+cd source
+./configure --without-readline --without-zlib --without-icu
+make -s -C src/backend generated-headers
+cd src/test/regress
+gcc -O1 -fPIC -shared -w -I../../include -o regress.so regress.c
+ln -s /usr/lib/postgresql/15/lib/autoinc.so /usr/lib/postgresql/15/lib/refint.so .
+"#;
+
+/// PostgreSQL's own regression tests, all of them at once, on a server with few buffers.
+const REGRESS: &str = r#"
+set -e
+PATH=$PATH:/usr/lib/postgresql/15/bin
+export LC_ALL=C PGHOST="$PWD" PGUSER=postgres
+initdb -D data -U postgres -A trust -E UTF8 --no-locale > /dev/null
+postgres -D data -k "$PWD" -c listen_addresses= -c fsync=off > log 2>&1 &
+server=$!
+until psql -q -c 'select' postgres > /dev/null 2>&1; do sleep 0.1; kill -0 $server; done
+status=0
+regress=$(cd ../source/src/test/regress; pwd)
+/usr/lib/postgresql/15/lib/pgxs/src/test/regress/pg_regress --host="$PWD" --user=postgres --bindir=/usr/lib/postgresql/15/bin \
+    --inputdir=$regress --dlpath=$regress --max-connections=10 --schedule=$regress/parallel_schedule > said 2>&1 || status=$?
+grep -v '^test\|\.\.\. ok' said
+[ $status = 0 ] || cat regression.diffs
+kill -INT $server
+wait $server || true
+exit $status
+"#;
+
+/// A part of it is built from nothing: what came of it.
+const BUILD: &str = r#"
+set -e
+cd ../source
+for part in src/port src/common src/interfaces/libpq; do make -s -C $part clean; done
+# It is read from the drive, sources and headers alike.
+find src -name '*.[ch]' -exec dd if={} iflag=nocache count=0 status=none ';'
+make -s -j2 -C src/interfaces/libpq
+find src/port src/common src/interfaces/libpq -name '*.o' -o -name 'libpq.so.*' -type f | sort | xargs md5sum
+"#;
+
+/// Whether a server can be had here.
+fn is_ready() -> bool {
     if std::env::var_os("PLUMB_LONG").is_none() {
         println!("skipped: a server and its tools take a while (PLUMB_LONG=1)");
-        return;
+        return false;
     }
     let is_installed = std::fs::read_dir("/usr/lib/postgresql").is_ok_and(|mut found| found.next().is_some());
     if !has("psql") || !has("setpriv") || !is_installed || !rustix::process::geteuid().is_root() {
         println!("skipped: PostgreSQL's server is not installed, or this is not root, which gives its server a user");
+        return false;
+    }
+    true
+}
+
+/// A command as the server's user, in a folder of its own.
+fn as_user(scratch: &Scratch, name: &str) -> Command {
+    let folder = scratch.path(name);
+    std::fs::create_dir(&folder).unwrap();
+    chown(&folder, Some(NOBODY), Some(NOBODY)).unwrap();
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).current_dir(&folder);
+    command.env("XDG_CACHE_HOME", scratch.path("cache"));
+    command
+}
+
+/// What it begins with under the library.
+const UNDER: [&str; 8] =
+    [env!("CARGO_BIN_EXE_plumb"), "prefetch", "run", "--quiet", "--mode", "budget", "--json", "report.json"];
+
+/// The report of what ran there; it has seen something.
+fn report(scratch: &Scratch, name: &str) -> serde_json::Value {
+    let report = std::fs::read(scratch.path(name).join("report.json")).unwrap();
+    let report: serde_json::Value = serde_json::from_slice(&report).unwrap();
+    assert!(report["programs"].as_u64() > Some(20) && report["accesses"].as_u64() > Some(100), "{report}");
+    report
+}
+
+#[test]
+fn postgresqls_own_tests_pass() {
+    if !is_ready() {
+        return;
+    }
+    let scratch = Scratch::new();
+    chown(scratch.path("."), Some(NOBODY), Some(NOBODY)).unwrap();
+    let made = Command::new("sh").args(["-c", SOURCE]).current_dir(scratch.path(".")).output().unwrap();
+    if !made.status.success() {
+        println!("skipped: no source of the server that is installed: {}", String::from_utf8_lossy(&made.stderr));
+        return;
+    }
+    let mut under = as_user(&scratch, "with");
+    let ran = under.args(UNDER).args(["--min-file", "16KiB", "--", "sh", "-c", REGRESS]).output().unwrap();
+    let said = String::from_utf8_lossy(&ran.stdout).into_owned();
+    assert!(ran.status.success(), "{said}{}", String::from_utf8_lossy(&ran.stderr));
+    assert!(said.contains("All 2") && said.contains(" tests passed"), "{said}");
+    println!("{said}{}", report(&scratch, "with"));
+
+    // A project of gcc's comes out the same, bit by bit.
+    let build = |mut command: Command| {
+        let ran = command.args(["sh", "-c", BUILD]).output().unwrap();
+        assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+        String::from_utf8(ran.stdout).unwrap()
+    };
+    let owned = Command::new("chown").args(["-R", "65534:65534"]).arg(scratch.path("source")).status();
+    assert!(owned.unwrap().success());
+    let plain = build(as_user(&scratch, "build"));
+    let mut under = as_user(&scratch, "build-with");
+    under.args(UNDER).args(["--min-file", "4KiB", "--"]);
+    assert_eq!(build(under), plain);
+    assert!(plain.lines().count() > 80, "{plain}");
+    println!("{}", report(&scratch, "build-with"));
+}
+
+#[test]
+fn postgresql_says_the_same() {
+    if !is_ready() {
         return;
     }
     let scratch = Scratch::new();
     chown(scratch.path("."), Some(NOBODY), Some(NOBODY)).unwrap();
     let mut said = Vec::new();
     for with in [false, true] {
-        let folder = scratch.path(if with { "with" } else { "without" });
-        std::fs::create_dir(&folder).unwrap();
-        chown(&folder, Some(NOBODY), Some(NOBODY)).unwrap();
-        let mut command = Command::new("setpriv");
-        command
-            .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
-            .current_dir(&folder)
-            .env("XDG_CACHE_HOME", scratch.path("cache"));
+        let mut command = as_user(&scratch, if with { "with" } else { "without" });
         if with {
-            command.arg(env!("CARGO_BIN_EXE_plumb"));
-            command.args(["prefetch", "run", "--quiet", "--mode", "budget", "--json", "report.json", "--"]);
+            command.args(UNDER).arg("--");
         }
         let output = command.args(["sh", "-c", SCRIPT]).output().unwrap();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -91,8 +200,5 @@ fn postgresql_says_the_same() {
     }
     assert_eq!(said[0].0, Some(0), "{:?}", said[0]);
     assert_eq!(said[0], said[1]);
-    let report = std::fs::read(scratch.path("with/report.json")).unwrap();
-    let report: serde_json::Value = serde_json::from_slice(&report).unwrap();
-    assert!(report["programs"].as_u64() > Some(20) && report["accesses"].as_u64() > Some(100), "{report}");
-    println!("{report}");
+    println!("{}", report(&scratch, "with"));
 }

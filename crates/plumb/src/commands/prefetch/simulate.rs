@@ -19,8 +19,8 @@ use crate::failure::Failure;
 
 Times are of storage alone, from the first access to the last: what the processor does costs nothing, except 1 us a read.")]
 pub struct SimulateArguments {
-    /// sequential, strided, reverse, interleaved-2 to -16, readreverse, random, ycsb, ycsb-a to -e, db-mix, self-prefetching, mapped, turning
-    /// [default: all]
+    /// sequential, strided, reverse, interleaved-2 to -16, readreverse, random and -long, ycsb, ycsb-short, ycsb-a to -e, db-mix,
+    /// self-prefetching, mapped, turning [default: all]
     #[arg(value_name = "PATTERN")]
     patterns: Vec<String>,
     /// Where there is chance, whose
