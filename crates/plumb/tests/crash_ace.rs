@@ -1,5 +1,5 @@
-//! Short workloads of file-system calls, cut at every moment: what fsync and its like promise of files holds on ext4, XFS and
-//! Btrfs, with what docs/crash.md lists repaired. A sample; with `PLUMB_LONG` all single operations and a sample of pairs.
+//! Short workloads of file-system calls, cut at every moment: what fsync and its like promise of files holds on ext4, XFS, Btrfs and
+//! `plumb fs`, with what docs/crash.md lists repaired. A sample; with `PLUMB_LONG` all single operations and a sample of pairs.
 #![allow(clippy::unwrap_used)]
 
 mod crash_rig;
@@ -22,6 +22,7 @@ struct System {
 const EXT4: System = System { name: "ext4", size: "128MiB", is_repaired: false, parts: 1 };
 const XFS: System = System { name: "xfs", size: "320MiB", is_repaired: true, parts: 1 };
 const BTRFS: System = System { name: "btrfs", size: "256MiB", is_repaired: false, parts: 6 };
+const BETRFS: System = System { name: "betrfs", size: "64MiB", is_repaired: false, parts: 2 };
 
 impl System {
     /// A sample of the quick suite is small enough as a whole.
@@ -75,6 +76,11 @@ fn single_operations_on_btrfs() {
 }
 
 #[test]
+fn single_operations_on_betrfs() {
+    if is_long() { BETRFS.single_operations() } else { println!("skipped: each state starts a server (PLUMB_LONG)") }
+}
+
+#[test]
 fn pairs_of_operations_on_ext4() {
     EXT4.pairs_of_operations();
 }
@@ -87,6 +93,11 @@ fn pairs_of_operations_on_xfs() {
 #[test]
 fn pairs_of_operations_on_btrfs() {
     BTRFS.pairs_of_operations();
+}
+
+#[test]
+fn pairs_of_operations_on_betrfs() {
+    BETRFS.pairs_of_operations();
 }
 
 /// Of F2FS as it is, every cause that was looked into is one of the faults that are known.

@@ -2,12 +2,14 @@
 #![allow(clippy::unwrap_used)]
 
 mod fs_rig;
+mod suite_rig;
 
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
 use fs_rig::{Rig, done, only_long, skipped};
+use suite_rig::{REGRESS, git_source, postgresql_source, sqlite_source};
 
 /// A program of crates.io, built once into the target folder; `None` (and a word) where it cannot be had.
 fn installed(name: &str, version: &str) -> Option<PathBuf> {
@@ -84,4 +86,80 @@ fn stress_ng_finds_nothing() {
     stress.args(["--class", "filesystem", "--sequential", "2", "--timeout", "5s", "--verify", "--temp-path"]);
     done(stress.arg(rig.place()));
     rig.unmount();
+}
+
+/// The whole of it, on a server whose data lie there.
+#[test]
+fn postgresqls_own_tests_pass() {
+    if only_long() || skipped(&["psql", "setpriv"]) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    done(Command::new("chmod").arg("755").arg(folder.path()));
+    if !postgresql_source(folder.path()) {
+        return;
+    }
+    let mut rig = Rig::new(2048);
+    done(Command::new("chmod").arg("755").args([rig.outside(""), rig.place()]));
+    let place = rig.place().join("server");
+    fs::create_dir(&place).unwrap();
+    done(Command::new("chown").arg("65534:65534").arg(&place));
+    let mut server = Command::new("setpriv");
+    server.args(["--reuid=65534", "--regid=65534", "--clear-groups", "sh", "-c", REGRESS]);
+    let said = done(server.current_dir(&place).env("SOURCE", folder.path().join("source")));
+    assert!(said.contains("All 2") && said.contains(" tests passed"), "{said}");
+    println!("{said}");
+    rig.unmount();
+    rig.check();
+}
+
+/// What its makers run before each change; databases and journals lie on the mount.
+#[test]
+fn sqlites_own_tests_pass() {
+    if only_long() || skipped(&["sqlite3", "gcc"]) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    if !sqlite_source(folder.path()) {
+        return;
+    }
+    let mut rig = Rig::new(1024);
+    let source = folder.path().join("source");
+    let mut suite = Command::new(source.join("testfixture"));
+    suite.arg(source.join("test/veryquick.test")).current_dir(rig.place());
+    let output = suite.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let end: Vec<&str> = said.lines().rev().take(12).collect();
+    println!("{}", end.join("\n"));
+    let errors = said.lines().find(|line| line.contains(" errors out of ")).unwrap_or_else(|| panic!("{end:?}"));
+    assert!(output.status.success() && errors.starts_with("0 errors"), "{said}");
+    rig.unmount();
+    rig.check();
+}
+
+/// Its basic commands, index, objects, references, checkouts, merges, packs and clones, in folders on the mount.
+#[test]
+fn gits_own_tests_pass() {
+    if only_long() || skipped(&["git", "gcc"]) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    if !git_source(folder.path()) {
+        return;
+    }
+    let mut rig = Rig::new(2048);
+    let script = "cd source/t
+        for test in t00*.sh t1[0-4]*.sh t2*.sh t3[0-3]*.sh t51*.sh t53*.sh t56*.sh t6[04]*.sh; do
+            ./$test --root=\"$PLACE\" > said 2>&1 || { echo $test; grep '^not ok' said; tail -5 said; }
+            grep -c '^ok' said
+        done";
+    let mut suite = Command::new("sh");
+    suite.args(["-c", script]).current_dir(folder.path()).env("PLACE", rig.place());
+    let said = done(&mut suite);
+    let numbers: Option<Vec<u64>> = said.lines().map(|line| line.parse().ok()).collect();
+    let Some(numbers) = numbers else { panic!("{said}") };
+    println!("{} tests of {} scripts", numbers.iter().sum::<u64>(), numbers.len());
+    assert!(numbers.len() > 300 && numbers.iter().sum::<u64>() > 5000, "{numbers:?}");
+    rig.unmount();
+    rig.check();
 }

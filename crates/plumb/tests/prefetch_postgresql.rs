@@ -3,12 +3,14 @@
 
 mod common;
 mod prefetch_rig;
+mod suite_rig;
 
 use std::os::unix::fs::chown;
 use std::process::Command;
 
 use common::Scratch;
 use prefetch_rig::has;
+use suite_rig::{REGRESS, postgresql_source};
 
 /// A user that a server may run as.
 const NOBODY: u32 = 65_534;
@@ -56,46 +58,6 @@ pg_basebackup -D backup -c fast && pg_verifybackup backup
 stop
 pg_checksums --check -D data | grep Bad
 pg_controldata data | grep 'cluster state'
-"#;
-
-/// The source of the server that is installed, with what its regression tests need built of it; from Debian's mirror.
-const SOURCE: &str = r#"
-set -e
-mkdir -p lists/partial parts
-for from in /etc/apt/sources.list.d/*.sources; do
-    sed 's/^Types:.*/Types: deb-src/' "$from" > "parts/$(basename "$from")"
-done
-of_debian="-o Dir::Etc::SourceList=/dev/null -o Dir::Etc::SourceParts=$PWD/parts -o Dir::State::Lists=$PWD/lists"
-apt-get $of_debian -q update
-apt-get $of_debian -q source --download-only postgresql-15=$(dpkg-query -W -f '${Version}' postgresql-15)
-tar xf postgresql-15_*.orig.tar.bz2
-mv postgresql-15.* source
-cd source
-./configure --without-readline --without-zlib --without-icu
-make -s -C src/backend generated-headers
-cd src/test/regress
-gcc -O1 -fPIC -shared -w -I../../include -o regress.so regress.c
-ln -s /usr/lib/postgresql/15/lib/autoinc.so /usr/lib/postgresql/15/lib/refint.so .
-"#;
-
-/// PostgreSQL's own regression tests, all of them at once, on a server with few buffers.
-const REGRESS: &str = r#"
-set -e
-PATH=$PATH:/usr/lib/postgresql/15/bin
-export LC_ALL=C PGHOST="$PWD" PGUSER=postgres
-initdb -D data -U postgres -A trust -E UTF8 --no-locale > /dev/null
-postgres -D data -k "$PWD" -c listen_addresses= -c fsync=off > log 2>&1 &
-server=$!
-until psql -q -c 'select' postgres > /dev/null 2>&1; do sleep 0.1; kill -0 $server; done
-status=0
-regress=$(cd ../source/src/test/regress; pwd)
-/usr/lib/postgresql/15/lib/pgxs/src/test/regress/pg_regress --host="$PWD" --user=postgres --bindir=/usr/lib/postgresql/15/bin \
-    --inputdir=$regress --dlpath=$regress --max-connections=10 --schedule=$regress/parallel_schedule > said 2>&1 || status=$?
-grep -v '^test\|\.\.\. ok' said
-[ $status = 0 ] || cat regression.diffs
-kill -INT $server
-wait $server || true
-exit $status
 "#;
 
 /// A part of it is built from nothing: what came of it.
@@ -153,13 +115,16 @@ fn postgresqls_own_tests_pass() {
     }
     let scratch = Scratch::new();
     chown(scratch.path("."), Some(NOBODY), Some(NOBODY)).unwrap();
-    let made = Command::new("sh").args(["-c", SOURCE]).current_dir(scratch.path(".")).output().unwrap();
-    if !made.status.success() {
-        println!("skipped: no source of the server that is installed: {}", String::from_utf8_lossy(&made.stderr));
+    if !postgresql_source(&scratch.path(".")) {
         return;
     }
     let mut under = as_user(&scratch, "with");
-    let ran = under.args(UNDER).args(["--min-file", "16KiB", "--", "sh", "-c", REGRESS]).output().unwrap();
+    let ran = under
+        .args(UNDER)
+        .args(["--min-file", "16KiB", "--", "sh", "-c", REGRESS])
+        .env("SOURCE", scratch.path("source"))
+        .output()
+        .unwrap();
     let said = String::from_utf8_lossy(&ran.stdout).into_owned();
     assert!(ran.status.success(), "{said}{}", String::from_utf8_lossy(&ran.stderr));
     assert!(said.contains("All 2") && said.contains(" tests passed"), "{said}");

@@ -167,7 +167,7 @@ def writers():
     say("of what was cut off", lambda: (os.ftruncate(both, 5000), os.ftruncate(both, 8192), contents("both")[4998:5002]))
     for fd in [direct, cached, both]:
         os.close(fd)
-    a, b = os.open("log", os.O_RDONLY), os.open("copy", os.O_RDWR | os.O_CREAT)
+    a, b = os.open(made("source", b"0123456789abcdef" * 4), os.O_RDONLY), os.open("copy", os.O_RDWR | os.O_CREAT)
     say("copied within the kernel", lambda: (os.copy_file_range(a, b, 16, 0, 8), os.pread(b, 20, 0)))
     say("sent", lambda: (os.sendfile(b, a, 16, 16), os.fstat(b).st_size))
     say("shared extents", lambda: fcntl.ioctl(b, 0x40049409, a))
