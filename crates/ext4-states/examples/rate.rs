@@ -31,6 +31,7 @@ fn main() {
         atomic_bytes: 4096,
         states,
         seed: 1,
+        shown_max: 3,
         threads: words.get(3).map_or(1, |threads| threads.parse().unwrap()),
         folder: parts.path(),
         name: "rate",

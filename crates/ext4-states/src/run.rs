@@ -19,8 +19,6 @@ use crate::scripts::Scripts;
 
 /// Parts of the work, each of which is done once.
 const PARTS: usize = 64;
-/// Bad states of a kind that are kept for each part, the first of them made small.
-const SHOWN_MAX: usize = 3;
 /// States that are looked at to make one small.
 const SHRINK_STATES_MAX: usize = 200;
 /// Between two looks at how far it is.
@@ -48,6 +46,8 @@ pub struct Judgement<'a> {
     pub states: u64,
     /// The same log, number and seed give the same states.
     pub seed: u64,
+    /// Bad states of a kind that are kept for each of 64 parts, the first of them made small.
+    pub shown_max: usize,
     /// How many at a time.
     pub threads: usize,
     /// Where what was found goes.
@@ -86,8 +86,8 @@ pub fn judge<R: Rule + Sync>(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<(Counts, Vec<Bad>), OfflineError> {
     let name = format!(
-        "{}\nstates {} seed {} atomic {}\n",
-        judgement.name, judgement.states, judgement.seed, judgement.atomic_bytes
+        "{}\nstates {} seed {} atomic {} shown {}\n",
+        judgement.name, judgement.states, judgement.seed, judgement.atomic_bytes, judgement.shown_max
     );
     let parts = Parts::open(judgement.folder, &name)?;
     let log = &judgement.log.log;
@@ -226,7 +226,7 @@ impl Walker<'_> {
         look: &mut Look<'_>,
         part: &mut Part,
     ) -> Result<(), OfflineError> {
-        let Judgement { atomic_bytes, seed, log, scripts, .. } = *self.judgement;
+        let Judgement { atomic_bytes, seed, log, scripts, shown_max, .. } = *self.judgement;
         let undecided = walk.undecided();
         let position_bytes = log.positions_bytes.get(at.until).copied().unwrap_or(u64::MAX);
         let mut known = HashSet::new();
@@ -269,7 +269,7 @@ impl Walker<'_> {
                             set.insert(state);
                             let count = shown.entry(by).or_default();
                             *count += 1;
-                            if *count <= SHOWN_MAX {
+                            if *count <= shown_max {
                                 let Moment { moment, until, entries } = at;
                                 // Its hash as others know it is for those that are kept.
                                 let state = State { moment, entries, until, survivors: survivors.clone(), hash: state };

@@ -56,6 +56,7 @@ impl Recorded {
             atomic_bytes: 4096,
             states,
             seed: 1,
+            shown_max: 3,
             threads: 2,
             folder,
             name: "test",

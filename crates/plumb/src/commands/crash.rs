@@ -351,7 +351,7 @@ fn offline(
     bar.set_length(states);
     let scripts = flags.offline_check.then(|| trial.scripts()).transpose().map_err(failure)?;
     let threads = flags.offline_threads.unwrap_or(trial.guests);
-    let asked = crash_offline::Asked { states, seed: flags.seed, threads, scripts };
+    let asked = crash_offline::Asked { states, seed: flags.seed, all: flags.exhaustive.is_some(), threads, scripts };
     let found = crash_offline::judge(trial, &asked, stop, &mut |progress| {
         bar.set_position(progress.generated);
         bar.set_message(if progress.bad > 0 { format!("{} bad", progress.bad) } else { String::new() });

@@ -10,6 +10,9 @@ use super::crash_report::bad_state;
 use super::linux::failure;
 use crate::failure::Failure;
 
+/// Bad states of a kind that are kept for each part of the work.
+const SHOWN_MAX: usize = 3;
+
 /// What was found.
 pub struct Offline {
     counts: Counts,
@@ -22,6 +25,8 @@ pub struct Asked {
     pub states: u64,
     /// Of the sample.
     pub seed: u64,
+    /// Whether each bad state is kept, and not some for each kind.
+    pub all: bool,
     /// At a time.
     pub threads: usize,
     /// The caller's scripts that look at each of them, on this machine.
@@ -83,6 +88,7 @@ fn by<R: Rule + Sync>(
         atomic_bytes: trial.judging.atomic_bytes,
         states: asked.states,
         seed: asked.seed,
+        shown_max: if asked.all { usize::MAX } else { SHOWN_MAX },
         threads: asked.threads,
         folder: &folder,
         name: &format!(
