@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Programs with and without `plumb prefetch run`, live: the wall time of the whole process, load time inside.
 
-    bench/prefetch/run.py PLUMB FOLDER [--runs 7] [--mapped 8] [--keys 400000] [--only WORD]
+    bench/prefetch/run.py PLUMB FOLDER [--runs 7] [--mapped 8] [--keys 400000] [--read-ahead KIB] [--only WORD]...
 
 FOLDER lies on the drive that is meant and is filled once (the mapped file, a database of db_bench). Each case is run with and without in turn,
 each time from cold pages of its own files (but for what is in memory by its name); which of the two comes first changes, and cases come in an order drawn anew for each round. Medians,
@@ -9,7 +9,7 @@ ranges, the median ratio of a pair and its interval of 95 % (bootstrap over pair
 Needs python3, gcc and, for the database, db_bench. Run it on an idle machine.
 """
 
-import argparse, hashlib, os, random, shutil, statistics, subprocess, sys, time
+import argparse, contextlib, hashlib, os, random, shutil, statistics, subprocess, sys, time
 
 MIB = 1 << 20
 PROBE = r"""
@@ -92,7 +92,8 @@ def main():
     parser.add_argument("--runs", type=int, default=7)
     parser.add_argument("--mapped", type=float, default=8, help="GiB of the mapped file")
     parser.add_argument("--keys", type=int, default=400_000, help="values of 5,000 bytes in the database")
-    parser.add_argument("--only", default="", help="cases whose name has this word")
+    parser.add_argument("--read-ahead", type=int, metavar="KIB", help="the drive's read_ahead_kb meanwhile; needs root")
+    parser.add_argument("--only", action="append", default=[], help="cases whose name has this word; can be given again")
     arguments = parser.parse_args()
     plumb = os.path.abspath(arguments.plumb)
     os.makedirs(arguments.folder, exist_ok=True)
@@ -108,6 +109,7 @@ def main():
                     out.write(random.Random(at).randbytes(min(8 * MIB, size - at)))
         return name
 
+    is_meant = lambda name: not arguments.only or any(word in name for word in arguments.only)
     cases = []
     data = file("data", 512 * MIB)
     for how in ["forward", "strided", "backward", "random"]:
@@ -127,16 +129,16 @@ def main():
         os.rename("short.new", "short")
     short = lambda: [f"short/{index}" for index in range(4000)]
     cases.append(("4000 files of 8 KiB", "predict+opt", ["sh", "-c", "cat short/* | sha256sum"], short))
-    if arguments.only in "forward 16 KiB of 4 GiB":
+    if is_meant("forward 16 KiB of 4 GiB"):
         # Where starting the launcher is a small part.
         long = file("long", 4096 * MIB)
         cases.append(("forward 16 KiB of 4 GiB", "predict+opt", ["./probe", "forward", long], lambda: [long]))
     cases.append(("random 16 KiB of 512 MiB", "budget", ["./probe", "random", data], lambda: [data]))
-    if arguments.only in "mapped in order":
+    if is_meant("mapped in order, 8 GiB"):
         weights = file("weights", int(arguments.mapped * 1024) * MIB)
         words = ["./probe", "mapped", weights]
         cases.append((f"mapped in order, {arguments.mapped:g} GiB", "predict+opt", words, lambda: [weights]))
-    if shutil.which("db_bench"):
+    if shutil.which("db_bench") and (not arguments.only or any("read" in word or "db_bench" in word for word in arguments.only)):
         common = ["db_bench", "--db=db", f"--num={arguments.keys}", "--value_size=5000", "--compression_type=none", "--seed=1"]
         if not os.path.exists(f"db-{arguments.keys}.ready"):
             shutil.rmtree("db", ignore_errors=True)
@@ -147,16 +149,49 @@ def main():
             ("readreverse", "predict+opt", 40_000),
             ("readseq", "predict+opt", 40_000),
             ("readrandom", "predict+opt", 40_000),
+            ("readrandom", "budget", 200_000),
             ("readrandom", "budget", 40_000),
             ("readrandom", "budget", 10_000),
             ("multireadrandom", "budget", 40_000),
         ]:
             words = [*common, "--use_existing_db=1", f"--benchmarks={name}", f"--reads={reads}", "--threads=4"]
             cases.append((f"db_bench {name}, 4 x {reads}", mode, words, tables))
-    cases = [case for case in cases if arguments.only in case[0]]
+    cases = [case for case in cases if is_meant(case[0])]
 
+    with read_ahead(arguments.read_ahead):
+        pairs = measure(plumb, cases, arguments.runs)
+    print("| case | mode | plain | prefetched | gain | 95 % |\n|---|---|--:|--:|--:|---|")
+    for index, (name, mode, _, _) in enumerate(cases):
+        spread = lambda way: [pair[way] for pair in pairs[index]]
+        told = lambda times: f"{statistics.median(times):.3f} s ({min(times):.3f} to {max(times):.3f})"
+        low, high = interval(pairs[index])
+        gain = statistics.median(plain / ours for plain, ours in pairs[index])
+        print(f"| {name} | {mode} | {told(spread(0))} | {told(spread(1))} | {gain:.2f}x | {low:.2f} to {high:.2f} |")
+
+
+@contextlib.contextmanager
+def read_ahead(kib):
+    """Sets that of the drive that this folder lies on, and puts it back."""
+    if kib is None:
+        yield
+        return
+    drive = subprocess.run(["findmnt", "-no", "MAJ:MIN", "-T", "."], capture_output=True, text=True, check=True).stdout.strip()
+    path = f"/sys/class/bdi/{drive}/read_ahead_kb"
+    with open(path) as before:
+        kept = before.read()
+    try:
+        with open(path, "w") as meanwhile:
+            meanwhile.write(str(kib))
+        yield
+    finally:
+        with open(path, "w") as after:
+            after.write(kept)
+
+
+def measure(plumb, cases, runs):
+    """Pairs of times of each case, without and with."""
     pairs = {index: [] for index in range(len(cases))}
-    for turn in range(arguments.runs):
+    for turn in range(runs):
         order = list(pairs)
         random.shuffle(order)
         for index in order:
@@ -168,14 +203,8 @@ def main():
             if words[0] == "./probe" and results[0][1] != results[1][1]:
                 sys.exit(f"{name}: another output, {hashlib.sha256(results[1][1]).hexdigest()}")
             pairs[index].append((results[0][0], results[1][0]))
-        print(f"round {turn + 1} of {arguments.runs}, load {os.getloadavg()[0]:.1f}", file=sys.stderr)
-    print("| case | mode | plain | prefetched | gain | 95 % |\n|---|---|--:|--:|--:|---|")
-    for index, (name, mode, _, _) in enumerate(cases):
-        spread = lambda way: [pair[way] for pair in pairs[index]]
-        told = lambda times: f"{statistics.median(times):.3f} s ({min(times):.3f} to {max(times):.3f})"
-        low, high = interval(pairs[index])
-        gain = statistics.median(plain / ours for plain, ours in pairs[index])
-        print(f"| {name} | {mode} | {told(spread(0))} | {told(spread(1))} | {gain:.2f}x | {low:.2f} to {high:.2f} |")
+        print(f"round {turn + 1} of {runs}, load {os.getloadavg()[0]:.1f}", file=sys.stderr)
+    return pairs
 
 
 if __name__ == "__main__":
