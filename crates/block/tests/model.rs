@@ -320,6 +320,7 @@ fn flash(buffer_slots: u64) -> Box<dyn Device> {
     config.buffer.size = ByteSize(buffer_slots * BLOCK);
     let mut device = Ssd::new(&config).unwrap();
     device.keep_contents(&Contents::Memory, true).unwrap();
+    device.recover_from_flash();
     Box::new(device)
 }
 

@@ -18,7 +18,7 @@ need modules modprobe nvme-tcp
 const CONVENTIONAL: &str = "\
 nqn=nqn.2014-08.org.example:ssd
 need modules modprobe nvme-tcp
-serve ssd --device samsung-980pro-1tb --set initial.fill=0 --nvme-tcp tcp:4420 --nqn $nqn --control unix:/tmp/control
+serve ssd --device samsung-980pro-1tb --set initial.fill=0 --recover-from-flash --nvme-tcp tcp:4420 --nqn $nqn --control unix:/tmp/control
 ";
 
 fn with_capture(series: Series) -> Result<Guest, Error> {

@@ -279,7 +279,7 @@ struct Cuts {
 
 impl Cuts {
     fn new(system: FileSystem, seed: u64) -> Self {
-        let rig = Rig::start(SMALL_DRIVE);
+        let rig = Rig::start(&[SMALL_DRIVE, &["--recover-from-flash"]].concat());
         rig.mkfs(system);
         Self {
             system,

@@ -52,7 +52,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 fn device(name: &str) -> Box<dyn Device> {
     let profile = Profile::from_toml(&format!("devices/{name}.toml"), builtin_text(name).unwrap()).unwrap();
-    profile.build(&BuildOptions { contents: Contents::Memory, ..BuildOptions::default() }).unwrap()
+    let options = BuildOptions { contents: Contents::Memory, recover_from_flash: true, ..BuildOptions::default() };
+    profile.build(&options).unwrap()
 }
 
 /// A device that reads a block where it is told to flush.

@@ -19,7 +19,11 @@ const PROFILES: [&str; 5] =
     ["samsung-980pro-1tb", "samsung-860evo-250gb", "hdd-7200-1tb", "microsd-evo-128gb", "samsung-pm983-1920gb"];
 
 fn device(name: &str) -> Modelled {
-    let options = ModelledOptions { capacity_bytes: Some(BLOCKS * BLOCK), ..ModelledOptions::default() };
+    let options = ModelledOptions {
+        capacity_bytes: Some(BLOCKS * BLOCK),
+        recover_from_flash: true,
+        ..ModelledOptions::default()
+    };
     Modelled::new(&Profile::builtin(name).unwrap(), &options).unwrap()
 }
 

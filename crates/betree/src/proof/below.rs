@@ -36,7 +36,11 @@ impl Below {
 
 /// The first bytes of a modelled device.
 pub(super) fn device(name: &str, capacity_bytes: u64) -> Result<Modelled, String> {
-    let options = ModelledOptions { capacity_bytes: Some(capacity_bytes), ..ModelledOptions::default() };
+    let options = ModelledOptions {
+        capacity_bytes: Some(capacity_bytes),
+        recover_from_flash: true,
+        ..ModelledOptions::default()
+    };
     let profile = Profile::builtin(name).map_err(|error| error.to_string())?;
     Modelled::new(&profile, &options).map_err(|error| error.to_string())
 }

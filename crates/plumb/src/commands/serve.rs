@@ -72,6 +72,10 @@ pub struct ServeArguments {
     /// machine's]
     #[arg(long, value_name = "SIZE", conflicts_with_all = ["image", "scratch"])]
     memory: Option<ByteSize>,
+    /// Have nothing after a power cut (`plumb control`) but what flash holds, found through the map that its journal tells: for tests of
+    /// hosts, as it takes memory for everything that is written
+    #[arg(long, conflicts_with_all = ["image", "scratch"])]
+    recover_from_flash: bool,
     /// Refuse writes
     #[arg(long)]
     read_only: bool,
@@ -129,7 +133,7 @@ pub fn serve(arguments: ServeArguments) -> Done {
         (None, Some(path)) => Contents::Scratch(path.clone()),
         (None, None) => Contents::Memory,
     };
-    let mut device = build(&profile, contents)?;
+    let mut device = build(&profile, contents, arguments.recover_from_flash)?;
     let trace = arguments.trace.as_deref().map(create).transpose()?;
     let recorder = trace.as_ref().map(|_| Recorder::bounded(MAX_SPANS));
     if let Some(recorder) = &recorder {
@@ -232,8 +236,9 @@ impl Write for Watched {
     }
 }
 
-fn build(profile: &Profile, contents: Contents) -> Result<Box<dyn Device>, Failure> {
-    profile.build(&BuildOptions { contents, ..BuildOptions::default() }).map_err(Failure::input)
+fn build(profile: &Profile, contents: Contents, recover_from_flash: bool) -> Result<Box<dyn Device>, Failure> {
+    let options = BuildOptions { contents, recover_from_flash, ..BuildOptions::default() };
+    profile.build(&options).map_err(Failure::input)
 }
 
 impl ServeArguments {
@@ -246,7 +251,7 @@ impl ServeArguments {
     #[cfg(test)]
     pub fn device_without_contents(&self) -> Result<Box<dyn Device>, Failure> {
         self.check()?;
-        build(&self.profile()?, Contents::None)
+        build(&self.profile()?, Contents::None, false)
     }
 
     /// Refuses options of a front-end that is not the one asked for.

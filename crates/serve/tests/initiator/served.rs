@@ -60,6 +60,7 @@ impl Served {
         Self::start(limits, move || {
             let mut device = Ssd::new(&config).unwrap();
             device.keep_contents(&Contents::Memory, true).unwrap();
+            device.recover_from_flash();
             Box::new(device)
         })
     }

@@ -298,6 +298,7 @@ fn a_lost_flush_is_lost() {
     for (lies, survived) in [(false, 7), (true, 0)] {
         let mut ssd = Ssd::new(&SsdConfig::reference()).unwrap();
         ssd.keep_contents(&Contents::Memory, true).unwrap();
+        ssd.recover_from_flash();
         let plan = FaultPlan::default();
         if lies {
             plan.inject(Fault::new(Effect::LostFlush)).unwrap();

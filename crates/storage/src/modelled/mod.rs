@@ -28,6 +28,9 @@ pub struct ModelledOptions {
     pub seed: Option<u64>,
     /// The state at the start, in place of the profile's; only an SSD has one.
     pub initial: Option<Initial>,
+    /// Whether an SSD has nothing after a power cut but what its flash holds ([`ssd::Ssd::recover_from_flash`]): for tests of power cuts,
+    /// which can afford the memory that it takes for everything that is written.
+    pub recover_from_flash: bool,
 }
 
 /// Why a device cannot be a storage.
@@ -120,7 +123,7 @@ impl Modelled {
             power_cuts: true,
             seed: options.seed,
             initial: options.initial.clone(),
-            ..BuildOptions::default()
+            recover_from_flash: options.recover_from_flash,
         };
         Self::of_device(profile.build_send(&build)?, options.capacity_bytes)
     }
