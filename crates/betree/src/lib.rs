@@ -38,6 +38,7 @@
 //! # Ok::<(), betree::Error>(())
 //! ```
 
+#![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod api;
