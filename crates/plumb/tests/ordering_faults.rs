@@ -6,10 +6,9 @@ mod ordering_rig;
 
 use std::collections::BTreeSet;
 
-use linux::Linux;
-use linux_rig::{PLUMB, has, kernel_with_streams};
+use linux_rig::{has, kernel_with_streams};
 use nvme::{Command, StreamAction};
-use ordering_rig::commands::{assert_counts, during, ext4, flushes, forced, logged, ordered, table};
+use ordering_rig::commands::{assert_counts, controlled, during, ext4, flushes, forced, logged, ordered, table};
 use ssd::command_log::CommandRecord;
 
 const ORDERING: &str = "streams:task,counted";
@@ -18,13 +17,6 @@ const APPENDS: &str = "for i in $(seq 20); do echo $i >> other; sync other; done
 const FSYNCS: usize = 20;
 /// After a stream broke: that which finds it, and that which runs meanwhile.
 const COMMITS_WITHOUT_ORDER: usize = 2;
-
-/// With a device that can be made to fail from inside, by `control`.
-fn controlled(script: &str) -> Linux {
-    let mut run = ext4(ORDERING);
-    run.serve_arguments = vec!["--control".into(), "unix:/tmp/control".into()];
-    run.script(&format!("control() {{ {PLUMB} control unix:/tmp/control \"$@\" > /dev/null; }}\n{script}"))
-}
 
 /// Streams that are opened, in order.
 fn opened(records: &[CommandRecord]) -> usize {
@@ -67,7 +59,7 @@ fn an_error_of_data_is_reported_and_order_comes_back() {
          {APPENDS}
          dmesg | grep -ci abort || true"
     );
-    let (outcome, records) = logged(&controlled(&script), &kernel, folder.path());
+    let (outcome, records) = logged(&controlled(ORDERING, &script), &kernel, folder.path());
     let said = outcome.text();
     assert!(said.contains("appends 20") && !said.contains("unreported"), "{said}");
     assert_eq!(said.lines().last(), Some("0"), "{said}");
@@ -106,7 +98,7 @@ fn an_error_under_a_commit_aborts_no_journal() {
          dmesg | grep -ci abort || true"
     );
     let script = format!("yes x | tr -d '\\n' | head -c 65536 > /tmp/x; {script}");
-    let (outcome, records) = logged(&controlled(&script), &kernel, folder.path());
+    let (outcome, records) = logged(&controlled(ORDERING, &script), &kernel, folder.path());
     assert_eq!(outcome.text(), "appends 20\n9\n0\n", "{}", table(&records));
     // Each of the three commits ends without order, and no other does but those that find the stream broken.
     let without_order = forced(&during(&outcome, records.clone()));

@@ -14,10 +14,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use linux::{Kernel, Recipe};
-use linux_rig::is_long;
+use linux_rig::{is_long, kernel_with_streams};
+use ordering_rig::commands::{controlled, during, forced, logged};
 use ordering_rig::programs::{
-    BEGUN_AND_SYNCED, CUT_OFF, DIRECT, GROWING, LARGE, MET_BY_A_COMMIT, MET_BY_A_COMMIT_WITHOUT_ORDER, OLD,
-    OVERWRITTEN, OVERWRITTEN_AT_ONCE, PREALLOCATED, WRITTEN_BACK,
+    BARRIER_ALONE, BARRIER_MEETS_A_COMMIT, BEGUN_AND_SYNCED, CUT_OFF, DIRECT, GROWING, IN_ORDER, LARGE, LAST_BLOCKS,
+    MET_BY_A_COMMIT, MET_BY_A_COMMIT_WITHOUT_ORDER, NEARLY_FULL, NOTHING_OLD, OLD, OVERWRITTEN, OVERWRITTEN_AT_ONCE,
+    PREALLOCATED, PREALLOCATED_ENCRYPTED, TWO_BLOCKS, WRITTEN_BACK,
 };
 use ordering_rig::{RUN, Run, is_ready, reduced};
 
@@ -59,18 +61,42 @@ mutants! { by_power_cuts, BY_POWER_CUTS:
     flush_before_the_record = Run { setup: OLD, script: GROWING, ..RUN };
     no_flush_at_the_end = Run { setup: OLD, script: GROWING, ..RUN };
     tail_moves_before_the_flush = Run { script: CUT_OFF, delay_every: 0, ..RUN };
+    merges_across_epochs = Run { setup: OLD, script: GROWING, ..RUN };
+    count_without_the_last = Run { setup: OLD, script: GROWING, ..RUN };
+    barrier_ends_no_epoch = barrier(BARRIER_ALONE);
+    barrier_relies_on_the_commit_under_way = barrier(BARRIER_MEETS_A_COMMIT);
+    encrypted_zeroes_are_not_reported = Run {
+        mkfs: "-b 4096 -O encrypt", is_reduced: true, setup: OLD, script: PREALLOCATED_ENCRYPTED, delay_every: 0,
+        check: NOTHING_OLD, states: 0, mounted: 300, ..RUN
+    };
+}
+
+/// With delayed allocation, where it is left for want of room.
+#[test]
+fn commit_passes_over_others_pages_on_a_full_disk() {
+    let run = Run { mkfs: "-b 4096 -m 0", setup: NEARLY_FULL, script: LAST_BLOCKS, ..RUN };
+    by_power_cuts("commit_passes_over_others_pages", run);
 }
 
 mutants! { by_the_kernels_own_tests, BY_THE_KERNELS_OWN_TESTS:
     clone_without_order = "the_last_part_of_a_split_write_closes";
     the_first_part_closes = "the_last_part_of_a_split_write_closes";
-    count_without_the_last = "counted_epochs_say_how_much_they_hold";
     epoch_completes_out_of_turn = "few_epochs_are_under_way";
     error_without_a_break = "an_error_breaks_both_streams";
-    merges_across_epochs = "writes_of_other_order_are_told_apart";
     merges_across_streams = "writes_of_other_order_are_told_apart";
     no_room_for_the_oldest = "later_epochs_leave_room_for_the_oldest";
     the_last_is_merged = "the_last_by_arrival_becomes_part_of_nothing";
+}
+
+mutants! { by_a_write_that_fails, BY_A_WRITE_THAT_FAILS:
+    journal_is_not_written_again = ("streams", |aborts, _| aborts > 0);
+    broken_stream_is_not_opened_again = ("streams", |_, without_order| without_order >= APPENDS);
+    written_again_though_relied_on = ("streams,fsync-as-barrier", |aborts, _| aborts == 0);
+}
+
+/// Programs' fsync is a barrier, and nothing is promised but its order.
+const fn barrier(script: &'static str) -> Run<'static> {
+    Run { fsync_as: "barrier", setup: TWO_BLOCKS, script, check: IN_ORDER, delay_every: 0, ..RUN }
 }
 
 /// A commit that is under way for long, without delays beside.
@@ -114,7 +140,7 @@ fn by_power_cuts(name: &str, run: Run<'_>) {
     let file = patch(name);
     let (mut looked_at, mut seed) = (0, 1);
     let found = loop {
-        let run = Run { seed, states: STATES, ..run };
+        let run = Run { seed, states: run.states.min(STATES), ..run };
         without_a_patch(name, run);
         let found = Run { kernel_patch: Some(&file), ..run }.run();
         looked_at += found.distinct;
@@ -128,7 +154,8 @@ fn by_power_cuts(name: &str, run: Run<'_>) {
     let (bad, unread) = (found.bad, found.unread);
     println!("{name}: found out after {looked_at} distinct states, {bad} bad, {unread} not to be read");
     let reproducers = found.reproducers();
-    let smallest = reproducers.iter().filter(|(lost, _)| !lost.is_empty()).min_by_key(|(lost, _)| lost.len());
+    // Where nothing is lost, what is missing had not been sent yet.
+    let smallest = reproducers.iter().min_by_key(|(lost, _)| (lost.is_empty(), lost.len()));
     if let Some((lost, what)) = smallest {
         println!("{name}: without entries {lost:?}: {what}");
     }
@@ -154,12 +181,51 @@ fn by_the_kernels_own_tests(name: &str, fails: &str) {
     assert!(not_ok.iter().any(|line| line.ends_with(fails)), "{said}");
 }
 
+/// Fsyncs after the one that failed.
+const APPENDS: usize = 20;
+/// A block of the journal fails, and the record behind it.
+const FAILED: &str = r#"
+for i in 1 2 3; do echo $i >> first; sync first; done
+control inject error write-fault --operation write --nth 2 --times 1
+perl -e 'use IO::Handle; open(F, ">", "new") or die $!; syswrite(F, "x" x 65536); F->sync' || true
+for i in $(seq 20); do echo $i >> other && sync other || true; done
+dmesg | grep -ci abort || true"#;
+
+/// How often the kernel says that a journal was aborted is not as it should be where a write fails, or how many commits are made without
+/// order then.
+fn by_a_write_that_fails(name: &str, (ordering, is_found): (&str, fn(usize, usize) -> bool)) {
+    if !is_to_be_run() {
+        return;
+    }
+    let mut recipe = Recipe::named(linux::ordering::KERNEL).unwrap();
+    let as_it_is = kernel_with_streams().unwrap();
+    recipe.config(&reduced()).unwrap();
+    recipe.patch(&patch(name)).unwrap();
+    let mutant = Kernel::build(&recipe, &mut |_| ()).unwrap();
+    let looked_at = |kernel: &Kernel| {
+        let folder = tempfile::tempdir().unwrap();
+        let (outcome, records) = logged(&controlled(ordering, FAILED), kernel, folder.path());
+        let said = outcome.text();
+        let aborts = said.lines().last().and_then(|line| line.parse().ok()).unwrap_or_else(|| panic!("{said}"));
+        (aborts, forced(&during(&outcome, records)))
+    };
+    let ((aborts, without_order), (before, before_without)) = (looked_at(&mutant), looked_at(&as_it_is));
+    println!("{name}: {aborts} aborts and {without_order} commits without order, {before} and {before_without} before");
+    assert!(is_found(aborts, without_order) && !is_found(before, before_without), "{name}");
+}
+
+/// Each is in one of the lists, and in that for people.
 #[test]
 fn every_patch_is_a_mutant_of_one_kind() {
-    let mut known: Vec<PathBuf> =
-        BY_POWER_CUTS.iter().chain(BY_THE_KERNELS_OWN_TESTS).map(|name| patch(name)).collect();
+    let lists = [BY_POWER_CUTS, BY_THE_KERNELS_OWN_TESTS, BY_A_WRITE_THAT_FAILS];
+    let mut known: Vec<PathBuf> = lists.into_iter().flatten().map(|name| patch(name)).collect();
     let mut there: Vec<PathBuf> = std::fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().path()).collect();
+    there.retain(|path| path.extension().is_some_and(|extension| extension == "patch"));
     known.sort();
     there.sort();
     assert_eq!(known, there);
+    let about = std::fs::read_to_string(folder().join("README.md")).unwrap();
+    let unnamed = known.iter().map(|path| format!("| `{}` |", path.file_stem().unwrap().display()));
+    let unnamed: Vec<String> = unnamed.filter(|row| !about.contains(row)).collect();
+    assert!(unnamed.is_empty() && about.matches("| `").count() == known.len(), "{unnamed:?}");
 }

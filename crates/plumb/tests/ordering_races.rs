@@ -7,7 +7,9 @@ mod linux_rig;
 mod ordering_rig;
 
 use linux_rig::{PLUMB, is_long};
-use ordering_rig::programs::{BEGUN_AND_SYNCED, DIRECT, GROWING, LARGE, MET_BY_A_COMMIT, OLD, OVERWRITTEN};
+use ordering_rig::programs::{
+    BEGUN_AND_SYNCED, DIRECT, GROWING, LARGE, LAST_BLOCKS, MET_BY_A_COMMIT, NEARLY_FULL, OLD, OVERWRITTEN,
+};
 use ordering_rig::{RUN, Run, is_ready};
 
 #[test]
@@ -27,6 +29,20 @@ fn a_commit_waits_for_what_another_task_has_not_submitted() {
     }
     for seed in 1..=if is_long() { 8 } else { 1 } {
         Run { mount: "nodelalloc", setup: OLD, script: GROWING, seed, ..RUN }.assert_good("growing, nodelalloc");
+    }
+}
+
+#[test]
+fn a_commit_waits_for_what_was_allocated_at_once_on_a_disk_that_is_nearly_full() {
+    if !is_ready() {
+        return;
+    }
+    for seed in 1..=if is_long() { 8 } else { 1 } {
+        let found = Run { mkfs: "-b 4096 -m 0", setup: NEARLY_FULL, script: LAST_BLOCKS, seed, ..RUN };
+        let found = found.assert_good("nearly full");
+        let switched = found.report["acknowledgements"].as_u64();
+        println!("nearly full, seed {seed}: {switched:?} blocks were allocated at once");
+        assert!(switched >= Some(20), "{:#}", found.report);
     }
 }
 

@@ -22,6 +22,14 @@ pub fn ext4(ordering: &str) -> Linux {
     run
 }
 
+/// The same with a device that can be made to fail from inside, by `control`.
+pub fn controlled(ordering: &str, script: &str) -> Linux {
+    let mut run = ext4(ordering);
+    run.serve_arguments = vec!["--control".into(), "unix:/tmp/control".into()];
+    let plumb = linux_rig::PLUMB;
+    run.script(&format!("control() {{ {plumb} control unix:/tmp/control \"$@\" > /dev/null; }}\n{script}"))
+}
+
 /// What came of it, and the commands that the device got.
 pub fn logged(run: &Linux, kernel: &Kernel, folder: &Path) -> (Outcome, Vec<CommandRecord>) {
     let path = folder.join("commands.tsv");

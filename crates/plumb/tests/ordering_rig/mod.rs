@@ -15,6 +15,8 @@ use crate::linux_rig::{PLUMB, has, kernel_with_streams};
 pub struct Run<'a> {
     /// `streams...`, or nothing for stock ext4.
     pub ordering: &'a str,
+    /// What programs get that say fsync, or nothing for the promise.
+    pub fsync_as: &'a str,
     /// A setting of the drive, as `--set` takes it.
     pub drive: &'a str,
     pub mount: &'a str,
@@ -25,13 +27,19 @@ pub struct Run<'a> {
     /// One of so many scheduling points sleeps; 0: none does.
     pub delay_every: u32,
     pub seed: u64,
+    /// Judged without a kernel; 0: only those that are mounted are judged.
     pub states: u64,
     pub mounted: u64,
+    /// Looks at the files of each state, in place of what fsync promised.
+    pub check: &'a str,
+    /// Whether the kernel as it is is that of [`reduced`], too, which has encryption.
+    pub is_reduced: bool,
     pub kernel_patch: Option<&'a Path>,
 }
 
 pub const RUN: Run<'static> = Run {
     ordering: "streams",
+    fsync_as: "",
     drive: "",
     mount: "",
     size: "48MiB",
@@ -42,6 +50,8 @@ pub const RUN: Run<'static> = Run {
     seed: 1,
     states: 3000,
     mounted: 4,
+    check: "",
+    is_reduced: false,
     kernel_patch: None,
 };
 
@@ -57,11 +67,24 @@ pub struct Found {
 impl Found {
     /// The smallest state of each fault that was found: what it lost, as entries of the log, and what is said of it.
     pub fn reproducers(&self) -> Vec<(Vec<u64>, &str)> {
+        if self.report["offline"].is_null() {
+            return self.mounted_reproducers().collect();
+        }
         let shown = self.report["offline"]["shown"].as_array().into_iter().flatten();
         let small = |bad: &'_ serde_json::Value| -> Option<Vec<u64>> {
             Some(bad["smallest"].as_array()?.iter().filter_map(serde_json::Value::as_u64).collect())
         };
         shown.filter_map(|bad| Some((small(bad)?, bad["what"].as_str()?))).collect()
+    }
+}
+
+impl Found {
+    fn mounted_reproducers(&self) -> impl Iterator<Item = (Vec<u64>, &str)> {
+        let small = self.report["bad"].as_array().into_iter().flatten().map(|bad| &bad["verdict"]["fault"]["smallest"]);
+        small.filter_map(|small| {
+            let lost = small["lost"].as_array()?.iter().filter_map(|write| write["entry"].as_u64());
+            Some((lost.collect(), small["what"].as_str()?))
+        })
     }
 }
 
@@ -89,18 +112,36 @@ impl Run<'_> {
         if !self.mount.is_empty() {
             command.args(["--mount-options", self.mount]);
         }
+        if !self.fsync_as.is_empty() {
+            command.args(["--fsync-as", self.fsync_as]);
+        }
+        if self.kernel_patch.is_some() || self.is_reduced {
+            command.args(["--kernel", "order", "--kernel-config"]).arg(reduced());
+        }
         if let Some(patch) = self.kernel_patch {
-            command.args(["--kernel", "order", "--kernel-patch"]).arg(patch).arg("--kernel-config").arg(reduced());
+            command.arg("--kernel-patch").arg(patch);
+        }
+        if !self.check.is_empty() {
+            command.args(["--no-files", "--check", self.check]);
         }
         if self.delay_every > 0 {
             command.args(["--delay-every", &self.delay_every.to_string()]);
         }
         command.args(["--migrate-every", "3", "--seed", &self.seed.to_string()]);
-        command.args(["--offline-states", &self.states.to_string(), "--states", &self.mounted.to_string()]);
+        command.args(["--states", &self.mounted.to_string()]);
+        if self.states > 0 {
+            command.args(["--offline-states", &self.states.to_string()]);
+            command.args((!self.check.is_empty()).then_some("--offline-check"));
+        }
         command.args(["--json", "--out"]).arg(folder.path().join("out"));
         command.args(["--", "sh", "-c", self.script]).stdin(Stdio::null());
         let output = command.output().unwrap();
         let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"));
+        if self.states == 0 {
+            let [generated, distinct] = ["generated", "states"].map(|name| report[name].as_u64().unwrap());
+            let bad = report["bad"].as_array().unwrap().len() as u64;
+            return Found { generated, distinct, bad, unread: 0, report };
+        }
         let counts = |name: &str| report["offline"]["counts"][name].as_u64().unwrap();
         let [generated, distinct, bad, unread] = ["generated", "distinct", "bad", "unread"].map(counts);
         Found { generated, distinct, bad, unread, report }
@@ -120,7 +161,7 @@ impl Run<'_> {
     }
 }
 
-/// A configuration without what these tests do not use: mutants are compiled in two thirds of the time.
+/// A configuration without what these tests do not use, so that mutants are compiled sooner, and with encrypted files.
 pub fn reduced() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/ordering_rig/reduced.config")
 }

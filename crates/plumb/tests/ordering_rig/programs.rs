@@ -33,6 +33,30 @@ done &
 perl -e 'use IO::Handle; for $r (1 .. 25) { open(F, ">>", "log"); syswrite(F, sprintf("O %4d ........\n", $r) x 256); F->sync or die $!; close F; }' &
 wait"#;
 
+/// A disk with four blocks left, and what frees them holds what no file may show.
+pub const NEARLY_FULL: &str = r#"for r in /sys/fs/ext4/*/reserved_clusters; do echo 0 > $r; done
+yes OLD | head -c 100000000 > old || true; sync; rm old; sync
+: > grows; head -c 4096 /dev/zero > other; sync
+n=$(stat -f -c %f .); fallocate -l $(((n - 30) * 4096)) filler; sync
+for i in $(seq 30); do [ $(stat -f -c %f .) -le 4 ] || fallocate -l 4096 filler$i; done; sync; [ $(stat -f -c %f .) = 4 ]"#;
+
+/// One task takes all four, each time anew, with one write a block; another has commits made. Where the third block is reserved and not
+/// allocated yet, ext4 has no room to reserve for the fourth: it is allocated when it is written, as without delayed allocation
+/// (ext4_nonda_switch()). Each time that it was is a line that is acknowledged in the end.
+pub const LAST_BLOCKS: &str = r#"
+for r in /sys/fs/ext4/*/reserved_clusters; do echo 0 > $r; done
+echo 1 > /sys/kernel/tracing/events/ext4/ext4_write_begin/enable
+perl -e 'use IO::Handle; open(F, "+<", "grows") or die $!;
+    for $r (1 .. 30) {
+        truncate(F, 0); F->sync or die $!; sysseek(F, 0, 0);
+        for (1 .. 4) { syswrite(F, sprintf("G %4d ........
+", $r) x 256, 4096) or die $!; }
+        F->sync or die $!;
+    }' &
+perl -e 'use IO::Handle; open(F, "+<", "other") or die $!; for $r (1 .. 120) { chmod(0600 + $r % 2, "other"); F->sync or die $!; }' &
+wait
+grep ": ext4_write_begin" /sys/kernel/tracing/trace | while read line; do echo $line > $PLUMB_ACKNOWLEDGE; done"#;
+
 /// A file of 4 MiB, large parts of which are written over.
 pub const LARGE: &str = "head -c 4194304 /dev/zero > common; sync";
 
@@ -101,6 +125,59 @@ perl -e 'use IO::Handle; open(D, "<", ".") or die $!; open(L, ">>", "log") or di
         syscall(162);
         syswrite(L, sprintf("L %4d ........\n", $r) x 256, 4096); L->sync or die $!;
     }'"#;
+
+/// Two files of a block. Their blocks are written over with the number of a round, and a barrier is between the first and the second.
+pub const TWO_BLOCKS: &str = "for f in a b; do head -c 4096 /dev/zero > $f; done; sync";
+
+/// The second is of no later round than the first.
+pub const IN_ORDER: &str = "n() { head -c 6 $1 | tr -dc 0-9; }; a=$(n a) b=$(n b)
+    [ ${b:-0} -le ${a:-0} ] || { echo round $b without round ${a:-0}; exit 1; }";
+
+/// What is before the barrier is on its way already when it is asked for, so that it has no write that could end the epoch, and nothing
+/// to commit.
+pub const BARRIER_ALONE: &str = r#"
+perl -e 'open(A, "+<", "a") or die $!; open(B, "+<", "b") or die $!;
+    for $r (1 .. 40) {
+        sysseek(A, 0, 0); syswrite(A, sprintf("A %4d ........
+", $r) x 273, 4096); syscall(277, fileno(A), 0, 0, 2);
+        syscall(75, fileno(A)) == 0 or die $!;
+        sysseek(B, 0, 0); syswrite(B, sprintf("B %4d ........
+", $r) x 273, 4096); syscall(277, fileno(B), 0, 0, 2);
+        select(undef, undef, undef, 0.0003);
+    }'"#;
+
+/// The same, and the file became longer before, which another barrier has committed: that commit's record is on its way, its flush is not
+/// done, and the epoch that it ended is an earlier one.
+pub const BARRIER_MEETS_A_COMMIT: &str = r#"
+perl -e 'open(A, "+<", "a") or die $!; open(B, "+<", "b") or die $!;
+    for $r (1 .. 40) {
+        sysseek(A, 0, 2); syswrite(A, sprintf("L %4d ........
+", $r) x 273, 4096); syscall(75, fileno(A)) == 0 or die $!;
+        sysseek(A, 0, 0); syswrite(A, sprintf("A %4d ........
+", $r) x 273, 4096); syscall(277, fileno(A), 0, 0, 2);
+        syscall(75, fileno(A)) == 0 or die $!;
+        sysseek(B, 0, 0); syswrite(B, sprintf("B %4d ........
+", $r) x 273, 4096); syscall(277, fileno(B), 0, 0, 2);
+        select(undef, undef, undef, 0.005);
+    }'"#;
+
+/// Preallocated files of eight blocks in a folder that is encrypted, of which one is written: the others are zeroed, which is to write
+/// what zeroes are when they are encrypted.
+pub const PREALLOCATED_ENCRYPTED: &str = r#"
+perl -e 'use IO::Handle; mkdir "e" or die $!; open(D, "<", "e") or die $!;
+    my $key = pack("L L x32 L L x32 a64", 2, 0, 64, 0, join("", map { chr } 1 .. 64));
+    ioctl(D, 0xc0506617, $key) or die "FS_IOC_ADD_ENCRYPTION_KEY: $!";
+    my $policy = pack("C C C C C x3 a16", 2, 1, 4, 2, 0, substr($key, 8, 16));
+    ioctl(D, 0x800c6613, $policy) or die "FS_IOC_SET_ENCRYPTION_POLICY: $!";
+    for $r (1 .. 20) {
+        open(F, "+>", "e/p$r") or die $!; syscall(285, fileno(F), 0, 0, 32768) == 0 or die $!;
+        sysseek(F, 12288, 0); syswrite(F, sprintf("P %4d ........
+", $r) x 256, 4096); F->sync or die $!; close F;
+    }'"#;
+
+/// No encrypted file has a block with lines of what was there before, looked at without the key.
+pub const NOTHING_OLD: &str = r#"debugfs -R "ls -l /e" $PLUMB_DEVICE 2> /dev/null | awk '$2 ~ /^100/ { print "cat <" $1 ">" }' > /tmp/cats
+    ! debugfs -f /tmp/cats $PLUMB_DEVICE 2> /dev/null | grep -aqx OLD || { echo a file shows what was there; exit 1; }"#;
 
 /// Three tasks that each put a new file in the place of an old one, and synchronise both file and folder.
 pub const REPLACED: &str = r#"
