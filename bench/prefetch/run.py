@@ -9,7 +9,7 @@ ranges, the median ratio of a pair and its interval of 95 % (bootstrap over pair
 Needs python3, gcc and, for the database, db_bench. Run it on an idle machine.
 """
 
-import argparse, contextlib, hashlib, os, random, shutil, statistics, subprocess, sys, time
+import argparse, contextlib, hashlib, os, random, shutil, signal, statistics, subprocess, sys, time
 
 MIB = 1 << 20
 PROBE = r"""
@@ -149,6 +149,7 @@ def main():
             ("readreverse", "predict+opt", 40_000),
             ("readseq", "predict+opt", 40_000),
             ("readrandom", "predict+opt", 40_000),
+            ("readrandom", "budget", 500_000),
             ("readrandom", "budget", 200_000),
             ("readrandom", "budget", 40_000),
             ("readrandom", "budget", 10_000),
@@ -179,6 +180,7 @@ def read_ahead(kib):
     path = f"/sys/class/bdi/{drive}/read_ahead_kb"
     with open(path) as before:
         kept = before.read()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))
     try:
         with open(path, "w") as meanwhile:
             meanwhile.write(str(kib))

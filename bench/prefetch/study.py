@@ -10,7 +10,7 @@ memory. Medians of the whole process's time and the ratio to `without` are print
 `_hash`, it has to be the same for all of them. The kernel's read-ahead of the drive is put back at the end. Needs root. Run it on an idle machine.
 """
 
-import argparse, itertools, json, os, random, re, shutil, statistics, subprocess, sys, time
+import argparse, itertools, json, os, random, re, shutil, signal, statistics, subprocess, sys, time
 import tomllib
 
 
@@ -73,6 +73,8 @@ def main():
     window = f"/sys/class/bdi/{mount}/read_ahead_kb"
     before = open(window).read()
     drawn = random.Random(1)
+    # What was changed is put back, however it ends.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))
     print("| spec | variables | pages | library | median s (range) | to `without` |\n|---|---|---|---|--:|--:|", flush=True)
     try:
         for name, spec in specs:

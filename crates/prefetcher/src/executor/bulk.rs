@@ -23,6 +23,9 @@ const AHEAD_OF_TOUCHED: u64 = 8;
 /// A pass over this much says how fast the device is.
 const MEASURED_BYTES: u64 = 16 << 20;
 
+/// Read at a time, where the kernel is to read ahead.
+const SCRATCH_BYTES: u64 = 1 << 20;
+
 /// Small reads that are measured.
 const SAMPLES: u64 = 9;
 
@@ -48,6 +51,8 @@ pub struct Job {
     pub index: usize,
     /// Bytes that one call loads at most.
     pub clamp_bytes: u64,
+    /// What the kernel reads ahead comes in large folios.
+    pub large_folios: bool,
 }
 
 /// Regions of files that are read at random, between two looks at how long a small read takes.
@@ -132,9 +137,18 @@ fn load(common: &Common, job: &Job, measured: &mut Measured) {
         while let Some(oldest) = under_way.beyond(chunk.bytes(), loaded, begun.elapsed(), most) {
             read_page(file, oldest.end_bytes.saturating_sub(PAGE_BYTES));
         }
-        under_way.add(chunk);
+        // Regions are small, and their readers are elsewhere by then.
+        let is_read = job.large_folios && job.request.kind != Kind::Pass as u32;
+        if !is_read {
+            under_way.add(chunk);
+        }
         if common.residency.is_resident(file.as_fd(), chunk) != Some(true) {
-            let Ok(asked) = common.residency.load(file.as_fd(), chunk) else { return };
+            let asked = if is_read {
+                read_through(common, file, chunk)
+            } else {
+                common.residency.load(file.as_fd(), chunk).ok()
+            };
+            let Some(asked) = asked else { return };
             counts.loaded_bytes.fetch_add(asked, Ordering::Relaxed);
             let chunk = Plan::contiguous(chunk.start_bytes, chunk.end_bytes);
             common.note_load((dev, ino), &chunk);
@@ -223,6 +237,25 @@ fn read_page(file: &OwnedFd, at: u64) {
     let mut page = [0_u8; PAGE_BYTES as usize];
     // What is in it matters to nobody.
     let _ = rustix::io::pread(file, &mut page, at);
+}
+
+/// Has the kernel read a range ahead of reads that nobody looks at: so it comes in large folios, for the price of a copy. None at the end.
+fn read_through(common: &Common, file: &OwnedFd, range: Range) -> Option<u64> {
+    let mut scratch = vec![0; range.bytes().min(SCRATCH_BYTES) as usize];
+    let mut at = range.start_bytes;
+    while at < range.end_bytes {
+        if common.stop.load(Ordering::SeqCst) {
+            return None;
+        }
+        let length = (range.end_bytes - at).min(SCRATCH_BYTES) as usize;
+        match rustix::io::pread(file, &mut scratch[..length], at) {
+            Ok(0) => break,
+            Ok(count) => at += count as u64,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(_) => return None,
+        }
+    }
+    Some(at - range.start_bytes)
 }
 
 /// What a program has mapped in by touching it, since it was looked at first.

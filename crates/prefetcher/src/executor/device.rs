@@ -2,6 +2,9 @@
 //! mm/readahead.c loads no more and says nothing).
 
 use std::fs;
+use std::os::fd::BorrowedFd;
+
+use super::folios;
 
 /// As the kernel is without a word of anybody (`VM_READAHEAD_PAGES`).
 const DEFAULT_BYTES: u64 = 128 << 10;
@@ -15,10 +18,12 @@ pub struct Windows {
     pub kernel_bytes: u64,
     /// It is known to answer many requests at once: no arm has to move.
     pub at_once: bool,
+    /// What the kernel reads ahead comes in large folios, and what is asked for does not.
+    pub large_folios: bool,
 }
 
-/// The windows of the device of this number.
-pub fn windows(dev: u64) -> Windows {
+/// The windows of the device of this number, on which this file lies.
+pub fn windows(dev: u64, file: BorrowedFd<'_>) -> Windows {
     let (major, minor) = (rustix::fs::major(dev), rustix::fs::minor(dev));
     let kib = |path: String| fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
     // A partition's queue is that of its disk; file systems of several devices have only a backing device of their own.
@@ -28,5 +33,8 @@ pub fn windows(dev: u64) -> Windows {
     let largest = window.max(queue("max_sectors_kb"));
     let bytes = |kib: Option<u64>| kib.map_or(DEFAULT_BYTES, |kib| kib.saturating_mul(1024));
     let at_once = queue("rotational") == Some(0);
-    Windows { at_once, clamp_bytes: bytes(largest).max(64 << 10), kernel_bytes: bytes(window) }
+    let large_folios = folios::are_large(file);
+    // Readers from the beginning to the end are left to the kernel, however small its window: page by page the same would take longer.
+    let kernel_bytes = if large_folios { u64::MAX } else { bytes(window) };
+    Windows { at_once, clamp_bytes: bytes(largest).max(64 << 10), kernel_bytes, large_folios }
 }

@@ -1,7 +1,7 @@
 //! What is known of each file: whether it is wanted, by its path, and how much its device loads at once.
 
 use std::collections::{BTreeMap, HashMap};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
 
 use globset::{Glob, GlobSet, GlobSetBuilder};
@@ -55,7 +55,9 @@ impl Files {
         if !wanted {
             return Verdict::Refused;
         }
-        Verdict::Wanted { windows: *self.devices.entry(dev).or_insert_with(|| device::windows(dev)) }
+        Verdict::Wanted {
+            windows: *self.devices.entry(dev).or_insert_with(|| device::windows(dev, opened.file.as_fd())),
+        }
     }
 }
 

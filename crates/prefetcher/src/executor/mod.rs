@@ -7,6 +7,7 @@ mod bulk;
 mod counts;
 mod device;
 mod files;
+mod folios;
 mod loaded;
 mod memory;
 mod open;
@@ -268,7 +269,8 @@ impl Windows {
         common.table.file(index).at_once.store(windows.at_once.into(), Ordering::Relaxed);
         let was_known = common.table.file(index).kernel_bytes.swap(windows.kernel_bytes.max(1), Ordering::Relaxed) != 0;
         if request.kind != Kind::Stream as u32 {
-            let job = bulk::Job { opened, request: *request, index, clamp_bytes };
+            let large_folios = windows.large_folios;
+            let job = bulk::Job { opened, request: *request, index, clamp_bytes, large_folios };
             if !self.hand_over(job) {
                 bulk::refuse(&self.common, request, index);
             }
