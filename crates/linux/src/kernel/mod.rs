@@ -14,6 +14,9 @@ mod tools;
 mod unpack;
 mod unused;
 
+#[cfg(test)]
+mod series_tests;
+
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
