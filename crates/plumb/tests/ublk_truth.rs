@@ -239,7 +239,7 @@ fn zone_tools_find_the_device_s_zones() {
 fn a_power_cut_is_an_input_output_error() {
     let Some(kernel) = kernel() else { return };
     let mut run = ublk("samsung-980pro-1tb");
-    run.serve_arguments = vec!["--control".into(), "unix:/dev/shm/control".into(), "--recover-from-flash".into()];
+    run.serve_arguments = vec!["--control".into(), "unix:/dev/shm/control".into()];
     let script = r#"
         control() { "$PLUMB" control unix:/dev/shm/control "$@" > /dev/null; }
         try() { dd if=$PLUMB_DEVICE of=/dev/null bs=4k count=1 iflag=direct status=none 2>&1 | grep -o 'Input/output error' || echo fine; }
