@@ -30,6 +30,3 @@ pub use run::{Limits, run};
 pub use semaphore::Semaphore;
 pub use statistics::Statistics;
 pub use worker::{Halt, Worker};
-
-/// Above the bits that a place within a file takes, where places of all files are told apart ([`Worker::see`]).
-pub const FILE_SHIFT: u32 = 48;

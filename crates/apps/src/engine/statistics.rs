@@ -9,6 +9,9 @@ use super::operation::Operation;
 
 const PAGE_BYTES: u64 = 4096;
 
+/// Above the bits that a place within a file takes.
+const FILE_SHIFT: u32 = 48;
+
 /// What was done of one kind.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Tally {
@@ -33,9 +36,10 @@ impl Statistics {
         }
     }
 
-    /// Some of what was read or written at a place: what differs from it in order alone comes to the same sum. A word of each page is
+    /// Some of what was read or written at a place of a file: what differs from it in order alone comes to the same sum. A word of each page is
     /// looked at, which costs next to nothing beside reading it.
-    pub(super) fn see(&mut self, place: u64, bytes: &[u8]) {
+    pub(super) fn see(&mut self, file: usize, offset: u64, bytes: &[u8]) {
+        let place = (file as u64) << FILE_SHIFT | offset;
         for (page, at) in bytes.chunks(PAGE_BYTES as usize).zip((place..).step_by(PAGE_BYTES as usize)) {
             let mut word = [0; 8];
             let length = page.len().min(word.len());
@@ -85,7 +89,7 @@ mod tests {
         let sum = |pieces: &[(usize, usize)]| {
             let mut statistics = [Statistics::default(), Statistics::default()];
             for (number, (from, to)) in pieces.iter().enumerate() {
-                statistics[number % 2].see(*from as u64, &bytes[*from..*to]);
+                statistics[number % 2].see(0, *from as u64, &bytes[*from..*to]);
             }
             let [mut one, other] = statistics;
             one.merge(&other);
@@ -95,7 +99,10 @@ mod tests {
         assert_eq!(whole, sum(&[(8192, 40_000), (0, 8192)]));
         assert_ne!(whole, sum(&[(0, 36_864)]), "the last page is short");
         let mut other = Statistics::default();
-        other.see(4096, &bytes);
+        other.see(0, 4096, &bytes);
         assert_ne!(whole, other.contents(), "elsewhere");
+        let mut other = Statistics::default();
+        other.see(1, 0, &bytes);
+        assert_ne!(whole, other.contents(), "in another file");
     }
 }

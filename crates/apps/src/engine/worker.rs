@@ -81,14 +81,14 @@ impl Worker<'_> {
         Ok(value)
     }
 
-    /// What was read or written at a place of its own among all that this program reads and writes goes into the report's sum.
-    pub fn see(&mut self, place: u64, bytes: &[u8]) {
-        self.statistics.see(place, bytes);
+    /// What was read or written at a place of a file, by the number that the program gives it, goes into the report's sum.
+    pub fn see(&mut self, file: usize, offset: u64, bytes: &[u8]) {
+        self.statistics.see(file, offset, bytes);
     }
 
     /// The same of what is in its buffer.
-    pub fn see_buffer(&mut self, place: u64) {
-        self.statistics.see(place, &self.buffer);
+    pub fn see_buffer(&mut self, file: usize, offset: u64) {
+        self.statistics.see(file, offset, &self.buffer);
     }
 
     /// Writes that much to a file, so much at a time: one operation.

@@ -10,7 +10,7 @@ use units::ByteSize;
 
 use super::{Program, arguments};
 use crate::engine::fileset::{Definition, Shape, Sizes};
-use crate::engine::{AppError, FILE_SHIFT, Halt, Operation, ProgramPlan, Role, Work, Worker};
+use crate::engine::{AppError, Halt, Operation, ProgramPlan, Role, Work, Worker};
 
 #[derive(Args, Serialize)]
 pub(super) struct Compress {
@@ -99,10 +99,10 @@ impl Work for Compressor {
         let mut new = OpenOptions::new();
         new.write(true).create_new(true);
         let mut output = worker.operation(Operation::Create, &to, |_| Ok((new.open(&to)?, 0)))?;
-        let mut place = (at as u64) << FILE_SHIFT;
+        let mut offset = 0;
         while self.piece(&mut input, &from, &mut output, &to, worker)? {
-            worker.see(place, &self.output);
-            place += self.output.len() as u64;
+            worker.see(at, offset, &self.output);
+            offset += self.output.len() as u64;
         }
         worker.operation(Operation::Close, &to, |_| Ok((drop(output), 0)))?;
         worker.operation(Operation::Close, &from, |_| Ok((drop(input), 0)))

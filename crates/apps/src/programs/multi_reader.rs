@@ -15,7 +15,7 @@ use units::ByteSize;
 
 use super::{Program, arguments};
 use crate::engine::fileset::{Definition, Shape, Sizes};
-use crate::engine::{AppError, FILE_SHIFT, Halt, Operation, ProgramPlan, Role, Work, Worker};
+use crate::engine::{AppError, Halt, Operation, ProgramPlan, Role, Work, Worker};
 
 #[derive(Args, Serialize)]
 pub(super) struct MultiReader {
@@ -205,7 +205,7 @@ impl Work for Reader {
             }
             Ok(((), worker.buffer.len() as u64))
         })?;
-        worker.see_buffer((self.file as u64) << FILE_SHIFT | offset);
+        worker.see_buffer(self.file, offset);
         Ok(())
     }
 }
