@@ -8,7 +8,7 @@ use std::os::fd::BorrowedFd;
 
 /// Magic numbers of file systems whose reads make large folios, and the first kernel in which they do.
 const SINCE: [(u64, (u32, u32)); 2] = [
-    // XFS: commit 6795801366da.
+    // XFS: has them since 5.17 (commit 6795801366da), and the kernel reads ahead in them since 5.18 (`page_cache_ra_order`).
     (0x5846_5342, (5, 18)),
     // ext4: commit 7ac67301e82f.
     (0xef53, (6, 16)),
