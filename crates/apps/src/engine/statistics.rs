@@ -36,8 +36,8 @@ impl Statistics {
         }
     }
 
-    /// Some of what was read or written at a place of a file: what differs from it in order alone comes to the same sum. A word of each page is
-    /// looked at, which costs next to nothing beside reading it.
+    /// Some of what was read or written at a place of a file: what differs from it in order alone comes to the same sum.
+    /// A word of each page is looked at, which costs next to nothing beside reading it.
     pub(super) fn see(&mut self, file: usize, offset: u64, bytes: &[u8]) {
         let place = (file as u64) << FILE_SHIFT | offset;
         for (page, at) in bytes.chunks(PAGE_BYTES as usize).zip((place..).step_by(PAGE_BYTES as usize)) {
