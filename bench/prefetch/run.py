@@ -9,7 +9,9 @@ ranges, the median ratio of a pair and its interval of 95 % (bootstrap over pair
 Needs python3, gcc and, for the database, db_bench. Run it on an idle machine.
 """
 
-import argparse, contextlib, hashlib, os, random, shutil, signal, statistics, subprocess, sys, time
+import argparse, hashlib, os, random, shutil, statistics, subprocess, sys, time
+
+from drive import cold, read_ahead
 
 MIB = 1 << 20
 PROBE = r"""
@@ -53,15 +55,6 @@ int main(int count, char **words) {
     return 0;
 }
 """
-
-
-def cold(paths):
-    """Takes the pages of files out of memory."""
-    for path in paths:
-        fd = os.open(path, os.O_RDONLY)
-        os.fsync(fd)
-        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
-        os.close(fd)
 
 
 def timed(words, files):
@@ -168,26 +161,6 @@ def main():
         low, high = interval(pairs[index])
         gain = statistics.median(plain / ours for plain, ours in pairs[index])
         print(f"| {name} | {mode} | {told(spread(0))} | {told(spread(1))} | {gain:.2f}x | {low:.2f} to {high:.2f} |")
-
-
-@contextlib.contextmanager
-def read_ahead(kib):
-    """Sets that of the drive that this folder lies on, and puts it back."""
-    if kib is None:
-        yield
-        return
-    drive = subprocess.run(["findmnt", "-no", "MAJ:MIN", "-T", "."], capture_output=True, text=True, check=True).stdout.strip()
-    path = f"/sys/class/bdi/{drive}/read_ahead_kb"
-    with open(path) as before:
-        kept = before.read()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))
-    try:
-        with open(path, "w") as meanwhile:
-            meanwhile.write(str(kib))
-        yield
-    finally:
-        with open(path, "w") as after:
-            after.write(kept)
 
 
 def measure(plumb, cases, runs):

@@ -10,18 +10,10 @@ memory. Medians of the whole process's time and the ratio to `without` are print
 `_hash`, it has to be the same for all of them. The kernel's read-ahead of the drive is put back at the end. Needs root. Run it on an idle machine.
 """
 
-import argparse, itertools, json, os, random, re, shutil, signal, statistics, subprocess, sys, time
+import argparse, itertools, json, os, random, re, shutil, statistics, subprocess, sys, tempfile, time
 import tomllib
 
-
-def cold(folder):
-    """Takes the pages of all files below a folder out of memory."""
-    for parent, _, names in os.walk(folder):
-        for name in names:
-            fd = os.open(os.path.join(parent, name), os.O_RDONLY)
-            os.fsync(fd)
-            os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
-            os.close(fd)
+from drive import cold, number, read_ahead
 
 
 def points(spec):
@@ -69,20 +61,16 @@ def main():
     os.makedirs(arguments.folder, exist_ok=True)
     specs = [(os.path.basename(path), tomllib.load(open(path, "rb"))) for path in arguments.specs]
     os.chdir(arguments.folder)
-    mount = subprocess.run(["findmnt", "-no", "MAJ:MIN", "-T", "."], capture_output=True, text=True, check=True).stdout.strip()
-    window = f"/sys/class/bdi/{mount}/read_ahead_kb"
-    before = open(window).read()
+    mount = number()
     drawn = random.Random(1)
-    # What was changed is put back, however it ends.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))
     print("| spec | variables | pages | library | median s (range) | to `without` |\n|---|---|---|---|--:|--:|", flush=True)
-    try:
+    with read_ahead(128) as set_window, tempfile.TemporaryDirectory(dir=".") as scratch:
         for name, spec in specs:
             program = spec["workload"]["program"]
             libraries = spec["sweep"]["library"]
             for variables in points(spec):
                 # The device of a folder that is no mount of its own is the drive's.
-                place = os.path.abspath("point")
+                place = os.path.abspath(os.path.join(scratch, "point"))
                 shutil.rmtree(place, ignore_errors=True)
                 os.mkdir(place)
                 environment = os.environ | {key: str(value) for key, value in variables.items()}
@@ -94,20 +82,20 @@ def main():
                     if done.returncode:
                         sys.exit(f"{name}, {variables}: {done.stderr[-2000:]}")
                     return done.stdout
-                with open(window, "w") as kib:
-                    kib.write("128")
+                # A spec's commands may have set their own.
+                set_window(128)
                 shell(program.get("prepare", ""))
                 times, seen = {}, None
                 for _ in range(arguments.runs):
                     for library in drawn.sample(libraries, len(libraries)):
                         mode = spec["variants"]["library"][library].get("workload", {}).get("program", {}).get("prefetch", {}).get("mode")
                         prefix = [plumb, "prefetch", "run", "--quiet", "--mode", mode, "--"] if mode else []
-                        cold(place)
+                        cold([place])
                         for pages in ["cold"] if arguments.cold_only else ["cold", "warm"]:
                             if arguments.prepare_each:
                                 shell(program.get("prepare", ""))
                                 if pages == "cold":
-                                    cold(place)
+                                    cold([place])
                             begun = time.monotonic()
                             output = shell(program["measure"], prefix)
                             times.setdefault((pages, library), []).append(time.monotonic() - begun)
@@ -124,10 +112,6 @@ def main():
                         ratio = statistics.median(times[pages, libraries[0]]) / middle
                         words = " ".join(f"{key}={value}" for key, value in variables.items())
                         print(f"| {name} | {words} | {pages} | {library} | {middle:.4f} ({min(took):.4f} to {max(took):.4f}) | {ratio:.2f}x |", flush=True)
-    finally:
-        with open(window, "w") as kib:
-            kib.write(before)
-        shutil.rmtree("point", ignore_errors=True)
 
 
 main()

@@ -4,12 +4,12 @@
 
 mod common;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use common::{judge_long, run};
 use conformance::plumb::{self, Profile};
-use conformance::{Error, Guest, Kernel, host};
+use conformance::{Error, Guest, Kernel, Report, host};
 
 /// A drive that keeps order and leaves in its buffer what nobody flushes, and one log of acknowledged lines for each of four tasks.
 const START: &str = r#"
@@ -69,12 +69,45 @@ all() {
 
 # Files that are replaced, preallocated, written past the page cache and beside it: mixed TASK ROUNDS
 mixed() {
-    local n at=/mnt/mixed$1
+    local n at=${place:-/mnt}/mixed$1
     mkdir -p "$at"
     for ((n = 0; n < $2; n++)); do
         dd if=/tmp/pattern of="$at/new" bs=4k count=10 conv=fsync status=none && mv "$at/new" "$at/file" && sync "$at" || return
         dd if=/tmp/pattern of="$at/direct" bs=4k count=4 seek=$((n % 5)) oflag=direct conv=notrunc status=none || return
         truncate -s $((n * 5000)) "$at/short" && sync "$at/direct" "$at/short" || return
+    done
+}
+
+# They are what they are on a file system in memory: same_as_in_memory ROUNDS
+same_as_in_memory() {
+    local task
+    mkdir -p /memory && mount -t tmpfs none /memory && place=/memory all mixed "$1" || return
+    for task in $tasks; do diff -r "/memory/mixed$task" "/mnt/mixed$task" || return; done
+    umount /memory
+}
+
+# One file of three tasks, which each write a block of it and acknowledge its number when an fsync has returned; the fourth has all of the
+# file written back meanwhile, and waits for nothing: shared TASK NUMBERS
+shared() {
+    local n file=/mnt/shared
+    for ((n = 0; n < $2; n++)); do
+        if (($1 == 4)); then
+            dd if=/tmp/pattern of=$file bs=1M count=4 seek=1 conv=notrunc &&
+                dd of=$file oflag=nocache conv=notrunc count=0
+        else
+            printf '%-4095d\n' $n | dd of=$file bs=4k seek=$((64 * $1)) iflag=fullblock conv=notrunc &&
+                sync $file && echo $n >>"/tmp/acknowledged$1"
+        fi 2>/tmp/said$1 || return 0
+    done
+}
+
+# Each block of the file has the last number that was acknowledged, or a later one; otherwise the cut counts as one that lost something.
+in_place() {
+    local task found promised
+    for task in 1 2 3; do
+        promised=$(tail -n1 "/tmp/promised$task") && found=$(dd if=/mnt/shared bs=4k skip=$((64 * task)) count=1 status=none) || return
+        echo "task $task: $promised was acknowledged, ${found%% *} is there"
+        ((${found%% *} >= promised)) || { ((++lost)) && return; }
     done
 }
 
@@ -110,7 +143,7 @@ unsynced() {
 }
 
 # The drive loses its power while four tasks write and synchronise and a fifth writes without: what was acknowledged before the cut is there
-# when ext4 is mounted again. lose_power FUNCTION SECONDS SURVIVORS
+# when ext4 is mounted again. lose_power FUNCTION SECONDS SURVIVORS [CHECK]
 lose_power() {
     rm -f /tmp/acknowledged* /tmp/promised* /mnt/log* /mnt/unsynced
     sync -f /mnt
@@ -119,7 +152,7 @@ lose_power() {
     all "$1" 1000000 &
     sleep "$2"
     local task
-    for task in $tasks; do cp "/tmp/acknowledged$task" "/tmp/promised$task"; done
+    for task in $tasks; do [[ ! -e /tmp/acknowledged$task ]] || cp "/tmp/acknowledged$task" "/tmp/promised$task"; done
     plumb control unix:/tmp/control power-cut --off --survive $3 || return
     nvme disconnect -n "$nqn" || return # otherwise the host tries to connect again for as long as it was told
     wait
@@ -127,7 +160,17 @@ lose_power() {
     plumb control unix:/tmp/control power-on || return
     eventually 60 attach "$nqn" --nr-io-queues=4 || return
     device=$(fabric "$nqn")
-    mount -t ext4 -o "$options" "$device" /mnt && kept promised && cat /tmp/promised* | wc -l
+    mount -t ext4 -o "$options" "$device" /mnt && ${4:-kept} promised && cat /tmp/promised* | wc -l
+}
+
+# How many cuts lose what was acknowledged of one file: cuts_of_one_file CUTS
+cuts_of_one_file() {
+    local n lost=0
+    dd if=/tmp/pattern of=/mnt/shared bs=1M count=5 status=none && sync || return
+    for ((n = 0; n < $1; n++)); do
+        lose_power shared 1 none in_place >&2 || return
+    done
+    echo $lost
 }
 "#;
 
@@ -139,6 +182,7 @@ need $name-mount mount -t ext4 -o $options $device /mnt
 pattern
 check $name-fio fio_mixed
 check $name-mixed all mixed 6
+check $name-same same_as_in_memory 6
 check $name-stress stressed
 check $name-log all log 20
 check $name-kept kept
@@ -153,6 +197,7 @@ for after in 1 2.5; do
     survivors=none
     value $name-acknowledged-$after "$(cat /tmp/promised* | wc -l)"
 done
+value $name-lost-of-one-file "$(cuts_of_one_file 4)"
 # Otherwise a machine that is slow enough has all of it written back before the cut.
 echo 0 >/proc/sys/vm/dirty_writeback_centisecs
 refused $name-early lose_power early 2 none
@@ -162,9 +207,16 @@ check $name-fsck e2fsck -fn $device
 value $name-locks "$(sed -n 's/ debug_locks: *//p' /proc/lockdep_stats)"
 "#;
 
-fn kernel() -> Result<Kernel, Error> {
+fn of_this_house(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path)
+}
+
+fn kernel(patch: Option<&Path>) -> Result<Kernel, Error> {
     let mut recipe = linux::Recipe::for_pc(linux::ordering::KERNEL).unwrap();
-    recipe.config(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../linux/kernel/checks.config")).unwrap();
+    recipe.config(&of_this_house("linux/kernel/checks.config")).unwrap();
+    if let Some(patch) = patch {
+        recipe.patch(patch).unwrap();
+    }
     match linux::Kernel::build(&recipe, &mut |_| ()) {
         Ok(kernel) => Ok(Kernel::built(kernel.program(), kernel.release())),
         Err(error @ (linux::LinuxError::MissingTools { .. } | linux::LinuxError::NoSource { .. })) => {
@@ -181,13 +233,17 @@ fn survivors(said: &str) -> (u64, u64) {
     (words[at - 3].parse().unwrap(), words[at - 1].parse().unwrap())
 }
 
-fn on_four_processors(name: &str, options: &str) -> Result<(), Error> {
-    let guest = Guest::new(&kernel()?)
+fn on_this(kernel: &Kernel, name: &str, options: &str, loads: &str) -> Result<Report, Error> {
+    let guest = Guest::new(kernel)
         .program(plumb::program(Profile::Dev)?)
         .program(host::require("stress-ng", "stress-ng")?)
         .memory_mib(4096)
         .time_limit(Duration::from_secs(3600));
-    let report = run(&guest, &format!("ordered-{name}"), &format!("{START}\nname={name} options={options}\n{LOADS}"))?;
+    run(&guest, &format!("ordered-{name}"), &format!("{START}\nname={name} options={options}\n{loads}"))
+}
+
+fn on_four_processors(name: &str, options: &str) -> Result<(), Error> {
+    let report = on_this(&kernel(None)?, name, options, LOADS)?;
     // Admin queue and one for each processor.
     assert_eq!((report.value("processors")?, report.value("queues")?), ("4", "5"));
     assert_eq!(report.value(&format!("{name}-locks"))?.trim(), "1", "lockdep gave up");
@@ -207,6 +263,7 @@ fn on_four_processors(name: &str, options: &str) -> Result<(), Error> {
     }
     // Otherwise any drive would have passed.
     assert!(lost > 0, "neither cut lost a write");
+    assert_eq!(report.value(&format!("{name}-lost-of-one-file"))?.trim(), "0", "cuts that lost what was acknowledged");
     // The check says so where lines are acknowledged without an fsync.
     let early = report.output(&format!("{name}-early"))?;
     assert!(
@@ -234,4 +291,29 @@ fn one_stream() {
 #[test]
 fn a_stream_for_each_control_group() {
     judge_long(|| on_four_processors("cgroup", "order=cgroup,order_epochs=counted"));
+}
+
+/// The same of a kernel that was told of no order: it waits and flushes, and comes to the same.
+#[test]
+fn without_an_order() {
+    judge_long(|| on_four_processors("off", "defaults"));
+}
+
+/// Nothing delays this kernel, whose fsync passes over pages that another task has under way: its processors alone bring that about.
+#[test]
+fn an_fsync_that_passes_over_others_pages_is_found() {
+    judge_long(|| {
+        let patch = of_this_house("plumb/tests/ordering_mutants/fsync-passes-over-others-pages.patch");
+        let loads = r#"
+need mkfs mkfs.ext4 -q -F -E nodiscard -b 4096 $device 1g
+need mount mount -t ext4 -o $options $device /mnt
+pattern
+value lost "$(cuts_of_one_file 16)"
+"#;
+        let report = on_this(&kernel(Some(&patch))?, "others-pages", "order=one,order_epochs=counted", loads)?;
+        let lost: f64 = report.number("lost")?;
+        println!("others-pages: {lost} of 16 cuts lost what was acknowledged");
+        assert!(lost > 0.0);
+        Ok(())
+    });
 }

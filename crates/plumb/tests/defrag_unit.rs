@@ -4,6 +4,7 @@
 
 mod common;
 mod loop_rig;
+mod unit_rig;
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -34,11 +35,7 @@ struct Unit {
 impl Unit {
     fn new(text: &str, mount: &Path, state: PathBuf) -> Self {
         fs::create_dir_all(&state).unwrap();
-        let joined = text.replace("\\\n", " ");
-        let of = |key: &str| {
-            let values = joined.lines().filter_map(|line| line.strip_prefix(key)?.strip_prefix('=').map(str::to_owned));
-            values.collect::<Vec<_>>()
-        };
+        let of = |key: &str| unit_rig::values(text, key);
         assert!(of("ExecStartPre").is_empty() && of("Type").iter().all(|kind| kind == "oneshot"));
         let lines = [of("ExecStart"), of("ExecStartPost")].concat();
         let plumb = env!("CARGO_BIN_EXE_plumb");

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod fs_rig;
+mod unit_rig;
 
 use std::fs;
 use std::process::Command;
@@ -28,11 +29,8 @@ done
 "$PLUMB" fs stat "$WHAT" /file
 "#;
 
-/// The value of a key that is there once.
-fn of(key: &str) -> &'static str {
-    let values: Vec<_> = UNIT.lines().filter_map(|line| line.strip_prefix(key)?.strip_prefix('=')).collect();
-    let [value] = values[..] else { panic!("{key}: {values:?}") };
-    value
+fn of(key: &str) -> String {
+    unit_rig::value(UNIT, key)
 }
 
 #[test]

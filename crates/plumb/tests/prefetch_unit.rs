@@ -3,6 +3,7 @@
 
 mod common;
 mod prefetch_rig;
+mod unit_rig;
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
@@ -15,11 +16,8 @@ use serde_json::Value;
 
 const UNIT: &str = include_str!("../../../packaging/systemd/plumb-prefetch-agent.service");
 
-/// The value of a key that is there once.
-fn of(key: &str) -> &'static str {
-    let values: Vec<_> = UNIT.lines().filter_map(|line| line.strip_prefix(key)?.strip_prefix('=')).collect();
-    let [value] = values[..] else { panic!("{key}: {values:?}") };
-    value
+fn of(key: &str) -> String {
+    unit_rig::value(UNIT, key)
 }
 
 /// The calls that `SystemCallFilter` lets through, groups taken apart.
@@ -94,7 +92,7 @@ fn it_serves_with_what_the_unit_gives_it() {
     // What it has called since it became the agent is what the filter lets through.
     let trace = std::fs::read_to_string(scratch.path("trace")).unwrap();
     let since = trace.find("execve(\"").and_then(|_| trace.rfind("execve(\"")).unwrap();
-    let allowed = calls(of("SystemCallFilter")).unwrap();
+    let allowed = calls(&of("SystemCallFilter")).unwrap();
     assert!(allowed.len() > 200 && allowed.contains("bpf"), "{allowed:?}");
     let called: BTreeSet<String> = trace[since..]
         .lines()

@@ -169,6 +169,7 @@ fn load(common: &Common, job: &Job, measured: &mut Measured) {
     if measured.bytes >= MEASURED_BYTES && !measured.elapsed.is_zero() {
         let bandwidth = u128::from(measured.bytes) * 1_000_000_000 / measured.elapsed.as_nanos();
         common.table.header.bandwidth_bytes_per_second.store(bandwidth as u64, Ordering::Relaxed);
+        common.table.header.is_measured.store((measured.regions > 0).into(), Ordering::Release);
         (measured.bytes, measured.elapsed) = (0, Duration::ZERO);
     }
 }

@@ -6,13 +6,17 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::shared::Table;
+use crate::policies::Limits;
+use crate::shared::{Header, Table};
 
 /// What is left to everybody else: an eighth of what is available is never counted on.
 const SHARE_LEFT: u64 = 8;
 
-/// One window is at most this: twice what a fast device delivers (4 GB/s) in the millisecond that a request behind others may take.
+/// One window is at most this: twice what a fast device delivers (4 GB/s) in the time that is allowed for below.
 const WINDOW_BYTES: u64 = 8 << 20;
+
+/// What passes besides the device's own time before a window is there: it waits behind others, and the executor has to be woken.
+const BEHIND_OTHERS_NS: u64 = 1_000_000;
 
 /// A file's windows that are ahead of its readers.
 const AHEAD_WINDOWS: u64 = 8;
@@ -46,7 +50,7 @@ impl Memory {
             budget(self.asked_bytes, least)
         };
         self.free_bytes.store(free, Ordering::Relaxed);
-        let window = (free / AHEAD_WINDOWS).min(WINDOW_BYTES);
+        let window = window_bytes(&table.header, (free / AHEAD_WINDOWS).min(WINDOW_BYTES));
         table.header.window_bytes.store(window, Ordering::Relaxed);
         table.header.ahead_bytes.store(window * AHEAD_WINDOWS, Ordering::Relaxed);
     }
@@ -55,6 +59,15 @@ impl Memory {
     pub fn free_bytes(&self) -> u64 {
         self.free_bytes.load(Ordering::Relaxed)
     }
+}
+
+/// The window for the device, as far as it has been measured: within `most_bytes`.
+fn window_bytes(header: &Header, most_bytes: u64) -> u64 {
+    if header.is_measured.load(Ordering::Acquire) == 0 {
+        return most_bytes;
+    }
+    let latency_ns = header.latency_ns.load(Ordering::Relaxed).saturating_add(BEHIND_OTHERS_NS);
+    Limits::window_bytes(header.bandwidth_bytes_per_second.load(Ordering::Relaxed), latency_ns, most_bytes)
 }
 
 /// What may be used of what is available.
@@ -120,6 +133,23 @@ mod tests {
         write("memory.max", "max\n");
         write("memory.high", "max\n");
         assert_eq!(left(folder.path()), None);
+    }
+
+    #[test]
+    fn windows_are_of_the_device_when_it_has_been_measured() {
+        let shared = crate::table::Shared::make(&crate::settings::Settings::default(), false).unwrap();
+        let header = &shared.table().header;
+        let window = |bandwidth: u64, latency: u64, is_measured| {
+            header.bandwidth_bytes_per_second.store(bandwidth, Ordering::Relaxed);
+            header.latency_ns.store(latency, Ordering::Relaxed);
+            header.is_measured.store(is_measured, Ordering::Relaxed);
+            window_bytes(header, WINDOW_BYTES)
+        };
+        assert_eq!(window(500_000_000, 100_000, 0), WINDOW_BYTES);
+        let page_bytes = 4096;
+        assert_eq!(window(500_000_000, 100_000, 1), 1_100_000 / page_bytes * page_bytes);
+        assert_eq!(window(150_000_000, 8_000_000, 1), 2_700_000 / page_bytes * page_bytes);
+        assert_eq!(window(6_000_000_000, 60_000, 1), WINDOW_BYTES);
     }
 
     #[test]

@@ -70,6 +70,8 @@ pub struct Header {
     pub bandwidth_bytes_per_second: AtomicU64,
     /// What a small read that is not in memory takes, as measured last.
     pub latency_ns: AtomicU64,
+    /// Both of these have been measured, and bound the windows.
+    pub is_measured: AtomicU32,
     /// Programs that the library is active in, counted when each starts.
     pub programs: AtomicU64,
     /// Accesses and requests of files that had to leave the table.
