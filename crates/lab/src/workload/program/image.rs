@@ -66,7 +66,7 @@ pub(super) fn prepared(
         // Broken, or for lack of room; made again it is as good.
         cache.iter().for_each(|cache| cache.forget(&key));
     }
-    let prepared = make(stand, kernel, guest, halted)?;
+    let prepared = make(stand, input, kernel, guest, halted)?;
     if let Some(cache) = cache {
         // A run that cannot keep it is no worse a run.
         let _ = cache.keep(&key, |file| packed::pack(&File::open(prepared.path())?, file));
@@ -86,22 +86,28 @@ fn is_apart(stand: Stand<'_>, input: &ProgramInput) -> bool {
     input.program.cold && !input.program.prepare.trim().is_empty() && served && !remembers
 }
 
-fn make(stand: Stand<'_>, kernel: &Kernel, guest: &Linux, halted: &dyn Fn() -> bool) -> Result<Prepared, LabError> {
+fn make(
+    stand: Stand<'_>,
+    input: &ProgramInput,
+    kernel: &Kernel,
+    guest: &Linux,
+    halted: &dyn Fn() -> bool,
+) -> Result<Prepared, LabError> {
     let prepared = Prepared::new(guest.memory_bytes)?;
     let mut guest = guest.clone();
     guest.image = Some(prepared.path());
     guest.settings = linux_host::device_settings(stand, SEED);
     guest.seed = SEED;
     guest.charge = None;
-    let outcome = guest.script(&text()).run_until(kernel, halted).map_err(LinuxHostError::from)?;
+    let outcome = guest.script(&text(input)).run_until(kernel, halted).map_err(LinuxHostError::from)?;
     if outcome.ended != Ended::Exited(0) {
         return Err(super::failed(&linux_host::words(&outcome)).into());
     }
     Ok(prepared)
 }
 
-fn text() -> String {
-    script::FAIL.to_owned() + &script::prepare() + "sync\n"
+fn text(input: &ProgramInput) -> String {
+    script::FAIL.to_owned() + &script::prepare(&input.program, &input.variables) + "sync\n"
 }
 
 /// Names what makes the image.
@@ -112,7 +118,7 @@ fn key(input: &ProgramInput, kernel: &Kernel, guest: &Linux, profile: &str) -> S
     };
     let memory = guest.memory_bytes.to_string();
     let (front_end, file_system) = (guest.front_end.to_string(), guest.file_system.to_string());
-    let script = text();
+    let script = text(input);
     for part in [env!("CARGO_PKG_VERSION"), kernel.release(), kernel.recipe(), profile, &front_end, &file_system] {
         take(part.as_bytes());
     }
@@ -123,7 +129,7 @@ fn key(input: &ProgramInput, kernel: &Kernel, guest: &Linux, profile: &str) -> S
     // The server and the first process of the guest; the kernel's recipe names its own sources.
     take(identity(&guest.plumb).as_bytes());
     let mut named = input.program.prepare.clone();
-    for (name, value) in &input.variables {
+    for (name, value) in input.variables.iter().filter(|(name, _)| script::names(&input.program.prepare, name)) {
         take(name.as_bytes());
         take(value.as_bytes());
         named += &format!(" {value}");

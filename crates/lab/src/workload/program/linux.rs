@@ -35,7 +35,7 @@ pub(super) fn run(
             guest.image = Some(image.path().to_owned());
             guest.file_system_is_made = guest.file_system != FileSystem::None;
         }
-        None => text += &(script::prepare() + script::settle(&input.program)),
+        None => text += &(script::prepare(&input.program, &input.variables) + script::settle(&input.program)),
     }
     // In a clock that only waiting moves, what never waits would hold up everything without end.
     let besides_pay = stand.charge.is_none() && !input.program.beside.is_empty();

@@ -39,7 +39,7 @@ pub(super) fn run(
             Some(Err(said)) => Err(super::failed(&said).into()),
         }
     };
-    let mut text = script::start(stack) + &script::prepare();
+    let mut text = script::start(stack) + &script::prepare(&input.program, &input.variables);
     // Of this device alone: the machine has others.
     text += match disk.place() {
         Some(_) => "sync -f \"$PLUMB_MOUNT\"\n",

@@ -96,7 +96,11 @@ impl ProgramInput {
         if matches!(host, Host::Linux { .. }) && !program.beside.is_empty() {
             reading.hasher.update(b"what runs beside pays");
         }
-        let variables = spec.workload.variables.iter().map(|(key, value)| (key.clone(), value_text(value))).collect();
+        let variables: Vec<_> =
+            spec.workload.variables.iter().map(|(key, value)| (key.clone(), value_text(value))).collect();
+        if variables.iter().any(|(name, _)| !script::names(&program.prepare, name)) {
+            reading.hasher.update(b"prepared with the variables that it names");
+        }
         Ok(Self { program, extractors, variables, host })
     }
 

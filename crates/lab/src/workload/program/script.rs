@@ -50,9 +50,19 @@ pub(super) fn start(stack: &Stack) -> String {
     queue_commands(stack) + FAIL
 }
 
-/// What is made before.
-pub(super) fn prepare() -> String {
-    format!("(sh -e \"$SCRATCH/{PREPARE}\") || fail prepare \"status $?\"\n")
+/// What is made before, without the variables that its commands do not name: what differs in these alone is prepared alike.
+pub(super) fn prepare(program: &Program, variables: &[(String, String)]) -> String {
+    let unnamed: String = variables
+        .iter()
+        .filter(|(name, _)| !names(&program.prepare, name))
+        .map(|(name, _)| format!("unset {name}; "))
+        .collect();
+    format!("({unnamed}sh -e \"$SCRATCH/{PREPARE}\") || fail prepare \"status $?\"\n")
+}
+
+/// Whether commands have this name as a word of its own.
+pub(super) fn names(commands: &str, name: &str) -> bool {
+    commands.split(|character: char| !character.is_alphanumeric() && character != '_').any(|word| word == name)
 }
 
 /// What a guest does of a run that prepares for itself: everything is on the device, and the caches as the spec says.
@@ -162,6 +172,14 @@ mod tests {
         assert!(measure(&program, Groups::Guest, false).contains("prefetch run --profile"));
         let (_, profile) = files(&program).into_iter().find(|(name, _)| name == PROFILE).unwrap();
         assert_eq!(toml::from_str(&profile).ok(), program.prefetch);
+    }
+
+    #[test]
+    fn what_is_prepared_sees_the_variables_that_it_names() {
+        let program = Program { prepare: "fill ${FILES:-3} \"$NAME\"; echo $ROWS".to_owned(), ..Program::default() };
+        let variables = ["FILES", "NAME", "ROW", "FILE"].map(|name| (name.to_owned(), "1".to_owned()));
+        let text = prepare(&program, &variables);
+        assert!(text.starts_with("(unset ROW; unset FILE; sh -e "), "{text}");
     }
 
     #[test]
