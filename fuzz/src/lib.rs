@@ -1,6 +1,11 @@
-//! What the targets share: a small store, and everything that reads one.
+//! What the targets do, each with the bytes that it is given. `crates/betree/src/proof/fuzzed.rs` does the same without coverage.
+#![allow(clippy::unwrap_used)]
 
-use betree::{Add, Append, Batch, Compression, Database, Durability, Error, FlushPolicy, Options};
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::LazyLock;
+
+use betree::{Add, Append, Batch, Compression, Database, Durability, Error, FlushPolicy, Options, Snapshot, Tree};
 use storage::{Image, Memory};
 
 /// The names of the store's trees.
@@ -101,4 +106,159 @@ pub fn use_store(image: Image, kind: u8) {
     let _ = database.checkpoint();
     let _ = database.compact();
     let _ = database.checkpoint();
+}
+
+/// A store of each kind.
+static STORES: LazyLock<Vec<Image>> = LazyLock::new(|| (0..16).filter_map(|kind| store(kind).ok()).collect());
+
+/// A store with any bytes anywhere, as if its checksums were right.
+pub fn image(input: &[u8]) {
+    let [kind, changes @ ..] = input else { return };
+    let kind = kind % 16;
+    use_store(changed(&STORES[usize::from(kind)], 0, CAPACITY_BYTES, changes), kind);
+}
+
+/// A store whose log has any bytes, as if its checksums were right.
+pub fn log(input: &[u8]) {
+    let [kind, changes @ ..] = input else { return };
+    let kind = kind % 16;
+    use_store(changed(&STORES[usize::from(kind)], LOG_START_BYTES, LOG_BYTES, changes), kind);
+}
+
+type Map = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// Everything in a tree, as a view or as it is now.
+fn held(tree: &Tree, view: Option<&Snapshot>) -> Map {
+    let all = match view {
+        Some(view) => view.range::<&[u8]>(tree, ..),
+        None => tree.iter(),
+    };
+    all.map(|entry| entry.map(|(key, value)| (key.to_vec(), value.to_vec())).unwrap()).collect()
+}
+
+/// Any sequence of calls, beside an ordered map.
+///
+/// # Panics
+///
+/// Where the store does not do what the map does.
+pub fn calls(input: &[u8]) {
+    let [kind, calls @ ..] = input else { return };
+    let options = options(*kind);
+    let memory = Memory::new(8 << 20);
+    let mut database = Database::create(memory.clone(), options.clone(), 1).unwrap();
+    let mut tree = database.tree("t").unwrap();
+    let (mut map, mut view, mut saved) = (Map::new(), None, None::<Map>);
+    // Another tree, made of this one, which goes on by itself.
+    let mut other: Option<(Tree, Map)> = None;
+    for call in calls.chunks(3).take(400) {
+        let &[what, a, b] = call else { break };
+        let key = vec![a; usize::from(a % 5) + 1];
+        let mut batch = Batch::new();
+        match what % 14 {
+            0..=2 => {
+                let value = vec![b; usize::from(b)];
+                tree.insert(&key, value.clone(), Durability::None).unwrap();
+                map.insert(key, value);
+            }
+            3 => {
+                tree.remove(&key, Durability::Batch).unwrap();
+                map.remove(&key);
+            }
+            4 => {
+                let (start, end) = (vec![a.min(b)], vec![a.max(b)]);
+                tree.remove_range(&start[..]..&end[..], Durability::None).unwrap();
+                map.retain(|key, _| *key < start || *key >= end);
+            }
+            5 => {
+                batch.upsert(&tree, &key, 2, vec![b; 3]);
+                database.commit(&batch, Durability::None).unwrap();
+                map.entry(key).or_default().extend([b; 3]);
+            }
+            6 => assert_eq!(tree.get(&key).unwrap().as_deref(), map.get(&key).map(Vec::as_slice)),
+            7 => {
+                let bounds = (Bound::Excluded(key.clone()), Bound::Unbounded::<Vec<u8>>);
+                let next = tree.range::<Vec<u8>>(bounds.clone()).next().map(|entry| entry.unwrap().0.to_vec());
+                assert_eq!(next.as_ref(), map.range(bounds).next().map(|(key, _)| key));
+            }
+            8 => view = Some((database.snapshot(), map.clone())),
+            9 => match (b % 3, &saved) {
+                (0, None) => {
+                    database.save_snapshot("s").unwrap();
+                    saved = Some(map.clone());
+                }
+                (1, Some(saved)) => assert_eq!(&held(&tree, Some(&database.open_snapshot("s").unwrap())), saved),
+                (2, Some(_)) => {
+                    database.remove_snapshot("s").unwrap();
+                    saved = None;
+                }
+                _ => {}
+            },
+            10 => match b % 4 {
+                0 => database.checkpoint().unwrap(),
+                1 => database.compact().unwrap(),
+                2 => database.quiesce().unwrap(),
+                _ => drop(database.work(4096).unwrap()),
+            },
+            11 => match (b % 4, other.take()) {
+                // All of it; a range of it; a range that is its own no more.
+                (0, None) => {
+                    database.clone_tree("t", "c").unwrap();
+                    other = Some((database.open_tree("c").unwrap(), map.clone()));
+                }
+                (part, None) => {
+                    let range = vec![a.min(b)]..vec![a.max(b)];
+                    let inside = |key: &[u8]| key >= &range.start[..] && key < &range.end[..];
+                    let within = map.iter().filter(|(key, _)| inside(key));
+                    let own: Map = within.map(|(key, value)| (key.clone(), value.clone())).collect();
+                    if part == 1 {
+                        database.clone_range("t", &range.start[..]..&range.end[..], "c").unwrap();
+                    } else {
+                        database.move_range("t", &range.start[..]..&range.end[..], "c").unwrap();
+                        map.retain(|key, _| !inside(key));
+                    }
+                    other = Some((database.open_tree("c").unwrap(), own));
+                }
+                (0, Some((clone, own))) => {
+                    assert_eq!(held(&clone, None), own);
+                    drop(clone);
+                    database.remove_tree("c").unwrap();
+                }
+                (1, Some((clone, own))) => {
+                    drop(clone);
+                    database.rename_tree("c", "d").unwrap();
+                    database.rename_tree("d", "c").unwrap();
+                    other = Some((database.open_tree("c").unwrap(), own));
+                }
+                // Both in one batch.
+                (_, Some((clone, mut own))) => {
+                    batch.insert(&clone, &key, [a, b]);
+                    batch.remove(&tree, &key);
+                    database.commit(&batch, Durability::None).unwrap();
+                    own.insert(key.clone(), vec![a, b]);
+                    map.remove(&key);
+                    other = Some((clone, own));
+                }
+            },
+            12 => {
+                let found = tree.get_many(&[&key[..], &[a], &[b]]).unwrap();
+                let expected = [&key[..], &[a], &[b]].map(|key| map.get(key).map(Vec::as_slice));
+                assert!(found.iter().map(Option::as_deref).eq(expected));
+            }
+            _ => {
+                if let Some((view, map)) = view.take() {
+                    assert_eq!(held(&tree, Some(&view)), map);
+                }
+                let own = other.take().map(|(_, own)| own);
+                drop((tree, database));
+                database = Database::open(memory.clone(), options.clone()).unwrap();
+                tree = database.open_tree("t").unwrap();
+                other = own.map(|own| (database.open_tree("c").unwrap(), own));
+            }
+        }
+    }
+    assert_eq!(held(&tree, None), map);
+    if let Some((clone, own)) = other {
+        assert_eq!(held(&clone, None), own);
+    }
+    assert_eq!(database.verify().unwrap(), Vec::<String>::new());
 }

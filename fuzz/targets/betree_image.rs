@@ -1,15 +1,4 @@
 //! A store with any bytes anywhere, as if its checksums were right.
 #![no_main]
 
-use std::sync::LazyLock;
-
-use libfuzzer_sys::fuzz_target;
-use storage::Image;
-
-static STORES: LazyLock<Vec<Image>> = LazyLock::new(|| (0..16).filter_map(|kind| fuzz::store(kind).ok()).collect());
-
-fuzz_target!(|input: &[u8]| {
-    let [kind, changes @ ..] = input else { return };
-    let kind = kind % 16;
-    fuzz::use_store(fuzz::changed(&STORES[usize::from(kind)], 0, fuzz::CAPACITY_BYTES, changes), kind);
-});
+libfuzzer_sys::fuzz_target!(|input: &[u8]| fuzz::image(input));

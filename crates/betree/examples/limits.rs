@@ -1,15 +1,19 @@
 //! Measures what must not grow: upserts of one key without a join, commits beside many trees, range deletes of single keys,
-//! and memory while a store is compacted.
+//! memory while a store is compacted, and puts while a snapshot is saved (in memory and on a modelled NVMe drive).
 //!
 //! ```text
-//! cargo run --release -p plumb-betree --example limits -- upserts|trees|ranges|compact
+//! cargo run --release -p plumb-betree --example limits -- upserts|trees|ranges|compact|snapshot
 //! ```
 #![allow(clippy::unwrap_used)]
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::Instant;
 
 use betree::{Batch, Compression, Database, Durability, Growth, Operator, Options};
-use storage::{File, FileOptions, Memory};
+use ssd::profile::Profile;
+use storage::{File, FileOptions, Memory, Modelled, ModelledOptions, Storage};
 
 /// Operands pile up.
 struct Last;
@@ -122,6 +126,71 @@ fn compact() {
     println!("resident {:.0} MiB, at most {:.0}", mib(resident().0), mib(resident().1));
 }
 
+/// Microseconds at which so many of a thousand are done.
+fn line(what: &str, mut times: Vec<u64>) {
+    times.sort_unstable();
+    let at = |thousandth: usize| times[(times.len() * thousandth / 1000).min(times.len() - 1)] as f64 / 1e3;
+    println!(
+        "{what}: {} puts, p50 {:.1}, p99 {:.1}, p99.9 {:.1}, max {:.1} us",
+        times.len(),
+        at(500),
+        at(990),
+        at(999),
+        at(1000)
+    );
+}
+
+/// A thread puts, and another one saves a snapshot while 200,000 puts and more are owed.
+fn snapshot() {
+    for device in [None, Some("samsung-980pro-1tb")] {
+        let modelled = device.map(|name| {
+            let options = ModelledOptions { capacity_bytes: Some(1 << 30), ..ModelledOptions::default() };
+            Modelled::new(&Profile::builtin(name).unwrap(), &options).unwrap()
+        });
+        let storage: Arc<dyn Storage> = match &modelled {
+            Some(device) => Arc::new(device.clone()),
+            None => Arc::new(Memory::new(1 << 30)),
+        };
+        println!("{}:", device.unwrap_or("in memory"));
+        let database =
+            Database::create(storage, Options { compression: Compression::None, ..Options::default() }, 1).unwrap();
+        let tree = database.tree("t").unwrap();
+        let now = || modelled.as_ref().map_or(0, |device| device.now().0);
+        let (mut number, mut wall, mut own) = (0u64, Vec::new(), Vec::new());
+        let mut put = |wall: &mut Vec<u64>, own: &mut Vec<u64>| {
+            let key = number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
+            let (began, at) = (Instant::now(), now());
+            tree.insert([key, key].concat(), [7; 100], Durability::None).unwrap();
+            wall.push(began.elapsed().as_nanos() as u64);
+            own.push(now() - at);
+            number += 1;
+        };
+        (0..1_200_000).for_each(|_| put(&mut wall, &mut own));
+        // What waits in memory: see what a checkpoint of it takes.
+        let stats = database.stats();
+        println!(
+            "{} MiB of messages in memory, {} MiB worked so far",
+            stats.memory_bytes >> 20,
+            stats.worked_bytes >> 20
+        );
+        line("before, on the wall", wall);
+        line("before, of the device", own);
+        let (mut wall, mut own) = (Vec::new(), Vec::new());
+        let saved = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !saved.load(Ordering::Acquire) {
+                    put(&mut wall, &mut own);
+                }
+            });
+            timed("saving a snapshot", || database.save_snapshot("s").unwrap());
+            saved.store(true, Ordering::Release);
+        });
+        line("meanwhile, on the wall", wall);
+        line("meanwhile, of the device", own);
+    }
+}
+
 fn main() {
     for what in std::env::args().skip(1) {
         match what.as_str() {
@@ -129,7 +198,8 @@ fn main() {
             "trees" => trees(),
             "ranges" => ranges(),
             "compact" => compact(),
-            other => eprintln!("{other}: upserts, trees, ranges or compact"),
+            "snapshot" => snapshot(),
+            other => eprintln!("{other}: upserts, trees, ranges, compact or snapshot"),
         }
     }
 }

@@ -41,6 +41,9 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+#[cfg(test)]
+extern crate self as betree;
+
 mod api;
 mod bytes;
 mod cache;

@@ -218,6 +218,16 @@ pub(crate) enum Mutant {
     BellUnrung,
     /// A closed store does not wait for its thread.
     ThreadOutlivesStore,
+    /// A snapshot is saved without letting go of the trees.
+    SnapshotInOneStep,
+    /// A snapshot that is saved in steps is of what was sealed before.
+    SnapshotOfOldSeal,
+    /// A commit makes all trees' versions anew.
+    CommitCopiesTrees,
+    /// One commit does all that those before it could not, since somebody had the trees.
+    CreditUnbounded,
+    /// Changed nodes that nothing refers to any more are freed in one step.
+    FreedAtOnce,
 }
 
 #[cfg(test)]
@@ -239,7 +249,7 @@ pub(crate) const fn mutated(mutant: Mutant) -> bool {
 
 #[cfg(test)]
 impl Mutant {
-    pub const ALL: [Self; 107] = [
+    pub const ALL: [Self; 112] = [
         Self::NoFlushBeforeSuperblock,
         Self::NoFlushAfterSuperblock,
         Self::SpaceReusedEarly,
@@ -347,6 +357,11 @@ impl Mutant {
         Self::EstimateOfSampleOnly,
         Self::BellUnrung,
         Self::ThreadOutlivesStore,
+        Self::SnapshotInOneStep,
+        Self::SnapshotOfOldSeal,
+        Self::CommitCopiesTrees,
+        Self::CreditUnbounded,
+        Self::FreedAtOnce,
     ];
 }
 

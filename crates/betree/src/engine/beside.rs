@@ -6,11 +6,9 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
 use super::Engine;
+use super::in_steps::STEP_BYTES;
 use crate::mutant::{Mutant, mutated};
 use crate::pacing::Pacing;
-
-/// Bytes of work between two moments at which others may have the trees.
-const STEP_BYTES: u64 = 256 << 10;
 
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 enum Call {
@@ -89,7 +87,7 @@ impl Shared {
 fn work(engine: &Engine) {
     while engine.bell.wait() != Call::End {
         // What fails stops the store, or is told to whoever commits next.
-        while !engine.bell.is_over() && engine.work(STEP_BYTES).unwrap_or(false) {}
+        while !engine.bell.is_over() && engine.work(STEP_BYTES as u64).unwrap_or(false) {}
     }
 }
 

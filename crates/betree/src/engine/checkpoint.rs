@@ -77,22 +77,23 @@ pub(super) struct Written {
 impl Engine {
     /// Makes everything committed so far durable in the trees, and the log empty.
     pub fn checkpoint(&self) -> Result<()> {
-        let mut state = locked(&self.trees);
+        let mut state = self.hold_trees();
         self.checkpoint_with(&mut state, CatalogChange::None)
     }
 
-    /// Saves a snapshot of all trees under a name.
+    /// Saves a snapshot of all trees under a name: of what is committed when it is called, and of what comes until it is sealed.
+    /// Others commit meanwhile.
     pub fn save_snapshot(&self, name: &str) -> Result<()> {
-        let mut state = locked(&self.trees);
-        if state.catalog.snapshots.contains_key(name) {
-            return Err(Error::NameTaken { what: "snapshot", name: name.to_owned() });
-        }
-        self.checkpoint_with(&mut state, CatalogChange::Save(name.to_owned()))
+        let is_free = |state: &TreeState| match state.catalog.snapshots.contains_key(name) {
+            true => Err(Error::NameTaken { what: "snapshot", name: name.to_owned() }),
+            false => Ok(()),
+        };
+        self.checkpoint_in_steps(is_free, || CatalogChange::Save(name.to_owned()))
     }
 
     /// Removes a saved snapshot.
     pub fn remove_snapshot(&self, name: &str) -> Result<()> {
-        let mut state = locked(&self.trees);
+        let mut state = self.hold_trees();
         if !state.catalog.snapshots.contains_key(name) {
             return Err(Error::NoSuchName { what: "snapshot", name: name.to_owned() });
         }
@@ -270,7 +271,7 @@ impl Engine {
                 for (id, root) in roots {
                     match (trees.get_mut(&id), root) {
                         (Some(tree), Some(root)) => {
-                            tree.root = Edge::Stored(root);
+                            state.gone.push(std::mem::replace(&mut tree.root, Edge::Stored(root)));
                             if let Some((_, generation)) = moved_from.filter(|(tree, _)| *tree == id) {
                                 tree.moved_at = generation;
                             }

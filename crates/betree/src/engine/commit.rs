@@ -144,7 +144,7 @@ impl Engine {
             if commit.moves(batch) && !mutated(Mutant::MoveOvertaken) {
                 drop(commit);
                 // Whoever moves it has this until it is done.
-                drop(locked(&self.trees));
+                drop(self.hold_trees());
                 continue;
             }
             let view = self.view();
@@ -335,6 +335,9 @@ impl Engine {
 
     fn apply_to_memory(&self, commit: &mut Commit, changes: &[Change], first_msn: u64, view: View) -> u64 {
         let mut view = view;
+        if mutated(Mutant::CommitCopiesTrees) {
+            self.versions.publish(|trees| *trees = trees.iter().map(|(id, tree)| (*id, tree.clone())).collect());
+        }
         let mut msn = first_msn;
         for (number, change) in changes.iter().enumerate() {
             msn = first_msn + number as u64;

@@ -4,8 +4,8 @@ use std::sync::atomic::Ordering;
 
 use storage::BLOCK_BYTES;
 
+use super::Engine;
 use super::checkpoint::CatalogChange;
-use super::{Engine, locked};
 use crate::error::Result;
 use crate::extents::Extent;
 use crate::mutant::{Mutant, mutated};
@@ -13,7 +13,7 @@ use crate::mutant::{Mutant, mutated};
 impl Engine {
     /// Takes into use what the storage has behind the store's end; how many bytes.
     pub fn grow(&self) -> Result<u64> {
-        let mut state = locked(&self.trees);
+        let mut state = self.hold_trees();
         self.check()?;
         let (had, has) = (state.superblock.capacity_blocks, self.io.measure_blocks()?);
         let Some(blocks) = has.checked_sub(had).filter(|blocks| *blocks > 0) else { return Ok(0) };

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use storage::BLOCK_BYTES;
 
 use super::checkpoint::CatalogChange;
+use super::in_steps::STEP_BYTES;
 use super::work::Progress;
 use super::{Engine, TreeState, locked};
 use crate::bytes::tree_id::TreeId;
@@ -112,15 +113,18 @@ impl Engine {
             Ok(state) => state,
             // Somebody is at it. There is room to go on meanwhile.
             Err(TryLockError::WouldBlock) if !due => return Ok(()),
-            Err(_) => locked(&self.trees),
+            Err(_) => self.hold_trees(),
         };
         let credit = self.credit_bytes.swap(0, Ordering::AcqRel);
-        let mut credit = if quota.is_some() { credit } else { UNBOUNDED };
-        if !self.pay(&mut state, &mut credit)? {
-            return Ok(());
-        }
-        if quota.is_some() {
-            self.credit_bytes.fetch_add(credit, Ordering::AcqRel);
+        let Some(quota) = quota else {
+            return self.pay(&mut state, &mut UNBOUNDED.clone()).map(drop);
+        };
+        // What others could not do while somebody had the trees is not for one of them to do.
+        let most = if mutated(Mutant::CreditUnbounded) { UNBOUNDED } else { quota + STEP_BYTES };
+        let mut part = credit.min(most);
+        let left = credit - part;
+        if self.pay(&mut state, &mut part)? {
+            self.credit_bytes.fetch_add(left + part, Ordering::AcqRel);
         }
         Ok(())
     }
@@ -143,7 +147,7 @@ impl Engine {
     /// Does up to `bytes` of the owed work; whether more is owed.
     pub fn work(&self, bytes: u64) -> Result<bool> {
         self.check()?;
-        let mut state = locked(&self.trees);
+        let mut state = self.hold_trees();
         let mut bytes = i64::try_from(bytes).unwrap_or(UNBOUNDED).min(UNBOUNDED);
         match self.pay(&mut state, &mut bytes) {
             // Whoever commits makes room.
@@ -172,7 +176,7 @@ impl Engine {
 
     /// On a full store it goes leaf after leaf, with checkpoints in between.
     fn move_all(&self, reach: Reach) -> Result<()> {
-        let mut state = locked(&self.trees);
+        let mut state = self.hold_trees();
         self.checkpoint_with(&mut state, CatalogChange::None)?;
         match self.advance(&mut state, &mut UNBOUNDED.clone()) {
             Ok(_) | Err(Error::Full) => {}

@@ -1,6 +1,6 @@
 //! The store as a whole: one ordered way for writes, any number of readers beside it.
 //!
-//! Locks, in the order in which they are taken: `trees` (changes and checkpoints), `log`, `commit`, `pool`, `versions`.
+//! Locks, in the order in which they are taken: `next_in_line`, `trees` (changes and checkpoints), `log`, `commit`, `pool`, `versions`.
 //! A reader takes only the last, to get a [`View`].
 
 mod asked;
@@ -9,8 +9,10 @@ mod blocked;
 mod checkpoint;
 mod closed;
 mod commit;
+mod gone;
 mod grow;
 mod growth;
+mod in_steps;
 mod least;
 mod maintain;
 mod open;
@@ -25,9 +27,13 @@ mod work;
 
 pub(crate) use beside::Shared;
 pub(crate) use closed::ClosedStore;
+#[cfg(test)]
+pub(crate) use gone::in_steps as freed_in_steps;
 pub(crate) use salvage::Salvaged;
 pub(crate) use trees::Keep;
 pub(crate) use verify::Findings;
+#[cfg(test)]
+pub(crate) use version::COPIED;
 pub(crate) use version::{TreeVersion, View};
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -44,6 +50,7 @@ use crate::io::{BlockIo, Composer};
 use crate::log::Log;
 use crate::memtable::Memtable;
 use crate::mutant::{Mutant, mutated};
+use crate::nodes::node::Edge;
 use crate::options::Options;
 use crate::space::Space;
 use crate::superblock::Superblock;
@@ -97,14 +104,20 @@ pub(crate) struct TreeState {
     unwritten: BTreeSet<TreeId>,
     /// A checkpoint is to follow when no sealed memtable is left.
     checkpoint_due: bool,
+    /// Checkpoints that somebody waits for.
+    queue: in_steps::Queue,
     /// Memtables that are in the trees, to be given back piece by piece.
     drained: Vec<Arc<Memtable>>,
+    /// Roots that were changed, to be given back in the same way.
+    gone: Vec<Edge>,
 }
 
 /// A store.
 pub(crate) struct Engine {
     pub io: Arc<BlockIo>,
     pub options: Options,
+    /// Held by whoever waits for the trees and is the next to have them.
+    next_in_line: Mutex<()>,
     trees: Mutex<TreeState>,
     log: Mutex<LogState>,
     commit: Mutex<Commit>,
@@ -200,12 +213,12 @@ impl Engine {
 
     /// Names of the snapshots.
     pub fn snapshot_names(&self) -> Vec<String> {
-        locked(&self.trees).catalog.snapshots.keys().cloned().collect()
+        self.hold_trees().catalog.snapshots.keys().cloned().collect()
     }
 
     /// A saved snapshot as a view.
     pub fn snapshot(&self, name: &str) -> Result<View> {
-        let state = locked(&self.trees);
+        let state = self.hold_trees();
         let Some(record) = state.catalog.snapshots.get(name) else {
             return Err(Error::NoSuchName { what: "snapshot", name: name.to_owned() });
         };
@@ -215,7 +228,7 @@ impl Engine {
 
     /// Free bytes, bytes that wait to be free, bytes of the storage.
     pub fn space_bytes(&self) -> (u64, u64, u64) {
-        let state = locked(&self.trees);
+        let state = self.hold_trees();
         let block = storage::BLOCK_BYTES as u64;
         let unused = locked(&self.pool).unused_blocks();
         let free = state.space.free_blocks() + unused;
@@ -242,7 +255,7 @@ impl Engine {
 
     /// Takes the free space away, but for so many blocks.
     pub(crate) fn take_free_space(&self, left_blocks: u64) -> Vec<crate::extents::Extent> {
-        let mut state = locked(&self.trees);
+        let mut state = self.hold_trees();
         let blocks = state.space.free_blocks().saturating_sub(left_blocks);
         let mut taken = Vec::new();
         for _ in 0..blocks {
@@ -253,7 +266,7 @@ impl Engine {
 
     /// Seals memtables and brings the first of them into its tree.
     pub(crate) fn seal_and_drain_one(&self) -> Result<()> {
-        let mut state = locked(&self.trees);
+        let mut state = self.hold_trees();
         self.seal(&mut state)?;
         while state.to_drain.len() > 1 {
             self.advance(&mut state, &mut 1)?;
@@ -278,7 +291,7 @@ impl Engine {
 
     /// Of the newest superblock.
     pub(crate) fn superblock_generation(&self) -> u64 {
-        locked(&self.trees).superblock.generation
+        self.hold_trees().superblock.generation
     }
 
     /// First block and bytes of every frame that recovery would read now.
@@ -288,7 +301,7 @@ impl Engine {
 
     /// Gives back what was taken.
     pub(crate) fn give_free_space(&self, taken: Vec<crate::extents::Extent>) {
-        let mut state = locked(&self.trees);
+        let mut state = self.hold_trees();
         for extent in taken {
             state.space.release(extent);
         }

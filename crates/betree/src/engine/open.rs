@@ -154,6 +154,7 @@ impl Engine {
             most_fresh_bytes: AtomicU64::new(0),
             #[cfg(test)]
             refuse_next: AtomicU64::new(0),
+            next_in_line: Mutex::default(),
             trees: Mutex::new(TreeState {
                 space,
                 catalog,
@@ -166,6 +167,8 @@ impl Engine {
                 overdue: BTreeSet::new(),
                 unwritten: BTreeSet::new(),
                 checkpoint_due: false,
+                queue: Default::default(),
+                gone: Vec::new(),
                 drained: Vec::new(),
             }),
         }
@@ -174,7 +177,7 @@ impl Engine {
     /// Makes what is buffered durable, and says where the log ends: from then on a frame that is missing there is damage.
     pub(super) fn close(&self) -> Result<()> {
         self.write_log(u64::MAX, true)?;
-        let mut trees = locked(&self.trees);
+        let mut trees = self.hold_trees();
         let mut state = locked(&self.log);
         if mutated(Mutant::CloseSaysNothing) {
             return Ok(());
@@ -195,7 +198,7 @@ impl Engine {
 
     /// Replays the log, and makes a new epoch durable before anything is written to it.
     fn recover(&self) -> Result<()> {
-        let mut trees = locked(&self.trees);
+        let mut trees = self.hold_trees();
         let mut state = locked(&self.log);
         let after_msn = trees.superblock.last_msn;
         let space = &mut trees.space;

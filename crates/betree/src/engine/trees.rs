@@ -29,7 +29,7 @@ impl Engine {
 
     /// Removes a tree.
     pub fn remove_tree(&self, name: &str) -> Result<()> {
-        let mut state = locked(&self.trees);
+        let mut state = self.hold_trees();
         self.check()?;
         let tree = self.tree_named(name)?;
         self.drain(&mut state)?;
@@ -82,7 +82,7 @@ impl Engine {
     /// Makes a tree that begins with what another has, or with what it has in a range and keeps or not.
     pub fn clone_tree(&self, from: &str, part: Option<(KeyRange, Keep)>, to: &str) -> Result<()> {
         check_length("a name", to.len(), KEY_BYTES_MAX)?;
-        let mut state = locked(&self.trees);
+        let mut state = self.hold_trees();
         self.check()?;
         if matches!(part, Some((_, Keep::Nothing))) {
             // Those who wait for the move wait for little.
@@ -155,7 +155,7 @@ impl Engine {
     /// Renames a tree.
     pub fn rename_tree(&self, from: &str, to: &str) -> Result<()> {
         check_length("a name", to.len(), KEY_BYTES_MAX)?;
-        let mut state = locked(&self.trees);
+        let mut state = self.hold_trees();
         self.check()?;
         let tree = {
             let mut commit = locked(&self.commit);

@@ -2,7 +2,7 @@
 
 use storage::BLOCK_BYTES;
 
-use super::{Engine, locked};
+use super::Engine;
 use crate::error::Result;
 
 /// Blocks that it is told of before others have their turn.
@@ -14,7 +14,7 @@ impl Engine {
         let (mut block, mut told) = (0, 0);
         loop {
             // Nothing of a piece is used again before the storage has heard of it.
-            let mut state = locked(&self.trees);
+            let mut state = self.hold_trees();
             self.check()?;
             // A piece of work that holds the space has its own idea of what is free.
             if state.work.as_ref().is_some_and(|work| work.holds_space()) {

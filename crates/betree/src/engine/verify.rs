@@ -275,7 +275,7 @@ fn check_trees(
 impl Engine {
     /// Checks everything that the last checkpoint refers to, and what is counted for the next one. All else goes on meanwhile.
     pub fn verify(&self) -> Result<Findings> {
-        let state = locked(&self.trees);
+        let state = self.hold_trees();
         let mut findings = check_head(&self.io, &state.superblock)?;
         // No tree is made meanwhile.
         let commit = locked(&self.commit);
@@ -299,7 +299,7 @@ impl Engine {
 impl Engine {
     /// Start and stored bytes of every block that the last checkpoint refers to.
     pub(crate) fn reachable_blocks(&self) -> Vec<(u64, u64)> {
-        let state = locked(&self.trees);
+        let state = self.hold_trees();
         let mut walk = Walk { io: &self.io, findings: Findings::default(), used: BTreeMap::new() };
         for root in state.catalog.trees.values().filter_map(|tree| tree.root) {
             let _ = walk.tree(&root, &KeyRange::all(), None, "");
@@ -310,12 +310,12 @@ impl Engine {
 
     /// Blocks given up of which no key is known.
     pub(crate) fn without_key_blocks(&self) -> u64 {
-        locked(&self.trees).catalog.families.without_key().map(|extent| extent.blocks).sum()
+        self.hold_trees().catalog.families.without_key().map(|extent| extent.blocks).sum()
     }
 
     /// Starts of the blocks of one tree.
     pub(crate) fn blocks_of(&self, name: &str) -> Vec<u64> {
-        let state = locked(&self.trees);
+        let state = self.hold_trees();
         let mut walk = Walk { io: &self.io, findings: Findings::default(), used: BTreeMap::new() };
         for root in state.catalog.trees.values().filter(|tree| tree.name == name).filter_map(|tree| tree.root) {
             let _ = walk.tree(&root, &KeyRange::all(), None, "");

@@ -15,7 +15,7 @@ use crate::nodes::run::Run;
 use crate::turns::turn;
 
 /// One tree of a version.
-#[derive(Clone)]
+#[cfg_attr(not(test), derive(Clone))]
 pub(crate) struct TreeVersion {
     pub root: Edge,
     /// Takes new messages.
@@ -46,6 +46,25 @@ impl TreeVersion {
     /// Memtables, newest first.
     pub fn tables(&self) -> impl Iterator<Item = &Arc<Memtable>> {
         std::iter::once(&self.active).chain(&self.sealed)
+    }
+}
+
+#[cfg(test)]
+thread_local! {
+    /// How many trees' versions this thread has copied.
+    pub(crate) static COPIED: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
+
+#[cfg(test)]
+impl Clone for TreeVersion {
+    fn clone(&self) -> Self {
+        COPIED.set(COPIED.get() + 1);
+        Self {
+            root: self.root.clone(),
+            active: Arc::clone(&self.active),
+            sealed: self.sealed.clone(),
+            moved_at: self.moved_at,
+        }
     }
 }
 

@@ -8,7 +8,8 @@ use std::sync::atomic::Ordering;
 
 use storage::BLOCK_BYTES;
 
-use super::checkpoint::{CatalogChange, Written};
+use super::checkpoint::Written;
+use super::gone;
 use super::{Engine, TreeState, TreeVersion};
 use crate::bytes::pointer::Freed;
 use crate::bytes::tree_id::TreeId;
@@ -150,6 +151,14 @@ impl Engine {
                 return Ok(Some(Work::memory(steps)));
             }
         }
+        if !state.gone.is_empty() {
+            let gone = std::mem::take(&mut state.gone);
+            let steps = Steps::new(|quota| async move {
+                gone::free(gone, &quota).await;
+                Ok(Outcome::Nothing)
+            });
+            return Ok(Some(Work::memory(steps)));
+        }
         loop {
             let view = self.view();
             let early = checkpoints && state.checkpoint_due && mutated(Mutant::CheckpointBeforeDrain);
@@ -159,6 +168,12 @@ impl Engine {
                     return Ok(Some(self.change_work(state, tree, version, Task::Drain(Arc::clone(oldest)))));
                 }
                 state.to_drain.pop_front();
+            }
+            if checkpoints && state.queue.wants_seal() {
+                drop(view);
+                self.seal(state)?;
+                state.checkpoint_due = true;
+                continue;
             }
             let fresh_bytes_max = self.fresh_bytes_max(state);
             let due = state.checkpoint_due || self.fresh_bytes() > fresh_bytes_max;
@@ -171,7 +186,8 @@ impl Engine {
                 return Ok(Some(self.change_work(state, tree, version, Task::Move(Reach::Unwritten))));
             }
             if let Some(seal) = seal.filter(|_| due && checkpoints) {
-                return Ok(Some(self.checkpoint_work(state, seal, CatalogChange::None)));
+                let change = state.queue.begin();
+                return Ok(Some(self.checkpoint_work(state, seal, change)));
             }
             if let Some(tree) = state.overdue.first().copied().filter(|_| checkpoints) {
                 let Some(version) = view.version.trees.get(&tree) else {
@@ -253,7 +269,9 @@ impl Engine {
         loop {
             if let Some(outcome) = work.steps.step(&mut UNBOUNDED.clone()) {
                 self.worked_bytes.fetch_add(work.steps.spent_bytes(), Ordering::Relaxed);
-                return self.complete(state, work.kind, outcome);
+                let progress = self.complete(state, work.kind, outcome);
+                state.gone.clear();
+                return progress;
             }
         }
     }
@@ -286,13 +304,17 @@ impl Engine {
             }
         };
         self.free_blocks.store(state.space.free_blocks(), Ordering::Release);
-        if kind == Kind::Checkpoint { self.guard(result) } else { result }
+        if kind != Kind::Checkpoint {
+            return result;
+        }
+        state.queue.end(result.is_ok());
+        self.guard(result)
     }
 
     fn complete_change(&self, state: &mut TreeState, changed: Changed) -> Progress {
         let number = self.versions.publish(|trees| {
             if let Some(tree) = trees.get_mut(&changed.tree) {
-                tree.root = changed.root;
+                state.gone.push(std::mem::replace(&mut tree.root, changed.root));
                 if changed.drained.is_some() {
                     tree.sealed.pop();
                 }

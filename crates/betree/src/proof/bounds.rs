@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use storage::Memory;
 
 use super::workload::unsound;
+use crate::engine::COPIED;
 use crate::memtable::RANGES_MAX;
 use crate::{Append, Batch, Database, Durability, Error, Growth, Operator, Options, Pacing, VALUE_BYTES_MAX};
 
@@ -251,6 +252,46 @@ pub(super) fn fresh(compact: bool) -> Result<(), String> {
     }
     let most = database.engine.most_fresh_bytes();
     if most > bound { Err(format!("{most} bytes of changed nodes, not {bound}")) } else { Ok(()) }
+}
+
+/// What a commit does does not grow with the number of trees: no tree's version is copied, none is made, and as much is logged. Where
+/// memtables are full, those that have something are looked at, once for all of them.
+pub(super) fn beside_trees() -> Result<(), String> {
+    let mut logged = Vec::new();
+    for count in [1u32, 100, 4000] {
+        let database = Database::create(Memory::new(256 << 20), Options::default(), 1).map_err(failed)?;
+        // Made together, and no log frame for each.
+        let trees = (0..count).map(|number| database.tree(&number.to_string())).collect::<Result<Vec<_>, _>>();
+        let trees = trees.map_err(failed)?;
+        // What making them left in the log.
+        database.checkpoint().map_err(failed)?;
+        let (copied, before) = (COPIED.get(), (database.engine.view().version.number, database.stats()));
+        for number in 0..4000u32 {
+            let tree = &trees[(number.wrapping_mul(2_654_435_761) % count) as usize];
+            tree.insert(number.to_be_bytes(), [7; 60], Durability::None).map_err(failed)?;
+        }
+        let copied = COPIED.get() - copied;
+        let versions = database.engine.view().version.number - before.0;
+        if copied + versions > 0 {
+            return Err(format!("{copied} of {count} trees' versions copied, {versions} made by 4,000 commits"));
+        }
+        let worked = database.stats().worked_bytes - before.1.worked_bytes;
+        database.sync().map_err(failed)?;
+        logged.push((worked, (database.stats().log_bytes - before.1.log_bytes) / 8192));
+        // A seal copies those that are full, and the way to each.
+        let before = COPIED.get();
+        database.engine.seal_and_drain_one().map_err(failed)?;
+        let copied = COPIED.get() - before;
+        if copied > 40 * u64::from(count) + 40 {
+            return Err(format!("{copied} versions copied to seal {count} trees"));
+        }
+    }
+    if logged.iter().all(|one| *one == logged[0]) { Ok(()) } else { Err(format!("worked and logged: {logged:?}")) }
+}
+
+#[test]
+fn a_commit_does_not_grow_with_the_trees() {
+    beside_trees().unwrap();
 }
 
 /// Keys taken away by range deletes of one each, in an order that jumps, among keys that stay: what waits is bounded, and the

@@ -108,7 +108,7 @@ fn explore(story: Story, seed: u64, batches: usize, depth: usize, seen: &mut See
 }
 
 /// Of all bytes that are not zero, and where they are.
-fn digest(image: &Image) -> u128 {
+pub(super) fn digest(image: &Image) -> u128 {
     let of_block = |(number, bytes): (u64, &[u8; 4096])| XxHash3_128::oneshot_with_seed(number, bytes);
     image.blocks().map(of_block).fold(0, |all, one| all ^ one)
 }

@@ -112,6 +112,55 @@ pub(super) fn nothing_of_refused() -> Result<(), String> {
     unsound(&database).map_or(Ok(()), Err)
 }
 
+/// A put on a nearly full store makes room by moving messages and by checkpoints. However much that is, changed nodes take no more memory
+/// than at other times.
+pub(super) fn bounded() -> Result<(), String> {
+    let options = Options {
+        leaf_bytes: 8 << 10,
+        basement_bytes: 2 << 10,
+        fanout: 8,
+        buffer_bytes: 64 << 10,
+        memtable_bytes: 32 << 10,
+        fresh_bytes: 64 << 10,
+        cache_bytes: 1 << 20,
+        log_bytes: 1 << 20,
+        compression: Compression::None,
+        ..Options::default()
+    };
+    let failed = |error: Error| error.to_string();
+    // What one change may make, and what drained tables bring with them.
+    let bound = 2 * options.fresh_bytes + 3 * options.memtable_bytes + (64 << 10);
+    let database = Database::create(Memory::new(12 << 20), options, 3).map_err(failed)?;
+    let tree = database.tree("t").map_err(failed)?;
+    let key = |number: u32| number.wrapping_mul(2_654_435_761).to_be_bytes();
+    let (mut entries, mut made_room) = (0, 0);
+    for number in 0..200_000u32 {
+        let before = database.stats().checkpoints;
+        match tree.insert(key(number), [number as u8; 60], Durability::None) {
+            Ok(()) => entries += 1,
+            Err(Error::Full) => break,
+            Err(error) => return Err(error.to_string()),
+        }
+        // A commit's own share makes one at most.
+        made_room += u32::from(database.stats().checkpoints > before + 1);
+    }
+    let written = database.stats().written_bytes();
+    let most = database.engine.most_fresh_bytes();
+    println!("{entries} entries, {made_room} puts made room, {most} bytes of changed nodes at most, {written} written");
+    if most > bound || entries < 50_000 {
+        return Err(format!("{most} bytes of changed nodes, not {bound}, for {entries} entries"));
+    }
+    if tree.iter().count() != entries {
+        return Err("entries are missing".to_owned());
+    }
+    unsound(&database).map_or(Ok(()), Err)
+}
+
+#[test]
+fn making_room_takes_bounded_memory() {
+    bounded().unwrap();
+}
+
 #[test]
 fn nothing_is_written_of_a_batch_without_room() {
     nothing_of_refused().unwrap_or_else(|what| panic!("{what}"));

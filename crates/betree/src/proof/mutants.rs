@@ -8,7 +8,8 @@ use std::thread;
 use super::below::Below;
 use super::{
     apart, beside, between, bounds, clones, contained, crash, damage, faults, full, grow, live, paced, parts, past,
-    ranges, reads, refill, refused, rest, schedules, sequence, sizes, spare, tickets, together, twice, values, views,
+    ranges, reads, refill, refused, rest, saved, schedules, sequence, sizes, spare, tickets, together, twice, values,
+    views,
 };
 use crate::mutant::{Mutant, set};
 
@@ -44,6 +45,12 @@ fn proofs() -> Vec<(&'static str, Proof)> {
         ("grow", Box::new(|| grow::grows(0))),
         ("paced", Box::new(|| paced::puts(0, 3000))),
         ("sizes", Box::new(|| [8, 64].into_iter().try_for_each(sizes::of_ranges))),
+        ("saved in steps", Box::new(saved::waits)),
+        ("shares of a save", Box::new(saved::shares)),
+        ("freed in steps", Box::new(crate::engine::freed_in_steps)),
+        ("saved behind a seal", Box::new(saved::behind_a_seal)),
+        ("commits beside trees", Box::new(bounds::beside_trees)),
+        ("full memory", Box::new(full::bounded)),
         ("thread ends", Box::new(beside::ends)),
         ("thread works", Box::new(beside::works)),
         ("refused", Box::new(|| refused::checkpoints(0))),
@@ -149,6 +156,11 @@ fn expected(mutant: Mutant) -> &'static str {
         Mutant::EstimateForgetsBuffers | Mutant::EstimateOfSampleOnly => "sizes",
         Mutant::BellUnrung => "thread works",
         Mutant::ThreadOutlivesStore => "thread ends",
+        Mutant::CommitCopiesTrees => "commits beside trees",
+        Mutant::FreedAtOnce => "freed in steps",
+        Mutant::CreditUnbounded => "shares of a save",
+        Mutant::SnapshotInOneStep => "saved in steps",
+        Mutant::SnapshotOfOldSeal => "saved behind a seal",
         Mutant::FailureChangesSlot => "refused",
         Mutant::RestKeepsGarbage | Mutant::ScanMissesCutEntries => "values",
         Mutant::RunsReversed => "rest",

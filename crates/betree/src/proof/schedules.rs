@@ -13,9 +13,9 @@ use crate::{Batch, Compression, Database, Durability, Error, Options, Tree};
 
 /// A storage before each request of which others may go on.
 #[derive(Clone)]
-struct Turning(Memory);
+pub(super) struct Turning<S>(pub S);
 
-impl Storage for Turning {
+impl<S: Storage> Storage for Turning<S> {
     fn capacity_bytes(&self) -> u64 {
         self.0.capacity_bytes()
     }
@@ -39,7 +39,7 @@ impl Queue for TurningQueue {
 }
 
 /// Where values lie apart somebody waits for requests of another thread with a lock of the storage's own.
-fn options() -> Options {
+pub(super) fn options() -> Options {
     Options { large_value_bytes: usize::MAX, compression: Compression::None, cache_bytes: 1 << 14, ..tiny(2) }
 }
 

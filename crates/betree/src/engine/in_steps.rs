@@ -1,0 +1,128 @@
+//! A checkpoint that somebody asks for and waits for, in steps: between two of them others have the trees, and do a part of it.
+
+use std::sync::MutexGuard;
+use std::sync::atomic::Ordering;
+
+use super::checkpoint::CatalogChange;
+use super::{Engine, TreeState, locked};
+use crate::error::Result;
+use crate::mutant::{Mutant, between, mutated};
+
+/// Bytes of work between two moments at which others may have the trees.
+pub(super) const STEP_BYTES: i64 = 256 << 10;
+
+/// A change of the catalog that a checkpoint is asked to make.
+pub(super) struct Asked {
+    number: u64,
+    change: CatalogChange,
+    /// Whether memtables were sealed since it was asked for.
+    is_sealed: bool,
+}
+
+/// What checkpoints are asked for.
+#[derive(Default)]
+pub(super) struct Queue {
+    /// The newest.
+    last: u64,
+    next: Option<Asked>,
+    /// That of the checkpoint in flight.
+    in_flight: Option<u64>,
+    /// Those that are durable, for whoever waits for them.
+    done: Vec<u64>,
+}
+
+impl Queue {
+    fn ask(&mut self, change: CatalogChange, is_sealed: bool) -> u64 {
+        self.last += 1;
+        self.next = Some(Asked { number: self.last, change, is_sealed });
+        self.last
+    }
+
+    /// Whether memtables are to be sealed for what is asked for. Then they are.
+    pub fn wants_seal(&mut self) -> bool {
+        self.next.as_mut().is_some_and(|asked| !std::mem::replace(&mut asked.is_sealed, true))
+    }
+
+    /// The change that the checkpoint makes that is begun now.
+    pub fn begin(&mut self) -> CatalogChange {
+        let Some(asked) = self.next.take() else { return CatalogChange::None };
+        self.in_flight = Some(asked.number);
+        asked.change
+    }
+
+    /// A checkpoint is durable; or is given up.
+    pub fn end(&mut self, is_durable: bool) {
+        self.done.extend(self.in_flight.take().filter(|_| is_durable));
+        // What was sealed for the next one may be in this one, and is no reason for another.
+        self.next.iter_mut().for_each(|asked| asked.is_sealed = false);
+    }
+
+    fn take_done(&mut self, number: u64) -> bool {
+        let before = self.done.len();
+        self.done.retain(|done| *done != number);
+        self.done.len() < before
+    }
+
+    fn give_up(&mut self, number: u64) {
+        self.next.take_if(|asked| asked.number == number);
+    }
+
+    fn is_waiting(&self, number: u64) -> bool {
+        self.in_flight == Some(number) || self.next.as_ref().is_some_and(|asked| asked.number == number)
+    }
+}
+
+impl Engine {
+    /// The trees. Whoever comes back for them waits behind those who wait already.
+    pub(super) fn hold_trees(&self) -> MutexGuard<'_, TreeState> {
+        let _next = locked(&self.next_in_line);
+        locked(&self.trees)
+    }
+
+    /// A checkpoint of all that is committed by now, and maybe of more, with a change of the catalog. Others commit meanwhile.
+    pub(super) fn checkpoint_in_steps(
+        &self,
+        allowed: impl Fn(&TreeState) -> Result<()>,
+        change: impl Fn() -> CatalogChange,
+    ) -> Result<()> {
+        let mut asked = None;
+        loop {
+            between();
+            let mut state = self.hold_trees();
+            self.check()?;
+            match asked {
+                None => {
+                    allowed(&state)?;
+                    if mutated(Mutant::SnapshotInOneStep) {
+                        return self.checkpoint_with(&mut state, change());
+                    }
+                    // One at a time: whoever comes later does some of the work for the one before.
+                    if state.queue.next.is_none() && state.queue.in_flight.is_none() {
+                        // What was sealed before lacks what came since.
+                        let is_sealed = mutated(Mutant::SnapshotOfOldSeal) && state.sealed_at.is_some();
+                        asked = Some(state.queue.ask(change(), is_sealed));
+                        state.checkpoint_due = true;
+                        self.owing.store(true, Ordering::Release);
+                    }
+                }
+                Some(number) if state.queue.take_done(number) => return Ok(()),
+                Some(_) => {}
+            }
+            let mut left = STEP_BYTES;
+            let worked = self.advance(&mut state, &mut left);
+            // So much less is left for those who commit.
+            self.credit_bytes
+                .fetch_sub((STEP_BYTES - left).min(self.credit_bytes.load(Ordering::Acquire)).max(0), Ordering::AcqRel);
+            let Some(number) = asked.filter(|number| worked.is_err() || !state.queue.is_waiting(*number)) else {
+                continue;
+            };
+            if !state.queue.take_done(number) {
+                // It failed in somebody's hands. What there is to say of that is told to whoever asked for it.
+                state.queue.give_up(number);
+                allowed(&state)?;
+                return self.checkpoint_with(&mut state, change());
+            }
+            return Ok(());
+        }
+    }
+}
