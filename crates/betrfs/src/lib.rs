@@ -25,6 +25,7 @@ pub use operations::{
     Allocate, Attributes, Caller, Cookie, DirectoryEntry, Error, InodeNumber, Kind, Name, Operations, Permissions,
     RenameFlags, Result, Seek, SetAttributes, SetXattr, Statistics, Timestamp, XattrName,
 };
+pub use schema::Schema;
 pub use served::{
     Computing, Moved, Served, clone_mounted_tree, drop_mounted_snapshot, grow_mounted, keep_mounted_snapshot,
     quiesce_mounted, remove_mounted_tree, trim_mounted,

@@ -9,7 +9,7 @@ use crate::rules::BLOCK_BYTES;
 use crate::schema::{self, GRANULE_BYTES, Spot, damaged};
 
 /// Something beside an entry.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Start {
     spot: Spot,
     inode: InodeNumber,
@@ -21,7 +21,7 @@ pub(super) struct Start {
 impl Check<'_> {
     /// Notes one, as inodes may come behind it.
     pub(super) fn start(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
-        let (spot, inode) = schema::parse_beside_key(key)?;
+        let (spot, inode) = schema::parse_beside_key(self.store.schema, key)?;
         if value.len() as u64 > GRANULE_BYTES {
             return Err(damaged("a granule that is too long"));
         }
@@ -34,9 +34,9 @@ impl Check<'_> {
     pub(super) fn starts(&mut self) -> Result<BTreeSet<InodeNumber>> {
         let (mut found, mut targets) = (BTreeSet::new(), BTreeSet::new());
         for start in std::mem::take(&mut self.starts) {
-            let Start { spot, inode, .. } = start;
-            let says = self.known.get(&inode).and_then(|known| known.says);
-            match says.filter(|says| says.beside == Some(spot) && says.size_bytes > 0) {
+            let Start { ref spot, inode, .. } = start;
+            let says = self.known.get(&inode).and_then(|known| known.says.clone());
+            match says.filter(|says| says.beside.as_ref() == Some(spot) && says.size_bytes > 0) {
                 Some(says) if says.kind == Kind::File => {
                     found.insert(inode);
                     if start.used_bytes as u64 > says.size_bytes && self.shows_rest(inode, &says, spot)? {
@@ -47,26 +47,26 @@ impl Check<'_> {
                     found.insert(inode);
                     targets.insert(inode);
                 }
-                _ => self.find(Finding::BesideNothing { inode, key: schema::beside_key(spot, inode).to_vec() }),
+                _ => self.find(Finding::BesideNothing { inode, key: schema::beside_key(spot, inode) }),
             }
         }
         let lacks = |(inode, says): &(InodeNumber, Says)| says.beside.is_some() && !found.contains(inode);
-        let known = self.known.iter().filter_map(|(inode, known)| Some((*inode, known.says?)));
+        let known = self.known.iter().filter_map(|(inode, known)| Some((*inode, known.says.clone()?)));
         let without: Vec<_> = known.filter(lacks).map(|(inode, _)| Finding::NotBeside { inode }).collect();
         self.findings.extend(without);
         Ok(targets)
     }
 
     /// Whether bytes behind a file's end are not zero where no patch covers them.
-    fn shows_rest(&self, inode: InodeNumber, says: &Says, spot: Spot) -> Result<bool> {
+    fn shows_rest(&self, inode: InodeNumber, says: &Says, spot: &Spot) -> Result<bool> {
         let mut bytes = vec![0; GRANULE_BYTES as usize];
         if let Some(value) = self.at.get(&self.store.entries, schema::beside_key(spot, inode))? {
             bytes[..value.len()].copy_from_slice(&value);
         }
-        let patches = schema::data_key(inode, 0, 1)..=schema::data_key(inode, 0, u8::MAX);
-        for found in self.at.range(&self.store.data, patches).take_while(|_| says.is_patched) {
+        let patches = says.locality.data_between((0, 1), (0, u8::MAX));
+        for found in self.store.data_at(&self.at, patches).take_while(|_| says.is_patched) {
             let (key, value) = found?;
-            let begin = u64::from(schema::parse_data_key(&key)?.2 - 1) * BLOCK_BYTES;
+            let begin = u64::from(schema::part_of(&key)?.1 - 1) * BLOCK_BYTES;
             // What is no patch is a finding of its own.
             if let (true, Some(pieces)) = (begin < GRANULE_BYTES, patch::pieces(&value)) {
                 patch::put_on(&pieces, 0, &mut bytes[begin as usize..(begin + BLOCK_BYTES) as usize]);

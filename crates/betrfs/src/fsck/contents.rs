@@ -29,7 +29,7 @@ impl Check<'_> {
         let mut tail: Option<Tail> = None;
         let mut targets = self.starts()?;
         self.scan(&self.store.data.clone(), schema::DATA, |check, key, value| {
-            let (inode, granule, part) = schema::parse_data_key(key)?;
+            let (inode, granule, part) = schema::parse_data_key(check.store.schema, key)?;
             if tail.as_ref().is_some_and(|tail| (tail.inode, tail.granule) != (inode, granule)) {
                 check.end_tail(tail.take());
             }
@@ -62,7 +62,7 @@ impl Check<'_> {
 
     /// What the inode of a key says; where there is none that is a finding, once for all of its keys.
     fn says(&mut self, inode: InodeNumber, tree: &'static str) -> Option<Says> {
-        let says = self.known.get(&inode).and_then(|known| known.says);
+        let says = self.known.get(&inode).and_then(|known| known.says.clone());
         let finding = Finding::WithoutInode { inode, tree };
         if says.is_none() && self.findings.last() != Some(&finding) {
             self.find(finding);

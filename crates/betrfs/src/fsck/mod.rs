@@ -14,7 +14,7 @@ use betree::{Database, Snapshot, Tree};
 use storage::Storage;
 
 use crate::operations::{Error, InodeNumber, Kind, Result};
-use crate::schema::{self, Inode, Located, Spot};
+use crate::schema::{self, Inode, Locality, Located, Spot};
 use crate::volume::{Store, Volume, VolumeOptions, open_store};
 
 pub use finding::Finding;
@@ -33,7 +33,7 @@ enum Home {
 }
 
 /// What is known of an inode.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Known {
     home: Home,
     /// What it says of itself, once that was found.
@@ -47,7 +47,7 @@ struct Known {
 }
 
 /// What an inode says of itself.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Says {
     kind: Kind,
     links: u32,
@@ -56,11 +56,12 @@ struct Says {
     is_patched: bool,
     has_xattrs: bool,
     beside: Option<Spot>,
+    locality: Locality,
 }
 
 impl Says {
     fn of(inode: &Inode) -> Self {
-        let Inode { attributes, entries, is_patched, has_xattrs, beside, .. } = inode;
+        let Inode { attributes, entries, is_patched, has_xattrs, beside, locality, .. } = inode;
         Self {
             kind: attributes.kind,
             links: attributes.links,
@@ -68,7 +69,8 @@ impl Says {
             size_bytes: attributes.size_bytes,
             is_patched: *is_patched,
             has_xattrs: *has_xattrs,
-            beside: *beside,
+            beside: beside.clone(),
+            locality: locality.clone(),
         }
     }
 }

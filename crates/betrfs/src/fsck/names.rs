@@ -23,17 +23,17 @@ impl Check<'_> {
     }
 
     fn entry(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
-        if schema::is_beside(key) {
+        if schema::is_beside(self.store.schema, key) {
             return self.start(key, value);
         }
-        let (parent, cookie, name) = schema::parse_entry_key(key)?;
+        let (parent, cookie, name) = schema::parse_entry_key(self.store.schema, key)?;
         if Name::new(name).is_err() || matches!(name, b"." | b"..") {
             self.find(Finding::BadName { parent, name: name.to_vec() });
         }
         if schema::cookie(self.store.seed, name) != cookie {
             self.find(Finding::Misplaced { parent, name: name.to_vec(), key: key.to_vec() });
         }
-        let entry = Entry::decode(parent, name, value)?;
+        let entry = Entry::decode(self.store.schema, key, value)?;
         let number = entry.inode();
         let known = self.known.entry(number).or_default();
         known.names += 1;
@@ -42,7 +42,7 @@ impl Check<'_> {
                 let says = Says::of(inode);
                 let lies_here = known.home == Home::Entry(parent, cookie);
                 if lies_here {
-                    known.says = Some(says);
+                    known.says = Some(says.clone());
                 } else {
                     self.find(Finding::Dangling { parent, name: name.to_vec(), inode: number });
                 }
@@ -52,7 +52,7 @@ impl Check<'_> {
                 if *kind == Kind::Directory {
                     return Err(schema::damaged("a directory by number: it has one name, and lies there"));
                 }
-                match (known.home, known.says) {
+                match (known.home, known.says.clone()) {
                     (Home::Side, Some(says)) if says.kind == *kind => {}
                     (Home::Side, Some(says)) => {
                         self.find(Finding::OtherKind { inode: number, entry: *kind, is: says.kind, key: key.to_vec() })
@@ -73,7 +73,7 @@ impl Check<'_> {
         let mut findings = Vec::new();
         for (inode, known) in &self.known {
             let inode = *inode;
-            let Some(says) = known.says else {
+            let Some(says) = &known.says else {
                 match known.home {
                     // Its entries were findings already.
                     Home::Nowhere if known.entries == 0 => {}
@@ -106,9 +106,9 @@ impl Check<'_> {
         }
         self.findings.extend(findings);
         let root = self.known.get(&InodeNumber::ROOT);
-        if !root
-            .is_some_and(|root| root.home == Home::Side && root.says.is_some_and(|says| says.kind == Kind::Directory))
-        {
+        if !root.is_some_and(|root| {
+            root.home == Home::Side && root.says.as_ref().is_some_and(|says| says.kind == Kind::Directory)
+        }) {
             self.find(Finding::NoRoot);
         }
     }
@@ -118,7 +118,7 @@ impl Check<'_> {
         let mut reached = BTreeSet::from([InodeNumber::ROOT]);
         let mut findings = Vec::new();
         for (number, known) in &self.known {
-            if known.says.is_none_or(|says| says.kind != Kind::Directory) || known.is_orphan {
+            if known.says.as_ref().is_none_or(|says| says.kind != Kind::Directory) || known.is_orphan {
                 continue;
             }
             let (mut way, mut inode) = (BTreeSet::new(), *number);

@@ -10,7 +10,7 @@ use super::{Finding, check_store};
 use crate::operations::{Error, InodeNumber, Kind, Permissions, Result, Timestamp};
 use crate::patch::{self, PATCH};
 use crate::rules::{BLOCK_BYTES, root_attributes};
-use crate::schema::{self, Entry, GRANULE_BYTES, Inode, Located, Place, Spot};
+use crate::schema::{self, Entry, GRANULE_BYTES, Inode, Locality, Located, Place, Schema, Spot};
 use crate::volume::{Store, VolumeOptions, open_store};
 
 /// Rounds after which what is left counts as beyond repair.
@@ -52,23 +52,60 @@ impl Round<'_> {
     }
 
     /// Writes an inode to its place.
-    fn put(&mut self, inode: &Inode) {
+    fn put(&mut self, inode: &Inode) -> Result<()> {
         let (key, store) = (schema::number_key(inode.attributes.inode), self.store);
         match &inode.place {
             Place::Side => self.batch.insert(&store.inodes, key, schema::here(inode)),
             Place::Entry { parent, name } => {
                 self.batch.insert(&store.inodes, key, schema::in_entry(*parent, name));
-                let entry = schema::entry_key(*parent, store.seed, name);
+                let entry = self.locality(*parent)?.entry_key(store.seed, name);
                 self.batch.insert(&store.entries, entry, schema::embedded(inode));
             }
         }
+        Ok(())
+    }
+
+    /// Where an inode has what it holds.
+    fn locality(&self, number: InodeNumber) -> Result<Locality> {
+        match self.store.schema {
+            Schema::Inode => Ok(Locality::of_number(number)),
+        }
+    }
+
+    /// The first of the keys of a directory's entries, wherever they lie.
+    fn entries_of(&self, number: InodeNumber) -> impl Iterator<Item = Result<Vec<u8>>> {
+        let of = self.store.schema;
+        let found = match of {
+            Schema::Inode => self.store.entries.range(schema::all_of(number)),
+        };
+        // What lies beside them may be of inodes that moved elsewhere.
+        schema::names(of, found).filter_map(move |entry| match entry {
+            Ok((key, _)) => {
+                schema::parse_entry_key(of, &key).is_ok_and(|(parent, ..)| parent == number).then_some(Ok(key))
+            }
+            Err(error) => Some(Err(error.into())),
+        })
+    }
+
+    /// The keys that an inode has in the tree `data`, wherever they lie, and how long their values are.
+    fn data_of(&self, number: InodeNumber) -> impl Iterator<Item = Result<(Vec<u8>, usize)>> {
+        let of = self.store.schema;
+        let found = match of {
+            Schema::Inode => self.store.data.range(schema::all_of(number)),
+        };
+        found.filter_map(move |entry| match entry {
+            Ok((key, value)) => {
+                let is_its = schema::parse_data_key(of, &key).is_ok_and(|(inode, ..)| inode == number);
+                is_its.then_some(Ok((key, value.len())))
+            }
+            Err(error) => Some(Err(error.into())),
+        })
     }
 
     fn change(&mut self, number: InodeNumber, change: impl FnOnce(&mut Inode)) -> Result<()> {
         let mut inode = self.store.inode(number)?;
         change(&mut inode);
-        self.put(&inode);
-        Ok(())
+        self.put(&inode)
     }
 
     /// An inode of which only the number is known.
@@ -87,6 +124,7 @@ impl Round<'_> {
             has_xattrs: true,
             beside: None,
             place: Place::Side,
+            locality: Locality::of_number(number),
         }
     }
 
@@ -95,8 +133,8 @@ impl Round<'_> {
         if let Some(number) = self.lost_and_found {
             return Ok(number);
         }
-        let found =
-            self.store.entry(InodeNumber::ROOT, LOST_AND_FOUND)?.filter(|entry| entry.kind() == Kind::Directory);
+        let root = self.locality(InodeNumber::ROOT)?;
+        let found = self.store.entry(&root, LOST_AND_FOUND)?.filter(|entry| entry.kind() == Kind::Directory);
         let number = match found {
             Some(entry) => entry.inode(),
             None => {
@@ -105,7 +143,7 @@ impl Round<'_> {
                 let mut directory = self.blank(number, Kind::Directory);
                 directory.attributes.permissions = Permissions::of_mode(0o700);
                 directory.place = Place::Entry { parent: InodeNumber::ROOT, name: LOST_AND_FOUND.into() };
-                self.put(&directory);
+                self.put(&directory)?;
                 number
             }
         };
@@ -118,27 +156,27 @@ impl Round<'_> {
         let parent = self.lost_and_found()?;
         let name = format!("#{}", inode.attributes.inode.0);
         if let Place::Entry { parent, name } = &inode.place {
-            self.batch.remove(&self.store.entries, schema::entry_key(*parent, self.store.seed, name));
+            let key = self.locality(*parent)?.entry_key(self.store.seed, name);
+            self.batch.remove(&self.store.entries, key);
         }
         inode.attributes.links = if inode.attributes.kind == Kind::Directory { 2 } else { 1 };
         inode.place = Place::Entry { parent, name: name.into_bytes().into() };
-        self.put(&inode);
-        Ok(())
+        self.put(&inode)
     }
 
     /// An inode whose entry is lost: what it held is kept, as a directory or a file.
     fn recover(&mut self, number: InodeNumber) -> Result<()> {
-        if schema::names(self.store.entries.range(schema::all_of(number))).next().is_some() {
+        if self.entries_of(number).next().transpose()?.is_some() {
             return self.attach(self.blank(number, Kind::Directory));
         }
         let mut file = self.blank(number, Kind::File);
         if let Some((spot, bytes)) = self.beside(number)? {
             (file.beside, file.attributes.size_bytes) = (Some(spot), bytes as u64);
         }
-        if let Some(last) = self.store.data.range(schema::all_of(number)).next_back() {
-            let (key, value) = last?;
-            let (_, granule, part) = schema::parse_data_key(&key)?;
-            let length = if part == 0 { value.len() as u64 } else { u64::from(part) * BLOCK_BYTES };
+        for found in self.data_of(number) {
+            let (key, length) = found?;
+            let (granule, part) = schema::part_of(&key)?;
+            let length = if part == 0 { length as u64 } else { u64::from(part) * BLOCK_BYTES };
             let end = granule.saturating_mul(GRANULE_BYTES).saturating_add(length);
             file.attributes.size_bytes = file.attributes.size_bytes.max(end);
         }
@@ -153,17 +191,18 @@ impl Round<'_> {
     fn beside(&self, number: InodeNumber) -> Result<Option<(Spot, usize)>> {
         let Some(value) = self.store.inodes.get(schema::number_key(number))? else { return Ok(None) };
         let Located::In { parent, name } = Located::decode(number, &value)? else { return Ok(None) };
-        let spot = Spot { directory: parent, cookie: schema::cookie(self.store.seed, &name) };
-        let found = self.store.entries.get(schema::beside_key(spot, number))?;
+        let spot = self.locality(parent)?.spot(self.store.seed, &name);
+        let found = self.store.entries.get(schema::beside_key(&spot, number))?;
         Ok(found.map(|value| (spot, value.len())))
     }
 
     /// An entry and `inodes` say different things of an inode.
     fn dangling(&mut self, parent: InodeNumber, name: &[u8], number: InodeNumber) -> Result<()> {
         let is_unplaced = self.store.inodes.get(schema::number_key(number))?.is_none();
-        match self.store.entry(parent, name)? {
-            Some(Entry::Embedded(inode)) if is_unplaced => self.put(&inode),
-            _ => self.batch.remove(&self.store.entries, schema::entry_key(parent, self.store.seed, name)),
+        let directory = self.locality(parent)?;
+        match self.store.entry(&directory, name)? {
+            Some(Entry::Embedded(inode)) if is_unplaced => self.put(&inode)?,
+            _ => self.batch.remove(&self.store.entries, directory.entry_key(self.store.seed, name)),
         }
         Ok(())
     }
@@ -174,26 +213,28 @@ impl Round<'_> {
         let size = inode.attributes.size_bytes;
         match what {
             "a patch" => inode.is_patched = true,
-            "a beginning in two places" => self.batch.remove(&store.data, schema::data_key(number, 0, 0)),
+            "a beginning in two places" => self.batch.remove(&store.data, inode.locality.data_key(0, 0)),
             "an extended attribute" => inode.has_xattrs = true,
             "data behind its end" => {
-                let start = schema::data_key(number, size.div_ceil(GRANULE_BYTES), 0).to_vec();
-                self.batch.remove_range(&store.data, start..schema::all_of(number).end.to_vec());
+                let keys = inode.locality.data_from(size.div_ceil(GRANULE_BYTES));
+                keys.into_iter().for_each(|keys| self.batch.remove_range(&store.data, keys));
             }
             "bytes behind its end" => {
                 inode.is_patched = true;
                 for block in size / BLOCK_BYTES..size.next_multiple_of(GRANULE_BYTES) / BLOCK_BYTES {
                     let begin = size.max(block * BLOCK_BYTES) - block * BLOCK_BYTES;
                     let blocks = GRANULE_BYTES / BLOCK_BYTES;
-                    let key = schema::data_key(number, block / blocks, 1 + (block % blocks) as u8);
+                    let key = inode.locality.data_key(block / blocks, 1 + (block % blocks) as u8);
                     let zeroes = patch::zeroes(begin as usize, (BLOCK_BYTES - begin) as usize);
                     self.batch.upsert(&store.data, key, PATCH, zeroes);
                 }
             }
-            _ => self.batch.remove_range(&store.data, schema::all_of(number)),
+            _ => {
+                let keys = inode.locality.data_from(0);
+                keys.into_iter().for_each(|keys| self.batch.remove_range(&store.data, keys));
+            }
         }
-        self.put(&inode);
-        Ok(())
+        self.put(&inode)
     }
 
     fn mend(&mut self, finding: &Finding) -> Result<()> {
@@ -208,21 +249,20 @@ impl Round<'_> {
             Finding::NoRoot => {
                 let mut root = self.blank(InodeNumber::ROOT, Kind::Directory);
                 root.attributes.permissions = Permissions::of_mode(0o755);
-                self.put(&root);
+                self.put(&root)?;
             }
             Finding::NumberNeverGiven { inode, .. } => self.next = self.next.max(inode.0.saturating_add(1)),
             Finding::BadName { parent, name } => {
-                self.batch.remove(&store.entries, schema::entry_key(*parent, store.seed, name));
+                let key = self.locality(*parent)?.entry_key(store.seed, name);
+                self.batch.remove(&store.entries, key);
             }
             Finding::Misplaced { key, .. } => self.batch.remove(&store.entries, key),
             Finding::OtherKind { inode, is, key, .. } => {
                 self.batch.insert(&store.entries, key, schema::link(*inode, *is));
             }
             Finding::NoDirectory { parent, .. } => {
-                // What lies beside them may be of inodes that moved elsewhere.
-                for found in schema::names(store.entries.range(schema::all_of(*parent))) {
-                    self.batch.remove(&store.entries, found?.0);
-                }
+                let keys: Vec<_> = self.entries_of(*parent).collect::<Result<_>>()?;
+                keys.into_iter().for_each(|key| self.batch.remove(&store.entries, key));
             }
             Finding::Dangling { parent, name, inode } => self.dangling(*parent, name, *inode)?,
             Finding::Lost { inode } => self.recover(*inode)?,
@@ -250,7 +290,8 @@ impl Round<'_> {
                 self.change(*inode, |inode| {
                     (inode.attributes.size_bytes, inode.beside) = (LOST_TARGET.len() as u64, None);
                 })?;
-                self.batch.insert(&store.data, schema::data_key(*inode, 0, 0), LOST_TARGET);
+                let key = store.inode(*inode)?.locality.data_key(0, 0);
+                self.batch.insert(&store.data, key, LOST_TARGET);
             }
         }
         Ok(())

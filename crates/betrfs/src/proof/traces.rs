@@ -7,7 +7,7 @@ use super::action::{Scale, action, random};
 use super::compare::{difference, tree};
 use super::side::{Answer, Side};
 use crate::operations::{Error, Operations, Timestamp};
-use crate::{Model, Steps, Volume, VolumeOptions};
+use crate::{Model, Schema, Steps, Volume, VolumeOptions};
 
 /// Nodes so small that a few operations make trees of several levels, and a log that goes round.
 pub(super) fn tiny(seed: u64) -> VolumeOptions {
@@ -31,6 +31,7 @@ pub(super) fn tiny(seed: u64) -> VolumeOptions {
         write_bytes_max: [30 << 10, 250 << 10][(seed % 2) as usize],
         notes_accesses: true,
         steps: Steps::default(),
+        schema: Schema::default(),
     }
 }
 

@@ -13,17 +13,25 @@
 //! Numbers in keys are big endian, so that keys are in their order; those in values are little endian.
 
 mod beside;
+mod inode;
+mod keys;
+mod locality;
+#[cfg(test)]
+mod tests;
 
-use twox_hash::XxHash3_128;
-
-use crate::mutant::{Mutant, mutated};
 use crate::operations::{Attributes, Cookie, Error, InodeNumber, Kind, Permissions, Result, Timestamp};
 pub(crate) use beside::{BESIDE_BYTES, Spot, beside_key, is_beside, names, parse_beside_key};
+pub(crate) use keys::{all_of, cookie, key_number, number_key, parse_data_key, parse_entry_key, part_of, xattr_key};
+pub use locality::Schema;
+pub(crate) use locality::{DataKey, DataSpan, Locality};
 
 /// Version of the schema that this program writes.
 pub(crate) const VERSION: u32 = 2;
 /// The one before had nothing beside entries, and is otherwise the same: a mount makes it this version.
 pub(crate) const VERSION_WITHOUT_BESIDE: u32 = 1;
+
+/// Features that this program knows.
+pub(crate) const FEATURES: u64 = 0;
 
 /// Names of the trees.
 pub(crate) const SYSTEM: &str = "system";
@@ -41,20 +49,29 @@ pub(crate) const NEXT_KEY: &[u8] = b"next";
 /// little waste.
 pub(crate) const GRANULE_BYTES: u64 = 64 << 10;
 
-/// Cookies below this are of `.` and `..`.
-const FIRST_HASH: u64 = 16;
-
 /// What a store says of the file system in it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Format {
     pub version: u32,
-    /// What a program must know to use it; none so far.
+    /// What a program must know to use it ([`FEATURES`]).
     pub features: u64,
     /// Of the hashes of names.
     pub seed: u64,
 }
 
 impl Format {
+    /// Of a new file system.
+    pub fn new(schema: Schema, seed: u64) -> Self {
+        let features = match schema {
+            Schema::Inode => 0,
+        };
+        Self { version: VERSION, features, seed }
+    }
+
+    pub fn schema(self) -> Schema {
+        Schema::Inode
+    }
+
     pub fn encode(self) -> Vec<u8> {
         let mut to = self.version.to_le_bytes().to_vec();
         to.extend(self.features.to_le_bytes());
@@ -94,6 +111,8 @@ pub(crate) struct Inode {
     /// Where the bytes of its first granule lie, if beside an entry; patches on them lie in the tree `data`, as all else does.
     pub beside: Option<Spot>,
     pub place: Place,
+    /// Under which keys it has what it holds.
+    pub locality: Locality,
 }
 
 /// Why a value is not what it should be.
@@ -170,9 +189,8 @@ impl Inode {
             to.extend(time.seconds.to_le_bytes());
             to.extend(time.nanoseconds.to_le_bytes());
         }
-        if let Some(Spot { directory, cookie }) = self.beside {
-            to.extend(directory.0.to_le_bytes());
-            to.extend(cookie.0.to_le_bytes());
+        if let Some(spot) = &self.beside {
+            spot.encode(to);
         }
     }
 
@@ -185,7 +203,7 @@ impl Inode {
         let (accessed, modified, changed, created) = (from.time()?, from.time()?, from.time()?, from.time()?);
         let beside = match flags & BESIDE {
             0 => None,
-            _ => Some(Spot { directory: InodeNumber(from.u64()?), cookie: Cookie(from.u64()?) }),
+            _ => Some(Spot::of(InodeNumber(from.u64()?), Cookie(from.u64()?))),
         };
         from.end()?;
         let attributes = Attributes {
@@ -211,6 +229,7 @@ impl Inode {
             has_xattrs: flags & HAS_XATTRS != 0,
             beside,
             place,
+            locality: Locality::of_number(inode),
         })
     }
 }
@@ -242,7 +261,9 @@ impl Entry {
         }
     }
 
-    pub fn decode(parent: InodeNumber, name: &[u8], value: &[u8]) -> Result<Self> {
+    /// From its key and value.
+    pub fn decode(schema: Schema, key: &[u8], value: &[u8]) -> Result<Self> {
+        let (parent, _, name) = parse_entry_key(schema, key)?;
         let mut from = Fields(value);
         let tag = from.u8()?;
         let inode = InodeNumber(from.u64()?);
@@ -313,162 +334,10 @@ pub(crate) fn here(inode: &Inode) -> Vec<u8> {
     to
 }
 
-/// A number as the start of keys.
-pub(crate) fn number_key(inode: InodeNumber) -> [u8; 8] {
-    inode.0.to_be_bytes()
-}
-
-/// The number at the start of a key.
-pub(crate) fn key_number(key: &[u8]) -> Result<(InodeNumber, &[u8])> {
-    let (number, rest) = key.split_first_chunk().ok_or_else(|| damaged("a key that is too short"))?;
-    Ok((InodeNumber(u64::from_be_bytes(*number)), rest))
-}
-
-/// The cookie of a name, by which a directory is in order. Names with equal hashes have equal cookies; of 10 million names, two
-/// have equal ones once in 200,000 directories.
-pub(crate) fn cookie(seed: u64, name: &[u8]) -> Cookie {
-    if mutated(Mutant::CookieReused) {
-        return Cookie(FIRST_HASH + u64::from(name.last().copied().unwrap_or(0) % 4));
-    }
-    let hash = XxHash3_128::oneshot_with_seed(seed, name) as u64 >> 1;
-    Cookie(hash.max(FIRST_HASH))
-}
-
-/// The key of an entry.
-pub(crate) fn entry_key(parent: InodeNumber, seed: u64, name: &[u8]) -> Vec<u8> {
-    let mut key = number_key(parent).to_vec();
-    key.extend(cookie(seed, name).0.to_be_bytes());
-    key.extend(name);
-    key
-}
-
-/// Directory, cookie and name of an entry's key.
-pub(crate) fn parse_entry_key(key: &[u8]) -> Result<(InodeNumber, Cookie, &[u8])> {
-    let (parent, rest) = key_number(key)?;
-    let (hash, name) = rest.split_first_chunk().ok_or_else(|| damaged("an entry's key that is too short"))?;
-    Ok((parent, Cookie(u64::from_be_bytes(*hash)), name))
-}
-
-/// Keys of a directory's entries behind a cookie.
-pub(crate) fn entries_after(parent: InodeNumber, after: Cookie) -> std::ops::Range<Vec<u8>> {
-    let mut start = number_key(parent).to_vec();
-    start.extend(after.0.saturating_add(1).to_be_bytes());
-    start..number_key(InodeNumber(parent.0 + 1)).to_vec()
-}
-
-/// The key of an extended attribute.
-pub(crate) fn xattr_key(inode: InodeNumber, name: &[u8]) -> Vec<u8> {
-    [&number_key(inode)[..], name].concat()
-}
-
-/// A key of the tree `data`.
-pub(crate) type DataKey = [u8; 17];
-
-/// The key of a part of a granule: 0 is the granule's bytes, `1 + n` the patches on its n-th block.
-pub(crate) fn data_key(inode: InodeNumber, granule: u64, part: u8) -> DataKey {
-    let mut key = [0; 17];
-    key[..8].copy_from_slice(&number_key(inode));
-    key[8..16].copy_from_slice(&granule.to_be_bytes());
-    key[16] = part;
-    key
-}
-
-/// Inode, granule and part of a data key.
-pub(crate) fn parse_data_key(key: &[u8]) -> Result<(InodeNumber, u64, u8)> {
-    let (inode, rest) = key_number(key)?;
-    match <[u8; 9]>::try_from(rest) {
-        Ok([g0, g1, g2, g3, g4, g5, g6, g7, part]) => {
-            Ok((inode, u64::from_be_bytes([g0, g1, g2, g3, g4, g5, g6, g7]), part))
-        }
-        Err(_) => Err(damaged("a data key of another length")),
-    }
-}
-
-/// All keys that begin with an inode's number.
-pub(crate) fn all_of(inode: InodeNumber) -> std::ops::Range<[u8; 8]> {
-    number_key(inode)..number_key(InodeNumber(inode.0 + 1))
-}
-
 /// The next inode number, from its value.
 pub(crate) fn decode_next(value: &[u8]) -> Result<u64> {
     let mut from = Fields(value);
     let next = from.u64()?;
     from.end()?;
     Ok(next)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    fn inode() -> impl Strategy<Value = Inode> {
-        let time = || {
-            (any::<i64>(), 0u32..1_000_000_000).prop_map(|(seconds, nanoseconds)| Timestamp { seconds, nanoseconds })
-        };
-        let kind = (0usize..3).prop_map(|n| [Kind::File, Kind::Directory, Kind::Socket][n]);
-        let numbers = (any::<u64>(), any::<u64>(), any::<u64>(), any::<u64>());
-        let small = (any::<u32>(), any::<u32>(), any::<u32>(), any::<u32>(), 0u32..0o10000);
-        let beside = prop::option::of((any::<u64>(), any::<u64>()));
-        (kind, numbers, small, (time(), time(), time(), time()), (any::<(bool, bool, bool)>(), beside)).prop_map(
-            |(kind, (number, size_bytes, blocks, entries), (links, uid, gid, device, mode), times, (flags, beside))| {
-                let (accessed, modified, changed, created) = times;
-                let attributes = Attributes {
-                    inode: InodeNumber(number),
-                    kind,
-                    permissions: Permissions::of_mode(mode),
-                    links,
-                    uid,
-                    gid,
-                    device,
-                    size_bytes,
-                    blocks,
-                    accessed,
-                    modified,
-                    changed,
-                    created,
-                };
-                let (is_patched, is_sparse, has_xattrs) = flags;
-                let beside = beside
-                    .map(|(directory, cookie)| Spot { directory: InodeNumber(directory), cookie: Cookie(cookie) });
-                Inode { attributes, entries, is_patched, is_sparse, has_xattrs, beside, place: Place::Side }
-            },
-        )
-    }
-
-    proptest! {
-        #[test]
-        fn values_come_back(inode in inode(), name in prop::collection::vec(1u8.., 1..9)) {
-            let number = inode.attributes.inode;
-            prop_assert_eq!(Located::decode(number, &here(&inode)).unwrap(), Located::Here(inode.clone()));
-            let placed = Inode { place: Place::Entry { parent: InodeNumber(7), name: name.clone().into() }, ..inode.clone() };
-            let entry = Entry::decode(InodeNumber(7), &name, &embedded(&placed)).unwrap();
-            prop_assert_eq!(entry, Entry::Embedded(placed));
-            let linked = Entry::decode(InodeNumber(7), &name, &link(number, inode.attributes.kind)).unwrap();
-            prop_assert_eq!(linked, Entry::Link { inode: number, kind: inode.attributes.kind });
-            let located = Located::decode(number, &in_entry(InodeNumber(7), &name)).unwrap();
-            prop_assert_eq!(located, Located::In { parent: InodeNumber(7), name: name.into() });
-        }
-
-        #[test]
-        fn any_bytes_are_a_value_or_an_error(bytes: Vec<u8>) {
-            let _ = (Entry::decode(InodeNumber(1), b"n", &bytes), Located::decode(InodeNumber(1), &bytes));
-            let _ = (Format::decode(&bytes), decode_next(&bytes), parse_data_key(&bytes).is_ok(), parse_beside_key(&bytes).is_ok(), parse_entry_key(&bytes).is_ok());
-        }
-
-        #[test]
-        fn keys_come_back_in_order(a in any::<(u64, u64, u8)>(), b in any::<(u64, u64, u8)>(), name in prop::collection::vec(1u8.., 1..9)) {
-            let key = |(inode, granule, part): (u64, u64, u8)| data_key(InodeNumber(inode), granule, part);
-            prop_assert_eq!(a.cmp(&b), key(a).cmp(&key(b)));
-            prop_assert_eq!(parse_data_key(&key(a)).unwrap(), (InodeNumber(a.0), a.1, a.2));
-            let (parent, found, back) = { let key = entry_key(InodeNumber(a.0), b.0, &name); let (p, c, n) = parse_entry_key(&key).unwrap(); (p, c, n.to_vec()) };
-            let entry = entry_key(InodeNumber(a.0), b.0, &name);
-            prop_assert_eq!((parent, found, back), (InodeNumber(a.0), cookie(b.0, &name), name));
-            prop_assert!(found > Cookie::PARENT && found.0 < 1 << 63);
-            let spot = Spot { directory: parent, cookie: found };
-            let beside = beside_key(spot, InodeNumber(a.1));
-            prop_assert_eq!(parse_beside_key(&beside).unwrap(), (spot, InodeNumber(a.1)));
-            prop_assert!(is_beside(&beside) && !is_beside(&entry) && beside[..] < entry[..]);
-        }
-    }
 }

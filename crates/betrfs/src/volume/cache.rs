@@ -49,7 +49,7 @@ mod tests {
     use super::*;
     use crate::operations::Timestamp;
     use crate::rules::root_attributes;
-    use crate::schema::Place;
+    use crate::schema::{Locality, Place};
 
     #[test]
     fn it_keeps_to_its_budget_and_what_is_used() {
@@ -65,6 +65,7 @@ mod tests {
                 has_xattrs: false,
                 beside: None,
                 place: Place::Side,
+                locality: Locality::of_number(InodeNumber(number)),
             }
         };
         for number in 0..1000 {

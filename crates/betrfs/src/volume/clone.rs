@@ -13,9 +13,9 @@ use super::transaction::Transaction;
 use super::{Store, Volume};
 use crate::acl;
 use crate::mutant::{Mutant, mutated};
-use crate::operations::{Attributes, Caller, Cookie, Error, InodeNumber, Kind, Name, Result, Timestamp};
+use crate::operations::{Attributes, Caller, Error, InodeNumber, Kind, Name, Result, Timestamp};
 use crate::rules;
-use crate::schema::{self, Entry, Inode, Place};
+use crate::schema::{self, Entry, Inode, Locality, Place};
 
 /// Entries of a batch, at most.
 const STEP_ENTRIES: usize = 100;
@@ -47,17 +47,16 @@ pub(crate) struct Cloning<'a> {
 
 /// A directory whose entries are to be copied.
 struct Directory {
-    original: InodeNumber,
+    original: Locality,
     copy: InodeNumber,
     modified: Timestamp,
-    /// The key from which to go on.
-    next: Option<Vec<u8>>,
+    /// The last entry that was copied.
+    last: Option<Vec<u8>>,
 }
 
 impl Directory {
     fn new(original: &Inode, copy: InodeNumber) -> Self {
-        let Attributes { inode, modified, .. } = original.attributes;
-        Self { original: inode, copy, modified, next: None }
+        Self { original: original.locality.clone(), copy, modified: original.attributes.modified, last: None }
     }
 }
 
@@ -98,7 +97,7 @@ impl Volume {
             return Err(Error::NotDirectory);
         }
         rules::may_add(caller, &above.attributes, self.has_list(at, &above)?)?;
-        let key = schema::entry_key(parent, self.store.seed, name.bytes());
+        let key = above.locality.entry_key(self.store.seed, name.bytes());
         if at.contains(&self.store.entries, key)? {
             return Err(Error::Exists);
         }
@@ -120,9 +119,9 @@ impl<'a> Cloning<'a> {
         if above.attributes.kind != Kind::Directory {
             return Err(Error::NotDirectory);
         }
-        let key = schema::entry_key(from.0, volume.store.seed, from.1.bytes());
-        let entry = at.get(&volume.store.entries, key)?.ok_or(Error::NotFound)?;
-        let original = inode_of(&volume.store, &at, from.0, from.1.bytes(), &entry)?;
+        let key = above.locality.entry_key(volume.store.seed, from.1.bytes());
+        let entry = at.get(&volume.store.entries, &key)?.ok_or(Error::NotFound)?;
+        let original = inode_of(&volume.store, &at, &key, &entry)?;
         volume.may_reach(caller, &at, &above)?;
         volume.may_place(caller, &at, to)?;
         let top = volume.change(Some(0), |transaction| {
@@ -162,18 +161,17 @@ impl<'a> Cloning<'a> {
             true => self.volume.store.moment(),
             false => self.at.clone(),
         };
-        let all = schema::entries_after(under_way.original, Cookie::START);
-        let start = std::mem::take(&mut under_way.next).unwrap_or(all.start);
-        let mut found = schema::names(at.range(&self.volume.store.entries, start..all.end)).take(STEP_ENTRIES);
+        let last = std::mem::take(&mut under_way.last);
+        let mut found = self.volume.store.names_behind(&at, &under_way.original, last.as_deref()).take(STEP_ENTRIES);
         let mut bytes_left = self.volume.options.write_bytes_max / 2;
         let mut large = None;
         self.volume.change(Some(bytes_left), |transaction| {
             let copy = under_way.copy;
             while bytes_left > 0 && large.is_none() {
                 let Some(entry) = found.next() else { break };
-                let (mut key, value) = entry?;
-                let name = schema::parse_entry_key(&key)?.2;
-                let original = inode_of(&self.volume.store, &at, under_way.original, name, &value)?;
+                let (key, value) = entry?;
+                let original = inode_of(&self.volume.store, &at, &key, &value)?;
+                let name = schema::parse_entry_key(self.volume.store.schema, &key)?.2;
                 let made = transaction.copy_entry(self.caller, &at, &mut self.linked, &original, copy, name)?;
                 let of_top = original.attributes.kind == Kind::Directory && copy == self.top;
                 self.directories += u32::from(of_top);
@@ -187,11 +185,9 @@ impl<'a> Cloning<'a> {
                     }
                     None => {}
                 }
-                // The next key in order.
-                key.push(0);
-                under_way.next = Some(key);
+                under_way.last = Some(key);
             }
-            if under_way.next.is_none() {
+            if under_way.last.is_none() {
                 // Copying what is in it was no change of it.
                 transaction.inode(copy)?.attributes.modified = under_way.modified;
             }
@@ -200,7 +196,7 @@ impl<'a> Cloning<'a> {
         if let Some((original, made, granule)) = large {
             self.copy_rest(&original, made, granule)?;
         }
-        self.under_way = under_way.next.is_some().then_some(under_way);
+        self.under_way = under_way.last.is_some().then_some(under_way);
         Ok(self.under_way.is_some() || !self.pending.is_empty())
     }
 
@@ -247,8 +243,8 @@ impl Drop for Cloning<'_> {
 }
 
 /// The inode of an entry at a moment.
-fn inode_of(store: &Store, at: &Snapshot, parent: InodeNumber, name: &[u8], value: &[u8]) -> Result<Inode> {
-    match Entry::decode(parent, name, value)? {
+fn inode_of(store: &Store, at: &Snapshot, key: &[u8], value: &[u8]) -> Result<Inode> {
+    match Entry::decode(store.schema, key, value)? {
         Entry::Embedded(inode) => Ok(inode),
         Entry::Link { inode, .. } => store.inode_at(at, inode),
     }
@@ -257,7 +253,8 @@ fn inode_of(store: &Store, at: &Snapshot, parent: InodeNumber, name: &[u8], valu
 /// A copy of an inode without what it holds.
 fn copy_of(caller: &Caller<'_>, original: &Inode, number: InodeNumber, place: Place) -> Result<Inode> {
     let attributes = rules::cloned_attributes(caller, &original.attributes, number)?;
-    Ok(Inode { attributes, entries: 0, has_xattrs: false, beside: None, place, ..original.clone() })
+    let locality = Locality::of_number(number);
+    Ok(Inode { attributes, entries: 0, has_xattrs: false, beside: None, place, locality, ..original.clone() })
 }
 
 impl Transaction<'_> {
@@ -323,7 +320,7 @@ impl Transaction<'_> {
         if !matches!(original.attributes.kind, Kind::File | Kind::Symlink) {
             return Ok(None);
         }
-        let data = &self.store().data;
+        let (data, locality) = (&self.store().data, self.inode(copy)?.locality.clone());
         let mut next = granule;
         loop {
             let Some(found) = self.volume.granule_at(at, original, next)? else { return Ok(None) };
@@ -336,7 +333,7 @@ impl Transaction<'_> {
                 if (found.index, part) == (0, 0) {
                     self.put_start(copy, &value)?;
                 } else {
-                    self.batch.insert(data, schema::data_key(copy, found.index, part), value);
+                    self.batch.insert(data, locality.data_key(found.index, part), value);
                 }
             }
         }

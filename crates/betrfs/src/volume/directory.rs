@@ -25,7 +25,7 @@ impl Volume {
             _ => {}
         }
         // Without the gate: nobody waits for what the storage reads.
-        let inode = match self.store.entry_at(&at, parent, name.bytes())? {
+        let inode = match self.store.entry_at(&at, &directory.locality, name.bytes())? {
             None => return Err(Error::NotFound),
             Some(Entry::Link { inode, .. }) => self.store.inode_at(&at, inode)?,
             Some(Entry::Embedded(inode)) => inode,
@@ -48,7 +48,7 @@ impl Volume {
         // One moment, without the gate, so that `entry` may call back.
         let held = self.settled_list(number)?;
         let now = self.moment(&self.shared());
-        let mut listed = Vec::new();
+        let (mut listed, of) = (Vec::new(), self.store.schema);
         let directory = self.store.inode_at(&now.at, number)?;
         if directory.attributes.kind != Kind::Directory {
             return Err(Error::NotDirectory);
@@ -70,12 +70,11 @@ impl Volume {
                 return Ok(());
             }
         }
-        let mut found =
-            schema::names(now.at.range(&self.store.entries, schema::entries_after(number, after))).peekable();
+        let mut found = self.store.names_at(&now.at, &directory.locality, after).peekable();
         while let Some(this) = found.next() {
             let (key, value) = this?;
-            let (_, cookie, name) = schema::parse_entry_key(&key)?;
-            let inode = match Entry::decode(number, name, &value)? {
+            let cookie = schema::parse_entry_key(of, &key)?.1;
+            let inode = match Entry::decode(of, &key, &value)? {
                 Entry::Embedded(inode) => inode,
                 Entry::Link { inode, .. } => match self.store.inode_at(&now.at, inode) {
                     Err(Error::Stale) => return Err(damaged("an entry without an inode")),
@@ -86,14 +85,15 @@ impl Volume {
             // Of equal hashes only the last leads on behind them all, so that none is left out.
             let is_last = match found.peek() {
                 _ if mutated(Mutant::CookieReused) => true,
-                Some(Ok((key, _))) => schema::parse_entry_key(key)?.1 != cookie,
+                Some(Ok((key, _))) => schema::parse_entry_key(of, key)?.1 != cookie,
                 _ => true,
             };
             let next = match found.peek() {
-                Some(Ok((key, _))) if mutated(Mutant::CookieOfNext) => schema::parse_entry_key(key)?.1,
+                Some(Ok((key, _))) if mutated(Mutant::CookieOfNext) => schema::parse_entry_key(of, key)?.1,
                 _ if is_last => cookie,
                 _ => Cookie(cookie.0 - 1),
             };
+            let name = schema::parse_entry_key(of, &key)?.2;
             if !entry(DirectoryEntry { name, attributes, next }) {
                 break;
             }

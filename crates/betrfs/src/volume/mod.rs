@@ -130,7 +130,7 @@ impl Volume {
         if let Some(inode) = self.cache().get(number) {
             return Ok(inode);
         }
-        let inode = self.store.inode(number)?;
+        let inode = self.store.inode_from(&self.store.moment(), number, |number| self.cache().get(number))?;
         self.cache().put(inode.clone());
         Ok(inode)
     }

@@ -16,7 +16,7 @@ use crate::mutant::{Mutant, mutated};
 use crate::operations::{Error, InodeNumber, Result, Timestamp};
 use crate::patch::{PATCH, Patches};
 use crate::rules::root_attributes;
-use crate::schema::{self, Format, Inode, Place, damaged};
+use crate::schema::{self, Format, Inode, Locality, Place, Schema, damaged};
 use crate::steps::Steps;
 
 /// How a file system is made and mounted.
@@ -34,6 +34,8 @@ pub struct VolumeOptions {
     pub notes_accesses: bool,
     /// What is left out, to be measured.
     pub steps: Steps,
+    /// Of a file system that is made; one that is mounted says its own.
+    pub schema: Schema,
 }
 
 /// Granules from this length on lie apart in the store. Patches on one block, which are as long at most unless they are in pieces, do
@@ -50,6 +52,7 @@ impl Default for VolumeOptions {
             write_bytes_max: 1 << 20,
             notes_accesses: true,
             steps: Steps::default(),
+            schema: Schema::default(),
         }
     }
 }
@@ -81,8 +84,8 @@ impl Volume {
     pub fn create(storage: impl Storage + 'static, options: VolumeOptions, id: u128, now: Timestamp) -> Result<Self> {
         let of_store = options.store(&storage);
         let database = Database::create(storage, of_store, id)?;
-        let format = Format { version: schema::VERSION, features: 0, seed: id as u64 };
-        let store = Store::new(database, format.seed, None)?;
+        let format = Format::new(options.schema, id as u64);
+        let store = Store::new(database, format, None)?;
         let root = Inode {
             attributes: root_attributes(now),
             entries: 0,
@@ -91,6 +94,7 @@ impl Volume {
             has_xattrs: false,
             beside: None,
             place: Place::Side,
+            locality: Locality::of_number(InodeNumber::ROOT),
         };
         let next = InodeNumber::ROOT.0 + 1;
         let mut batch = Batch::new();
@@ -184,11 +188,11 @@ impl Volume {
     /// Makes a file system of the version before one of this version. The next sync makes it durable, with the first thing that only this
     /// version has.
     fn renew_format(&self) -> Result<()> {
-        let version = read_format(&self.store.database)?.version;
-        if version == schema::VERSION {
+        let format = read_format(&self.store.database)?;
+        if format.version == schema::VERSION {
             return Ok(());
         }
-        let format = Format { version: schema::VERSION, features: 0, seed: self.store.seed };
+        let format = Format { version: schema::VERSION, ..format };
         let mut batch = Batch::new();
         batch.insert(&self.store.system, schema::FORMAT_KEY, format.encode());
         self.store.commit(&batch)
@@ -249,13 +253,13 @@ pub(crate) fn open_store(database: Database, at: Option<betree::Snapshot>) -> Re
     }
     let format = read_format(&database)?;
     let is_known = [schema::VERSION, schema::VERSION_WITHOUT_BESIDE].contains(&format.version);
-    if !is_known || format.features != 0 {
+    if !is_known || format.features & !schema::FEATURES != 0 {
         let Format { version, features, .. } = format;
         return Err(damaged(&format!(
             "format {version} with features {features:#x}, which this program does not know"
         )));
     }
-    let store = Store::new(database, format.seed, at)?;
+    let store = Store::new(database, format, at)?;
     let next = store.system.get(schema::NEXT_KEY)?.ok_or_else(|| damaged("no next inode number"))?;
     Ok((store, schema::decode_next(&next)?))
 }

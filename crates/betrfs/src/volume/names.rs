@@ -6,7 +6,7 @@ use crate::acl;
 use crate::mutant::{Mutant, mutated};
 use crate::operations::{Attributes, Caller, Error, InodeNumber, Kind, Name, Permissions, RenameFlags, Result};
 use crate::rules::{self, LINKS_MAX, NewNode};
-use crate::schema::{self, Inode, Place};
+use crate::schema::{self, Inode, Locality, Place};
 
 impl Transaction<'_> {
     /// Refuses a name that is taken, and a directory that was removed.
@@ -43,6 +43,7 @@ impl Transaction<'_> {
             has_xattrs,
             beside: None,
             place,
+            locality: Locality::of_number(number),
         });
         self.inode(number)
     }
@@ -154,7 +155,7 @@ impl Volume {
             if transaction.inode(number)?.attributes.kind == Kind::Directory {
                 return Err(Error::IsDirectory);
             }
-            transaction.leave(parent, name);
+            transaction.leave(parent, name)?;
             transaction.count(caller, parent, -1, 0)?;
             transaction.drop_link(caller, number)
         })
@@ -173,7 +174,7 @@ impl Volume {
             if directory.entries > 0 && !(mutated(Mutant::RmdirByLinks) && directory.attributes.links == 2) {
                 return Err(Error::NotEmpty);
             }
-            transaction.leave(parent, name);
+            transaction.leave(parent, name)?;
             transaction.count(caller, parent, -1, -1)?;
             transaction.drop_link(caller, number)
         })
@@ -220,7 +221,7 @@ impl Volume {
                     let inode = transaction.inode(replaced)?;
                     let other = inode.attributes.kind;
                     rules::may_replace(kind, other, inode.entries == 0)?;
-                    transaction.leave(parent, name);
+                    transaction.leave(parent, name)?;
                     if !mutated(Mutant::RenameLeaksReplaced) {
                         transaction.drop_link(caller, replaced)?;
                     }
@@ -233,7 +234,7 @@ impl Volume {
                         return Err(Error::NotFound);
                     }
                     if !mutated(Mutant::RenameKeepsOldName) {
-                        transaction.leave(parent, name);
+                        transaction.leave(parent, name)?;
                     }
                     if mutated(Mutant::RenameInTwoBatches) {
                         self.store.commit(&std::mem::take(&mut transaction.batch))?;

@@ -1,10 +1,13 @@
 //! The trees, and what is read from them.
 
+use std::collections::BTreeSet;
+use std::ops::Range;
+
 use betree::{Batch, Database, Durability, Snapshot};
 
 use super::dictionary::Dictionary;
-use crate::operations::{Error, InodeNumber, Result};
-use crate::schema::{self, Entry, Inode, Located, Place, damaged};
+use crate::operations::{Cookie, Error, InodeNumber, Result};
+use crate::schema::{self, DataSpan, Entry, Format, Inode, Locality, Located, Place, Schema, damaged};
 
 /// Trees of a file system.
 #[derive(Clone, Debug)]
@@ -18,6 +21,7 @@ pub(crate) struct Store {
     pub data: Dictionary,
     /// Of the hashes of names.
     pub seed: u64,
+    pub schema: Schema,
     /// The moment that it shows; what is there now without one.
     at: Option<Snapshot>,
 }
@@ -33,7 +37,7 @@ impl From<betree::Error> for Error {
 }
 
 impl Store {
-    pub fn new(database: Database, seed: u64, at: Option<Snapshot>) -> Result<Self> {
+    pub fn new(database: Database, format: Format, at: Option<Snapshot>) -> Result<Self> {
         let tree = |name| Ok::<_, Error>(Dictionary::new(database.tree(name)?, at.clone()));
         Ok(Self {
             system: tree(schema::SYSTEM)?,
@@ -42,7 +46,8 @@ impl Store {
             orphans: tree(schema::ORPHANS)?,
             xattrs: tree(schema::XATTRS)?,
             data: tree(schema::DATA)?,
-            seed,
+            seed: format.seed,
+            schema: format.schema(),
             at,
             database,
         })
@@ -63,17 +68,59 @@ impl Store {
         Ok(self.database.commit(batch, Durability::None)?)
     }
 
-    /// What a name leads to.
-    pub fn entry(&self, parent: InodeNumber, name: &[u8]) -> Result<Option<Entry>> {
-        self.entry_at(&self.moment(), parent, name)
+    /// What a name leads to in a directory.
+    pub fn entry(&self, directory: &Locality, name: &[u8]) -> Result<Option<Entry>> {
+        self.entry_at(&self.moment(), directory, name)
     }
 
     /// What a name led to at a moment.
-    pub fn entry_at(&self, at: &Snapshot, parent: InodeNumber, name: &[u8]) -> Result<Option<Entry>> {
-        match at.get(&self.entries, schema::entry_key(parent, self.seed, name))? {
-            Some(value) => Entry::decode(parent, name, &value).map(Some),
+    pub fn entry_at(&self, at: &Snapshot, directory: &Locality, name: &[u8]) -> Result<Option<Entry>> {
+        let key = directory.entry_key(self.seed, name);
+        match at.get(&self.entries, &key)? {
+            Some(value) => Entry::decode(self.schema, &key, &value).map(Some),
             None => Ok(None),
         }
+    }
+
+    /// Entries of a directory behind a cookie, without what lies beside them.
+    pub fn names_at(
+        &self,
+        at: &Snapshot,
+        directory: &Locality,
+        after: Cookie,
+    ) -> impl Iterator<Item = betree::Result<betree::Entry>> + use<> {
+        let (at, tree) = (at.clone(), self.entries.clone());
+        let found = directory.entries_after(after).into_iter().flat_map(move |keys| at.range(&tree, keys));
+        schema::names(self.schema, found)
+    }
+
+    /// Entries of a directory behind one's key, in the order of cookies.
+    pub fn names_behind(
+        &self,
+        at: &Snapshot,
+        directory: &Locality,
+        last: Option<&[u8]>,
+    ) -> impl Iterator<Item = betree::Result<betree::Entry>> + use<> {
+        let (at, tree, mut keys) = (at.clone(), self.entries.clone(), directory.entries_after(Cookie::START));
+        let holds = |keys: &Range<Vec<u8>>, key: &[u8]| (&keys.start[..]..&keys.end[..]).contains(&key);
+        if let Some(last) = last
+            && let Some(this) = keys.iter().position(|keys| holds(keys, last))
+        {
+            keys.drain(..this);
+            // The next key in order.
+            keys[0].start = [last, &[0]].concat();
+        }
+        schema::names(self.schema, keys.into_iter().flat_map(move |keys| at.range(&tree, keys)))
+    }
+
+    /// Data of an inode, in the order of granules.
+    pub fn data_at(
+        &self,
+        at: &Snapshot,
+        keys: Vec<DataSpan>,
+    ) -> impl Iterator<Item = betree::Result<betree::Entry>> + use<> {
+        let (at, tree) = (at.clone(), self.data.clone());
+        keys.into_iter().flat_map(move |keys| at.range(&tree, keys))
     }
 
     /// An inode.
@@ -83,16 +130,59 @@ impl Store {
 
     /// An inode at a moment.
     pub fn inode_at(&self, at: &Snapshot, number: InodeNumber) -> Result<Inode> {
-        let Some(value) = at.get(&self.inodes, schema::number_key(number))? else { return Err(Error::Stale) };
-        let (parent, name) = match Located::decode(number, &value)? {
-            Located::Here(inode) => return Ok(inode),
-            Located::In { parent, name } => (parent, name),
+        self.inode_from(at, number, |_| None)
+    }
+
+    /// An inode at a moment, of which some are known.
+    pub fn inode_from(
+        &self,
+        at: &Snapshot,
+        number: InodeNumber,
+        known: impl Fn(InodeNumber) -> Option<Inode>,
+    ) -> Result<Inode> {
+        // Where keys begin with paths, it takes the directories above to find one.
+        let (mut below, mut seen, mut this) = (Vec::new(), BTreeSet::new(), number);
+        let mut found = loop {
+            if let Some(inode) = known(this) {
+                break inode;
+            }
+            let value = at.get(&self.inodes, schema::number_key(this))?;
+            match value.map(|value| Located::decode(this, &value)).transpose()? {
+                None if this == number => return Err(Error::Stale),
+                None => return Err(damaged("an inode below one that is not there")),
+                Some(Located::Here(inode)) => break inode,
+                Some(Located::In { parent, name }) => {
+                    if self.schema == Schema::Inode {
+                        let directory = Locality::of_number(parent);
+                        return self.embedded_at(at, &directory, this, &name);
+                    }
+                    if !seen.insert(this) {
+                        return Err(damaged("a directory that is below itself"));
+                    }
+                    below.push((this, name));
+                    this = parent;
+                }
+            }
         };
-        let entry = at.get(&self.entries, schema::entry_key(parent, self.seed, &name))?;
-        let entry = entry.ok_or_else(|| damaged("an inode whose entry is not there"))?;
-        match Entry::decode(parent, &name, &entry)? {
+        for (this, name) in below.into_iter().rev() {
+            found = self.embedded_at(at, &found.locality, this, &name)?;
+        }
+        Ok(found)
+    }
+
+    /// The inode that lies in an entry.
+    fn embedded_at(&self, at: &Snapshot, directory: &Locality, number: InodeNumber, name: &[u8]) -> Result<Inode> {
+        let entry = self.entry_at(at, directory, name)?;
+        match entry.ok_or_else(|| damaged("an inode whose entry is not there"))? {
             Entry::Embedded(inode) if inode.attributes.inode == number => Ok(inode),
             _ => Err(damaged("an inode whose entry is another's")),
+        }
+    }
+
+    /// Where an inode has what it holds.
+    pub fn locality_at(&self, _at: &Snapshot, number: InodeNumber) -> Result<Locality> {
+        match self.schema {
+            Schema::Inode => Ok(Locality::of_number(number)),
         }
     }
 

@@ -10,7 +10,7 @@ use super::{Exclusive, Volume};
 use crate::mutant::{Mutant, mutated};
 use crate::operations::{Caller, Error, InodeNumber, Kind, Name, Result, Timestamp};
 use crate::rules;
-use crate::schema::{self, Entry, Inode, Place};
+use crate::schema::{self, Entry, Inode, Locality, Place, Schema};
 
 /// An inode before and after.
 #[derive(Debug)]
@@ -66,6 +66,13 @@ impl<'a> Transaction<'a> {
         self.changes.insert(inode.attributes.inode, Change { before: None, after: Some(inode) });
     }
 
+    /// Where an inode has what it holds when this has happened.
+    pub fn locality(&self, number: InodeNumber) -> Result<Locality> {
+        match (self.volume.store.schema, self.changes.get(&number)) {
+            (Schema::Inode, _) => Ok(Locality::of_number(number)),
+        }
+    }
+
     /// The entries of a directory changed by so many, and by so many directories.
     pub fn count(&mut self, caller: &Caller<'_>, parent: InodeNumber, entries: i64, directories: i64) -> Result<()> {
         if entries > 0 && mutated(Mutant::CountForgotten) {
@@ -87,7 +94,7 @@ impl<'a> Transaction<'a> {
         match inode.place {
             Place::Entry { .. } => inode.place = Place::Entry { parent, name: name.bytes().into() },
             Place::Side => {
-                let key = schema::entry_key(parent, self.volume.store.seed, name.bytes());
+                let key = self.locality(parent)?.entry_key(self.volume.store.seed, name.bytes());
                 self.batch.insert(&self.volume.store.entries, key, schema::link(number, kind));
             }
         }
@@ -95,9 +102,10 @@ impl<'a> Transaction<'a> {
     }
 
     /// Takes a name away. An inode that lies in its entry must get another place before the end.
-    pub fn leave(&mut self, parent: InodeNumber, name: Name<'_>) {
-        let key = schema::entry_key(parent, self.volume.store.seed, name.bytes());
+    pub fn leave(&mut self, parent: InodeNumber, name: Name<'_>) -> Result<()> {
+        let key = self.locality(parent)?.entry_key(self.volume.store.seed, name.bytes());
         self.batch.remove(&self.volume.store.entries, key);
+        Ok(())
     }
 
     /// Brings an inode into the side table, whose name stays where it is.
@@ -108,7 +116,7 @@ impl<'a> Transaction<'a> {
             return Ok(());
         }
         if let Place::Entry { parent, name } = std::mem::replace(&mut inode.place, Place::Side) {
-            let key = schema::entry_key(parent, self.volume.store.seed, &name);
+            let key = self.locality(parent)?.entry_key(self.volume.store.seed, &name);
             self.batch.insert(&self.volume.store.entries, key, schema::link(number, kind));
         }
         Ok(())
@@ -165,10 +173,12 @@ impl<'a> Transaction<'a> {
 
     /// What a name leads to, with its inode.
     pub fn find(&mut self, parent: InodeNumber, name: Name<'_>) -> Result<Option<InodeNumber>> {
-        if self.directory(parent)?.entries == 0 {
+        let directory = self.directory(parent)?;
+        if directory.entries == 0 {
             return Ok(None);
         }
-        let entry = self.volume.store.entry(parent, name.bytes())?;
+        let locality = directory.locality.clone();
+        let entry = self.volume.store.entry(&locality, name.bytes())?;
         if let Some(Entry::Embedded(inode)) = &entry {
             self.volume.remember(inode.clone());
         }
@@ -186,11 +196,14 @@ impl<'a> Transaction<'a> {
         }
         for (number, change) in &self.changes {
             let Some(inode) = &change.after else { continue };
+            let entry = match &inode.place {
+                Place::Entry { parent, name } => Some(self.locality(*parent)?.entry_key(store.seed, name)),
+                Place::Side => None,
+            };
             let counts_later = inode.attributes.kind == Kind::Directory && mutated(Mutant::CountOutsideOfBatch);
             let batch = if counts_later { &mut later } else { &mut self.batch };
-            match &inode.place {
-                Place::Entry { parent, name } => {
-                    let key = schema::entry_key(*parent, store.seed, name);
+            match (&inode.place, entry) {
+                (Place::Entry { parent, name }, Some(key)) => {
                     batch.insert(&store.entries, key, schema::embedded(inode));
                     let forgets = change.before.is_some() && mutated(Mutant::PlaceNotMoved);
                     if change.before.as_ref() != Some(&inode.place) && !forgets {
@@ -198,7 +211,7 @@ impl<'a> Transaction<'a> {
                         batch.insert(&store.inodes, schema::number_key(*number), value);
                     }
                 }
-                Place::Side => batch.insert(&store.inodes, schema::number_key(*number), schema::here(inode)),
+                _ => batch.insert(&store.inodes, schema::number_key(*number), schema::here(inode)),
             }
         }
         if let Some(next) = self.exclusive.numbers.unsaved().filter(|_| !mutated(Mutant::NumberReused)) {

@@ -29,11 +29,11 @@ impl Volume {
             self.may_remove(caller, &above, &removed)?;
             if removed.attributes.kind == Kind::Directory {
                 self.may_empty(caller, &removed)?;
-                transaction.leave(parent, name);
+                transaction.leave(parent, name)?;
                 transaction.count(caller, parent, -1, -1)?;
                 transaction.orphan(caller, number)
             } else {
-                transaction.leave(parent, name);
+                transaction.leave(parent, name)?;
                 transaction.count(caller, parent, -1, 0)?;
                 transaction.drop_link(caller, number)
             }
@@ -57,11 +57,9 @@ impl Volume {
         }
         let mut left = vec![directory.clone()];
         while let Some(directory) = left.pop() {
-            let number = directory.attributes.inode;
-            for found in schema::names(self.store.entries.range(schema::entries_after(number, Cookie::START))) {
+            for found in self.store.names_at(&self.store.moment(), &directory.locality, Cookie::START) {
                 let (key, value) = found?;
-                let (_, _, name) = schema::parse_entry_key(&key)?;
-                let inode = match Entry::decode(number, name, &value)? {
+                let inode = match Entry::decode(self.store.schema, &key, &value)? {
                     Entry::Embedded(inode) => inode,
                     Entry::Link { inode, .. } => self.inode(inode)?,
                 };
@@ -124,11 +122,10 @@ impl Volume {
             let now = directory.attributes.changed;
             let caller = Caller { uid: 0, gid: 0, groups: &[], umask: 0, now };
             let mut taken = 0;
-            let range = schema::entries_after(number, Cookie::START);
-            for found in schema::names(self.store.entries.range(range)).take(most) {
+            let locality = directory.locality.clone();
+            for found in self.store.names_at(&self.store.moment(), &locality, Cookie::START).take(most) {
                 let (key, value) = found?;
-                let (_, _, name) = schema::parse_entry_key(&key)?;
-                let entry = Entry::decode(number, name, &value)?;
+                let entry = Entry::decode(self.store.schema, &key, &value)?;
                 transaction.batch.remove(&self.store.entries, &key);
                 // Its links are 0 already, whatever is in it.
                 transaction.count(&caller, number, -1, 0)?;
@@ -154,7 +151,11 @@ impl Volume {
     /// How many keys of data there are.
     #[cfg(test)]
     pub(crate) fn data_keys(&self) -> Result<usize> {
-        let beside = self.store.entries.iter().filter(|entry| matches!(entry, Ok((key, _)) if schema::is_beside(key)));
+        let beside = self
+            .store
+            .entries
+            .iter()
+            .filter(|entry| matches!(entry, Ok((key, _)) if schema::is_beside(self.store.schema, key)));
         Ok(self.store.data.iter().chain(beside).collect::<betree::Result<Vec<_>>>()?.len())
     }
 

@@ -4,7 +4,7 @@ use super::{BLOCK_UNITS, Transaction, Volume, bound_blocks, parts};
 use crate::mutant::{Mutant, mutated};
 use crate::operations::{Allocate, Attributes, Caller, Error, InodeNumber, Result};
 use crate::rules::{self, BLOCK_BYTES, range_end};
-use crate::schema::{self, GRANULE_BYTES};
+use crate::schema::GRANULE_BYTES;
 use crate::volume::recent::Touched;
 
 impl Volume {
@@ -82,12 +82,12 @@ impl Transaction<'_> {
         self.remove_granules(&old, after.div_ceil(GRANULE_BYTES) + short);
         let granule_end = after.next_multiple_of(GRANULE_BYTES).min(before);
         if after < granule_end && !mutated(Mutant::TailNotZeroed) {
-            self.zero_blocks(number, after, granule_end, before);
+            self.zero_blocks(number, after, granule_end, before)?;
         }
         let inode = self.inode(number)?;
         inode.is_patched = after > 0 && (inode.is_patched || after < granule_end);
         inode.is_sparse &= after > 0;
-        inode.beside = inode.beside.filter(|_| after > 0);
+        inode.beside = inode.beside.take().filter(|_| after > 0);
         bound_blocks(inode);
         Ok(())
     }
@@ -105,14 +105,15 @@ impl Transaction<'_> {
             if part.is_whole(GRANULE_BYTES, size) {
                 whole = Some((whole.map_or(part.index, |(first, _)| first), part.index));
             } else {
-                self.zero_blocks(number, part.begin, part.end, size);
+                self.zero_blocks(number, part.begin, part.end, size)?;
                 is_patched = true;
             }
         }
         if let Some((first, last)) = whole {
             let end = if mutated(Mutant::HoleKeepsPatches) { 0 } else { u8::MAX };
-            let range = schema::data_key(number, first, 0)..=schema::data_key(number, last, end);
-            self.batch.remove_range(&self.volume.store.data, range);
+            for keys in self.inode(number)?.locality.data_between((first, 0), (last, end)) {
+                self.batch.remove_range(&self.volume.store.data, keys);
+            }
             self.touched.push(Touched::Gone(number, first..last + 1));
             if first == 0 && !mutated(Mutant::HoleKeepsBeside) {
                 self.drop_beside(number)?;

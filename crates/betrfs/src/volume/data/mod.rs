@@ -93,12 +93,14 @@ fn bound_blocks(inode: &mut Inode) {
 
 impl Transaction<'_> {
     /// Writes a granule of the tree `data` whole.
-    fn put_granule(&mut self, number: InodeNumber, index: u64, bytes: &[u8]) {
-        self.batch.insert(&self.volume.store.data, schema::data_key(number, index, 0), bytes);
+    fn put_granule(&mut self, number: InodeNumber, index: u64, bytes: &[u8]) -> Result<()> {
+        let key = self.inode(number)?.locality.data_key(index, 0);
+        self.batch.insert(&self.volume.store.data, key, bytes);
         self.touched.push(match bytes.len() as u64 {
             ..BLOCK_BYTES => Touched::Gone(number, index..index + 1),
             _ => Touched::Written((number, index), bytes.into()),
         });
+        Ok(())
     }
 
     /// Removes all that an inode holds.
@@ -114,7 +116,7 @@ impl Transaction<'_> {
         let number = inode.attributes.inode;
         let end = inode.attributes.size_bytes.div_ceil(GRANULE_BYTES);
         self.touched.push(Touched::Gone(number, first..u64::MAX));
-        let beside = inode.beside.filter(|_| first == 0);
+        let beside = inode.beside.as_ref().filter(|_| first == 0);
         if let Some(spot) = beside.filter(|_| !mutated(Mutant::BesideLeaks)) {
             self.batch.remove(&self.volume.store.entries, schema::beside_key(spot, number));
         }
@@ -122,11 +124,10 @@ impl Transaction<'_> {
             if self.volume.options.steps.range_message { SINGLE_REMOVES } else { SINGLE_REMOVES_WITHOUT_MESSAGE };
         if !inode.is_patched && end.saturating_sub(first) <= single_removes {
             for granule in first + u64::from(beside.is_some())..end {
-                self.batch.remove(data, schema::data_key(number, granule, 0));
+                self.batch.remove(data, inode.locality.data_key(granule, 0));
             }
         } else if first < end {
-            let start = schema::data_key(number, first, 0).to_vec();
-            self.batch.remove_range(data, start..schema::all_of(number).end.to_vec());
+            inode.locality.data_from(first).into_iter().for_each(|keys| self.batch.remove_range(data, keys));
         }
     }
 }

@@ -21,13 +21,13 @@ pub(in crate::volume) struct Granule {
 impl Volume {
     /// The first granule from one on that an inode had something of at a moment. Patches on the granule's own bytes are put on.
     pub(in crate::volume) fn granule_at(&self, at: &Snapshot, inode: &Inode, from: u64) -> Result<Option<Granule>> {
-        let (data, number) = (&self.store.data, inode.attributes.inode);
+        let data = &self.store.data;
         if !inode.is_patched && !inode.is_sparse {
             let end = inode.attributes.size_bytes.div_ceil(GRANULE_BYTES);
             for index in from..end {
                 let value = match index {
                     0 => self.start_at(at, inode)?,
-                    _ => at.get(data, schema::data_key(number, index, 0))?,
+                    _ => at.get(data, inode.locality.data_key(index, 0))?,
                 };
                 if let Some(value) = value {
                     return Ok(Some(Granule { index, parts: vec![(0, value.to_vec())] }));
@@ -35,14 +35,13 @@ impl Volume {
             }
             return Ok(None);
         }
-        let rest = schema::data_key(number, from, 0).to_vec()..schema::all_of(number).end.to_vec();
         let mut found: Option<Granule> = None;
         if from == 0 && inode.beside.is_some() {
             found = self.start_at(at, inode)?.map(|value| Granule { index: 0, parts: vec![(0, value)] });
         }
-        for entry in at.range(data, rest) {
+        for entry in self.store.data_at(at, inode.locality.data_from(from)) {
             let (key, value) = entry?;
-            let (_, index, part) = schema::parse_data_key(&key)?;
+            let (index, part) = schema::part_of(&key)?;
             match &mut found {
                 None => found = Some(Granule { index, parts: vec![(part, value.to_vec())] }),
                 Some(granule) if granule.index == index => granule.parts.push((part, value.to_vec())),
@@ -109,7 +108,7 @@ impl Volume {
         // The others are read together: granules that lie side by side are one request.
         let apart = |part: &Part| part.index > 0 || inode.beside.is_none();
         let others = parts.iter().zip(&recent).filter(|(part, recent)| apart(part) && recent.is_none());
-        let keys: Vec<_> = others.map(|(part, _)| schema::data_key(number, part.index, 0)).collect();
+        let keys: Vec<_> = others.map(|(part, _)| inode.locality.data_key(part.index, 0)).collect();
         let mut stored = now.at.get_many(&self.store.data, &keys)?.into_iter();
         let mut rest = &mut buffer[..length];
         for (part, recent) in parts.into_iter().zip(recent) {
@@ -123,13 +122,13 @@ impl Volume {
         }
         if inode.is_patched && length > 0 {
             // One scan for all, which reads ahead.
-            self.put_patches(now, number, offset_bytes, &mut buffer[..length])?;
+            self.put_patches(now, inode, offset_bytes, &mut buffer[..length])?;
         }
         Ok(length)
     }
 
     /// Puts the patches on bytes of a file from `begin` on, which may be of several granules.
-    fn put_patches(&self, now: &Moment, number: InodeNumber, begin: u64, bytes: &mut [u8]) -> Result<()> {
+    fn put_patches(&self, now: &Moment, inode: &Inode, begin: u64, bytes: &mut [u8]) -> Result<()> {
         let (at, data, end) = (&now.at, &self.store.data, begin + bytes.len() as u64);
         let mut put_on = |block: u64, value: &[u8]| {
             let pieces = patch::pieces(value).ok_or_else(|| damaged("patches on a block"))?;
@@ -144,18 +143,14 @@ impl Volume {
         let (first, last) = (begin / BLOCK_BYTES, (end - 1) / BLOCK_BYTES);
         if first == last {
             let (granule, key) = place_of(first);
-            return match at.get(data, schema::data_key(number, granule, key))? {
+            return match at.get(data, inode.locality.data_key(granule, key))? {
                 Some(value) => put_on(first, &value),
                 None => Ok(()),
             };
         }
-        let key_of = |block: u64| {
-            let (granule, key) = place_of(block);
-            schema::data_key(number, granule, key)
-        };
-        for found in at.range(data, key_of(first)..=key_of(last)) {
+        for found in self.store.data_at(at, inode.locality.data_between(place_of(first), place_of(last))) {
             let (key, value) = found?;
-            let (_, granule, key) = schema::parse_data_key(&key)?;
+            let (granule, key) = schema::part_of(&key)?;
             if key == 0 {
                 // The bytes of the granule are there already.
                 continue;

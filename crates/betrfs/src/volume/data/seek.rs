@@ -38,16 +38,15 @@ impl Volume {
 
     /// Which blocks of a granule have data, from the keys of it.
     fn data_blocks(&self, at: &Snapshot, inode: &Inode, granule: u64) -> Result<u64> {
-        let number = inode.attributes.inode;
         let of_bytes = |bytes: &[u8]| (1 << (bytes.len() as u64).div_ceil(BLOCK_BYTES).min(GRANULE_BLOCKS)) - 1;
         let mut has_data = 0u64;
         if granule == 0 && inode.beside.is_some() {
             has_data = self.start_at(at, inode)?.map_or(0, |value| of_bytes(&value));
         }
-        let range = schema::data_key(number, granule, 0)..=schema::data_key(number, granule, u8::MAX);
-        for found in at.range(&self.store.data, range) {
+        let keys = inode.locality.data_between((granule, 0), (granule, u8::MAX));
+        for found in self.store.data_at(at, keys) {
             let (key, value) = found?;
-            let (_, _, part) = schema::parse_data_key(&key)?;
+            let (_, part) = schema::part_of(&key)?;
             let Some(block) = part.checked_sub(1) else {
                 has_data = of_bytes(&value);
                 continue;
@@ -65,16 +64,15 @@ impl Volume {
 
     /// The first block with data from one on.
     fn next_data(&self, at: &Snapshot, inode: &Inode, block: u64) -> Result<Option<u64>> {
-        let number = inode.attributes.inode;
         let mut granule = block / GRANULE_BLOCKS;
         let mut skip = block % GRANULE_BLOCKS;
         loop {
             // The next granule that has a key at all.
-            let rest = schema::data_key(number, granule, 0).to_vec()..schema::all_of(number).end.to_vec();
+            let rest = inode.locality.data_from(granule);
             let found = match granule == 0 && inode.beside.is_some() {
                 true => 0,
-                false => match at.range(&self.store.data, rest).next() {
-                    Some(found) => schema::parse_data_key(&found?.0)?.1,
+                false => match self.store.data_at(at, rest).next() {
+                    Some(found) => schema::part_of(&found?.0)?.0,
                     None => return Ok(None),
                 },
             };

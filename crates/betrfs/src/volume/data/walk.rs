@@ -111,11 +111,12 @@ impl Volume {
         let mut ahead = Ahead { volume: self, now, goal, keys: Vec::new(), ranges: Vec::new(), bytes: 0 };
         ahead.add(inode);
         let (mut last, mut found, mut passed) = (own, 0, 0);
-        let entries = schema::names(now.at.range(&self.store.entries, schema::entries_after(*parent, before)));
+        let of = self.store.schema;
+        let entries = self.store.names_at(&now.at, &self.store.locality_at(&now.at, *parent)?, before);
         for entry in entries.take(ENTRIES_MAX) {
             let (key, value) = entry?;
-            let (_, cookie, name) = schema::parse_entry_key(&key)?;
-            let Entry::Embedded(next) = Entry::decode(*parent, name, &value)? else { continue };
+            let cookie = schema::parse_entry_key(of, &key)?.1;
+            let Entry::Embedded(next) = Entry::decode(of, &key, &value)? else { continue };
             if !goal.counts(&next) {
                 continue;
             }
@@ -158,13 +159,13 @@ impl Ahead<'_> {
         match self.goal {
             Goal::Files if self.volume.recent().get((number, 0), self.now.changes).is_none() => {
                 self.bytes += inode.attributes.size_bytes.min(GRANULE_BYTES);
-                self.keys.push(schema::data_key(number, 0, 0));
+                self.keys.push(inode.locality.data_key(0, 0));
             }
             Goal::Files => {}
             // More than that a list reads ahead by itself.
             Goal::Directories => {
                 self.bytes += (inode.entries * ENTRY_BYTES).min(GRANULE_BYTES);
-                self.ranges.push(schema::entries_after(number, Cookie::START));
+                self.ranges.extend(inode.locality.entries_after(Cookie::START));
             }
         }
     }

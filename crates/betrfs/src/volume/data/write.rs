@@ -5,7 +5,7 @@ use crate::mutant::{Mutant, mutated};
 use crate::operations::{Attributes, Caller, Error, InodeNumber, Result};
 use crate::patch::{self, PATCH};
 use crate::rules::{self, BLOCK_BYTES, range_end};
-use crate::schema::{self, GRANULE_BYTES};
+use crate::schema::GRANULE_BYTES;
 use crate::volume::gather::Write;
 
 const BLOCK: usize = BLOCK_BYTES as usize;
@@ -93,6 +93,7 @@ impl Transaction<'_> {
         kill_privileges: bool,
     ) -> Result<()> {
         let end = range_end(offset, data.len() as u64)?;
+        let data_tree = &self.volume.store.data;
         let inode = self.inode(number)?;
         rules::regular(&inode.attributes)?;
         let size = inode.attributes.size_bytes;
@@ -103,24 +104,24 @@ impl Transaction<'_> {
         let replaced =
             parts(offset, end, GRANULE_BYTES).filter(|part| is_whole(part) && part.index * GRANULE_BYTES < size);
         let (first, last) = (replaced.clone().next(), replaced.last());
-        let data_tree = &self.volume.store.data;
         let clears = was_patched && !mutated(Mutant::PatchesNotCleared);
         if let (true, Some(first), Some(last)) = (clears, first, last) {
-            let range = schema::data_key(number, first.index, 1)..=schema::data_key(number, last.index, u8::MAX);
-            self.batch.remove_range(data_tree, range);
+            for keys in inode.locality.data_between((first.index, 1), (last.index, u8::MAX)) {
+                self.batch.remove_range(data_tree, keys);
+            }
         }
         let mut is_patched = was_patched;
         for part in parts(offset, end, GRANULE_BYTES) {
             if is_whole(&part) {
                 match part.index {
                     0 => self.put_start(number, bytes_of(part))?,
-                    index => self.put_granule(number, index, bytes_of(part)),
+                    index => self.put_granule(number, index, bytes_of(part))?,
                 }
                 continue;
             }
             is_patched = true;
             for block in parts(part.begin, part.end, BLOCK_BYTES) {
-                self.patch_block(number, block, bytes_of(block), size);
+                self.patch_block(number, block, bytes_of(block), size)?;
             }
         }
         let inode = self.inode(number)?;
@@ -130,10 +131,10 @@ impl Transaction<'_> {
     }
 
     /// Puts bytes on a block. Where the block has nothing else, what is below is of no account.
-    fn patch_block(&mut self, number: InodeNumber, part: Part, bytes: &[u8], size: u64) {
+    fn patch_block(&mut self, number: InodeNumber, part: Part, bytes: &[u8], size: u64) -> Result<()> {
         let data = &self.volume.store.data;
         let (granule, key) = place_of(part.index);
-        let key = schema::data_key(number, granule, key);
+        let key = self.inode(number)?.locality.data_key(granule, key);
         let skip = (part.begin - part.index * BLOCK_BYTES) as usize;
         if part.is_whole(BLOCK_BYTES, size) || part.index * BLOCK_BYTES >= size {
             let value = match mutated(Mutant::BelowShowsThrough) {
@@ -144,15 +145,16 @@ impl Transaction<'_> {
         } else {
             self.batch.upsert(data, key, PATCH, patch::bytes(skip, bytes));
         }
+        Ok(())
     }
 
     /// Zeroes a range of a granule in its blocks.
-    pub(super) fn zero_blocks(&mut self, number: InodeNumber, begin: u64, end: u64, size: u64) {
+    pub(super) fn zero_blocks(&mut self, number: InodeNumber, begin: u64, end: u64, size: u64) -> Result<()> {
         let data = &self.volume.store.data;
         for part in parts(begin, end, BLOCK_BYTES) {
             debug_assert!(part.index / GRANULE_BLOCKS == begin / GRANULE_BYTES);
             let (granule, key) = place_of(part.index);
-            let key = schema::data_key(number, granule, key);
+            let key = self.inode(number)?.locality.data_key(granule, key);
             if part.is_whole(BLOCK_BYTES, size) {
                 self.batch.insert(data, key, patch::zeroes(0, BLOCK));
             } else {
@@ -160,5 +162,6 @@ impl Transaction<'_> {
                 self.batch.upsert(data, key, PATCH, patch::zeroes(skip, (part.end - part.begin) as usize));
             }
         }
+        Ok(())
     }
 }
