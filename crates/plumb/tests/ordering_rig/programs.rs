@@ -78,19 +78,26 @@ perl -e 'open(F, "+<", "common") or die $!;
     }' &
 wait"#;
 
-/// The same, and each commit relies on what was written past the page cache, so that it is made without order.
+/// The same for as long as the other task is at it, and each commit relies on what was written past the page cache, so that it is made
+/// without order. The other task meets it within a millisecond, while its blocks are on their way.
 pub const MET_BY_A_COMMIT_WITHOUT_ORDER: &str = r#"
-for r in $(seq 24); do
-    dd if=/dev/zero of=direct$r bs=4096 count=1 oflag=direct status=none
-    perl -e 'open(D, "<", ".") or die $!; for $i (1 .. 60) { mkdir "d$ARGV[0]-$i" or die $!; } syscall(74, fileno(D)) == 0 or die $!;' $r
+n=0
+while ! [ -e over ]; do
+    n=$((n + 1))
+    dd if=/dev/zero of=direct$n bs=4096 count=1 oflag=direct status=none
+    perl -e 'open(D, "<", ".") or die $!;
+        for $i (1 .. 60) { mkdir "d$i" or die $!; }
+        syscall(74, fileno(D)) == 0 or die $!;
+        for $i (1 .. 60) { rmdir "d$i" or die $!; }'
 done &
 perl -e 'open(F, "+<", "common") or die $!;
     for $r (1 .. 24) {
         sysseek(F, 0, 2); syswrite(F, sprintf("L %4d ........\n", $r) x 256, 4096);
-        select(undef, undef, undef, 0.00023 * ($r * 7 % 24));
+        select(undef, undef, undef, 0.00004 * ($r * 7 % 24));
         sysseek(F, 0, 0); syswrite(F, sprintf("B %4d ........\n", $r) x 131072, 2097152);
         syscall(75, fileno(F)) == 0 or die $!;
-    }' &
+    }
+    open(O, ">", "over") or die $!;' &
 wait"#;
 
 /// Much is written over, and its data synced: there is nothing to commit.
