@@ -34,6 +34,10 @@ impl Check<'_> {
                 check.end_tail(tail.take());
             }
             let Some(says) = check.says(inode, schema::DATA) else { return Ok(()) };
+            if says.locality.data_key(granule, part) != key {
+                check.find(Finding::Elsewhere { inode, tree: schema::DATA, key: key.to_vec() });
+                return Ok(());
+            }
             match says.kind {
                 Kind::File => check.file(&mut tail, says, (inode, granule, part), value),
                 Kind::Symlink => {

@@ -152,6 +152,28 @@ pub enum Finding {
         /// What.
         what: &'static str,
     },
+    /// A key that lies where its inode does not say.
+    #[error("inode {}: a key of the tree {tree} lies where it does not say", .inode.0)]
+    Elsewhere {
+        /// Which.
+        inode: InodeNumber,
+        /// Where.
+        tree: &'static str,
+        /// The key.
+        key: Vec<u8>,
+    },
+    /// An inode that lies where its path does not say, and is not listed as one that is to be moved.
+    #[error("inode {}: it is to be moved to where its path says, and is not listed", .inode.0)]
+    NotListed {
+        /// Which.
+        inode: InodeNumber,
+    },
+    /// An inode that is listed as one that is to be moved, and is not there, or lies where it should.
+    #[error("inode {}: it is listed as one to be moved, and is not", .inode.0)]
+    ListedForNothing {
+        /// Which.
+        inode: InodeNumber,
+    },
     /// A symbolic link's target is not there, or has another length.
     #[error("inode {}: a symbolic link without its target", .inode.0)]
     NoTarget {

@@ -6,6 +6,7 @@ mod beside;
 mod contents;
 mod finding;
 mod names;
+mod places;
 mod repair;
 
 use std::collections::BTreeMap;
@@ -57,11 +58,12 @@ struct Says {
     has_xattrs: bool,
     beside: Option<Spot>,
     locality: Locality,
+    owes: bool,
 }
 
 impl Says {
     fn of(inode: &Inode) -> Self {
-        let Inode { attributes, entries, is_patched, has_xattrs, beside, locality, .. } = inode;
+        let Inode { attributes, entries, is_patched, has_xattrs, beside, locality, owes, .. } = inode;
         Self {
             kind: attributes.kind,
             links: attributes.links,
@@ -71,6 +73,7 @@ impl Says {
             has_xattrs: *has_xattrs,
             beside: beside.clone(),
             locality: locality.clone(),
+            owes: *owes,
         }
     }
 }
@@ -128,7 +131,7 @@ impl Check<'_> {
             if !rest.is_empty() {
                 return Err(schema::damaged("a key that is too long"));
             }
-            let (home, says) = match Located::decode(number, value)? {
+            let (home, says) = match Located::decode(check.store.schema, number, value)? {
                 Located::In { parent, name } => (Home::Entry(parent, schema::cookie(check.store.seed, &name)), None),
                 Located::Here(inode) => (Home::Side, Some(Says::of(&inode))),
             };
@@ -148,6 +151,7 @@ pub(crate) fn check_store(store: &Store, next: u64) -> Result<Vec<Finding>> {
     check.inodes()?;
     check.names()?;
     check.contents()?;
+    check.places()?;
     Ok(check.findings)
 }
 

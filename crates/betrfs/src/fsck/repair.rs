@@ -3,6 +3,8 @@
 //!
 //! One round mends what it can of each finding by itself; counts that change with it are mended in the next.
 
+use std::collections::BTreeMap;
+
 use betree::{Batch, Database, Durability, Tree};
 use storage::Storage;
 
@@ -35,6 +37,8 @@ struct Round<'a> {
     next: u64,
     now: Timestamp,
     lost_and_found: Option<InodeNumber>,
+    /// Where what was made in it has what it holds.
+    made: BTreeMap<InodeNumber, Locality>,
 }
 
 impl Round<'_> {
@@ -55,11 +59,13 @@ impl Round<'_> {
     fn put(&mut self, inode: &Inode) -> Result<()> {
         let (key, store) = (schema::number_key(inode.attributes.inode), self.store);
         match &inode.place {
-            Place::Side => self.batch.insert(&store.inodes, key, schema::here(inode)),
+            Place::Side => self.batch.insert(&store.inodes, key, schema::here(store.schema, inode)),
             Place::Entry { parent, name } => {
                 self.batch.insert(&store.inodes, key, schema::in_entry(*parent, name));
                 let entry = self.locality(*parent)?.entry_key(store.seed, name);
-                self.batch.insert(&store.entries, entry, schema::embedded(inode));
+                let (kind, number) = (inode.attributes.kind, inode.attributes.inode);
+                let by_default = Locality::named(store.schema, &entry, name.len(), kind, number);
+                self.batch.insert(&store.entries, entry, schema::embedded(inode, &by_default));
             }
         }
         Ok(())
@@ -68,15 +74,20 @@ impl Round<'_> {
     /// Where an inode has what it holds.
     fn locality(&self, number: InodeNumber) -> Result<Locality> {
         match self.store.schema {
-            Schema::Inode => Ok(Locality::of_number(number)),
+            Schema::Inode => Ok(Locality::unnamed(self.store.schema, number)),
+            Schema::Path => match self.made.get(&number) {
+                Some(made) => Ok(made.clone()),
+                None => Ok(self.store.inode(number)?.locality),
+            },
         }
     }
 
     /// The first of the keys of a directory's entries, wherever they lie.
-    fn entries_of(&self, number: InodeNumber) -> impl Iterator<Item = Result<Vec<u8>>> {
+    fn entries_of(&self, number: InodeNumber) -> impl Iterator<Item = Result<Vec<u8>>> + use<> {
         let of = self.store.schema;
         let found = match of {
             Schema::Inode => self.store.entries.range(schema::all_of(number)),
+            Schema::Path => self.store.entries.iter(),
         };
         // What lies beside them may be of inodes that moved elsewhere.
         schema::names(of, found).filter_map(move |entry| match entry {
@@ -88,10 +99,11 @@ impl Round<'_> {
     }
 
     /// The keys that an inode has in the tree `data`, wherever they lie, and how long their values are.
-    fn data_of(&self, number: InodeNumber) -> impl Iterator<Item = Result<(Vec<u8>, usize)>> {
+    fn data_of(&self, number: InodeNumber) -> impl Iterator<Item = Result<(Vec<u8>, usize)>> + use<> {
         let of = self.store.schema;
         let found = match of {
             Schema::Inode => self.store.data.range(schema::all_of(number)),
+            Schema::Path => self.store.data.iter(),
         };
         found.filter_map(move |entry| match entry {
             Ok((key, value)) => {
@@ -124,7 +136,8 @@ impl Round<'_> {
             has_xattrs: true,
             beside: None,
             place: Place::Side,
-            locality: Locality::of_number(number),
+            locality: Locality::unnamed(self.store.schema, number),
+            owes: false,
         }
     }
 
@@ -144,6 +157,7 @@ impl Round<'_> {
                 directory.attributes.permissions = Permissions::of_mode(0o700);
                 directory.place = Place::Entry { parent: InodeNumber::ROOT, name: LOST_AND_FOUND.into() };
                 self.put(&directory)?;
+                self.made.insert(number, directory.locality);
                 number
             }
         };
@@ -166,8 +180,10 @@ impl Round<'_> {
 
     /// An inode whose entry is lost: what it held is kept, as a directory or a file.
     fn recover(&mut self, number: InodeNumber) -> Result<()> {
-        if self.entries_of(number).next().transpose()?.is_some() {
-            return self.attach(self.blank(number, Kind::Directory));
+        for key in self.entries_of(number) {
+            // What lies where nothing can is not kept.
+            let Ok(locality) = Locality::of_entry(self.store.schema, &key?, number) else { continue };
+            return self.attach(Inode { locality, ..self.blank(number, Kind::Directory) });
         }
         let mut file = self.blank(number, Kind::File);
         if let Some((spot, bytes)) = self.beside(number)? {
@@ -175,6 +191,12 @@ impl Round<'_> {
         }
         for found in self.data_of(number) {
             let (key, length) = found?;
+            let Ok(locality) = Locality::of_data(self.store.schema, &key, number) else { continue };
+            if file.attributes.size_bytes == 0 {
+                file.locality = locality;
+            } else if file.locality != locality {
+                continue;
+            }
             let (granule, part) = schema::part_of(&key)?;
             let length = if part == 0 { length as u64 } else { u64::from(part) * BLOCK_BYTES };
             let end = granule.saturating_mul(GRANULE_BYTES).saturating_add(length);
@@ -190,8 +212,13 @@ impl Round<'_> {
     /// What lies beside the entry of an inode that is not there, where that should be.
     fn beside(&self, number: InodeNumber) -> Result<Option<(Spot, usize)>> {
         let Some(value) = self.store.inodes.get(schema::number_key(number))? else { return Ok(None) };
-        let Located::In { parent, name } = Located::decode(number, &value)? else { return Ok(None) };
-        let spot = self.locality(parent)?.spot(self.store.seed, &name);
+        let Located::In { parent, name } = Located::decode(self.store.schema, number, &value)? else { return Ok(None) };
+        // Below what is lost itself it is lost.
+        let directory = match self.locality(parent) {
+            Err(Error::Stale | Error::Corrupt(_)) => return Ok(None),
+            directory => directory?,
+        };
+        let spot = directory.spot(self.store.seed, &name);
         let found = self.store.entries.get(schema::beside_key(&spot, number))?;
         Ok(found.map(|value| (spot, value.len())))
     }
@@ -278,11 +305,21 @@ impl Round<'_> {
             }
             Finding::NoOrphan { inode } => self.batch.insert(&store.orphans, schema::number_key(*inode), []),
             Finding::NotOrphaned { inode } => self.batch.remove(&store.orphans, schema::number_key(*inode)),
-            Finding::WithoutInode { inode, tree } => {
+            Finding::WithoutInode { inode, tree } => match (self.tree(tree).cloned(), store.schema) {
+                (Some(_), Schema::Path) if *tree == schema::DATA => {
+                    let keys: Vec<_> = self.data_of(*inode).collect::<Result<_>>()?;
+                    keys.into_iter().for_each(|(key, _)| self.batch.remove(&store.data, key));
+                }
+                (Some(tree), _) => self.batch.remove_range(&tree, schema::all_of(*inode)),
+                (None, _) => {}
+            },
+            Finding::Elsewhere { tree, key, .. } => {
                 if let Some(tree) = self.tree(tree).cloned() {
-                    self.batch.remove_range(&tree, schema::all_of(*inode));
+                    self.batch.remove(&tree, key);
                 }
             }
+            Finding::NotListed { inode } => self.batch.insert(&store.system, schema::debt_key(*inode), []),
+            Finding::ListedForNothing { inode } => self.batch.remove(&store.system, schema::debt_key(*inode)),
             Finding::BesideNothing { key, .. } => self.batch.remove(&store.entries, key),
             Finding::NotBeside { inode } => self.change(*inode, |inode| inode.beside = None)?,
             Finding::Unexpected { inode, what } => self.unexpected(*inode, what)?,
@@ -306,7 +343,7 @@ pub(crate) fn repair_store(store: &Store, mut next: u64, now: Timestamp) -> Resu
         if left.is_empty() {
             break;
         }
-        let mut round = Round { store, batch: Batch::new(), next, now, lost_and_found: None };
+        let mut round = Round { store, batch: Batch::new(), next, now, lost_and_found: None, made: BTreeMap::new() };
         for finding in &left {
             match round.mend(finding) {
                 // It hangs on something else, which is mended first.

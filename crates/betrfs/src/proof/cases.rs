@@ -5,7 +5,7 @@ use storage::{Memory, Recorded};
 
 use super::compare::reader;
 use super::side::entries;
-use super::traces::{at, tiny};
+use super::traces::{PATHS, at, tiny};
 use crate::operations::{
     Allocate, Attributes, Caller, Error, InodeNumber, Name, Operations, Permissions, RenameFlags, SetAttributes,
 };
@@ -39,8 +39,8 @@ fn is_zero(fs: &Volume, file: InodeNumber, begin: u64, length: usize) -> Result<
 }
 
 /// Writes that are held back are seen by whoever looks.
-pub(super) fn held() -> Result<(), String> {
-    let fs = Volume::create(Memory::new(16 << 20), tiny(0), 1, at(0)).map_err(words)?;
+pub(super) fn held(seed: u64) -> Result<(), String> {
+    let fs = Volume::create(Memory::new(16 << 20), tiny(seed), 1, at(0)).map_err(words)?;
     let file = new_file(&fs, b"file")?;
     let written: Vec<u8> = (0..900).map(|number| number as u8).collect();
     for (number, piece) in written.chunks(300).enumerate() {
@@ -64,9 +64,9 @@ pub(super) fn held() -> Result<(), String> {
 
 /// Who packs the files of a directory into one writes whole granules: to list, look for, read, look at and close them takes what is held
 /// apart no more than it hides that they were read.
-pub(super) fn packed() -> Result<(), String> {
+pub(super) fn packed(seed: u64) -> Result<(), String> {
     // A granule is in one batch.
-    let options = VolumeOptions { write_bytes_max: 100 << 10, ..tiny(0) };
+    let options = VolumeOptions { write_bytes_max: 100 << 10, ..tiny(seed) };
     let fs = Volume::create(Memory::new(16 << 20), options, 1, at(0)).map_err(words)?;
     let file = new_file(&fs, b"file")?;
     let permissions = Permissions::of_mode(0o755);
@@ -109,8 +109,8 @@ pub(super) fn packed() -> Result<(), String> {
 }
 
 /// What is carried out of writes that are held has the accesses from before its end, and none from behind it.
-pub(super) fn parted() -> Result<(), String> {
-    let options = || VolumeOptions { write_bytes_max: 100 << 10, ..tiny(0) };
+pub(super) fn parted(seed: u64) -> Result<(), String> {
+    let options = || VolumeOptions { write_bytes_max: 100 << 10, ..tiny(seed) };
     let memory = Memory::new(16 << 20);
     let fs = Volume::create(memory.clone(), options(), 1, at(0)).map_err(words)?;
     let (file, before, behind) = (new_file(&fs, b"file")?, new_file(&fs, b"before")?, new_file(&fs, b"behind")?);
@@ -140,8 +140,8 @@ pub(super) fn parted() -> Result<(), String> {
 }
 
 /// Patches on a granule go with the granule, and what a shorter file left below its blocks never comes back.
-pub(super) fn holes() -> Result<(), String> {
-    let fs = Volume::create(Memory::new(16 << 20), tiny(0), 1, at(0)).map_err(words)?;
+pub(super) fn holes(seed: u64) -> Result<(), String> {
+    let fs = Volume::create(Memory::new(16 << 20), tiny(seed), 1, at(0)).map_err(words)?;
     let file = new_file(&fs, b"file")?;
     for (offset, length) in [(0, 200_000), (5000, 100), (70_000, 10), (190_000, 9)] {
         fs.write(&caller(2), file, offset, &vec![0xff; length], false).map_err(words)?;
@@ -157,8 +157,8 @@ pub(super) fn holes() -> Result<(), String> {
 }
 
 /// A file without a name that gets one is no orphan any more.
-pub(super) fn named() -> Result<(), String> {
-    let fs = Volume::create(Memory::new(16 << 20), tiny(0), 1, at(0)).map_err(words)?;
+pub(super) fn named(seed: u64) -> Result<(), String> {
+    let fs = Volume::create(Memory::new(16 << 20), tiny(seed), 1, at(0)).map_err(words)?;
     let file = fs.tmpfile(&caller(1), ROOT, Permissions::of_mode(0o600)).map_err(words)?.inode;
     fs.write(&caller(1), file, 0, &[1; 300], false).map_err(words)?;
     fs.link(&caller(2), file, ROOT, Name::new(b"named").map_err(words)?).map_err(words)?;
@@ -167,8 +167,8 @@ pub(super) fn named() -> Result<(), String> {
 }
 
 /// What lies beside an entry stays with its file: through renames, a second name, a longer and a shorter life, and holes.
-pub(super) fn small() -> Result<(), String> {
-    let fs = Volume::create(Memory::new(16 << 20), tiny(0), 1, at(0)).map_err(words)?;
+pub(super) fn small(seed: u64) -> Result<(), String> {
+    let fs = Volume::create(Memory::new(16 << 20), tiny(seed), 1, at(0)).map_err(words)?;
     let none = fs.data_keys().map_err(words)?;
     let name = |name: &'static [u8]| Name::new(name).map_err(words);
     let file = new_file(&fs, b"file")?;
@@ -215,8 +215,8 @@ pub(super) fn small() -> Result<(), String> {
 }
 
 /// A directory and a file in different directories change places.
-pub(super) fn exchange() -> Result<(), String> {
-    let fs = Volume::create(Memory::new(16 << 20), tiny(0), 1, at(0)).map_err(words)?;
+pub(super) fn exchange(seed: u64) -> Result<(), String> {
+    let fs = Volume::create(Memory::new(16 << 20), tiny(seed), 1, at(0)).map_err(words)?;
     let name = |name: &'static [u8]| Name::new(name).map_err(words);
     let permissions = Permissions::of_mode(0o700);
     let above = fs.mkdir(&caller(1), ROOT, name(b"above")?, permissions).map_err(words)?.inode;
@@ -240,9 +240,9 @@ pub(super) fn exchange() -> Result<(), String> {
 
 /// A tree goes in one step, by who may, with directories that are older than it; what is open or named elsewhere stays, and a mount in
 /// between changes nothing.
-pub(super) fn trees() -> Result<(), String> {
+pub(super) fn trees(seed: u64) -> Result<(), String> {
     let memory = Memory::new(16 << 20);
-    let fs = Volume::create(memory.clone(), tiny(0), 1, at(0)).map_err(words)?;
+    let fs = Volume::create(memory.clone(), tiny(seed), 1, at(0)).map_err(words)?;
     let permissions = Permissions::of_mode(0o755);
     let name = |name: &'static [u8]| Name::new(name).map_err(words);
     let moved = fs.mkdir(&caller(1), ROOT, name(b"moved")?, permissions).map_err(words)?.inode;
@@ -289,7 +289,7 @@ pub(super) fn trees() -> Result<(), String> {
     fs.getattr(directory).map_err(|error| format!("an open directory: {error}"))?;
     fs.syncfs().map_err(words)?;
     drop(fs);
-    let fs = Volume::open(memory, tiny(0)).map_err(words)?;
+    let fs = Volume::open(memory, tiny(seed)).map_err(words)?;
     clean(&fs, "mounted again")?;
     while fs.reap(9).map_err(words)? {}
     clean(&fs, "taken apart")?;
@@ -302,8 +302,8 @@ pub(super) fn trees() -> Result<(), String> {
 }
 
 /// A store that makes every batch durable by a checkpoint of its own has a cut between any two.
-pub(super) fn renames() -> Result<(), String> {
-    let mut options: VolumeOptions = tiny(0);
+pub(super) fn renames(seed: u64) -> Result<(), String> {
+    let mut options: VolumeOptions = tiny(seed);
     (options.store.memtable_bytes, options.store.fresh_bytes) = (1, 1);
     options.store.pacing = betree::Pacing::AtOnce;
     let memory = Memory::new(4 << 20);
@@ -342,7 +342,7 @@ pub(super) fn renames() -> Result<(), String> {
 
 #[test]
 fn they_go_well() {
-    type Case = fn() -> Result<(), String>;
+    type Case = fn(u64) -> Result<(), String>;
     let cases: [(&str, Case); 6] = [
         ("holes", holes),
         ("named", named),
@@ -352,7 +352,9 @@ fn they_go_well() {
         ("trees", trees),
     ];
     for (name, case) in cases {
-        case().unwrap_or_else(|what| panic!("{name}: {what}"));
+        for seed in [0, PATHS] {
+            case(seed).unwrap_or_else(|what| panic!("{name}, {seed}: {what}"));
+        }
     }
 }
 

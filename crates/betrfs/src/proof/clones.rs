@@ -4,7 +4,7 @@ use crash::{Cuts, VolatileCache};
 use storage::{Memory, Recorded};
 
 use super::compare::{Tree, difference, tree};
-use super::traces::{at, tiny};
+use super::traces::{PATHS, at, tiny};
 use crate::operations::{Caller, Error, InodeNumber, Name, Operations, Permissions, SetAttributes};
 use crate::volume::Cloning;
 use crate::{Volume, VolumeOptions};
@@ -21,8 +21,8 @@ fn caller(uid: u32, time: u64) -> Caller<'static> {
     Caller { uid, gid: uid, groups: &[], umask: 0, now: at(time) }
 }
 
-fn options() -> VolumeOptions {
-    VolumeOptions { write_bytes_max: 100 << 10, ..tiny(0) }
+fn options(seed: u64) -> VolumeOptions {
+    VolumeOptions { write_bytes_max: 100 << 10, ..tiny(seed) }
 }
 
 /// A tree of one user with large, patched and linked files, of more entries than a step has.
@@ -76,8 +76,8 @@ fn clean(fs: &Volume, when: &str) -> Result<(), String> {
 }
 
 /// A copy is as the original was when it began, though that changes and removed trees are taken apart meanwhile.
-pub(super) fn whole() -> Result<(), String> {
-    let fs = Volume::create(Memory::new(16 << 20), options(), 1, at(0)).map_err(words)?;
+pub(super) fn whole(seed: u64) -> Result<(), String> {
+    let fs = Volume::create(Memory::new(16 << 20), options(seed), 1, at(0)).map_err(words)?;
     tree_of(&fs).map_err(words)?;
     let name = |name: &'static [u8]| Name::new(name).map_err(words);
     let before = below(&tree(&fs).map_err(words)?, b"/tree");
@@ -115,9 +115,9 @@ pub(super) fn whole() -> Result<(), String> {
 }
 
 /// What is given up goes, at once or with the next mount; who may not gets nothing.
-pub(super) fn refused() -> Result<(), String> {
+pub(super) fn refused(seed: u64) -> Result<(), String> {
     let memory = Memory::new(16 << 20);
-    let fs = Volume::create(memory.clone(), options(), 1, at(0)).map_err(words)?;
+    let fs = Volume::create(memory.clone(), options(seed), 1, at(0)).map_err(words)?;
     tree_of(&fs).map_err(words)?;
     let name = |name: &'static [u8]| Name::new(name).map_err(words);
     let keys = fs.data_keys().map_err(words)?;
@@ -146,7 +146,7 @@ pub(super) fn refused() -> Result<(), String> {
     fs.syncfs().map_err(words)?;
     // As a crash leaves it.
     let image = memory.image();
-    let again = Volume::open(Memory::from_image(image), options()).map_err(words)?;
+    let again = Volume::open(Memory::from_image(image), options(seed)).map_err(words)?;
     clean(&again, "mounted with half a copy")?;
     while again.reap(9).map_err(words)? {}
     match again.data_keys().map_err(words)? {
@@ -156,16 +156,16 @@ pub(super) fn refused() -> Result<(), String> {
 }
 
 /// Whatever survives of a copy that is being made, it is sound, and after a mount the copy is whole or not there.
-fn cuts(every: usize) -> Result<(usize, usize), String> {
+fn cuts(seed: u64, every: usize) -> Result<(usize, usize), String> {
     let memory = Memory::new(16 << 20);
-    let fs = Volume::create(memory.clone(), options(), 1, at(0)).map_err(words)?;
+    let fs = Volume::create(memory.clone(), options(seed), 1, at(0)).map_err(words)?;
     tree_of(&fs).map_err(words)?;
     fs.syncfs().map_err(words)?;
     let original = below(&tree(&fs).map_err(words)?, b"/tree");
     drop(fs);
     let before = memory.image();
     let (recorded, recording) = Recorded::new(memory);
-    let fs = Volume::open(recorded, options()).map_err(words)?;
+    let fs = Volume::open(recorded, options(seed)).map_err(words)?;
     let name = |name: &'static [u8]| Name::new(name).map_err(words);
     fs.clone_tree(&caller(1, 2), ROOT, name(b"tree")?, ROOT, name(b"copy")?).map_err(words)?;
     fs.syncfs().map_err(words)?;
@@ -180,7 +180,7 @@ fn cuts(every: usize) -> Result<(usize, usize), String> {
         for survives in [false, true] {
             let when = format!("cut after {} entries", cut.entries);
             let image = Memory::from_image(cut.image(4096, |_, _| survives));
-            let fs = Volume::open(image, options()).map_err(words)?;
+            let fs = Volume::open(image, options(seed)).map_err(words)?;
             clean(&fs, &when)?;
             while fs.reap(50).map_err(words)? {}
             clean(&fs, &when)?;
@@ -202,13 +202,17 @@ fn cuts(every: usize) -> Result<(usize, usize), String> {
 fn a_cut_leaves_a_whole_copy_or_none() {
     // Every one in the long suite.
     let every = if std::env::var_os("PLUMB_LONG").is_some() { 1 } else { 7 };
-    let (whole, gone) = cuts(every).unwrap_or_else(|what| panic!("{what}"));
-    println!("{whole} states with a whole copy, {gone} with none");
-    assert!(whole > 0 && gone > 0);
+    for seed in [0, PATHS] {
+        let (whole, gone) = cuts(seed, every).unwrap_or_else(|what| panic!("{what}"));
+        println!("{whole} states with a whole copy, {gone} with none");
+        assert!(whole > 0 && gone > 0);
+    }
 }
 
 #[test]
 fn copies_are_whole_or_gone() {
-    whole().unwrap_or_else(|what| panic!("{what}"));
-    refused().unwrap_or_else(|what| panic!("{what}"));
+    for seed in [0, PATHS] {
+        whole(seed).unwrap_or_else(|what| panic!("{what}"));
+        refused(seed).unwrap_or_else(|what| panic!("{what}"));
+    }
 }

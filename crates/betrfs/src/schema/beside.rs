@@ -1,7 +1,8 @@
 //! What lies beside an entry: the first bytes of a small file, or where a symbolic link leads, so that whoever has looked a name up has
 //! them in memory, and who goes through a directory goes through its small files.
 //!
-//! It stays where it was put when its inode gets another name, so that a rename moves no data.
+//! In the schema `inode` it stays where it was put when its inode gets another name, so that a rename moves no data. In the schema `path` it
+//! goes with its entry.
 
 use super::keys::{number_key, parse_entry_key};
 use super::{Schema, damaged, inode};
@@ -18,12 +19,17 @@ pub(crate) const BESIDE_BYTES: usize = 2 << 10;
 pub(crate) struct Spot(Box<[u8]>);
 
 impl Spot {
-    /// Beside a name with a cookie in a directory.
-    pub fn of(directory: InodeNumber, cookie: Cookie) -> Self {
-        Self(inode::entry_stem(directory, cookie).into())
+    /// Beside a name with a cookie in a directory, by their numbers.
+    pub(super) fn of(directory: InodeNumber, cookie: Cookie) -> Self {
+        Self::of_stem(inode::entry_stem(directory, cookie))
     }
 
-    /// As an inode says it.
+    /// From what stands before the name.
+    pub(super) fn of_stem(stem: Vec<u8>) -> Self {
+        Self(stem.into())
+    }
+
+    /// As an inode says it whose spot is not that of its entry.
     pub(super) fn encode(&self, to: &mut Vec<u8>) {
         // Two numbers, the other way round than in keys.
         for number in self.0.chunks(8) {

@@ -2,7 +2,7 @@
 
 use twox_hash::XxHash3_128;
 
-use super::{Schema, damaged, inode};
+use super::{Schema, damaged, inode, path};
 use crate::mutant::{Mutant, mutated};
 use crate::operations::{Cookie, InodeNumber, Result};
 
@@ -39,6 +39,7 @@ pub(crate) fn cookie(seed: u64, name: &[u8]) -> Cookie {
 pub(crate) fn parse_entry_key(schema: Schema, key: &[u8]) -> Result<(InodeNumber, Cookie, &[u8])> {
     match schema {
         Schema::Inode => inode::parse_entry_key(key),
+        Schema::Path => path::parse_entry_key(key),
     }
 }
 

@@ -3,6 +3,7 @@
 //! | tree | key | value |
 //! |---|---|---|
 //! | `system` | `format`, `next` | version, features, hash seed; the first inode number that was never used |
+//! | | `debt` and an inode | nothing: it is to be moved to where its path says |
 //! | `entries` | directory, hash of the name, name | the inode itself, or the number of one with several names |
 //! | | directory, hash of the name, 0, inode | the bytes of a small file's first granule, or a symbolic link's target |
 //! | `inodes` | inode | where its only name is; or the inode: the root, with several names, without any |
@@ -10,20 +11,25 @@
 //! | `xattrs` | inode, name | value |
 //! | `data` | inode, granule, part | part 0: the granule's bytes; part 1 + n: patches on its n-th block |
 //!
+//! In the schema `path` a stem ([`path`]) stands in the place of inode and directory in `entries` and `data`, and 0 before hashes.
+//!
 //! Numbers in keys are big endian, so that keys are in their order; those in values are little endian.
 
 mod beside;
 mod inode;
 mod keys;
 mod locality;
+mod path;
 #[cfg(test)]
 mod tests;
+
+use std::sync::Arc;
 
 use crate::operations::{Attributes, Cookie, Error, InodeNumber, Kind, Permissions, Result, Timestamp};
 pub(crate) use beside::{BESIDE_BYTES, Spot, beside_key, is_beside, names, parse_beside_key};
 pub(crate) use keys::{all_of, cookie, key_number, number_key, parse_data_key, parse_entry_key, part_of, xattr_key};
 pub use locality::Schema;
-pub(crate) use locality::{DataKey, DataSpan, Locality};
+pub(crate) use locality::{DataKey, DataSpan, Locality, Moving};
 
 /// Version of the schema that this program writes.
 pub(crate) const VERSION: u32 = 2;
@@ -31,7 +37,9 @@ pub(crate) const VERSION: u32 = 2;
 pub(crate) const VERSION_WITHOUT_BESIDE: u32 = 1;
 
 /// Features that this program knows.
-pub(crate) const FEATURES: u64 = 0;
+pub(crate) const FEATURES: u64 = FEATURE_PATHS;
+/// Keys begin with paths ([`Schema::Path`]).
+const FEATURE_PATHS: u64 = 1;
 
 /// Names of the trees.
 pub(crate) const SYSTEM: &str = "system";
@@ -44,6 +52,8 @@ pub(crate) const DATA: &str = "data";
 /// Keys of the tree `system`.
 pub(crate) const FORMAT_KEY: &[u8] = b"format";
 pub(crate) const NEXT_KEY: &[u8] = b"next";
+/// Before the numbers of inodes that lie where their paths do not say.
+const DEBT: &[u8] = b"debt";
 
 /// Bytes of a file that one value holds: so many that they lie apart in the store, and a small part of them is read with
 /// little waste.
@@ -64,12 +74,13 @@ impl Format {
     pub fn new(schema: Schema, seed: u64) -> Self {
         let features = match schema {
             Schema::Inode => 0,
+            Schema::Path => FEATURE_PATHS,
         };
         Self { version: VERSION, features, seed }
     }
 
     pub fn schema(self) -> Schema {
-        Schema::Inode
+        if self.features & FEATURE_PATHS == 0 { Schema::Inode } else { Schema::Path }
     }
 
     pub fn encode(self) -> Vec<u8> {
@@ -113,6 +124,8 @@ pub(crate) struct Inode {
     pub place: Place,
     /// Under which keys it has what it holds.
     pub locality: Locality,
+    /// It is listed as one that is to be moved to where its path says.
+    pub owes: bool,
 }
 
 /// Why a value is not what it should be.
@@ -155,6 +168,13 @@ impl<'a> Fields<'a> {
         Kind::of_mode(u32::from(self.u8()?) << 12).ok_or_else(|| damaged("an inode of no kind"))
     }
 
+    fn place(&mut self) -> Result<Arc<[u8]>> {
+        let length = usize::from(self.u16()?);
+        let (at, rest) = self.0.split_at_checked(length).ok_or_else(|| damaged("a value that is too short"))?;
+        self.0 = rest;
+        if path::is_place(at) { Ok(at.into()) } else { Err(damaged("a place that is no path")) }
+    }
+
     fn end(&self) -> Result<()> {
         if self.0.is_empty() { Ok(()) } else { Err(damaged("a value that is too long")) }
     }
@@ -168,15 +188,50 @@ const PATCHED: u8 = 1;
 const SPARSE: u8 = 2;
 const HAS_XATTRS: u8 = 4;
 const BESIDE: u8 = 8;
+const ELSEWHERE: u8 = 16;
+const MOVING: u8 = 32;
+
+/// Where the value of an inode was found.
+#[derive(Clone, Copy)]
+struct Found<'a> {
+    schema: Schema,
+    /// Key of the entry that it is in, and how long the name at its end is.
+    entry: Option<(&'a [u8], usize)>,
+}
+
+impl Found<'_> {
+    /// Where it lies unless it says something else.
+    fn locality(self, number: InodeNumber, kind: Kind) -> Locality {
+        match self.entry {
+            Some((key, name_bytes)) => Locality::named(self.schema, key, name_bytes, kind, number),
+            None => Locality::unnamed(self.schema, number),
+        }
+    }
+
+    fn beside(self, from: &mut Fields<'_>) -> Result<Spot> {
+        match (self.schema, self.entry) {
+            (Schema::Inode, _) => Ok(Spot::of(InodeNumber(from.u64()?), Cookie(from.u64()?))),
+            (Schema::Path, Some((key, name_bytes))) => Ok(Spot::of_stem(key[..key.len() - name_bytes].to_vec())),
+            (Schema::Path, None) => Err(damaged("an inode without an entry that has something beside it")),
+        }
+    }
+}
 
 impl Inode {
-    fn encode(&self, to: &mut Vec<u8>) {
+    fn encode(&self, to: &mut Vec<u8>, by_default: &Locality) {
         let attributes = &self.attributes;
         let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
         to.push(kind_byte(attributes.kind));
         let beside = flag(self.beside.is_some(), BESIDE);
+        let elsewhere = self.locality.place().filter(|_| self.locality != *by_default);
+        let moving = elsewhere.and_then(|(_, moving)| moving);
+        let places = flag(elsewhere.is_some(), ELSEWHERE) | flag(moving.is_some(), MOVING);
         to.push(
-            beside | flag(self.is_patched, PATCHED) | flag(self.is_sparse, SPARSE) | flag(self.has_xattrs, HAS_XATTRS),
+            places
+                | beside
+                | flag(self.is_patched, PATCHED)
+                | flag(self.is_sparse, SPARSE)
+                | flag(self.has_xattrs, HAS_XATTRS),
         );
         to.extend(attributes.permissions.bits().to_le_bytes());
         for number in [attributes.links, attributes.uid, attributes.gid, attributes.device] {
@@ -189,12 +244,23 @@ impl Inode {
             to.extend(time.seconds.to_le_bytes());
             to.extend(time.nanoseconds.to_le_bytes());
         }
-        if let Some(spot) = &self.beside {
+        if let Some(spot) = self.beside.as_ref().filter(|_| by_default.place().is_none()) {
             spot.encode(to);
+        }
+        let mut place = |at: &[u8]| {
+            to.extend((at.len() as u16).to_le_bytes());
+            to.extend(at);
+        };
+        if let Some((at, _)) = elsewhere {
+            place(at);
+        }
+        if let Some(Moving { to: target, below }) = moving {
+            place(target);
+            to.extend(below.to_le_bytes());
         }
     }
 
-    fn decode(inode: InodeNumber, place: Place, from: &mut Fields<'_>) -> Result<Self> {
+    fn decode(inode: InodeNumber, place: Place, found: Found<'_>, from: &mut Fields<'_>) -> Result<Self> {
         let kind = from.kind()?;
         let flags = from.u8()?;
         let permissions = Permissions::of_mode(u32::from(from.u16()?));
@@ -203,8 +269,21 @@ impl Inode {
         let (accessed, modified, changed, created) = (from.time()?, from.time()?, from.time()?, from.time()?);
         let beside = match flags & BESIDE {
             0 => None,
-            _ => Some(Spot::of(InodeNumber(from.u64()?), Cookie(from.u64()?))),
+            _ => Some(found.beside(from)?),
         };
+        let mut locality = found.locality(inode, kind);
+        let is_elsewhere = flags & ELSEWHERE != 0;
+        if is_elsewhere {
+            if found.schema == Schema::Inode {
+                return Err(damaged("a place where there are none"));
+            }
+            let at = from.place()?;
+            let moving = match flags & MOVING {
+                0 => None,
+                _ => Some(Moving { to: from.place()?, below: from.u64()? }),
+            };
+            locality = Locality::by_path(inode, at, moving);
+        }
         from.end()?;
         let attributes = Attributes {
             inode,
@@ -229,7 +308,8 @@ impl Inode {
             has_xattrs: flags & HAS_XATTRS != 0,
             beside,
             place,
-            locality: Locality::of_number(inode),
+            locality,
+            owes: is_elsewhere && attributes.links > 0,
         })
     }
 }
@@ -270,7 +350,8 @@ impl Entry {
         match tag {
             EMBEDDED => {
                 let place = Place::Entry { parent, name: name.into() };
-                Ok(Self::Embedded(Inode::decode(inode, place, &mut from)?))
+                let found = Found { schema, entry: Some((key, name.len())) };
+                Ok(Self::Embedded(Inode::decode(inode, place, found, &mut from)?))
             }
             LINK => {
                 let kind = from.kind()?;
@@ -282,11 +363,11 @@ impl Entry {
     }
 }
 
-/// The value of an entry that has the inode itself.
-pub(crate) fn embedded(inode: &Inode) -> Vec<u8> {
+/// The value of an entry that has the inode itself; where that lies unless it says something else.
+pub(crate) fn embedded(inode: &Inode, by_default: &Locality) -> Vec<u8> {
     let mut to = vec![EMBEDDED];
     to.extend(inode.attributes.inode.0.to_le_bytes());
-    inode.encode(&mut to);
+    inode.encode(&mut to, by_default);
     to
 }
 
@@ -309,11 +390,11 @@ pub(crate) enum Located {
 }
 
 impl Located {
-    pub fn decode(inode: InodeNumber, value: &[u8]) -> Result<Self> {
+    pub fn decode(schema: Schema, inode: InodeNumber, value: &[u8]) -> Result<Self> {
         let mut from = Fields(value);
         match from.u8()? {
             IN_ENTRY => Ok(Self::In { parent: InodeNumber(from.u64()?), name: from.0.into() }),
-            HERE => Ok(Self::Here(Inode::decode(inode, Place::Side, &mut from)?)),
+            HERE => Ok(Self::Here(Inode::decode(inode, Place::Side, Found { schema, entry: None }, &mut from)?)),
             _ => Err(damaged("an inode without a place")),
         }
     }
@@ -328,10 +409,28 @@ pub(crate) fn in_entry(parent: InodeNumber, name: &[u8]) -> Vec<u8> {
 }
 
 /// The value of an inode that lies in the tree `inodes`.
-pub(crate) fn here(inode: &Inode) -> Vec<u8> {
+pub(crate) fn here(schema: Schema, inode: &Inode) -> Vec<u8> {
     let mut to = vec![HERE];
-    inode.encode(&mut to);
+    inode.encode(&mut to, &Locality::unnamed(schema, inode.attributes.inode));
     to
+}
+
+/// The key that says that an inode is to be moved.
+pub(crate) fn debt_key(inode: InodeNumber) -> Vec<u8> {
+    [DEBT, &number_key(inode)].concat()
+}
+
+/// All such keys.
+pub(crate) fn debts() -> std::ops::Range<Vec<u8>> {
+    DEBT.to_vec()..[DEBT, &[u8::MAX; 9]].concat()
+}
+
+/// The inode of such a key.
+pub(crate) fn parse_debt_key(key: &[u8]) -> Result<InodeNumber> {
+    match key.strip_prefix(DEBT).map(key_number) {
+        Some(Ok((number, []))) => Ok(number),
+        _ => Err(damaged("a debt of no inode")),
+    }
 }
 
 /// The next inode number, from its value.

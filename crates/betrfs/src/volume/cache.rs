@@ -13,13 +13,15 @@ const INODE_BYTES: usize = 400;
 pub(super) struct InodeCache {
     young: BTreeMap<InodeNumber, Inode>,
     old: BTreeMap<InodeNumber, Inode>,
-    generation_inodes: usize,
+    /// What the younger one takes.
+    young_bytes: usize,
+    generation_bytes: usize,
 }
 
 impl InodeCache {
     pub fn new(budget_bytes: usize) -> Self {
-        let generation_inodes = (budget_bytes / INODE_BYTES / 2).max(1);
-        Self { young: BTreeMap::new(), old: BTreeMap::new(), generation_inodes }
+        let generation_bytes = (budget_bytes / 2).max(INODE_BYTES);
+        Self { young: BTreeMap::new(), old: BTreeMap::new(), young_bytes: 0, generation_bytes }
     }
 
     pub fn get(&mut self, number: InodeNumber) -> Option<Inode> {
@@ -32,14 +34,21 @@ impl InodeCache {
     }
 
     pub fn put(&mut self, inode: Inode) {
-        if self.young.len() >= self.generation_inodes {
+        let bytes = INODE_BYTES + inode.locality.bytes();
+        if self.young_bytes + bytes > self.generation_bytes {
             self.old = std::mem::take(&mut self.young);
+            self.young_bytes = 0;
         }
-        self.young.insert(inode.attributes.inode, inode);
+        self.young_bytes += bytes;
+        if let Some(before) = self.young.insert(inode.attributes.inode, inode) {
+            self.young_bytes = self.young_bytes.saturating_sub(INODE_BYTES + before.locality.bytes());
+        }
     }
 
     pub fn remove(&mut self, number: InodeNumber) {
-        self.young.remove(&number);
+        if let Some(before) = self.young.remove(&number) {
+            self.young_bytes = self.young_bytes.saturating_sub(INODE_BYTES + before.locality.bytes());
+        }
         self.old.remove(&number);
     }
 }
@@ -49,7 +58,7 @@ mod tests {
     use super::*;
     use crate::operations::Timestamp;
     use crate::rules::root_attributes;
-    use crate::schema::{Locality, Place};
+    use crate::schema::{Locality, Place, Schema};
 
     #[test]
     fn it_keeps_to_its_budget_and_what_is_used() {
@@ -65,7 +74,8 @@ mod tests {
                 has_xattrs: false,
                 beside: None,
                 place: Place::Side,
-                locality: Locality::of_number(InodeNumber(number)),
+                locality: Locality::unnamed(Schema::Inode, InodeNumber(number)),
+                owes: false,
             }
         };
         for number in 0..1000 {

@@ -9,13 +9,14 @@ use std::sync::atomic::Ordering;
 
 use betree::Snapshot;
 
+use super::rekey::Budget;
 use super::transaction::Transaction;
 use super::{Store, Volume};
 use crate::acl;
 use crate::mutant::{Mutant, mutated};
 use crate::operations::{Attributes, Caller, Error, InodeNumber, Kind, Name, Result, Timestamp};
 use crate::rules;
-use crate::schema::{self, Entry, Inode, Locality, Place};
+use crate::schema::{self, Entry, Inode, Locality, Place, Schema};
 
 /// Entries of a batch, at most.
 const STEP_ENTRIES: usize = 100;
@@ -126,7 +127,10 @@ impl<'a> Cloning<'a> {
         volume.may_place(caller, &at, to)?;
         let top = volume.change(Some(0), |transaction| {
             let number = transaction.exclusive.numbers.take(to.0);
-            let mut copy = copy_of(caller, &original, number, Place::Side)?;
+            let place = Place::Entry { parent: to.0, name: to.1.bytes().into() };
+            // It lies where it is going to be.
+            let locality = transaction.wanted(&place, original.attributes.kind, number)?;
+            let mut copy = copy_of(caller, &original, Place::Side, locality, number)?;
             copy.attributes.links = 0;
             volume.building().insert(number);
             transaction.copy_xattrs(caller, &at, &original, &mut copy)?;
@@ -220,8 +224,9 @@ impl<'a> Cloning<'a> {
             volume.may_place(caller, &volume.store.moment(), (parent, name))?;
             let is_directory = self.original.attributes.kind == Kind::Directory;
             transaction.count(caller, parent, 1, i64::from(is_directory))?;
+            let place = Place::Entry { parent, name: name.bytes().into() };
+            transaction.place(self.top, place, &mut Budget::none())?;
             let inode = transaction.inode(self.top)?;
-            inode.place = Place::Entry { parent, name: name.bytes().into() };
             inode.attributes.links = if is_directory { 2 + self.directories } else { 1 };
             inode.attributes.changed = caller.now;
             let attributes = inode.attributes;
@@ -251,10 +256,16 @@ fn inode_of(store: &Store, at: &Snapshot, key: &[u8], value: &[u8]) -> Result<In
 }
 
 /// A copy of an inode without what it holds.
-fn copy_of(caller: &Caller<'_>, original: &Inode, number: InodeNumber, place: Place) -> Result<Inode> {
+fn copy_of(
+    caller: &Caller<'_>,
+    original: &Inode,
+    place: Place,
+    locality: Locality,
+    number: InodeNumber,
+) -> Result<Inode> {
     let attributes = rules::cloned_attributes(caller, &original.attributes, number)?;
-    let locality = Locality::of_number(number);
-    Ok(Inode { attributes, entries: 0, has_xattrs: false, beside: None, place, locality, ..original.clone() })
+    let nothing = Inode { entries: 0, has_xattrs: false, beside: None, owes: false, ..original.clone() };
+    Ok(Inode { attributes, place, locality, ..nothing })
 }
 
 impl Transaction<'_> {
@@ -274,15 +285,24 @@ impl Transaction<'_> {
         self.count(caller, parent, 1, i64::from(counts))?;
         let is_linked = !is_directory && original.attributes.links > 1;
         if let Some(copy) = linked.get(&original.attributes.inode).filter(|_| is_linked).copied() {
-            self.move_aside(copy)?;
-            self.enter(parent, Name::new(name)?, copy)?;
+            self.move_aside(copy, &mut Budget::none())?;
+            self.enter(parent, Name::new(name)?, copy, &mut Budget::none())?;
             self.inode(copy)?.attributes.links += 1;
             return Ok(None);
         }
         let number = self.exclusive.numbers.take(parent);
-        let mut copy = copy_of(caller, original, number, Place::Entry { parent, name: name.into() })?;
+        let place = match self.store().schema {
+            // What another name would move may be in this batch.
+            Schema::Path if is_linked => Place::Side,
+            _ => Place::Entry { parent, name: name.into() },
+        };
+        let locality = self.wanted(&place, original.attributes.kind, number)?;
+        let mut copy = copy_of(caller, original, place, locality, number)?;
         self.copy_xattrs(caller, at, original, &mut copy)?;
         self.add(copy);
+        if self.inode(number)?.place == Place::Side {
+            self.enter(parent, Name::new(name)?, number, &mut Budget::none())?;
+        }
         if is_linked && !mutated(Mutant::CloneSplitsLinks) {
             if linked.len() >= LINKED_MAX {
                 return Err(Error::TooManyLinks);

@@ -16,6 +16,7 @@ mod names;
 mod numbers;
 mod operations;
 mod recent;
+mod rekey;
 mod snapshots;
 mod space;
 mod store;
@@ -70,6 +71,8 @@ pub struct Volume {
     building: Mutex<BTreeSet<InodeNumber>>,
     /// There may be removed trees that are to be taken apart.
     may_reap: AtomicBool,
+    /// There may be something that is to be moved to where its path says.
+    may_move: AtomicBool,
 }
 
 /// What only calls that change something look at.

@@ -36,6 +36,8 @@ pub struct VolumeOptions {
     pub steps: Steps,
     /// Of a file system that is made; one that is mounted says its own.
     pub schema: Schema,
+    /// Where keys begin with paths: entries below a directory that its rename moves along; more are moved in the background.
+    pub moved_entries_max: u64,
 }
 
 /// Granules from this length on lie apart in the store. Patches on one block, which are as long at most unless they are in pieces, do
@@ -53,6 +55,7 @@ impl Default for VolumeOptions {
             notes_accesses: true,
             steps: Steps::default(),
             schema: Schema::default(),
+            moved_entries_max: 100,
         }
     }
 }
@@ -94,11 +97,12 @@ impl Volume {
             has_xattrs: false,
             beside: None,
             place: Place::Side,
-            locality: Locality::of_number(InodeNumber::ROOT),
+            locality: Locality::unnamed(format.schema(), InodeNumber::ROOT),
+            owes: false,
         };
         let next = InodeNumber::ROOT.0 + 1;
         let mut batch = Batch::new();
-        batch.insert(&store.inodes, schema::number_key(InodeNumber::ROOT), schema::here(&root));
+        batch.insert(&store.inodes, schema::number_key(InodeNumber::ROOT), schema::here(format.schema(), &root));
         batch.insert(&store.system, schema::NEXT_KEY, next.to_le_bytes());
         // What makes it a file system comes with all the rest.
         batch.insert(&store.system, schema::FORMAT_KEY, format.encode());
@@ -181,6 +185,7 @@ impl Volume {
             removed_orphans: 0,
             building: Mutex::default(),
             may_reap: AtomicBool::new(true),
+            may_move: AtomicBool::new(true),
             options,
         }
     }

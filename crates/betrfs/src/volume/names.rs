@@ -6,7 +6,7 @@ use crate::acl;
 use crate::mutant::{Mutant, mutated};
 use crate::operations::{Attributes, Caller, Error, InodeNumber, Kind, Name, Permissions, RenameFlags, Result};
 use crate::rules::{self, LINKS_MAX, NewNode};
-use crate::schema::{self, Inode, Locality, Place};
+use crate::schema::{self, Inode, Place};
 
 impl Transaction<'_> {
     /// Refuses a name that is taken, and a directory that was removed.
@@ -27,6 +27,7 @@ impl Transaction<'_> {
             true => store.xattrs.get(schema::xattr_key(parent, acl::DEFAULT))?,
             false => None,
         };
+        let locality = self.wanted(&place, new.kind, number)?;
         let mut attributes = rules::new_attributes(caller, &above.attributes, number, new, default.is_none());
         let mut has_xattrs = false;
         if let Some(list) = default {
@@ -43,7 +44,8 @@ impl Transaction<'_> {
             has_xattrs,
             beside: None,
             place,
-            locality: Locality::of_number(number),
+            locality,
+            owes: false,
         });
         self.inode(number)
     }
@@ -135,8 +137,9 @@ impl Volume {
             if links == 0 && !mutated(Mutant::LinkedOrphanStays) {
                 transaction.batch.remove(&self.store.orphans, schema::number_key(number));
             }
-            transaction.move_aside(number)?;
-            transaction.enter(parent, name, number)?;
+            let mut budget = self.budget();
+            transaction.move_aside(number, &mut budget)?;
+            transaction.enter(parent, name, number, &mut budget)?;
             transaction.count(caller, parent, 1, 0)?;
             let attributes = &mut transaction.inode(number)?.attributes;
             attributes.links += 1;
@@ -200,6 +203,7 @@ impl Volume {
             if below && !mutated(Mutant::DirectoryBelowItself) {
                 return Err(Error::Invalid);
             }
+            let mut budget = self.budget();
             let more = if mutated(Mutant::ParentLinksForgotten) { 0 } else { directories(kind) };
             match (flags, replaced) {
                 (RenameFlags::NoReplace, Some(_)) => return Err(Error::Exists),
@@ -210,8 +214,8 @@ impl Volume {
                     if other == Kind::Directory && transaction.is_below(parent, replaced)? {
                         return Err(Error::Invalid);
                     }
-                    transaction.enter(new_parent, new_name, moved)?;
-                    transaction.enter(parent, name, replaced)?;
+                    transaction.enter(new_parent, new_name, moved, &mut budget)?;
+                    transaction.enter(parent, name, replaced, &mut budget)?;
                     let moves = if mutated(Mutant::ExchangeNotCounted) { 0 } else { more - directories(other) };
                     transaction.count(caller, parent, 0, -moves)?;
                     transaction.count(caller, new_parent, 0, moves)?;
@@ -225,7 +229,7 @@ impl Volume {
                     if !mutated(Mutant::RenameLeaksReplaced) {
                         transaction.drop_link(caller, replaced)?;
                     }
-                    transaction.enter(new_parent, new_name, moved)?;
+                    transaction.enter(new_parent, new_name, moved, &mut budget)?;
                     transaction.count(caller, parent, -1, -more)?;
                     transaction.count(caller, new_parent, 0, more - directories(other))?;
                 }
@@ -239,7 +243,7 @@ impl Volume {
                     if mutated(Mutant::RenameInTwoBatches) {
                         self.store.commit(&std::mem::take(&mut transaction.batch))?;
                     }
-                    transaction.enter(new_parent, new_name, moved)?;
+                    transaction.enter(new_parent, new_name, moved, &mut budget)?;
                     transaction.count(caller, parent, -1, -more)?;
                     transaction.count(caller, new_parent, 1, more)?;
                 }

@@ -127,7 +127,7 @@ impl Operations for Volume {
     fn quiesce(&self, caller: &Caller<'_>) -> Result<()> {
         self.may_manage(caller)?;
         self.settle_to_last()?;
-        while self.reap_entries(REAPED_AT_A_TIME)? {}
+        while self.reap(REAPED_AT_A_TIME)? {}
         Ok(self.store.database.quiesce()?)
     }
 
@@ -137,7 +137,7 @@ impl Operations for Volume {
     }
 
     fn reap(&self, entries: usize) -> Result<bool> {
-        self.reap_entries(entries)
+        Ok(self.reap_entries(entries)? || self.move_owed()?)
     }
 
     fn keep_snapshot(&self, caller: &Caller<'_>, name: &str) -> Result<()> {

@@ -43,6 +43,11 @@ impl Volume {
         Ok(())
     }
 
+    /// Whether so much may be added.
+    pub(super) fn has_room(&self, bytes: usize) -> bool {
+        self.spare_bytes() >= bytes as u64
+    }
+
     /// Bytes that may be added.
     fn spare_bytes(&self) -> u64 {
         let stats = self.store.database.stats();

@@ -147,13 +147,13 @@ impl Store {
                 break inode;
             }
             let value = at.get(&self.inodes, schema::number_key(this))?;
-            match value.map(|value| Located::decode(this, &value)).transpose()? {
+            match value.map(|value| Located::decode(self.schema, this, &value)).transpose()? {
                 None if this == number => return Err(Error::Stale),
                 None => return Err(damaged("an inode below one that is not there")),
                 Some(Located::Here(inode)) => break inode,
                 Some(Located::In { parent, name }) => {
                     if self.schema == Schema::Inode {
-                        let directory = Locality::of_number(parent);
+                        let directory = Locality::unnamed(self.schema, parent);
                         return self.embedded_at(at, &directory, this, &name);
                     }
                     if !seen.insert(this) {
@@ -180,9 +180,10 @@ impl Store {
     }
 
     /// Where an inode has what it holds.
-    pub fn locality_at(&self, _at: &Snapshot, number: InodeNumber) -> Result<Locality> {
+    pub fn locality_at(&self, at: &Snapshot, number: InodeNumber) -> Result<Locality> {
         match self.schema {
-            Schema::Inode => Ok(Locality::of_number(number)),
+            Schema::Inode => Ok(Locality::unnamed(self.schema, number)),
+            Schema::Path => Ok(self.inode_at(at, number)?.locality),
         }
     }
 

@@ -1,10 +1,12 @@
 //! One operation's changes: one batch, which happens whole or not at all, and then the inodes in memory.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
 
 use betree::Batch;
 
 use super::recent::Touched;
+use super::rekey::Budget;
 use super::store::Store;
 use super::{Exclusive, Volume};
 use crate::mutant::{Mutant, mutated};
@@ -28,13 +30,16 @@ pub(super) struct Transaction<'a> {
     /// What has a user more when it has happened.
     pub opens: Option<InodeNumber>,
     changes: BTreeMap<InodeNumber, Change>,
+    /// Something is to be moved that was not before.
+    owes: bool,
     /// What happens to granules that may be in memory.
     pub touched: Vec<Touched>,
 }
 
 impl<'a> Transaction<'a> {
     pub fn new(volume: &'a Volume, exclusive: &'a mut Exclusive) -> Self {
-        Self { volume, exclusive, batch: Batch::new(), opens: None, changes: BTreeMap::new(), touched: Vec::new() }
+        let (batch, changes) = (Batch::new(), BTreeMap::new());
+        Self { volume, exclusive, batch, opens: None, changes, owes: false, touched: Vec::new() }
     }
 
     pub fn store(&self) -> &'a Store {
@@ -61,6 +66,12 @@ impl<'a> Transaction<'a> {
         if inode.attributes.kind == Kind::Directory { Ok(inode) } else { Err(Error::NotDirectory) }
     }
 
+    /// An inode that was just read, to be changed.
+    pub fn adopt(&mut self, inode: Inode) {
+        let change = || Change { before: Some(inode.place.clone()), after: Some(inode.clone()) };
+        self.changes.entry(inode.attributes.inode).or_insert_with(change);
+    }
+
     /// A new inode.
     pub fn add(&mut self, inode: Inode) {
         self.changes.insert(inode.attributes.inode, Change { before: None, after: Some(inode) });
@@ -69,7 +80,9 @@ impl<'a> Transaction<'a> {
     /// Where an inode has what it holds when this has happened.
     pub fn locality(&self, number: InodeNumber) -> Result<Locality> {
         match (self.volume.store.schema, self.changes.get(&number)) {
-            (Schema::Inode, _) => Ok(Locality::of_number(number)),
+            (Schema::Inode, _) => Ok(Locality::unnamed(Schema::Inode, number)),
+            (Schema::Path, Some(change)) => Ok(change.after.as_ref().ok_or(Error::Stale)?.locality.clone()),
+            (Schema::Path, None) => Ok(self.volume.inode(number)?.locality),
         }
     }
 
@@ -88,11 +101,17 @@ impl<'a> Transaction<'a> {
     }
 
     /// Gives an inode a name. One that lies in an entry moves into this one; others are named by number.
-    pub fn enter(&mut self, parent: InodeNumber, name: Name<'_>, number: InodeNumber) -> Result<()> {
+    pub fn enter(
+        &mut self,
+        parent: InodeNumber,
+        name: Name<'_>,
+        number: InodeNumber,
+        budget: &mut Budget,
+    ) -> Result<()> {
         let inode = self.inode(number)?;
         let kind = inode.attributes.kind;
         match inode.place {
-            Place::Entry { .. } => inode.place = Place::Entry { parent, name: name.bytes().into() },
+            Place::Entry { .. } => self.place(number, Place::Entry { parent, name: name.bytes().into() }, budget)?,
             Place::Side => {
                 let key = self.locality(parent)?.entry_key(self.volume.store.seed, name.bytes());
                 self.batch.insert(&self.volume.store.entries, key, schema::link(number, kind));
@@ -109,13 +128,14 @@ impl<'a> Transaction<'a> {
     }
 
     /// Brings an inode into the side table, whose name stays where it is.
-    pub fn move_aside(&mut self, number: InodeNumber) -> Result<()> {
+    pub fn move_aside(&mut self, number: InodeNumber, budget: &mut Budget) -> Result<()> {
         let inode = self.inode(number)?;
         let kind = inode.attributes.kind;
         if mutated(Mutant::LinkMovesNothing) {
             return Ok(());
         }
-        if let Place::Entry { parent, name } = std::mem::replace(&mut inode.place, Place::Side) {
+        if let Place::Entry { parent, name } = inode.place.clone() {
+            self.place(number, Place::Side, budget)?;
             let key = self.locality(parent)?.entry_key(self.volume.store.seed, &name);
             self.batch.insert(&self.volume.store.entries, key, schema::link(number, kind));
         }
@@ -136,7 +156,7 @@ impl<'a> Transaction<'a> {
             return Ok(());
         }
         if volume.is_open(number) {
-            inode.place = Place::Side;
+            self.place(number, Place::Side, &mut Budget::none())?;
             if !mutated(Mutant::OrphanNotRecorded) {
                 self.batch.insert(&volume.store.orphans, schema::number_key(number), []);
             }
@@ -165,6 +185,9 @@ impl<'a> Transaction<'a> {
             self.batch.remove_range(&store.xattrs, schema::all_of(number));
         }
         self.batch.remove(&store.inodes, schema::number_key(number));
+        if inode.owes {
+            self.batch.remove(&store.system, schema::debt_key(number));
+        }
         if let Some(change) = self.changes.get_mut(&number) {
             change.after = None;
         }
@@ -185,8 +208,37 @@ impl<'a> Transaction<'a> {
         Ok(entry.map(|entry| entry.inode()))
     }
 
+    /// Lists what lies elsewhere than its path says, and no more what does not.
+    fn note_debts(&mut self) -> Result<()> {
+        let store = self.store();
+        if store.schema == Schema::Inode {
+            return Ok(());
+        }
+        let mut owing = Vec::new();
+        for (number, change) in &self.changes {
+            let Some(inode) = &change.after else { continue };
+            let is_elsewhere = self.wanted(&inode.place, inode.attributes.kind, *number)? != inode.locality;
+            let owes = is_elsewhere && inode.attributes.links > 0;
+            if owes != inode.owes {
+                owing.push((*number, owes));
+            }
+        }
+        for (number, owes) in owing {
+            self.inode(number)?.owes = owes;
+            let key = schema::debt_key(number);
+            if owes {
+                self.batch.insert(&store.system, key, []);
+                self.owes = true;
+            } else {
+                self.batch.remove(&store.system, key);
+            }
+        }
+        Ok(())
+    }
+
     /// Carries it out.
     pub fn commit(mut self) -> Result<()> {
+        self.note_debts()?;
         let store = &self.volume.store;
         let mut later = Batch::new();
         if mutated(Mutant::DataBeforeSize) {
@@ -197,21 +249,25 @@ impl<'a> Transaction<'a> {
         for (number, change) in &self.changes {
             let Some(inode) = &change.after else { continue };
             let entry = match &inode.place {
-                Place::Entry { parent, name } => Some(self.locality(*parent)?.entry_key(store.seed, name)),
+                Place::Entry { parent, name } => {
+                    let (kind, key) = (inode.attributes.kind, self.locality(*parent)?.entry_key(store.seed, name));
+                    let by_default = Locality::named(store.schema, &key, name.len(), kind, *number);
+                    Some((key, schema::embedded(inode, &by_default)))
+                }
                 Place::Side => None,
             };
             let counts_later = inode.attributes.kind == Kind::Directory && mutated(Mutant::CountOutsideOfBatch);
             let batch = if counts_later { &mut later } else { &mut self.batch };
             match (&inode.place, entry) {
-                (Place::Entry { parent, name }, Some(key)) => {
-                    batch.insert(&store.entries, key, schema::embedded(inode));
+                (Place::Entry { parent, name }, Some((key, value))) => {
+                    batch.insert(&store.entries, key, value);
                     let forgets = change.before.is_some() && mutated(Mutant::PlaceNotMoved);
                     if change.before.as_ref() != Some(&inode.place) && !forgets {
                         let value = schema::in_entry(*parent, name);
                         batch.insert(&store.inodes, schema::number_key(*number), value);
                     }
                 }
-                _ => batch.insert(&store.inodes, schema::number_key(*number), schema::here(inode)),
+                _ => batch.insert(&store.inodes, schema::number_key(*number), schema::here(store.schema, inode)),
             }
         }
         if let Some(next) = self.exclusive.numbers.unsaved().filter(|_| !mutated(Mutant::NumberReused)) {
@@ -224,6 +280,9 @@ impl<'a> Transaction<'a> {
         store.commit(&self.batch)?;
         if !later.is_empty() {
             store.commit(&later)?;
+        }
+        if self.owes {
+            self.volume.may_move.store(true, Ordering::Release);
         }
         self.exclusive.numbers.saved();
         self.exclusive.changes += 1;

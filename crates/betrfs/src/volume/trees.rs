@@ -6,6 +6,7 @@
 use std::sync::atomic::Ordering;
 
 use super::Volume;
+use super::rekey::Budget;
 use super::transaction::Transaction;
 use crate::acl;
 use crate::mutant::{Mutant, mutated};
@@ -169,8 +170,9 @@ impl Transaction<'_> {
     /// A directory loses its name, with all that is in it.
     fn orphan(&mut self, caller: &Caller<'_>, number: InodeNumber) -> Result<()> {
         let orphans = &self.store().orphans;
-        let inode = self.directory(number)?;
-        inode.place = Place::Side;
+        self.directory(number)?;
+        self.place(number, Place::Side, &mut Budget::none())?;
+        let inode = self.inode(number)?;
         inode.attributes.links = 0;
         inode.attributes.changed = caller.now;
         self.batch.insert(orphans, schema::number_key(number), []);

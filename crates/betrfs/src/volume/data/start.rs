@@ -10,7 +10,7 @@ use crate::volume::recent::Touched;
 
 impl Volume {
     /// What an inode has there at a moment, without patches.
-    pub(super) fn start_at(&self, at: &Snapshot, inode: &Inode) -> Result<Option<Vec<u8>>> {
+    pub(in crate::volume) fn start_at(&self, at: &Snapshot, inode: &Inode) -> Result<Option<Vec<u8>>> {
         let number = inode.attributes.inode;
         let spot = match &inode.place {
             Place::Entry { parent, name } if inode.beside.is_some() && mutated(Mutant::BesideFollowsName) => {
