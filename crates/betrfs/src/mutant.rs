@@ -120,6 +120,36 @@ pub(crate) enum Mutant {
     CloneSplitsLinks,
     /// A copy is of many moments.
     CloneOfNow,
+    /// Keys below a path lack the number that makes them its own, so that what is made at an old path meets what lies there still.
+    PathWithoutNumber,
+    /// What is deeper comes before what is in a directory itself.
+    PathsUpwards,
+    /// A path that is too long for a key is tried nevertheless.
+    LongPathKept,
+    /// The format does not say that keys begin with paths.
+    PathsNotSaid,
+    /// An inode that lies elsewhere than its path says does not say so.
+    PlaceNotSaid,
+    /// What is to be moved is not listed.
+    DebtForgotten,
+    /// What has been moved stays listed.
+    DebtStays,
+    /// What is moved goes in a batch before it comes.
+    MoveInTwoBatches,
+    /// A step of a move does not say how far it has come.
+    MoveForgetsEnd,
+    /// What is just behind the part that was moved is looked for in it.
+    MoveOnBothSides,
+    /// A move of data leaves what was where it was.
+    MoveLeavesOld,
+    /// A move of data leaves patches.
+    MoveWithoutPatches,
+    /// What lies beside an entry stays where the entry was.
+    MoveWithoutBeside,
+    /// Entries by number are not moved.
+    MoveWithoutLinks,
+    /// What is owed is never paid.
+    NothingIsMoved,
 }
 
 #[cfg(test)]
@@ -192,6 +222,25 @@ impl Mutant {
         Self::CloneTakenApart,
         Self::CloneSplitsLinks,
         Self::CloneOfNow,
+    ];
+
+    /// Those of the schema with paths.
+    pub const OF_PATHS: [Self; 15] = [
+        Self::PathWithoutNumber,
+        Self::PathsUpwards,
+        Self::LongPathKept,
+        Self::PathsNotSaid,
+        Self::PlaceNotSaid,
+        Self::DebtForgotten,
+        Self::DebtStays,
+        Self::MoveInTwoBatches,
+        Self::MoveForgetsEnd,
+        Self::MoveOnBothSides,
+        Self::MoveLeavesOld,
+        Self::MoveWithoutPatches,
+        Self::MoveWithoutBeside,
+        Self::MoveWithoutLinks,
+        Self::NothingIsMoved,
     ];
 }
 

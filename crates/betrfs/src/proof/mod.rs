@@ -11,6 +11,7 @@ mod damage;
 mod faults;
 mod full;
 mod mutants;
+mod paths;
 mod refused;
 mod side;
 mod traces;

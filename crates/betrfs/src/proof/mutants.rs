@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::full::Filler;
-use super::{between, cases, clones, crash, full, refused, traces};
+use super::{between, cases, clones, crash, full, paths, refused, traces};
 use crate::mutant::{Mutant, set};
 
 type Proof = Box<dyn Fn() -> Result<(), String>>;
@@ -30,26 +30,47 @@ fn proofs() -> Vec<(&'static str, Proof)> {
     ]
 }
 
+/// Those of the schema with paths.
+fn proofs_of_paths() -> Vec<(&'static str, Proof)> {
+    vec![
+        ("said", Box::new(paths::said)),
+        ("order", Box::new(paths::order)),
+        ("deep", Box::new(paths::deep)),
+        ("large", Box::new(paths::large)),
+        ("moves", Box::new(paths::moves)),
+        ("cuts", Box::new(|| paths::cuts(12).map(drop))),
+    ]
+}
+
 /// The proof that notices a defect: it fails or panics.
-fn noticed_by(mutant: Option<Mutant>) -> Option<&'static str> {
+fn noticed_by(proofs: Vec<(&'static str, Proof)>, mutant: Option<Mutant>) -> Option<&'static str> {
     let notices = |proof: &Proof| {
         set(mutant);
         let result = catch_unwind(AssertUnwindSafe(proof));
         set(None);
         !matches!(result, Ok(Ok(())))
     };
-    proofs().into_iter().find(|(_, proof)| notices(proof)).map(|(name, _)| name)
+    proofs.into_iter().find(|(_, proof)| notices(proof)).map(|(name, _)| name)
 }
 
-#[test]
-fn every_defect_is_noticed() {
-    assert_eq!(noticed_by(None), None, "without a defect there is nothing to notice");
+fn all_are_noticed(proofs: fn() -> Vec<(&'static str, Proof)>, mutants: &[Mutant]) {
+    assert_eq!(noticed_by(proofs(), None), None, "without a defect there is nothing to notice");
     let mut unnoticed = Vec::new();
-    for mutant in Mutant::ALL {
-        match noticed_by(Some(mutant)) {
+    for mutant in mutants {
+        match noticed_by(proofs(), Some(*mutant)) {
             Some(proof) => println!("{mutant:?}: {proof}"),
             None => unnoticed.push(mutant),
         }
     }
     assert!(unnoticed.is_empty(), "nobody noticed {unnoticed:?}");
+}
+
+#[test]
+fn every_defect_is_noticed() {
+    all_are_noticed(proofs, &Mutant::ALL);
+}
+
+#[test]
+fn every_defect_of_paths_is_noticed() {
+    all_are_noticed(proofs_of_paths, &Mutant::OF_PATHS);
 }

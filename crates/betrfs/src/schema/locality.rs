@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::keys::{cookie, number_key, parse_entry_key};
 use super::{Spot, damaged, inode, path};
+use crate::mutant::{Mutant, mutated};
 use crate::operations::{Cookie, InodeNumber, Kind, Result};
 
 /// A way to make keys, of which a file system has one for good.
@@ -40,6 +41,12 @@ enum Lies {
 pub(crate) struct Moving {
     pub to: Arc<[u8]>,
     pub below: u64,
+}
+
+impl Moving {
+    fn edge(&self) -> u64 {
+        self.below + u64::from(mutated(Mutant::MoveOnBothSides))
+    }
 }
 
 impl Locality {
@@ -80,7 +87,7 @@ impl Locality {
     /// Where a position lies in a schema with places: its place, and what comes before another.
     fn at(&self, position: u64) -> &[u8] {
         match &self.lies {
-            Lies::ByPath { moving: Some(moving), .. } if position < moving.below => &moving.to,
+            Lies::ByPath { moving: Some(moving), .. } if position < moving.edge() => &moving.to,
             Lies::ByPath { at, .. } => at,
             Lies::ByNumber => &[],
         }
@@ -158,7 +165,7 @@ impl Locality {
     fn data_key_at(&self, at: &[u8], granule: u64, part: u8) -> DataKey {
         let mut key = Vec::with_capacity(at.len() + inode::DATA_KEY_BYTES);
         key.extend(at);
-        key.extend(number_key(self.number));
+        key.extend(number_key(path::number_at(at, self.number)));
         key.extend(granule.to_be_bytes());
         key.push(part);
         key

@@ -25,6 +25,7 @@ mod tests;
 
 use std::sync::Arc;
 
+use crate::mutant::{Mutant, mutated};
 use crate::operations::{Attributes, Cookie, Error, InodeNumber, Kind, Permissions, Result, Timestamp};
 pub(crate) use beside::{BESIDE_BYTES, Spot, beside_key, is_beside, names, parse_beside_key};
 pub(crate) use keys::{all_of, cookie, key_number, number_key, parse_data_key, parse_entry_key, part_of, xattr_key};
@@ -74,6 +75,7 @@ impl Format {
     pub fn new(schema: Schema, seed: u64) -> Self {
         let features = match schema {
             Schema::Inode => 0,
+            Schema::Path if mutated(Mutant::PathsNotSaid) => 0,
             Schema::Path => FEATURE_PATHS,
         };
         Self { version: VERSION, features, seed }
@@ -223,7 +225,8 @@ impl Inode {
         let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
         to.push(kind_byte(attributes.kind));
         let beside = flag(self.beside.is_some(), BESIDE);
-        let elsewhere = self.locality.place().filter(|_| self.locality != *by_default);
+        let elsewhere =
+            self.locality.place().filter(|_| self.locality != *by_default && !mutated(Mutant::PlaceNotSaid));
         let moving = elsewhere.and_then(|(_, moving)| moving);
         let places = flag(elsewhere.is_some(), ELSEWHERE) | flag(moving.is_some(), MOVING);
         to.push(

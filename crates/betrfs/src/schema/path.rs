@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 use super::damaged;
 use super::keys::{key_number, number_key};
+use crate::mutant::{Mutant, mutated};
 use crate::operations::{Cookie, InodeNumber, Kind, Result};
 
 /// Before the hash and the name of an entry, and of what is no directory.
@@ -26,18 +27,23 @@ const BELOW: u8 = 1;
 /// Stems are no longer, so that a name fits behind them; what has a longer path lies at its number.
 const STEM_BYTES_MAX: usize = betree::KEY_BYTES_MAX - 300;
 
+/// The number that stands behind a place.
+pub(super) fn number_at(at: &[u8], number: InodeNumber) -> InodeNumber {
+    if mutated(Mutant::PathWithoutNumber) && !at.is_empty() { InodeNumber(0) } else { number }
+}
+
 /// What the keys of an inode that lies somewhere begin with.
 pub(super) fn stem(at: &[u8], number: InodeNumber) -> Vec<u8> {
     let mut key = Vec::with_capacity(at.len() + 64);
     key.extend(at);
-    key.extend(number_key(number));
+    key.extend(number_key(number_at(at, number)));
     key
 }
 
 /// What stands before the names in the keys of entries from a cookie on.
 pub(super) fn entry_stem(at: &[u8], directory: InodeNumber, cookie: Cookie) -> Vec<u8> {
     let mut key = stem(at, directory);
-    key.push(DIRECT);
+    key.push(if mutated(Mutant::PathsUpwards) { BELOW } else { DIRECT });
     key.extend(cookie.0.to_be_bytes());
     key
 }
@@ -45,7 +51,7 @@ pub(super) fn entry_stem(at: &[u8], directory: InodeNumber, cookie: Cookie) -> V
 /// The first key behind all entries of a directory.
 pub(super) fn entries_end(at: &[u8], directory: InodeNumber) -> Vec<u8> {
     let mut key = stem(at, directory);
-    key.push(BELOW);
+    key.push(if mutated(Mutant::PathsUpwards) { BELOW + 1 } else { BELOW });
     key
 }
 
@@ -55,10 +61,11 @@ pub(super) fn below(entry_key: &[u8], name_bytes: usize, kind: Kind) -> Arc<[u8]
     if let Some(marker) = entry_key.len().checked_sub(name_bytes + 9).and_then(|marker| at.get_mut(marker))
         && kind == Kind::Directory
     {
-        *marker = BELOW;
+        *marker = if mutated(Mutant::PathsUpwards) { DIRECT } else { BELOW };
     }
     at.push(0);
-    if at.len() + 8 > STEM_BYTES_MAX { Arc::default() } else { at.into() }
+    let is_long = at.len() + 8 > STEM_BYTES_MAX && !mutated(Mutant::LongPathKept);
+    if is_long { Arc::default() } else { at.into() }
 }
 
 /// Marker, hash, name and what is behind it.
@@ -72,7 +79,11 @@ fn component(key: &[u8]) -> Option<(u8, [u8; 8], &[u8])> {
 pub(super) fn parse_entry_key(key: &[u8]) -> Result<(InodeNumber, Cookie, &[u8])> {
     let (mut directory, mut rest) = key_number(key)?;
     loop {
-        match component(rest) {
+        let component = component(rest).map(|(marker, hash, name)| match mutated(Mutant::PathsUpwards) {
+            true => (BELOW - marker.min(BELOW), hash, name),
+            false => (marker, hash, name),
+        });
+        match component {
             Some((DIRECT, hash, name)) => return Ok((directory, Cookie(u64::from_be_bytes(hash)), name)),
             Some((BELOW, _, name)) => {
                 let end = name.iter().position(|byte| *byte == 0).ok_or_else(|| damaged("a path without an end"))?;

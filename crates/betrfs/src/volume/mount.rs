@@ -225,6 +225,11 @@ impl Volume {
         Ok(removed)
     }
 
+    /// How its keys are made.
+    pub fn schema(&self) -> Schema {
+        self.store.schema
+    }
+
     /// How many inodes without names the mount found and removed.
     pub fn removed_orphans(&self) -> u64 {
         self.removed_orphans

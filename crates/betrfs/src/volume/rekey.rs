@@ -10,6 +10,7 @@ use std::sync::atomic::Ordering;
 
 use super::Volume;
 use super::transaction::Transaction;
+use crate::mutant::{Mutant, mutated};
 use crate::operations::{Cookie, Error, InodeNumber, Kind, Result};
 use crate::schema::{self, Entry, GRANULE_BYTES, Inode, Locality, Moving, Place, Schema};
 
@@ -59,7 +60,7 @@ impl Volume {
 
     /// Moves some of what lies where its path does not say; whether there may be more.
     pub(super) fn move_owed(&self) -> Result<bool> {
-        if self.store.is_past() || !self.may_move.load(Ordering::Acquire) {
+        if mutated(Mutant::NothingIsMoved) || self.store.is_past() || !self.may_move.load(Ordering::Acquire) {
             return Ok(false);
         }
         self.settle()?;
@@ -85,6 +86,18 @@ impl Volume {
             Err(Error::NoSpace) => Ok(false),
             Err(error) => Err(error),
         }
+    }
+
+    /// How many inodes are to be moved, and how many of them are on the way.
+    #[cfg(test)]
+    pub(crate) fn owed(&self) -> Result<(usize, usize)> {
+        let (mut owed, mut under_way) = (0, 0);
+        for found in self.store.system.range(schema::debts()) {
+            let inode = self.store.inode(schema::parse_debt_key(&found?.0)?)?;
+            owed += 1;
+            under_way += usize::from(inode.locality.place().is_some_and(|(_, moving)| moving.is_some()));
+        }
+        Ok((owed, under_way))
     }
 
     /// What is to be moved next: of the first that is listed, or of what it is in, what is highest up, so that nothing is moved twice.
@@ -145,6 +158,9 @@ impl Transaction<'_> {
             Place::Entry { parent, name } => Some(self.locality(*parent)?.spot(store.seed, name)),
             Place::Side => None,
         };
+        if mutated(Mutant::MoveWithoutBeside) {
+            return Ok(None);
+        }
         let Some(before) = inode.beside.as_ref().filter(|before| spot.as_ref() != Some(before)) else {
             return Ok(None);
         };
@@ -180,11 +196,17 @@ impl Transaction<'_> {
             self.inode(number)?.locality = Locality::by_path(number, moving.to, None);
             return Ok(());
         }
-        let (from, target) = (from.clone(), moving.to.clone());
-        let end = match kind {
+        let (from, target, begin) = (from.clone(), moving.to.clone(), moving.below);
+        let mut end = match kind {
             Kind::Directory => self.move_entries(number, &from, moving, budget)?,
             _ => self.move_data(number, &from, moving, budget)?,
         };
+        if mutated(Mutant::MoveInTwoBatches) {
+            self.store().commit(&std::mem::take(&mut self.batch))?;
+        }
+        if mutated(Mutant::MoveForgetsEnd) {
+            end = end.map(|_| begin);
+        }
         let left = end.map(|below| (from, Some(Moving { to: target.clone(), below })));
         let (at, moving) = left.unwrap_or((target, None));
         self.inode(number)?.locality = Locality::by_path(number, at, moving);
@@ -221,6 +243,7 @@ impl Transaction<'_> {
                     self.adopt(inode);
                     self.place(inner, place, budget)?;
                 }
+                Entry::Link { .. } if mutated(Mutant::MoveWithoutLinks) => {}
                 Entry::Link { .. } => {
                     let key = self.locality(number)?.entry_key(store.seed, name);
                     self.batch.insert(&store.entries, key, value);
@@ -252,9 +275,11 @@ impl Transaction<'_> {
             }
             end = granule + 1;
             budget.spend(0, 2 * key.len() + value.len());
-            self.batch.insert(&store.data, new.data_key(granule, part), value);
+            if part == 0 || !mutated(Mutant::MoveWithoutPatches) {
+                self.batch.insert(&store.data, new.data_key(granule, part), value);
+            }
         }
-        if end > moving.below {
+        if end > moving.below && !mutated(Mutant::MoveLeavesOld) {
             let keys = old.data_between((moving.below, 0), (end - 1, u8::MAX));
             keys.into_iter().for_each(|keys| self.batch.remove_range(&store.data, keys));
         }

@@ -226,10 +226,13 @@ impl<'a> Transaction<'a> {
         for (number, owes) in owing {
             self.inode(number)?.owes = owes;
             let key = schema::debt_key(number);
+            if owes && mutated(Mutant::DebtForgotten) {
+                continue;
+            }
             if owes {
                 self.batch.insert(&store.system, key, []);
                 self.owes = true;
-            } else {
+            } else if !mutated(Mutant::DebtStays) {
                 self.batch.remove(&store.system, key);
             }
         }
