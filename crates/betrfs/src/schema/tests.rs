@@ -1,5 +1,7 @@
 //! Keys and values come back.
 
+use std::ops::RangeBounds;
+
 use super::*;
 use proptest::prelude::*;
 
@@ -67,6 +69,10 @@ proptest! {
         let _ = (Entry::decode(schema, &bytes, &bytes), Located::decode(schema, InodeNumber(1), &bytes));
         let _ = (Format::decode(&bytes), decode_next(&bytes), parse_data_key(schema, &bytes), part_of(&bytes));
         let _ = (parse_beside_key(schema, &bytes), parse_entry_key(schema, &bytes).is_ok());
+        let schema = Schema::Path;
+        let _ = (Entry::decode(schema, &bytes, &bytes), Located::decode(schema, InodeNumber(1), &bytes));
+        let _ = (parse_beside_key(schema, &bytes), parse_entry_key(schema, &bytes).is_ok(), parse_debt_key(&bytes));
+        let _ = (path::is_place(&bytes), parse_data_key(schema, &bytes));
     }
 
     #[test]
@@ -89,5 +95,77 @@ proptest! {
         let beside = beside_key(&spot, InodeNumber(a.1));
         prop_assert_eq!(parse_beside_key(schema, &beside).unwrap(), (spot, InodeNumber(a.1)));
         prop_assert!(is_beside(schema, &beside) && !is_beside(schema, &entry) && beside[..] < entry[..]);
+    }
+
+    #[test]
+    fn keys_of_paths_come_back(names in prop::collection::vec((1u64.., prop::collection::vec(1u8.., 1..9)), 1..9), granule: u64) {
+        let schema = Schema::Path;
+        let (mut directory, mut parent) = (Locality::unnamed(schema, InodeNumber::ROOT), InodeNumber::ROOT);
+        let mut before: Option<Vec<u8>> = None;
+        for (number, name) in &names {
+            let (number, key) = (InodeNumber(*number), directory.entry_key(5, name));
+            prop_assert_eq!(parse_entry_key(schema, &key).unwrap(), (parent, cookie(5, name), &name[..]));
+            prop_assert!(directory.has_entry(&key, cookie(5, name), name));
+            prop_assert_eq!(&Locality::of_entry(schema, &key, parent).unwrap(), &directory);
+            // What is deeper comes later, and behind all that is in a directory itself.
+            prop_assert!(before.is_none_or(|before| before < key));
+            prop_assert!(directory.entries_after(Cookie::START)[0].contains(&key));
+            let spot = directory.spot(5, name);
+            prop_assert_eq!(parse_beside_key(schema, &beside_key(&spot, number)).unwrap(), (spot.clone(), number));
+            prop_assert!(is_beside(schema, &beside_key(&spot, number)) && !is_beside(schema, &key));
+            let file = Locality::named(schema, &key, name.len(), Kind::File, number);
+            let data = file.data_key(granule, 3);
+            prop_assert_eq!(parse_data_key(schema, &data).unwrap(), (number, granule, 3));
+            prop_assert_eq!(&Locality::of_data(schema, &data, number).unwrap(), &file);
+            directory = Locality::named(schema, &key, name.len(), Kind::Directory, number);
+            prop_assert!(data < directory.entry_key(5, b"n"));
+            prop_assert!([&file, &directory].iter().all(|locality| path::is_place(locality.place().unwrap().0)));
+            (parent, before) = (number, Some(key));
+        }
+    }
+
+    #[test]
+    fn places_come_back(inode in inode(), name in prop::collection::vec(1u8.., 1..9), below: u64, moves: bool, is_side: bool) {
+        let (schema, number, kind) = (Schema::Path, inode.attributes.inode, inode.attributes.kind);
+        let entry = |directory| Locality::unnamed(schema, InodeNumber(directory)).entry_key(5, &name);
+        let place = |directory| path::below(&entry(directory), name.len(), kind);
+        let moving = moves.then(|| Moving { to: place(8), below });
+        let locality = Locality::by_path(number, place(9), moving);
+        let key = entry(7);
+        let inode = match is_side {
+            true => Inode { place: Place::Side, beside: None, ..inode },
+            false => {
+                let beside = inode.beside.map(|_| Locality::unnamed(schema, InodeNumber(7)).spot(5, &name));
+                Inode { place: Place::Entry { parent: InodeNumber(7), name: name.clone().into() }, beside, ..inode }
+            }
+        };
+        let inode = Inode { owes: inode.attributes.links > 0, locality, ..inode };
+        if is_side {
+            let found = Located::decode(schema, number, &here(schema, &inode)).unwrap();
+            prop_assert_eq!(found, Located::Here(inode));
+        } else {
+            let by_default = Locality::named(schema, &key, name.len(), kind, number);
+            let found = Entry::decode(schema, &key, &embedded(&inode, &by_default)).unwrap();
+            prop_assert_eq!(found, Entry::Embedded(inode.clone()));
+            let usual = Inode { locality: by_default.clone(), owes: false, ..inode };
+            let found = Entry::decode(schema, &key, &embedded(&usual, &by_default)).unwrap();
+            prop_assert_eq!(found, Entry::Embedded(usual));
+        }
+    }
+
+    #[test]
+    fn what_moves_lies_in_two_pieces(below in 1u64..50, first in 0u64..60, count in 0u64..60, granule in 0u64..60) {
+        let at = |directory| {
+            let key = Locality::unnamed(Schema::Path, InodeNumber(directory)).entry_key(5, b"name");
+            path::below(&key, 4, Kind::File)
+        };
+        let moving = Locality::by_path(InodeNumber(9), at(3), Some(Moving { to: at(2), below }));
+        let holds = |spans: Vec<DataSpan>, key: &Vec<u8>| spans.iter().filter(|span| span.contains(key)).count();
+        let key = moving.data_key(granule, 0);
+        let is_in = (first..=first + count).contains(&granule);
+        prop_assert_eq!(holds(moving.data_between((first, 0), (first + count, u8::MAX)), &key), usize::from(is_in));
+        prop_assert_eq!(holds(moving.data_from(first), &key), usize::from(granule >= first));
+        let side = Locality::by_path(InodeNumber(9), if granule < below { at(2) } else { at(3) }, None);
+        prop_assert_eq!(side.data_key(granule, 0), key);
     }
 }
