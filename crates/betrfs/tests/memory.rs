@@ -1,4 +1,4 @@
-//! What a file system takes in memory with a folder of ten million entries, and with a million files that are open, in a process of its own.
+//! What a file system takes in memory with a folder of ten million entries, and with a million open files, in a process of its own.
 #![allow(clippy::unwrap_used)]
 
 use std::path::Path;
@@ -59,7 +59,7 @@ fn list(fs: &Volume, directory: InodeNumber) -> u64 {
             if room == 0 {
                 return false;
             }
-            after = entry.cookie;
+            after = entry.next;
             count += 1;
             true
         };

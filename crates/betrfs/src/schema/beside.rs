@@ -1,8 +1,8 @@
 //! What lies beside an entry: the first bytes of a small file, or where a symbolic link leads, so that whoever has looked a name up has
 //! them in memory, and who goes through a directory goes through its small files.
 //!
-//! In the schema `inode` it stays where it was put when its inode gets another name, so that a rename moves no data. In the schema `path` it
-//! goes with its entry.
+//! In the schema `inode` it stays where it was put when its inode gets another name, so that a rename moves no data. In the schema `path`
+//! it goes with its entry.
 
 use super::keys::{number_key, parse_entry_key};
 use super::{Schema, damaged, inode};

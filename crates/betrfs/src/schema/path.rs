@@ -11,7 +11,8 @@
 //!
 //! Behind a directory's stem come 0, hash and name of each entry. So a directory's entries follow each other, and then come those of the
 //! directories in it. Siblings are in the order of hashes, in which a directory is listed, since a cookie must be good for ever. Names
-//! have no NUL, so nothing needs an escape. The number makes a stem unique: what lies where another once lay, or lies still, never meets it.
+//! have no NUL, so nothing needs an escape. The number makes a stem unique: what lies where another once lay, or lies still, never meets
+//! it.
 
 use std::sync::Arc;
 
