@@ -49,6 +49,11 @@ impl Space {
         self.free.blocks()
     }
 
+    /// How many extents are free, wait or are held.
+    pub fn extents(&self) -> usize {
+        self.free.len() + self.waiting.len() + self.held.len()
+    }
+
     pub fn waiting_blocks(&self) -> u64 {
         self.waiting_blocks
     }

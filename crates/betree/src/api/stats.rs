@@ -80,6 +80,9 @@ pub struct Stats {
     pub cache_misses: u64,
     /// Blocks that filters spared lookups.
     pub filtered: u64,
+    /// Bytes of memory that the store takes at most, by its options and its catalog: cache, memtables, changed nodes, what is read ahead and
+    /// written later, and what is known of trees, snapshots and free space.
+    pub budget_bytes: u64,
     /// Bytes of the storage that are free.
     pub free_bytes: u64,
     /// Bytes that will be free after a checkpoint, or once no reader needs them.
@@ -115,6 +118,7 @@ impl Stats {
             cache_hits,
             cache_misses,
             filtered: counters.filtered.load(Ordering::Relaxed),
+            budget_bytes: engine.budget_bytes(),
             free_bytes,
             waiting_bytes,
             spare_bytes: engine.spare_bytes(),

@@ -6,6 +6,7 @@
 mod asked;
 mod beside;
 mod blocked;
+mod budget;
 mod checkpoint;
 mod closed;
 mod commit;
@@ -282,6 +283,11 @@ impl Engine {
     /// The most bytes of changed nodes so far.
     pub(crate) fn most_fresh_bytes(&self) -> u64 {
         self.most_fresh_bytes.load(Ordering::Acquire)
+    }
+
+    /// Bytes of changed nodes at which a checkpoint is made now.
+    pub(crate) fn fresh_bytes_most(&self) -> u64 {
+        self.fresh_bytes_max(&self.hold_trees())
     }
 
     /// Refuses so many batches as late as that is possible, as if others had got in between.

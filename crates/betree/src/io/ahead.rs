@@ -22,7 +22,7 @@ const BEGIN_BYTES: u64 = 32 << 10;
 /// Outstanding at first.
 const WINDOW_BYTES_MIN: u64 = 64 << 10;
 /// Outstanding at most: more than a fast device has on its way at once.
-const WINDOW_BYTES_MAX: u64 = 8 << 20;
+pub(crate) const WINDOW_BYTES_MAX: u64 = 8 << 20;
 /// Neighbours on the storage are one request, up to here.
 const REQUEST_BYTES_MAX: u64 = 256 << 10;
 /// Headers of nodes are asked for as if what they lead to had so many bytes, and twice as far ahead as that, for a header comes

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use storage::{Buffer, Completion, Queue, Request, StorageError, Tag};
 
 /// Outstanding at most.
-const BYTES_MAX: usize = 8 << 20;
+pub(crate) const BYTES_MAX: usize = 8 << 20;
 
 /// Writes that are on their way.
 #[derive(Default)]

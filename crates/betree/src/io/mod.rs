@@ -3,7 +3,7 @@
 pub(crate) mod ahead;
 mod composer;
 mod content;
-mod later;
+pub(crate) mod later;
 mod parts;
 
 pub(crate) use composer::Composer;

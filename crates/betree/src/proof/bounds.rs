@@ -277,7 +277,7 @@ pub(super) fn beside_trees() -> Result<(), String> {
         }
         let worked = database.stats().worked_bytes - before.1.worked_bytes;
         database.sync().map_err(failed)?;
-        logged.push((worked, (database.stats().log_bytes - before.1.log_bytes) / 8192));
+        logged.push((worked, (database.stats().log_bytes - before.1.log_bytes) >> 16));
         // A seal copies those that are full, and the way to each.
         let before = COPIED.get();
         database.engine.seal_and_drain_one().map_err(failed)?;
