@@ -228,6 +228,8 @@ pub(crate) enum Mutant {
     CreditUnbounded,
     /// Changed nodes that nothing refers to any more are freed in one step.
     FreedAtOnce,
+    /// Nobody says which keys cannot be read.
+    DamageUnnamed,
 }
 
 #[cfg(test)]
@@ -249,7 +251,7 @@ pub(crate) const fn mutated(mutant: Mutant) -> bool {
 
 #[cfg(test)]
 impl Mutant {
-    pub const ALL: [Self; 112] = [
+    pub const ALL: [Self; 113] = [
         Self::NoFlushBeforeSuperblock,
         Self::NoFlushAfterSuperblock,
         Self::SpaceReusedEarly,
@@ -362,6 +364,7 @@ impl Mutant {
         Self::CommitCopiesTrees,
         Self::CreditUnbounded,
         Self::FreedAtOnce,
+        Self::DamageUnnamed,
     ];
 }
 

@@ -201,12 +201,13 @@ impl Iter {
         let cell = self.engine.cell(&self.view, self.tree, &self.rest, direction)?;
         let Some(cell) = cell.filter(|cell| !cell.range.is_empty()) else { return Err(error) };
         let source = Source::Keys { keys: cell.keys, is_told: cell.damage.is_some() };
+        let damage = cell.damage.map(|damage| self.engine.name(damage, self.tree, &cell.range));
         let window = Some(Window { bounds: cell.range, source });
         match direction {
             Direction::Forward => self.front = window,
             Direction::Backward => self.back = window,
         }
-        Ok(cell.damage)
+        Ok(damage)
     }
 
     fn advance(&mut self, direction: Direction) -> Result<Option<Found>> {
@@ -259,7 +260,10 @@ impl Iter {
         }
         loop {
             let error = match self.advance(direction) {
-                Ok(Some((key, value))) => return Some(value.map(|value| (key, value))),
+                Ok(Some((key, value))) => {
+                    let value = self.engine.named_at(value, &self.view, self.tree, &key);
+                    return Some(value.map(|value| (key, value)));
+                }
                 Ok(None) => {
                     self.end();
                     return None;
@@ -272,6 +276,7 @@ impl Iter {
                 },
                 Err(error) => error,
             };
+            let error = self.engine.named_in(error, &self.view, self.tree, &self.rest, direction);
             self.end();
             return Some(Err(error));
         }

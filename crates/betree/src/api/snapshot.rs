@@ -35,12 +35,13 @@ impl Snapshot {
     ///
     /// # Errors
     ///
-    /// Damage, and what the storage met.
+    /// Damage, with the tree and the keys that cannot be read for it, and what the storage met.
     pub fn get(&self, tree: &Tree, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
         if !self.has(tree) {
             return Err(Error::OtherStore);
         }
-        self.engine.get(&self.view, tree.id(), key.as_ref())
+        let (id, key) = (tree.id(), key.as_ref());
+        self.engine.named_at(self.engine.get(&self.view, id, key), &self.view, id, key)
     }
 
     /// The value of a key to look at, as [`Tree::get_shared`].
@@ -52,7 +53,8 @@ impl Snapshot {
         if !self.has(tree) {
             return Err(Error::OtherStore);
         }
-        self.engine.get_shared(&self.view, tree.id(), key.as_ref())
+        let (id, key) = (tree.id(), key.as_ref());
+        self.engine.named_at(self.engine.get_shared(&self.view, id, key), &self.view, id, key)
     }
 
     /// Bytes of a key's value, as [`Tree::get_part`].
@@ -69,7 +71,8 @@ impl Snapshot {
         if !self.has(tree) {
             return Err(Error::OtherStore);
         }
-        self.engine.get_part(&self.view, tree.id(), key.as_ref(), &bytes)
+        let (id, key) = (tree.id(), key.as_ref());
+        self.engine.named_at(self.engine.get_part(&self.view, id, key, &bytes), &self.view, id, key)
     }
 
     /// The values of keys, in their order: what they take is read from the storage together.
@@ -123,7 +126,8 @@ impl Snapshot {
         if !self.has(tree) {
             return Err(Error::OtherStore);
         }
-        self.engine.has(&self.view, tree.id(), key.as_ref())
+        let (id, key) = (tree.id(), key.as_ref());
+        self.engine.named_at(self.engine.has(&self.view, id, key), &self.view, id, key)
     }
 
     /// The keys of a range, in both directions: values that lie apart are not read.

@@ -49,7 +49,8 @@ impl Tree {
     ///
     /// Damage, and what the storage met.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
-        self.engine.get(&self.engine.view(), self.id, key.as_ref())
+        let (view, key) = (self.engine.view(), key.as_ref());
+        self.engine.named_at(self.engine.get(&view, self.id, key), &view, self.id, key)
     }
 
     /// The value of a key to look at: one that lies apart is not copied.
@@ -58,7 +59,8 @@ impl Tree {
     ///
     /// Damage, and what the storage met.
     pub fn get_shared(&self, key: impl AsRef<[u8]>) -> Result<Option<SharedValue>> {
-        self.engine.get_shared(&self.engine.view(), self.id, key.as_ref())
+        let (view, key) = (self.engine.view(), key.as_ref());
+        self.engine.named_at(self.engine.get_shared(&view, self.id, key), &view, self.id, key)
     }
 
     /// Bytes of a key's value, those of a range of places from 0 on; `None` where the key has no value. What the range has behind the
@@ -72,7 +74,8 @@ impl Tree {
     ///
     /// Damage in what is read, and what the storage met.
     pub fn get_part(&self, key: impl AsRef<[u8]>, bytes: impl RangeBounds<usize>) -> Result<Option<Value>> {
-        self.engine.get_part(&self.engine.view(), self.id, key.as_ref(), &bytes)
+        let (view, key) = (self.engine.view(), key.as_ref());
+        self.engine.named_at(self.engine.get_part(&view, self.id, key, &bytes), &view, self.id, key)
     }
 
     /// The values of keys as they are now, in their order: what they take is read from the storage together.

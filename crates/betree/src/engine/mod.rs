@@ -16,6 +16,7 @@ mod growth;
 mod in_steps;
 mod least;
 mod maintain;
+mod named;
 mod open;
 mod reads;
 mod salvage;

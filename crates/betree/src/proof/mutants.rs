@@ -171,7 +171,7 @@ fn expected(mutant: Mutant) -> &'static str {
         Mutant::ChecksumOfFirstBlock => "long blocks",
         Mutant::RefusedBatchLeaks => "refused batches",
         Mutant::FreshUnbounded => "changed nodes",
-        Mutant::DamageSpreads => "contained",
+        Mutant::DamageSpreads | Mutant::DamageUnnamed => "contained",
         Mutant::CellLostWhole => "past damage",
         Mutant::PartsReadWhole => "parts of values",
         Mutant::KeysReadValues | Mutant::ContainsReadsValues => "keys alone",
