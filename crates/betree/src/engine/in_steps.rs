@@ -111,8 +111,10 @@ impl Engine {
             let mut left = STEP_BYTES;
             let worked = self.advance(&mut state, &mut left);
             // So much less is left for those who commit.
-            self.credit_bytes
-                .fetch_sub((STEP_BYTES - left).min(self.credit_bytes.load(Ordering::Acquire)).max(0), Ordering::AcqRel);
+            if !mutated(Mutant::CreditUnbounded) {
+                let credit = self.credit_bytes.load(Ordering::Acquire);
+                self.credit_bytes.fetch_sub((STEP_BYTES - left).min(credit).max(0), Ordering::AcqRel);
+            }
             let Some(number) = asked.filter(|number| worked.is_err() || !state.queue.is_waiting(*number)) else {
                 continue;
             };

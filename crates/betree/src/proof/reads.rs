@@ -304,8 +304,12 @@ fn raw_seconds(profile: &str, bytes: u64) -> Result<f64, String> {
 /// What a scan of all entries of a store that was just opened reads a second, as a share of the raw device: loaded in an
 /// order that jumps, with messages waiting everywhere or in their leaves.
 pub(super) fn share(profile: &str, flushed: bool, entries: u32) -> Result<f64, String> {
+    share_with(profile, &options(profile), flushed, entries)
+}
+
+fn share_with(profile: &str, options: &Options, flushed: bool, entries: u32) -> Result<f64, String> {
     let device = modelled(profile)?;
-    let database = Database::create(device.clone(), options(profile), 1).map_err(failed)?;
+    let database = Database::create(device.clone(), options.clone(), 1).map_err(failed)?;
     let tree = database.tree("t").map_err(failed)?;
     for number in 0..entries {
         let key = number.wrapping_mul(0x9e37_79b9).to_be_bytes();
@@ -314,27 +318,33 @@ pub(super) fn share(profile: &str, flushed: bool, entries: u32) -> Result<f64, S
     let done = if flushed { database.compact() } else { database.checkpoint() };
     done.map_err(failed)?;
     drop((tree, database));
-    let database = Database::open(device.clone(), options(profile)).map_err(failed)?;
+    let database = Database::open(device.clone(), options.clone()).map_err(failed)?;
     let tree = database.tree("t").map_err(failed)?;
     // Ten entries take a block of each run, and no more.
     let before = database.stats().read_bytes;
     let middle = tree.range(&[100u8][..]..).take(10).filter(Result::is_ok).count();
     let bytes_of_ten = database.stats().read_bytes - before;
-    if middle != 10 || bytes_of_ten > 16 * (options(profile).basement_bytes as u64 + (16 << 10)) {
+    if middle != 10 || bytes_of_ten > 16 * (options.basement_bytes as u64 + (16 << 10)) {
         return Err(format!("{bytes_of_ten} bytes were read for {middle} entries"));
     }
-    let (before, began) = (database.stats().read_bytes, device.now());
+    let requests =
+        || device.counters().iter().filter(|(name, _)| name == "reads").map(|(_, count)| *count).sum::<u64>();
+    let (before, began, asked) = (database.stats().read_bytes, device.now(), requests());
     let count = tree.iter().filter(Result::is_ok).count();
     let seconds = (device.now() - began).as_secs_f64();
     let bytes = database.stats().read_bytes - before;
     let share = raw_seconds(profile, bytes)? / seconds;
-    println!("{profile}, flushed {flushed}: {:.0} MB/s, {share:.2} of the raw device", bytes as f64 / seconds / 1e6);
+    let asked = requests() - asked;
+    println!(
+        "{profile}, flushed {flushed}: {:.0} MB/s, {share:.2} of the raw device, {asked} requests",
+        bytes as f64 / seconds / 1e6
+    );
     if count != entries as usize {
         return Err(format!("{count} of {entries} entries"));
     }
     // Each block once.
     let stats = database.stats();
-    let used = stats.capacity_bytes - options(profile).log_bytes - stats.free_bytes;
+    let used = stats.capacity_bytes - options.log_bytes - stats.free_bytes;
     if bytes > used * 51 / 50 {
         return Err(format!("{bytes} bytes were read of {used} in use"));
     }
@@ -357,4 +367,28 @@ fn scans_go_at_the_device_s_speed() {
             }
         }
     }
+}
+
+/// A disk seeks from leaf to leaf, so that larger ones bring a scan nearer to its rate.
+#[test]
+fn a_disk_scans_larger_leaves_faster() {
+    if std::env::var_os("PLUMB_LONG").is_none() {
+        println!("skipped: PLUMB_LONG=1 runs it");
+        return;
+    }
+    const DISK: &str = "hdd-7200-1tb";
+    let mut shares = Vec::new();
+    for (leaf_mib, basement_kib) in [(4, 128), (4, 512), (16, 256), (16, 1024)] {
+        let sized = Options {
+            leaf_bytes: leaf_mib << 20,
+            basement_bytes: basement_kib << 10,
+            buffer_bytes: (leaf_mib << 20).max(4 << 20),
+            fresh_bytes: 64 << 20,
+            ..options(DISK)
+        };
+        let share = share_with(DISK, &sized, true, 150_000).unwrap_or_else(|what| panic!("{leaf_mib} MiB: {what}"));
+        println!("leaves of {leaf_mib} MiB, basements of {basement_kib} KiB: {share:.2}");
+        shares.push(share);
+    }
+    assert!(shares[2] > shares[0] * 1.2, "{shares:?}");
 }
