@@ -7,7 +7,7 @@
 //! Names: `entries`, `gets`, `value` (bytes), `path` (a file to make) or `device` (a modelled device's profile; without
 //! either: memory), `sync` (each so many puts one is synced; 0: none), `put_ns`, `cache_mib`, `leaf_kib`, `basement_kib`,
 //! `filter_bits`, `fanout`, `buffer_kib`, `memtable_kib`, `fresh_kib`, `log_mib`, `policy`, `pacing`, `compression`, `order`
-//! (`random` or `ascending`), `rounds`. Keys have 16 bytes; values do not compress.
+//! (`random` or `ascending`), `rounds`, `overwritten` (1: the drive is full, and what it holds was overwritten at random). Keys have 16 bytes; values do not compress.
 //!
 //! A put's time is given twice: on the wall, which counts what else runs on the machine, and on the thread's processor
 //! clock, which counts the put's own work without the waits for the storage. On a modelled device there is a third, the
@@ -21,6 +21,7 @@ use betree::{Compression, Database, Durability, FlushPolicy, Options, Pacing, Tr
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rustix::time::{ClockId, clock_gettime};
+use ssd::config::{Initial, Overwritten};
 use ssd::profile::Profile;
 use stats::Histogram;
 use storage::{File, FileOptions, Memory, Modelled, ModelledOptions, Storage};
@@ -37,6 +38,7 @@ struct Plan {
     put: Nanos,
     ascending: bool,
     rounds: u64,
+    overwritten: bool,
     options: Options,
 }
 
@@ -51,6 +53,7 @@ fn plan() -> Result<Plan, String> {
         put: Nanos::ZERO,
         ascending: false,
         rounds: 1,
+        overwritten: false,
         options: Options { compression: Compression::None, ..Options::default() },
     };
     for argument in std::env::args().skip(1) {
@@ -67,6 +70,7 @@ fn plan() -> Result<Plan, String> {
             "put_ns" => plan.put = Nanos(number()?),
             "order" => plan.ascending = value == "ascending",
             "rounds" => plan.rounds = number()?,
+            "overwritten" => plan.overwritten = number()? > 0,
             "cache_mib" => options.cache_bytes = (number()? as usize) << 20,
             "leaf_kib" => options.leaf_bytes = number()? << 10,
             "basement_kib" => options.basement_bytes = (number()? as usize) << 10,
@@ -265,7 +269,10 @@ fn main() {
     for round in 0..plan.rounds {
         println!("round {round}: {} entries of 16 + {} bytes", plan.entries, plan.value_bytes);
         let device = plan.profile.as_ref().map(|profile| {
-            let options = ModelledOptions { capacity_bytes: Some(capacity_bytes), ..ModelledOptions::default() };
+            let full = Initial { fill: 1.0, overwritten: Overwritten::Uniform, ..Initial::default() };
+            let initial = plan.overwritten.then_some(full);
+            let options =
+                ModelledOptions { capacity_bytes: Some(capacity_bytes), initial, ..ModelledOptions::default() };
             Modelled::new(profile, &options).unwrap()
         });
         let storage: Arc<dyn Storage> = match (&plan.path, &device) {
