@@ -43,6 +43,16 @@ pub(crate) struct Moving {
     pub below: u64,
 }
 
+impl Schema {
+    /// What it is called.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Inode => "inode",
+            Self::Path => "path",
+        }
+    }
+}
+
 impl Moving {
     fn edge(&self) -> u64 {
         self.below + u64::from(mutated(Mutant::MoveOnBothSides))

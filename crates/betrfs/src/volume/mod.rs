@@ -26,7 +26,7 @@ mod trees;
 mod xattrs;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use betree::Snapshot;
@@ -73,6 +73,8 @@ pub struct Volume {
     may_reap: AtomicBool,
     /// There may be something that is to be moved to where its path says.
     may_move: AtomicBool,
+    /// Before this number nothing was, when that was last looked for.
+    owed_from: AtomicU64,
 }
 
 /// What only calls that change something look at.

@@ -1,7 +1,7 @@
 //! Making a file system, and mounting it.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Mutex, RwLock};
 
 use betree::{Batch, Database, Durability};
@@ -186,6 +186,7 @@ impl Volume {
             building: Mutex::default(),
             may_reap: AtomicBool::new(true),
             may_move: AtomicBool::new(true),
+            owed_from: AtomicU64::new(0),
             options,
         }
     }

@@ -66,23 +66,25 @@ impl Volume {
         self.settle()?;
         // Whoever owes more says so again.
         self.may_move.store(false, Ordering::Release);
-        let Some(number) = self.next_owed()? else { return Ok(false) };
-        let bytes = self.options.write_bytes_max;
-        let entries = self.options.moved_entries_max.max(1);
-        let step =
-            self.change(Some(2 * bytes), |transaction| match transaction.inode(number).map(|inode| inode.owes) {
-                Ok(true) => transaction.rekey(number, &mut Budget { entries, bytes }),
-                // Meanwhile it was removed.
-                Ok(false) | Err(Error::Stale) => {
-                    transaction.batch.remove(&self.store.system, schema::debt_key(number));
-                    Ok(())
-                }
-                Err(error) => Err(error),
-            });
-        self.may_move.store(true, Ordering::Release);
+        let next = self.next_owed();
+        self.may_move.fetch_or(!matches!(next, Ok(None)), Ordering::AcqRel);
+        let Some(number) = next? else { return Ok(false) };
+        let (entries, bytes) = (self.options.moved_entries_max.max(1), self.options.write_bytes_max);
+        // What is moved takes space twice for a while; what waits for space is no worse than it was.
+        if !self.has_room(2 * bytes) {
+            return Ok(false);
+        }
+        let step = self.change(None, |transaction| match transaction.inode(number).map(|inode| inode.owes) {
+            Ok(true) => transaction.rekey(number, &mut Budget { entries, bytes }),
+            // Meanwhile it was removed.
+            Ok(false) | Err(Error::Stale) => {
+                transaction.batch.remove(&self.store.system, schema::debt_key(number));
+                Ok(())
+            }
+            Err(error) => Err(error),
+        });
         match step {
             Ok(()) => Ok(true),
-            // It is no worse than it was.
             Err(Error::NoSpace) => Ok(false),
             Err(error) => Err(error),
         }
@@ -103,8 +105,15 @@ impl Volume {
     /// What is to be moved next: of the first that is listed, or of what it is in, what is highest up, so that nothing is moved twice.
     fn next_owed(&self) -> Result<Option<InodeNumber>> {
         let _gate = self.shared();
-        let Some(first) = self.store.system.range(schema::debts()).next() else { return Ok(None) };
+        let from = self.owed_from.load(Ordering::Relaxed);
+        let (all, mut found) = (schema::debts(), None);
+        // Those before were paid, but for new ones.
+        for from in [schema::debt_key(InodeNumber(from)), all.start] {
+            found = found.or_else(|| self.store.system.range(from..all.end.clone()).next());
+        }
+        let Some(first) = found else { return Ok(None) };
         let mut highest = schema::parse_debt_key(&first?.0)?;
+        self.owed_from.store(highest.0, Ordering::Relaxed);
         let mut this = match self.inode(highest) {
             Err(Error::Stale) => return Ok(Some(highest)),
             inode => inode?,

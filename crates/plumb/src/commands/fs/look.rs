@@ -38,12 +38,15 @@ pub fn df(arguments: &DfArguments) -> Done {
                 "available_bytes": available,
                 "inodes": statistics.inodes,
                 "free_inodes": statistics.free_inodes,
+                "schema": volume.schema().name(),
             })
         );
         return Ok(ExitCode::SUCCESS);
     }
     let row = |what: &str, bytes| vec![what.to_owned(), ByteSize(bytes).to_string()];
-    print_table(&["what", "how much"], &[row("size", size), row("used", size - free), row("available", available)]);
+    let schema = vec!["schema".to_owned(), volume.schema().name().to_owned()];
+    let rows = [row("size", size), row("used", size - free), row("available", available), schema];
+    print_table(&["what", "how much"], &rows);
     Ok(ExitCode::SUCCESS)
 }
 
@@ -70,7 +73,8 @@ pub fn stat(arguments: &StatArguments) -> Done {
             Failure::Machine(format!("{image}: {path}: {name}: {error}; `plumb fs dump {image}` lists what is there"))
         })?;
     }
-    let object = object(&arguments.path, &attributes);
+    let mut object = object(&arguments.path, &attributes);
+    object["schema"] = volume.schema().name().into();
     if arguments.json {
         println!("{object}");
     } else if let Value::Object(fields) = object {

@@ -8,8 +8,8 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use betrfs::{Caller, InodeNumber, Operations, SetAttributes, Volume, VolumeOptions};
-use clap::Args;
+use betrfs::{Caller, InodeNumber, Operations, Schema, SetAttributes, Volume, VolumeOptions};
+use clap::{Args, ValueEnum};
 use units::ByteSize;
 
 use super::super::{Done, made};
@@ -36,9 +36,20 @@ pub struct MkfsArguments {
     /// Size of the log: a larger one makes more small changes durable before the tree is written
     #[arg(long, value_name = "SIZE", default_value = "64MiB")]
     log: ByteSize,
+    /// What keys of files and folders begin with, for good
+    #[arg(long, value_name = "SCHEMA", value_enum, default_value_t = Keys::Inode)]
+    schema: Keys,
     /// Write over what is there already
     #[arg(long)]
     force: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Keys {
+    /// Numbers: a rename moves nothing
+    Inode,
+    /// Paths, as in the published file system: a rename moves what is below it, if that is much in the background
+    Path,
 }
 
 /// Makes a file system.
@@ -55,6 +66,10 @@ pub fn mkfs(arguments: &MkfsArguments) -> Done {
     let file = image::file(path, arguments.size.map(|size| size.0))?;
     let mut options = VolumeOptions::default();
     options.store.log_bytes = arguments.log.0;
+    options.schema = match arguments.schema {
+        Keys::Inode => Schema::Inode,
+        Keys::Path => Schema::Path,
+    };
     let fault = |error| image::fault(path, &error);
     let created = Volume::create(file, options, new_id(), serving::now()).map_err(fault);
     let volume = made(path, was_there, created)?;
