@@ -7,8 +7,8 @@
 //! Names: `entries`, `gets`, `value` (bytes), `path` (a file to make) or `device` (a modelled device's profile; without
 //! either: memory), `sync` (each so many puts one is synced; 0: none), `put_ns`, `cache_mib`, `leaf_kib`, `basement_kib`,
 //! `filter_bits`, `fanout`, `buffer_kib`, `memtable_kib`, `fresh_kib`, `log_mib`, `policy`, `pacing`, `compression`, `order`
-//! (`random` or `ascending`), `rounds`, `overwritten` (1: the drive is full, and what it holds was overwritten at random).
-//! Keys have 16 bytes; values do not compress.
+//! (`random` or `ascending`), `rounds`, `overwritten` (1: the drive is full, and what it holds was overwritten at random). Keys have
+//! 16 bytes; values do not compress.
 //!
 //! A put's time is given twice: on the wall, which counts what else runs on the machine, and on the thread's processor
 //! clock, which counts the put's own work without the waits for the storage. On a modelled device there is a third, the

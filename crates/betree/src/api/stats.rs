@@ -80,8 +80,8 @@ pub struct Stats {
     pub cache_misses: u64,
     /// Blocks that filters spared lookups.
     pub filtered: u64,
-    /// Bytes of memory that the store takes at most, by its options and its catalog: cache, memtables, changed nodes, what is read ahead
-    /// and written later, and what is known of trees, snapshots and free space.
+    /// Bytes of memory that the store takes at most, by its options and its catalog: cache, memtables, changed nodes, what is read
+    /// ahead and written later, and what is known of trees, snapshots and free space.
     pub budget_bytes: u64,
     /// Bytes of the storage that are free.
     pub free_bytes: u64,
