@@ -134,7 +134,7 @@ fn renames_cost_what_they_move() {
         });
         let fs = Volume::open(memory.clone(), options(schema)).unwrap();
         assert_eq!(fs.check().unwrap(), []);
-        assert!(renamed.1 < 256 << 10, "{renamed:?}: it is one small batch");
+        assert!(renamed.1 < 64 << 10, "{renamed:?}: it is one small batch");
         assert!(again.0 < scan.0 * 5 / 4, "{again:?}: it lies as well as before");
         assert!(here.0 < 64 << 10, "{here:?}: small writes do not read");
         match schema {

@@ -36,7 +36,7 @@ pub struct VolumeOptions {
     pub steps: Steps,
     /// Of a file system that is made; one that is mounted says its own.
     pub schema: Schema,
-    /// Where keys begin with paths: entries below a directory that its rename moves along; more are moved in the background.
+    /// Where keys begin with paths: entries of a directory that its rename moves along; more are moved in the background.
     pub moved_entries_max: u64,
 }
 

@@ -39,10 +39,13 @@ impl Budget {
         self.bytes = self.bytes.saturating_sub(bytes);
     }
 
-    /// Whether all of an inode fits, by what it says of itself.
+    /// Whether all of an inode fits, by what it says of itself: what is below the directories in one it does not say.
     fn has_room_for(&self, inode: &Inode) -> bool {
         match inode.attributes.kind {
-            Kind::Directory => inode.entries <= self.entries && inode.entries <= (self.bytes / ENTRY_BYTES) as u64,
+            Kind::Directory => {
+                let most = self.entries.min((self.bytes / ENTRY_BYTES) as u64);
+                inode.entries == 0 || inode.entries <= most && inode.attributes.links <= 2
+            }
             _ => inode.attributes.size_bytes <= self.bytes as u64,
         }
     }
