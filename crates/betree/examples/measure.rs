@@ -7,8 +7,9 @@
 //! Names: `entries`, `gets`, `value` (bytes), `path` (a file to make) or `device` (a modelled device's profile; without
 //! either: memory), `sync` (each so many puts one is synced; 0: none), `put_ns`, `cache_mib`, `leaf_kib`, `basement_kib`,
 //! `filter_bits`, `fanout`, `buffer_kib`, `memtable_kib`, `fresh_kib`, `log_mib`, `policy`, `pacing`, `compression`, `order`
-//! (`random` or `ascending`), `rounds`, `overwritten` (1: the drive is full, and what it holds was overwritten at random). Keys have
-//! 16 bytes; values do not compress.
+//! (`random` or `ascending`), `rounds`, `drive_mib` (so small an SSD of the profile, with blocks of 48 pages and no SLC cache, which
+//! the store has whole), `overwritten` (1: what it holds was overwritten at random), `discard_mib`. Keys have 16 bytes; values do not
+//! compress.
 //!
 //! A put's time is given twice: on the wall, which counts what else runs on the machine, and on the thread's processor
 //! clock, which counts the put's own work without the waits for the storage. On a modelled device there is a third, the
@@ -23,10 +24,10 @@ use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rustix::time::{ClockId, clock_gettime};
 use ssd::config::{Initial, Overwritten};
-use ssd::profile::Profile;
+use ssd::profile::{DeviceConfig, Profile};
 use stats::Histogram;
 use storage::{File, FileOptions, Memory, Modelled, ModelledOptions, Storage};
-use units::Nanos;
+use units::{ByteSize, Nanos};
 
 /// What is measured.
 struct Plan {
@@ -40,6 +41,7 @@ struct Plan {
     ascending: bool,
     rounds: u64,
     overwritten: bool,
+    drive_bytes: Option<u64>,
     options: Options,
 }
 
@@ -55,6 +57,7 @@ fn plan() -> Result<Plan, String> {
         ascending: false,
         rounds: 1,
         overwritten: false,
+        drive_bytes: None,
         options: Options { compression: Compression::None, ..Options::default() },
     };
     for argument in std::env::args().skip(1) {
@@ -71,6 +74,8 @@ fn plan() -> Result<Plan, String> {
             "put_ns" => plan.put = Nanos(number()?),
             "order" => plan.ascending = value == "ascending",
             "rounds" => plan.rounds = number()?,
+            "drive_mib" => plan.drive_bytes = Some(number()? << 20),
+            "discard_mib" => options.discard_bytes = Some(number()? << 20),
             "overwritten" => plan.overwritten = number()? > 0,
             "cache_mib" => options.cache_bytes = (number()? as usize) << 20,
             "leaf_kib" => options.leaf_bytes = number()? << 10,
@@ -266,10 +271,17 @@ fn main() {
         eprintln!("{what}");
         std::process::exit(2);
     });
-    let capacity_bytes = (plan.entries * (16 + plan.value_bytes as u64) * 4 + (512 << 20)).next_multiple_of(4096);
+    let room_bytes = (plan.entries * (16 + plan.value_bytes as u64) * 4 + (512 << 20)).next_multiple_of(4096);
+    let capacity_bytes = plan.drive_bytes.unwrap_or(room_bytes);
+    let mut profile = plan.profile.clone();
+    if let (Some(bytes), Some(Profile { config: DeviceConfig::Ssd(config), .. })) = (plan.drive_bytes, &mut profile) {
+        config.namespaces = vec![ByteSize(bytes)];
+        config.slc_cache = None;
+        config.geometry.pages_per_block = 48;
+    }
     for round in 0..plan.rounds {
         println!("round {round}: {} entries of 16 + {} bytes", plan.entries, plan.value_bytes);
-        let device = plan.profile.as_ref().map(|profile| {
+        let device = profile.as_ref().map(|profile| {
             let full = Initial { fill: 1.0, overwritten: Overwritten::Uniform, ..Initial::default() };
             let initial = plan.overwritten.then_some(full);
             let options =
