@@ -9,6 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::Volume;
+use super::data::Granule;
+use super::recent::Touched;
 use super::transaction::Transaction;
 use crate::mutant::{Mutant, mutated};
 use crate::operations::{Cookie, Error, InodeNumber, Kind, Result};
@@ -16,6 +18,8 @@ use crate::schema::{self, Entry, GRANULE_BYTES, Inode, Locality, Moving, Place, 
 
 /// What an entry takes in a batch, about, with what is beside it.
 const ENTRY_BYTES: usize = 1024;
+/// What a key takes in a batch besides its place, about.
+const KEY_BYTES: usize = 64;
 
 /// How much may still be moved in a batch.
 #[derive(Clone, Copy, Debug)]
@@ -265,7 +269,7 @@ impl Transaction<'_> {
         Ok(None)
     }
 
-    /// Moves granules of a file, with their patches; the one before which they are moved, or nothing where all are.
+    /// Moves granules of a file, with their patches put on; the one before which they are moved, or nothing where all are.
     fn move_data(
         &mut self,
         number: InodeNumber,
@@ -276,21 +280,35 @@ impl Transaction<'_> {
         let store = self.store();
         let old = Locality::by_path(number, from.clone(), None);
         let new = Locality::by_path(number, moving.to.clone(), None);
-        let mut end = moving.below;
-        let mut is_left = false;
-        for found in store.data_at(&store.moment(), old.data_from(moving.below)) {
-            let (key, value) = found?;
-            let (granule, part) = schema::part_of(&key)?;
-            if budget.is_spent() && granule >= end {
-                is_left = true;
-                break;
+        let size_bytes = self.inode(number)?.attributes.size_bytes;
+        let (mut end, mut is_left) = (moving.below, false);
+        let mut pending: Option<Granule> = None;
+        let mut found = store.data_at(&store.moment(), old.data_from(moving.below));
+        loop {
+            let next = found.next().transpose()?;
+            let at = next.as_ref().map(|(key, _)| schema::part_of(key)).transpose()?;
+            if let Some(whole) = pending.take_if(|granule| at.is_none_or(|(index, _)| index != granule.index)) {
+                let whole = whole.put_together(size_bytes)?;
+                let bytes = whole.parts.iter().map(|(_, value)| value.len() + 2 * (from.len() + KEY_BYTES)).sum();
+                // One is moved in any case, and no more than fit a batch.
+                if end > moving.below && (budget.is_spent() || bytes > budget.bytes) {
+                    is_left = true;
+                    break;
+                }
+                end = whole.index + 1;
+                budget.spend(0, bytes);
+                for (part, value) in whole.parts {
+                    self.batch.insert(&store.data, new.data_key(whole.index, part), value);
+                }
             }
-            end = granule + 1;
-            budget.spend(0, 2 * key.len() + value.len());
+            let (Some((_, value)), Some((index, part))) = (next, at) else { break };
+            let granule = pending.get_or_insert(Granule { index, parts: Vec::new() });
             if part == 0 || !mutated(Mutant::MoveWithoutPatches) {
-                self.batch.insert(&store.data, new.data_key(granule, part), value);
+                granule.parts.push((part, value.to_vec()));
             }
         }
+        // What was in memory had its patches apart.
+        self.touched.push(Touched::Gone(number, moving.below..end));
         if end > moving.below && !mutated(Mutant::MoveLeavesOld) {
             let keys = old.data_between((moving.below, 0), (end - 1, u8::MAX));
             keys.into_iter().for_each(|keys| self.batch.remove_range(&store.data, keys));

@@ -11,6 +11,7 @@ mod start;
 mod walk;
 mod write;
 
+pub(super) use read::Granule;
 pub(super) use walk::{Goal, Walks};
 
 use super::recent::Touched;

@@ -172,7 +172,7 @@ fn put(part: Part, granule: Option<&[u8]>, bytes: &mut [u8]) {
 
 impl Granule {
     /// Bytes with patches on them become bytes, as far as the file goes; patches alone stay what they are.
-    fn put_together(mut self, size_bytes: u64) -> Result<Self> {
+    pub(in crate::volume) fn put_together(mut self, size_bytes: u64) -> Result<Self> {
         if self.parts.len() == 1 || self.parts.first().is_none_or(|(part, _)| *part != 0) {
             return Ok(self);
         }
