@@ -37,6 +37,12 @@ fn values_come_back_and_go() {
     let dump = scratch.plumb(&["kv", "dump", STORE, "--entries"]).ok().stdout;
     assert!(dump.starts_with("store ") && dump.contains("log of "), "{dump}");
     assert_eq!(scratch.plumb(&["kv", "verify", STORE]).ok().stdout, format!("{STORE}: sound\n"));
+    // Who only reads writes nothing, not even that the store was open.
+    let before = std::fs::read(scratch.path(STORE)).unwrap();
+    for words in [&["kv", "get", STORE, "plum"][..], &["kv", "scan", STORE], &["kv", "stats", STORE]] {
+        scratch.plumb(words).ok();
+    }
+    assert!(before == std::fs::read(scratch.path(STORE)).unwrap(), "reading changed the store");
 }
 
 #[test]
