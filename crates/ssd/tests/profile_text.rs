@@ -212,6 +212,15 @@ fn the_greatest_count_at_any_key_is_a_device_or_a_clear_error() {
     }
 }
 
+/// Found by the property test below: its blocks took twenty gigabytes.
+#[test]
+fn a_drive_of_very_many_blocks_is_refused() {
+    let mut table = Profile::builtin("optane-905p-960gb").unwrap().document().unwrap();
+    set(&mut table, &["geometry".into(), "pages_per_block".into()], 3.into());
+    let said = Profile::from_table("x.toml", &table).unwrap_err().to_string();
+    assert!(said.contains("geometry.pages_per_block") && said.contains("16777216 blocks"), "{said}");
+}
+
 /// Cases of the property tests.
 fn cases(quick: u32) -> ProptestConfig {
     let long = std::env::var_os("PLUMB_LONG").is_some();

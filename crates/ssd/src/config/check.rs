@@ -89,6 +89,9 @@ pub enum ConfigError {
 /// Map entries from here on are not flash addresses: buffer slots (see `ftl::map`).
 pub(crate) const MAX_UNITS: u64 = u32::MAX as u64 - (1 << 21);
 
+/// The most blocks of all dies, of each of which some tens of bytes are known.
+const MAX_BLOCKS: u64 = 1 << 24;
+
 /// The most units a write buffer holds.
 pub(crate) const MAX_SLOTS: u64 = 1 << 20;
 
@@ -257,6 +260,11 @@ impl SsdConfig {
         let all_units = stripe_units.saturating_mul(blocks_per_plane.saturating_add(slc_blocks));
         if all_units > MAX_UNITS || units > MAX_UNITS {
             return Err(ConfigError::TooLarge { units: all_units.max(units), max: MAX_UNITS });
+        }
+        let blocks = blocks_per_plane.saturating_add(slc_blocks).saturating_mul(dies);
+        if blocks > MAX_BLOCKS {
+            let allowed = format!("so many that the device has {MAX_BLOCKS} blocks at most, not {blocks}");
+            return out_of_range("geometry.pages_per_block", geometry.pages_per_block, allowed);
         }
         let bytes = |units: u64| ByteSize(units.saturating_mul(self.mapping_unit.0));
         let buffer_slots = self.buffer.size.0 / self.mapping_unit.0;
