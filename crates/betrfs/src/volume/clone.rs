@@ -14,12 +14,17 @@ use super::transaction::Transaction;
 use super::{Store, Volume};
 use crate::acl;
 use crate::mutant::{Mutant, mutated};
-use crate::operations::{Attributes, Caller, Error, InodeNumber, Kind, Name, Result, Timestamp};
+use crate::operations::{Attributes, Caller, Cookie, Error, InodeNumber, Kind, Name, Result, Timestamp};
 use crate::rules;
 use crate::schema::{self, Entry, Inode, Locality, Place, Schema};
 
 /// Entries of a batch, at most.
 const STEP_ENTRIES: usize = 100;
+/// Directories that are fetched together, in parts of about so many entries, and of so many parts each: what comes behind is read ahead by
+/// who reads it.
+const TOGETHER: usize = 16;
+const PART_ENTRIES: u64 = 32;
+const PARTS_MAX: u64 = 4;
 /// What a key takes in a batch, about.
 const KEY_BYTES: usize = 64;
 /// Inodes with several names that a tree may have: where the copy of each is must be known until the end.
@@ -51,13 +56,16 @@ struct Directory {
     original: Locality,
     copy: InodeNumber,
     modified: Timestamp,
+    /// Parts that are to be fetched; none where they have been.
+    parts: u64,
     /// The last entry that was copied.
     last: Option<Vec<u8>>,
 }
 
 impl Directory {
     fn new(original: &Inode, copy: InodeNumber) -> Self {
-        Self { original: original.locality.clone(), copy, modified: original.attributes.modified, last: None }
+        let parts = (original.entries / PART_ENTRIES + 1).min(PARTS_MAX);
+        Self { original: original.locality.clone(), copy, modified: original.attributes.modified, parts, last: None }
     }
 }
 
@@ -158,9 +166,26 @@ impl<'a> Cloning<'a> {
         Ok(cloning)
     }
 
+    /// The directory to go on with. Its entries are fetched with those of the ones after it, by many requests at the device.
+    fn next(&mut self) -> Option<Directory> {
+        if self.pending.last()?.parts > 0 {
+            let first = self.pending.len().saturating_sub(TOGETHER);
+            let mut ranges = Vec::new();
+            for directory in self.pending.get_mut(first..).into_iter().flatten() {
+                let parts = std::mem::take(&mut directory.parts);
+                // Cookies are hashes: as many in each part.
+                let begins = (0..parts).map(|part| Cookie(u64::MAX / parts * part));
+                ranges.extend(begins.flat_map(|begin| directory.original.entries_after(begin)));
+            }
+            // What cannot be read is met when it is copied.
+            let _ = self.at.read_ahead_ranges(&self.volume.store.entries, &ranges);
+        }
+        self.pending.pop()
+    }
+
     /// Copies some entries of one directory; whether there are more.
     pub fn step(&mut self) -> Result<bool> {
-        let Some(mut under_way) = self.under_way.take().or_else(|| self.pending.pop()) else { return Ok(false) };
+        let Some(mut under_way) = self.under_way.take().or_else(|| self.next()) else { return Ok(false) };
         let at = match mutated(Mutant::CloneOfNow) {
             true => self.volume.store.moment(),
             false => self.at.clone(),
