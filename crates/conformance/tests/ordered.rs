@@ -87,10 +87,11 @@ same_as_in_memory() {
 }
 
 # One file of three tasks, which each write a block of it and acknowledge its number when an fsync has returned; the fourth has all of the
-# file written back meanwhile, and waits for nothing: shared TASK NUMBERS
+# file written back meanwhile, and waits for nothing. Numbers are larger after each cut, so that none is taken for an earlier one's:
+# shared TASK NUMBERS
 shared() {
     local n file=/mnt/shared
-    for ((n = 0; n < $2; n++)); do
+    for ((n = 10000 * cut; n < $2; n++)); do
         if (($1 == 4)); then
             dd if=/tmp/pattern of=$file bs=1M count=4 seek=1 conv=notrunc &&
                 dd of=$file oflag=nocache conv=notrunc count=0
@@ -101,10 +102,12 @@ shared() {
     done
 }
 
-# Each block of the file has the last number that was acknowledged, or a later one; otherwise the cut counts as one that lost something.
+# Each block of the file has the last number that was acknowledged, if any was, or a later one; otherwise the cut counts as one that
+# lost something.
 in_place() {
     local task found promised
     for task in 1 2 3; do
+        [[ -s /tmp/promised$task ]] || continue
         promised=$(tail -n1 "/tmp/promised$task") && found=$(dd if=/mnt/shared bs=4k skip=$((64 * task)) count=1 status=none) || return
         echo "task $task: $promised was acknowledged, ${found%% *} is there"
         ((${found%% *} >= promised)) || { ((++lost)) && return; }
@@ -165,10 +168,10 @@ lose_power() {
 
 # How many cuts lose what was acknowledged of one file: cuts_of_one_file CUTS
 cuts_of_one_file() {
-    local n lost=0
+    local cut lost=0
     dd if=/tmp/pattern of=/mnt/shared bs=1M count=5 status=none && sync || return
-    for ((n = 0; n < $1; n++)); do
-        lose_power shared 1 none in_place >&2 || return
+    for ((cut = 1; cut <= $1; cut++)); do
+        lose_power shared 3 none in_place >&2 || return
     done
     echo $lost
 }
