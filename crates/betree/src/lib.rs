@@ -66,6 +66,7 @@ mod options;
 mod pacing;
 #[cfg(test)]
 mod proof;
+mod refusal;
 mod shared;
 mod space;
 mod step;

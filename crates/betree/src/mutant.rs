@@ -56,6 +56,8 @@ pub(crate) enum Mutant {
     ReserveIgnored,
     /// After a failed write the store goes on.
     FailureForgotten,
+    /// Running out of space is a failure, after which nothing is written.
+    FullStops,
     /// A condition of a batch is not asked.
     ConditionIgnored,
     /// A dropped child keeps its blocks.
@@ -251,7 +253,7 @@ pub(crate) const fn mutated(mutant: Mutant) -> bool {
 
 #[cfg(test)]
 impl Mutant {
-    pub const ALL: [Self; 113] = [
+    pub const ALL: [Self; 114] = [
         Self::NoFlushBeforeSuperblock,
         Self::NoFlushAfterSuperblock,
         Self::SpaceReusedEarly,
@@ -278,6 +280,7 @@ impl Mutant {
         Self::MsnForgotten,
         Self::ReserveIgnored,
         Self::FailureForgotten,
+        Self::FullStops,
         Self::ConditionIgnored,
         Self::DroppedChildLeaks,
         Self::SplitKeepsPivot,

@@ -13,6 +13,7 @@ use crate::bytes::pointer::BlockPointer;
 use crate::bytes::wire::{Malformed, Reader, put_varint};
 use crate::extents::{Extent, Extents};
 use crate::mutant::{Mutant, mutated};
+use crate::refusal::is_refused;
 
 /// An extent that a snapshot may refer to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -78,6 +79,9 @@ impl Space {
 
     /// `blocks` side by side: the start of the shortest extent that has them.
     pub fn allocate(&mut self, blocks: u64) -> Option<u64> {
+        if is_refused() {
+            return None;
+        }
         let start = self.free.allocate(blocks)?;
         self.used_again(Extent { start, blocks });
         Some(start)
@@ -138,6 +142,9 @@ impl Space {
     /// Lends up to `blocks` of the free ones, the longest first.
     pub fn lend(&mut self, blocks: u64) -> Vec<Extent> {
         let mut lent = Vec::new();
+        if is_refused() {
+            return lent;
+        }
         let mut left = blocks;
         while let Some(extent) = self.free.allocate_longest(left) {
             left -= extent.blocks;

@@ -13,6 +13,7 @@ mod operations;
 mod patch;
 #[cfg(test)]
 mod proof;
+mod refusal;
 mod rules;
 mod schema;
 mod served;

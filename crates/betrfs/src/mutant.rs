@@ -56,12 +56,18 @@ pub(crate) enum Mutant {
     GatheredNotFound,
     /// fsync leaves what is held.
     GatheredNotSynced,
+    /// What is held takes no room.
+    HeldNotCounted,
+    /// Nobody hears of what was held and has no room any more.
+    LossNotSaid,
     /// Changes overtake what is held.
     GatheredOvertaken,
     /// That another file was read overtakes what is held.
     AccessOvertakes,
     /// Accesses that are held come with writes from before them.
     AccessEarly,
+    /// A read of a file fails where there is no room to note it.
+    AccessNeedsRoom,
     /// Accesses that are held are forgotten.
     AccessForgotten,
     /// fsync returns at once.
@@ -163,7 +169,7 @@ pub(crate) const fn mutated(_mutant: Mutant) -> bool {
 
 #[cfg(test)]
 impl Mutant {
-    pub const ALL: [Self; 58] = [
+    pub const ALL: [Self; 61] = [
         Self::CountOutsideOfBatch,
         Self::CountForgotten,
         Self::OrphanNotRecorded,
@@ -191,9 +197,12 @@ impl Mutant {
         Self::GatheredNotSeen,
         Self::GatheredNotFound,
         Self::GatheredNotSynced,
+        Self::HeldNotCounted,
+        Self::LossNotSaid,
         Self::GatheredOvertaken,
         Self::AccessOvertakes,
         Self::AccessEarly,
+        Self::AccessNeedsRoom,
         Self::AccessForgotten,
         Self::NumberReused,
         Self::RenameKeepsOldName,

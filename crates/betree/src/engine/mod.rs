@@ -197,7 +197,8 @@ impl Engine {
 
     /// After a failed write nothing more is written. Running out of space is no failure.
     fn guard<T>(&self, result: Result<T>) -> Result<T> {
-        if !matches!(result, Ok(_) | Err(Error::Full | Error::Conflict | Error::PreviousIo)) {
+        let is_full = matches!(result, Err(Error::Full)) && !mutated(Mutant::FullStops);
+        if !is_full && !matches!(result, Ok(_) | Err(Error::Conflict | Error::PreviousIo)) {
             self.failed.store(!mutated(Mutant::FailureForgotten), Ordering::Release);
         }
         result

@@ -20,6 +20,7 @@ mod grow;
 mod live;
 mod mutants;
 mod mutate;
+mod no_block;
 mod paced;
 mod parts;
 mod past;

@@ -7,9 +7,9 @@ use std::thread;
 
 use super::below::Below;
 use super::{
-    apart, beside, between, bounds, clones, contained, crash, damage, faults, full, grow, live, paced, parts, past,
-    ranges, reads, refill, refused, rest, saved, schedules, sequence, sizes, spare, tickets, together, twice, values,
-    views,
+    apart, beside, between, bounds, clones, contained, crash, damage, faults, full, grow, live, no_block, paced, parts,
+    past, ranges, reads, refill, refused, rest, saved, schedules, sequence, sizes, spare, tickets, together, twice,
+    values, views,
 };
 use crate::mutant::{Mutant, set};
 
@@ -54,6 +54,7 @@ fn proofs() -> Vec<(&'static str, Proof)> {
         ("thread ends", Box::new(beside::ends)),
         ("thread works", Box::new(beside::works)),
         ("refused", Box::new(|| refused::checkpoints(0))),
+        ("no block", Box::new(|| no_block::at_every_request(0, 5).map(drop))),
         ("values", Box::new(values::lives)),
         ("rest", Box::new(|| rest::space(1))),
         ("accepted damage", Box::new(|| damage::accepted(0, damage::End::Killed))),
@@ -189,6 +190,7 @@ fn expected(mutant: Mutant) -> &'static str {
         Mutant::AheadUnbounded | Mutant::ScanNeverBegins => "reads of a scan",
         Mutant::NothingAhead => "read ahead",
         Mutant::FailureForgotten => "faults",
+        Mutant::FullStops => "no block",
     }
 }
 

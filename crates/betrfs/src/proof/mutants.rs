@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::full::Filler;
-use super::{between, cases, clones, crash, full, paths, refused, traces};
+use super::{between, cases, clones, crash, full, full_at_once, no_room, paths, refused, traces};
 use crate::mutant::{Mutant, set};
 
 type Proof = Box<dyn Fn() -> Result<(), String>>;
@@ -12,6 +12,7 @@ type Proof = Box<dyn Fn() -> Result<(), String>>;
 fn proofs() -> Vec<(&'static str, Proof)> {
     vec![
         ("refused", Box::new(refused::too_large)),
+        ("held without room", Box::new(no_room::held)),
         ("holes", Box::new(|| cases::holes(0))),
         ("held", Box::new(|| cases::held(0))),
         ("packed", Box::new(|| cases::packed(0))),
@@ -26,6 +27,8 @@ fn proofs() -> Vec<(&'static str, Proof)> {
         ("copies given up", Box::new(|| clones::refused(0))),
         ("traces", Box::new(|| (0..8).try_for_each(|seed| traces::trace(seed, 700, traces::SMALL)))),
         ("crash", Box::new(|| (0..3).try_for_each(|seed| crash::story(seed, 60, 1).map(drop)))),
+        ("no room", Box::new(|| no_room::at_every_request(0, 3).map(drop))),
+        ("full at once", Box::new(|| full_at_once::at_every_moment(0, 13).map(drop))),
         ("full", Box::new(|| full::fill_and_empty(0, Filler::Files(150), 3 << 20, 1))),
     ]
 }

@@ -220,7 +220,8 @@ impl Volume {
         // As one write of all that is held will leave it.
         let mut inode = before.clone();
         note_write(&mut inode, caller, offset, write.end(), write.kill_privileges);
-        self.admit(write.data.len())?;
+        let held_bytes = gather.held.as_ref().map_or(0, |held| held.data.len());
+        self.admit_beside(held_bytes, write.data.len())?;
         let attributes = inode.attributes;
         let held = gather.held.get_or_insert_with(|| Held::new(before, &write, caller.now));
         held.data.extend_from_slice(write.data);
@@ -237,7 +238,7 @@ impl Volume {
     fn carry_out(&self, gather: &mut Gather) -> Result<()> {
         let Some(held) = &gather.held else { return Ok(()) };
         match self.write_held(held, held.all()) {
-            Err(Error::NoSpace) => gather.was_lost = true,
+            Err(Error::NoSpace) => gather.was_lost = !mutated(Mutant::LossNotSaid),
             Ok(()) | Err(Error::Stale) => {}
             Err(error) => return Err(error),
         }

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::Volume;
 use crate::mutant::{Mutant, mutated};
 use crate::operations::{Error, Result, Statistics};
+use crate::refusal::{Refuser, is_refused};
 use crate::rules::BLOCK_BYTES;
 
 /// Of the storage one part in so many is for what removes things, besides the store's own reserve.
@@ -24,16 +25,26 @@ pub(super) struct Space {
 impl Volume {
     /// Refuses an operation that adds something where only the reserve is left.
     pub(super) fn admit(&self, bytes: usize) -> Result<()> {
+        self.admit_beside(0, bytes)
+    }
+
+    /// The same beside bytes that were admitted and that the store does not have yet.
+    pub(super) fn admit_beside(&self, held_bytes: usize, bytes: usize) -> Result<()> {
+        if is_refused(Refuser::Admission) {
+            return Err(Error::NoSpace);
+        }
         let bytes = (bytes + OPERATION_BYTES) as u64;
         let take = |admitted: u64| admitted.checked_sub(bytes);
         if self.space.admitted.fetch_update(Ordering::AcqRel, Ordering::Acquire, take).is_ok() {
             return Ok(());
         }
-        let mut spare = self.spare_bytes();
+        let held = if mutated(Mutant::HeldNotCounted) { 0 } else { held_bytes as u64 };
+        let spare_bytes = || self.spare_bytes().saturating_sub(held);
+        let mut spare = spare_bytes();
         if spare < bytes {
             // What was removed comes back when the deletes have reached it.
             self.store.database.quiesce()?;
-            spare = self.spare_bytes();
+            spare = spare_bytes();
         }
         if spare < bytes {
             return Err(Error::NoSpace);

@@ -7,6 +7,7 @@ use betree::{Batch, Database, Durability, Snapshot};
 
 use super::dictionary::Dictionary;
 use crate::operations::{Cookie, Error, InodeNumber, Result};
+use crate::refusal::{Refuser, is_refused};
 use crate::schema::{self, DataSpan, Entry, Format, Inode, Locality, Located, Place, Schema, damaged};
 
 /// Trees of a file system.
@@ -65,6 +66,9 @@ impl Store {
 
     /// Carries out a batch; it becomes durable with the next sync.
     pub fn commit(&self, batch: &Batch) -> Result<()> {
+        if is_refused(Refuser::Store) {
+            return Err(Error::NoSpace);
+        }
         Ok(self.database.commit(batch, Durability::None)?)
     }
 
