@@ -72,6 +72,8 @@ pub(crate) enum Mutant {
     AccessForgotten,
     /// fsync returns at once.
     SyncDoesNothing,
+    /// A write that is to be durable when it returns is as any other.
+    SyncWriteWaits,
     /// Numbers that were given are not remembered across mounts.
     NumberReused,
     /// The old name stays.
@@ -169,7 +171,7 @@ pub(crate) const fn mutated(_mutant: Mutant) -> bool {
 
 #[cfg(test)]
 impl Mutant {
-    pub const ALL: [Self; 61] = [
+    pub const ALL: [Self; 62] = [
         Self::CountOutsideOfBatch,
         Self::CountForgotten,
         Self::OrphanNotRecorded,
@@ -194,6 +196,7 @@ impl Mutant {
         Self::BesideListed,
         Self::BesideEarly,
         Self::SyncDoesNothing,
+        Self::SyncWriteWaits,
         Self::GatheredNotSeen,
         Self::GatheredNotFound,
         Self::GatheredNotSynced,

@@ -92,6 +92,13 @@ pub(super) enum Action {
         seed: u64,
         kill: bool,
     },
+    /// By who has opened the file with `O_DSYNC`.
+    SyncWrite {
+        inode: usize,
+        offset: u64,
+        length: usize,
+        seed: u64,
+    },
     Truncate {
         inode: usize,
         size: u64,

@@ -1,14 +1,17 @@
 //! Power cuts: whatever survives, the check finds nothing, and the file system is as some prefix of the operations left it that
 //! has everything synced.
 
+use std::collections::BTreeSet;
+
 use crash::{Cut, Cuts, VolatileCache};
 use rand::{Rng, RngExt};
 use storage::{Image, Memory, Recorded};
+use twox_hash::XxHash3_128;
 
 use super::action::{Action, Scale, action, packing, random};
 use super::compare::{Tree, difference, tree};
 use super::side::{Answer, Side};
-use super::traces::{PATHS, at, tiny};
+use super::traces::{PATHS, at, long, tiny};
 use crate::operations::{Error, InodeNumber, Operations, Timestamp};
 use crate::{Model, Volume, VolumeOptions, check};
 
@@ -16,6 +19,10 @@ use crate::{Model, Volume, VolumeOptions, check};
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     pub states: u64,
+    /// Of those that differ in any byte.
+    pub distinct: BTreeSet<u128>,
+    /// Writes that were durable when they returned.
+    pub sync_writes: u64,
     /// States that lack what nobody was promised.
     pub behind: u64,
     /// States with an inode that was open and had no name.
@@ -35,6 +42,12 @@ fn options(seed: u64) -> VolumeOptions {
     options
 }
 
+/// Of all bytes that are not zero, and where they are.
+fn digest(image: &Image) -> u128 {
+    let of_block = |(number, bytes): (u64, &[u8; 4096])| XxHash3_128::oneshot_with_seed(number, bytes);
+    image.blocks().map(of_block).fold(0, |all, one| all ^ one)
+}
+
 /// A file system when the power went, and what each operation so far left.
 struct Story {
     before: Image,
@@ -51,6 +64,8 @@ fn explore(story: Story, seed: u64, steps: usize, depth: usize, seen: &mut Seen)
     let mut random = random(seed);
     // Every third story is mostly of writes that are held, and reads between them.
     let packs = seed % 3 == 2;
+    // Every fourth is of who has opened his files with O_DSYNC.
+    let syncs = seed % 4 == 1;
     let (recorded, recording) = Recorded::new(Memory::from_image(story.before.clone()));
     let recorded = std::sync::Arc::new(recorded);
     let mut models = vec![story.model.remounted()];
@@ -66,6 +81,12 @@ fn explore(story: Story, seed: u64, steps: usize, depth: usize, seen: &mut Seen)
                 _ if packs && step > 12 => packing(&mut random, model.slots.len(), SCALE),
                 _ => action(&mut random, model.slots.len(), SCALE),
             };
+            let action = match action {
+                Action::Write { inode, offset, length, seed, .. } if syncs => {
+                    Action::SyncWrite { inode, offset, length, seed }
+                }
+                action => action,
+            };
             let found = real.apply(&action, now);
             if found != Answer::Error(Error::NotSupported) {
                 let right = model.apply(&action, now);
@@ -79,6 +100,10 @@ fn explore(story: Story, seed: u64, steps: usize, depth: usize, seen: &mut Seen)
             }
             let mark = match action {
                 Action::Fsync { .. } | Action::Syncfs => !matches!(found, Answer::Error(_)),
+                Action::SyncWrite { .. } if !matches!(found, Answer::Error(_)) => {
+                    seen.sync_writes += 1;
+                    true
+                }
                 _ if random.random_range(0..25) == 0 => {
                     real.fs.settle().is_ok() && real.fs.database().checkpoint().is_ok()
                 }
@@ -110,6 +135,9 @@ fn explore(story: Story, seed: u64, steps: usize, depth: usize, seen: &mut Seen)
         for choice in 0..choices(&cut) {
             let image = survivors(&cut, choice, &mut random);
             seen.states += 1;
+            if !seen.distinct.insert(digest(&image)) {
+                continue;
+            }
             let last = look(image.clone(), &trees, promised, seed, seen)
                 .map_err(|what| format!("cut after {} entries, choice {choice}: {what}", cut.entries))?;
             seen.behind += u64::from(last + 1 < trees.len());
@@ -175,28 +203,45 @@ pub(super) fn story(seed: u64, steps: usize, depth: usize) -> Result<Seen, Strin
     Ok(seen)
 }
 
-/// Short stories; `PLUMB_LONG=1` tells longer ones until a million states have been looked at.
+/// Time of the processor that this thread has taken.
+fn processor_seconds() -> f64 {
+    let counters = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    counters.split(' ').next().and_then(|ns| ns.parse().ok()).map_or(0.0, |ns: f64| ns / 1e9)
+}
+
+/// Short stories; `PLUMB_LONG=1` tells longer ones until a million distinct states have been looked at.
 #[test]
 fn every_cut_leaves_a_prefix_with_everything_synced() {
-    let long = std::env::var_os("PLUMB_LONG").is_some();
+    let long = long();
     let (stories, steps, enough) = if long { (10_000, 150, 1_000_000) } else { (24, 60, u64::MAX) };
-    let (mut states, mut orphans) = (0, 0);
+    let (mut states, mut distinct, mut orphans, mut sync_writes) = (0, 0, 0, 0);
+    let began = processor_seconds();
     // The long ones of both schemas in turn.
     let seeds = (0..stories).flat_map(|seed| [Some(seed), (long || seed < 6).then_some(seed | PATHS)]);
     for seed in seeds.flatten() {
-        if states >= enough {
+        if distinct >= enough {
             break;
         }
         let seen = story(seed, steps, if long { 2 } else { 1 }).unwrap_or_else(|what| panic!("seed {seed}: {what}"));
         assert!(seen.behind > 0, "cuts lose what nobody was promised");
         states += seen.states;
+        // File systems of different seeds have different names, so no state is another story's.
+        distinct += seen.distinct.len() as u64;
         orphans += seen.orphans;
+        sync_writes += seen.sync_writes;
         if long {
-            println!("seed {seed}: {states} states so far, {orphans} with an orphan");
+            let rate = distinct as f64 / (processor_seconds() - began);
+            println!(
+                "seed {seed}: {states} states so far, {distinct} distinct, {rate:.0} of them a second of a processor"
+            );
         }
     }
     assert!(orphans > 0, "some cuts leave an inode without a name");
-    println!("{states} states after a power cut, {orphans} with an orphan");
+    assert!(sync_writes > 0, "some writes are durable when they return");
+    println!(
+        "{states} states after a power cut, {distinct} distinct, {orphans} with an orphan, {sync_writes} synchronous writes"
+    );
+    assert!(!long || distinct >= enough, "too few stories for a million");
 }
 
 /// The root of a new file system is there with its first sync.

@@ -1,11 +1,17 @@
 //! One of two file systems that get the same operations.
 
+use std::sync::Mutex;
+
+use fuse::{Handler, Operation, Request};
+use rustix::fs::OFlags;
+
 use super::action::{Action, bytes};
 use super::compare::reader;
 use crate::operations::{
     Attributes, Caller, Cookie, Error, InodeNumber, Name, Operations, Permissions, Result, Seek, SetAttributes,
     Timestamp, XattrName,
 };
+use crate::served::Served;
 
 /// A file system with the inodes that operations speak of.
 pub(super) struct Side<F> {
@@ -27,6 +33,30 @@ pub(super) enum Answer {
     /// Where data or a hole is differs: it is compared with the contents.
     Sought,
     Error(Error),
+}
+
+/// As the server answers a write to a file that was opened with `O_DIRECT` and `O_DSYNC`.
+fn write_synced(fs: &impl Operations, caller: &Caller<'_>, inode: InodeNumber, offset: u64, data: &[u8]) -> Result<()> {
+    let (now, failed) = (caller.now, Mutex::new(None));
+    let note = |error: &Error| *failed.lock().unwrap() = Some(error.clone());
+    let clock = || now;
+    let served = Served::new(fs, &clock, &note, None);
+    let flags = (OFlags::WRONLY | OFlags::DIRECT | OFlags::DSYNC).bits();
+    let operation = Operation::Write { handle: 0, offset, data, flags, kill_privileges: false };
+    let by = fuse::Caller { uid: caller.uid, gid: caller.gid, pid: 1 };
+    let answer = served.answer(&Request { node: inode.0, caller: by, operation }, &mut Vec::new());
+    match (answer, failed.into_inner().unwrap()) {
+        (Ok(()), _) => Ok(()),
+        (Err(_), Some(error)) => Err(error),
+        (Err(errno), None) => Err(error_of(errno)),
+    }
+}
+
+/// Of the errors that a write may have.
+fn error_of(errno: i32) -> Error {
+    let errors = [Error::IsDirectory, Error::Invalid, Error::FileTooBig, Error::NoSpace, Error::ReadOnly, Error::Stale];
+    let found = errors.into_iter().find(|error| error.errno() == errno);
+    found.unwrap_or_else(|| Error::Io(format!("error {errno}")))
 }
 
 /// Attributes without number and space.
@@ -186,6 +216,12 @@ impl<F: Operations> Side<F> {
                 let written = fs.write(caller, inode, offset, &bytes(*seed, *length), *kill)?;
                 self.end = (inode, offset + *length as u64);
                 Answer::Attributes(seen(&written))
+            }
+            Action::SyncWrite { inode, offset, length, seed } => {
+                let inode = at(inode);
+                write_synced(fs, caller, inode, *offset, &bytes(*seed, *length))?;
+                self.end = (inode, offset + *length as u64);
+                Answer::Attributes(seen(&fs.getattr(inode)?))
             }
             Action::Truncate { inode, size } => self.set(caller, *inode, |changes| changes.size_bytes = Some(*size))?,
             Action::Chmod { inode, mode } => {

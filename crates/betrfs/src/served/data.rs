@@ -5,6 +5,7 @@ use fuse::{FallocateMode, OpenFlags, Operation, Request, reply};
 use super::caller::groups;
 use super::names::entry_of;
 use super::{Answer, Served, convert, remembered};
+use crate::mutant::{Mutant, mutated};
 use crate::operations::{Allocate, Error, InodeNumber, Name, Permissions, Seek, SetAttributes};
 
 /// Flags of open(2), on every architecture with the numbers of asm-generic.
@@ -55,7 +56,7 @@ impl Served<'_> {
             Operation::Write { offset, data, flags, kill_privileges, .. } => {
                 self.done(self.operations.write(&self.caller(request), inode, offset, data, kill_privileges))?;
                 // Through the page cache the kernel follows with an FSYNC of its own.
-                if flags & O_DSYNC != 0 && flags & O_DIRECT != 0 {
+                if flags & O_DSYNC != 0 && flags & O_DIRECT != 0 && !mutated(Mutant::SyncWriteWaits) {
                     self.done(self.operations.fsync(inode))?;
                 }
                 // A request's length is 32 bits wide.
