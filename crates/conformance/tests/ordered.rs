@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use common::{judge_long, run};
 use conformance::plumb::{self, Profile};
-use conformance::{Error, Guest, Kernel, Report, host};
+use conformance::{Error, Guest, Kernel, host};
 
 /// A drive that keeps order and leaves in its buffer what nobody flushes, and one log of acknowledged lines for each of four tasks.
 const START: &str = r#"
@@ -214,12 +214,9 @@ fn of_this_house(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path)
 }
 
-fn kernel(patch: Option<&Path>) -> Result<Kernel, Error> {
+fn kernel() -> Result<Kernel, Error> {
     let mut recipe = linux::Recipe::for_pc(linux::ordering::KERNEL).unwrap();
     recipe.config(&of_this_house("linux/kernel/checks.config")).unwrap();
-    if let Some(patch) = patch {
-        recipe.patch(patch).unwrap();
-    }
     match linux::Kernel::build(&recipe, &mut |_| ()) {
         Ok(kernel) => Ok(Kernel::built(kernel.program(), kernel.release())),
         Err(error @ (linux::LinuxError::MissingTools { .. } | linux::LinuxError::NoSource { .. })) => {
@@ -236,17 +233,14 @@ fn survivors(said: &str) -> (u64, u64) {
     (words[at - 3].parse().unwrap(), words[at - 1].parse().unwrap())
 }
 
-fn on_this(kernel: &Kernel, name: &str, options: &str, loads: &str) -> Result<Report, Error> {
-    let guest = Guest::new(kernel)
+fn on_four_processors(name: &str, options: &str) -> Result<(), Error> {
+    let kernel = kernel()?;
+    let guest = Guest::new(&kernel)
         .program(plumb::program(Profile::Dev)?)
         .program(host::require("stress-ng", "stress-ng")?)
         .memory_mib(4096)
         .time_limit(Duration::from_secs(3600));
-    run(&guest, &format!("ordered-{name}"), &format!("{START}\nname={name} options={options}\n{loads}"))
-}
-
-fn on_four_processors(name: &str, options: &str) -> Result<(), Error> {
-    let report = on_this(&kernel(None)?, name, options, LOADS)?;
+    let report = run(&guest, &format!("ordered-{name}"), &format!("{START}\nname={name} options={options}\n{LOADS}"))?;
     // Admin queue and one for each processor.
     assert_eq!((report.value("processors")?, report.value("queues")?), ("4", "5"));
     assert_eq!(report.value(&format!("{name}-locks"))?.trim(), "1", "lockdep gave up");
@@ -300,23 +294,4 @@ fn a_stream_for_each_control_group() {
 #[test]
 fn without_an_order() {
     judge_long(|| on_four_processors("off", "defaults"));
-}
-
-/// Nothing delays this kernel, whose fsync passes over pages that another task has under way: its processors alone bring that about.
-#[test]
-fn an_fsync_that_passes_over_others_pages_is_found() {
-    judge_long(|| {
-        let patch = of_this_house("plumb/tests/ordering_mutants/fsync-passes-over-others-pages.patch");
-        let loads = r#"
-need mkfs mkfs.ext4 -q -F -E nodiscard -b 4096 $device 1g
-need mount mount -t ext4 -o $options $device /mnt
-pattern
-value lost "$(cuts_of_one_file 16)"
-"#;
-        let report = on_this(&kernel(Some(&patch))?, "others-pages", "order=one,order_epochs=counted", loads)?;
-        let lost: f64 = report.number("lost")?;
-        println!("others-pages: {lost} of 16 cuts lost what was acknowledged");
-        assert!(lost > 0.0);
-        Ok(())
-    });
 }
