@@ -146,13 +146,14 @@ unsynced() {
 }
 
 # The drive loses its power while four tasks write and synchronise and a fifth writes without: what was acknowledged before the cut is there
-# when ext4 is mounted again. lose_power FUNCTION SECONDS SURVIVORS [CHECK]
+# when ext4 is mounted again. The seconds count from when the first has something acknowledged: lose_power FUNCTION SECONDS SURVIVORS [CHECK]
 lose_power() {
     rm -f /tmp/acknowledged* /tmp/promised* /mnt/log* /mnt/unsynced
     sync -f /mnt
     unsynced &
     eventually 60 test -s /mnt/unsynced || return
     all "$1" 1000000 &
+    eventually 300 test -s /tmp/acknowledged1 || return
     sleep "$2"
     local task
     for task in $tasks; do [[ ! -e /tmp/acknowledged$task ]] || cp "/tmp/acknowledged$task" "/tmp/promised$task"; done
@@ -171,7 +172,7 @@ cuts_of_one_file() {
     local cut lost=0
     dd if=/tmp/pattern of=/mnt/shared bs=1M count=5 status=none && sync || return
     for ((cut = 1; cut <= $1; cut++)); do
-        lose_power shared 3 none in_place >&2 || return
+        lose_power shared 1 none in_place >&2 || return
     done
     echo $lost
 }
