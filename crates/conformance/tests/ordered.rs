@@ -146,7 +146,8 @@ unsynced() {
 }
 
 # The drive loses its power while four tasks write and synchronise and a fifth writes without: what was acknowledged before the cut is there
-# when ext4 is mounted again. The seconds count from when the first has something acknowledged: lose_power FUNCTION SECONDS SURVIVORS [CHECK]
+# when ext4 is mounted again. The seconds count from when the first has something acknowledged:
+# lose_power FUNCTION SECONDS SURVIVORS [CHECK]
 lose_power() {
     rm -f /tmp/acknowledged* /tmp/promised* /mnt/log* /mnt/unsynced
     sync -f /mnt

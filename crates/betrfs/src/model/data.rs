@@ -31,7 +31,9 @@ impl State {
     ) -> Result<usize> {
         let (attributes, content) = self.node_mut(inode)?.file()?;
         let length = attributes.size_bytes.saturating_sub(offset).min(buffer.len() as u64) as usize;
-        content.read(offset, &mut buffer[..length]);
+        if length > 0 {
+            content.read(offset, &mut buffer[..length]);
+        }
         if rules::notes_access(attributes, caller.now) {
             attributes.accessed = caller.now;
         }

@@ -8,6 +8,7 @@ mod clones;
 mod compare;
 mod crash;
 mod damage;
+mod far;
 mod faults;
 mod full;
 mod full_at_once;

@@ -2,9 +2,10 @@
 
 use twox_hash::XxHash3_128;
 
-use super::{Schema, damaged, inode, path};
+use super::{GRANULE_BYTES, Schema, damaged, inode, path};
 use crate::mutant::{Mutant, mutated};
 use crate::operations::{Cookie, InodeNumber, Result};
+use crate::rules::FILE_BYTES_MAX;
 
 /// Cookies below this are of `.` and `..`.
 const FIRST_HASH: u64 = 16;
@@ -22,7 +23,7 @@ pub(crate) fn key_number(key: &[u8]) -> Result<(InodeNumber, &[u8])> {
 
 /// All keys that begin with an inode's number.
 pub(crate) fn all_of(inode: InodeNumber) -> std::ops::Range<[u8; 8]> {
-    number_key(inode)..number_key(InodeNumber(inode.0 + 1))
+    number_key(inode)..number_key(InodeNumber(inode.0.saturating_add(1)))
 }
 
 /// The cookie of a name, by which a directory is in order. Names with equal hashes have equal cookies; of 10 million names, two
@@ -65,7 +66,11 @@ pub(crate) fn parse_data_key(schema: Schema, key: &[u8]) -> Result<(InodeNumber,
 pub(crate) fn part_of(key: &[u8]) -> Result<(u64, u8)> {
     match key.split_last_chunk() {
         Some((_, &[g0, g1, g2, g3, g4, g5, g6, g7, part])) => {
-            Ok((u64::from_be_bytes([g0, g1, g2, g3, g4, g5, g6, g7]), part))
+            let granule = u64::from_be_bytes([g0, g1, g2, g3, g4, g5, g6, g7]);
+            if granule > FILE_BYTES_MAX / GRANULE_BYTES {
+                return Err(damaged("data behind where files end"));
+            }
+            Ok((granule, part))
         }
         None => Err(damaged("a data key that is too short")),
     }

@@ -27,6 +27,7 @@ use std::sync::Arc;
 
 use crate::mutant::{Mutant, mutated};
 use crate::operations::{Attributes, Cookie, Error, InodeNumber, Kind, Permissions, Result, Timestamp};
+use crate::rules::FILE_BYTES_MAX;
 pub(crate) use beside::{BESIDE_BYTES, Spot, beside_key, is_beside, names, parse_beside_key};
 pub(crate) use keys::{all_of, cookie, key_number, number_key, parse_data_key, parse_entry_key, part_of, xattr_key};
 pub use locality::Schema;
@@ -59,6 +60,10 @@ const DEBT: &[u8] = b"debt";
 /// Bytes of a file that one value holds: so many that they lie apart in the store, and a small part of them is read with
 /// little waste.
 pub(crate) const GRANULE_BYTES: u64 = 64 << 10;
+/// More entries than any storage has room for.
+const ENTRIES_MAX: u64 = 1 << 56;
+/// More inode numbers than anybody can give.
+const NUMBERS_MAX: u64 = 1 << 62;
 
 /// What a store says of the file system in it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -269,6 +274,10 @@ impl Inode {
         let permissions = Permissions::of_mode(u32::from(from.u16()?));
         let (links, uid, gid, device) = (from.u32()?, from.u32()?, from.u32()?, from.u32()?);
         let (size_bytes, blocks, entries) = (from.u64()?, from.u64()?, from.u64()?);
+        // Nothing that counts with them has to look whether it can.
+        if size_bytes > FILE_BYTES_MAX || entries > ENTRIES_MAX {
+            return Err(damaged("a size that nothing has"));
+        }
         let (accessed, modified, changed, created) = (from.time()?, from.time()?, from.time()?, from.time()?);
         let beside = match flags & BESIDE {
             0 => None,
@@ -441,5 +450,5 @@ pub(crate) fn decode_next(value: &[u8]) -> Result<u64> {
     let mut from = Fields(value);
     let next = from.u64()?;
     from.end()?;
-    Ok(next)
+    if next <= NUMBERS_MAX { Ok(next) } else { Err(damaged("a next inode number that is none")) }
 }

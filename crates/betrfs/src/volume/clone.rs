@@ -4,7 +4,7 @@
 //! something to be taken apart. Its last batch takes it off that list and gives it its name. What is copied is read at the moment of the
 //! call. Each file's granules are values of their own again; patches on them are put on.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 
 use betree::Snapshot;
@@ -88,8 +88,11 @@ impl Volume {
 
     /// Whether a caller finds what is in a directory by its path.
     fn may_reach(&self, caller: &Caller<'_>, at: &Snapshot, directory: &Inode) -> Result<()> {
-        let mut directory = directory.clone();
+        let (mut directory, mut seen) = (directory.clone(), BTreeSet::new());
         loop {
+            if !seen.insert(directory.attributes.inode) {
+                return Err(schema::damaged("a directory that is below itself"));
+            }
             rules::may_search(caller, &directory.attributes, self.has_list(at, &directory)?)?;
             let (this, above) = (directory.attributes.inode, Store::parent_of(&directory));
             if this == above {

@@ -1,5 +1,7 @@
 //! Calls that make, take away and change names.
 
+use std::collections::BTreeSet;
+
 use super::transaction::Transaction;
 use super::{Store, Volume};
 use crate::acl;
@@ -52,9 +54,12 @@ impl Transaction<'_> {
 
     /// Whether a directory is another or lies below it.
     fn is_below(&mut self, number: InodeNumber, above: InodeNumber) -> Result<bool> {
-        let mut inode = self.volume.inode(number)?;
+        let (mut inode, mut seen) = (self.volume.inode(number)?, BTreeSet::new());
         loop {
             let this = inode.attributes.inode;
+            if !seen.insert(this) {
+                return Err(schema::damaged("a directory that is below itself"));
+            }
             if this == above {
                 return Ok(true);
             }

@@ -5,6 +5,7 @@
 //! some granules of a file, in the order of their keys, and the inode says in the same batch how far it has come. What is in a directory
 //! gets other places by that, and is moved along or listed itself.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -125,7 +126,11 @@ impl Volume {
             Err(Error::Stale) => return Ok(Some(highest)),
             inode => inode?,
         };
+        let mut seen = BTreeSet::new();
         while let Place::Entry { parent, .. } = this.place {
+            if !seen.insert(parent) {
+                return Err(schema::damaged("a directory that is below itself"));
+            }
             this = self.inode(parent)?;
             if this.owes {
                 highest = parent;

@@ -103,7 +103,7 @@ impl Volume {
     /// The next removed directory that is not empty, or that nobody has open.
     fn next_removed(&self, after: Option<InodeNumber>) -> Result<Option<(InodeNumber, Inode)>> {
         let _gate = self.shared();
-        let start = after.map_or([0; 8], |number| schema::number_key(InodeNumber(number.0 + 1)));
+        let start = after.map_or([0; 8], |number| schema::number_key(InodeNumber(number.0.saturating_add(1))));
         for found in self.store.orphans.range(start..) {
             let (number, _) = schema::key_number(&found?.0)?;
             let inode = self.inode(number)?;

@@ -1,6 +1,6 @@
 //! Changes of size, and `fallocate`.
 
-use super::{BLOCK_UNITS, Transaction, Volume, bound_blocks, parts};
+use super::{BLOCK_UNITS, Transaction, Volume, bound_blocks};
 use crate::mutant::{Mutant, mutated};
 use crate::operations::{Allocate, Attributes, Caller, Error, InodeNumber, Result};
 use crate::rules::{self, BLOCK_BYTES, range_end};
@@ -99,17 +99,20 @@ impl Transaction<'_> {
         if begin >= end {
             return Ok(());
         }
-        let mut whole: Option<(u64, u64)> = None;
+        // Granules from one to another lie in it as far as the file has them; there may be more of them than can be counted through.
+        let first = begin.div_ceil(GRANULE_BYTES);
+        let behind = if end == size { end.div_ceil(GRANULE_BYTES) } else { end / GRANULE_BYTES };
+        let edges = match first <= behind {
+            true => [(begin, end.min(first * GRANULE_BYTES)), (behind * GRANULE_BYTES, end)],
+            false => [(begin, end), (end, end)],
+        };
         let mut is_patched = false;
-        for part in parts(begin, end, GRANULE_BYTES) {
-            if part.is_whole(GRANULE_BYTES, size) {
-                whole = Some((whole.map_or(part.index, |(first, _)| first), part.index));
-            } else {
-                self.zero_blocks(number, part.begin, part.end, size)?;
-                is_patched = true;
-            }
+        for (begin, end) in edges.into_iter().filter(|(begin, end)| begin < end) {
+            self.zero_blocks(number, begin, end, size)?;
+            is_patched = true;
         }
-        if let Some((first, last)) = whole {
+        if first < behind {
+            let last = behind - 1;
             let end = if mutated(Mutant::HoleKeepsPatches) { 0 } else { u8::MAX };
             for keys in self.inode(number)?.locality.data_between((first, 0), (last, end)) {
                 self.batch.remove_range(&self.volume.store.data, keys);

@@ -24,16 +24,17 @@ impl Volume {
         let data = &self.store.data;
         if !inode.is_patched && !inode.is_sparse {
             let end = inode.attributes.size_bytes.div_ceil(GRANULE_BYTES);
-            for index in from..end {
-                let value = match index {
-                    0 => self.start_at(at, inode)?,
-                    _ => at.get(data, inode.locality.data_key(index, 0))?,
-                };
-                if let Some(value) = value {
-                    return Ok(Some(Granule { index, parts: vec![(0, value.to_vec())] }));
-                }
+            if from >= end {
+                return Ok(None);
             }
-            return Ok(None);
+            let value = match from {
+                0 => self.start_at(at, inode)?,
+                _ => at.get(data, inode.locality.data_key(from, 0))?,
+            };
+            if let Some(value) = value {
+                return Ok(Some(Granule { index: from, parts: vec![(0, value.to_vec())] }));
+            }
+            // Only damage has taken it away, which may have made the file of any size: what comes next is looked for.
         }
         let mut found: Option<Granule> = None;
         if from == 0 && inode.beside.is_some() {
@@ -103,6 +104,9 @@ impl Volume {
         buffer: &mut [u8],
     ) -> Result<usize> {
         let length = inode.attributes.size_bytes.saturating_sub(offset_bytes).min(buffer.len() as u64) as usize;
+        if length == 0 {
+            return Ok(0);
+        }
         let parts: Vec<Part> = parts(offset_bytes, offset_bytes + length as u64, GRANULE_BYTES).collect();
         let number = inode.attributes.inode;
         let recent: Vec<Option<Arc<[u8]>>> = {
@@ -124,7 +128,7 @@ impl Volume {
                 None => put(part, self.start_at(&now.at, inode)?.as_deref(), bytes),
             }
         }
-        if inode.is_patched && length > 0 {
+        if inode.is_patched {
             // One scan for all, which reads ahead.
             self.put_patches(now, inode, offset_bytes, &mut buffer[..length])?;
         }
