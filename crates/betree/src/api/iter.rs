@@ -3,9 +3,10 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
+use crate::api::left::Left;
 use crate::api::{Entry, Value};
 use crate::bytes::message::Message;
-use crate::bytes::range::{Direction, KeyRange, successor};
+use crate::bytes::range::{Direction, KeyRange};
 use crate::bytes::tree_id::TreeId;
 use crate::engine::{SharedEngine, View};
 use crate::error::{Error, Result};
@@ -22,9 +23,9 @@ pub struct Iter {
     view: View,
     tree: TreeId,
     /// Keys that neither end has reached.
-    rest: KeyRange,
-    front: Option<Window>,
-    back: Option<Window>,
+    left: Left,
+    front: Option<Box<Window>>,
+    back: Option<Box<Window>>,
     /// Whether values are of interest.
     values: bool,
     /// What is read before it is needed, for the end that was read first.
@@ -33,6 +34,8 @@ pub struct Iter {
     refused: Option<Error>,
     /// Whether it goes on behind what cannot be read.
     past_damage: bool,
+    /// What an end has met behind the entry that it gave last.
+    met: Option<(Direction, Error)>,
 }
 
 /// The part of the range that one leaf answers for, or a part of that where something is damaged.
@@ -62,13 +65,14 @@ impl Iter {
             engine,
             view,
             tree,
-            rest: range,
+            left: Left::of(range),
             front: None,
             back: None,
             values: true,
             ahead: None,
             refused: None,
             past_damage: false,
+            met: None,
         }
     }
 
@@ -90,26 +94,27 @@ impl Iter {
 
     /// Nothing is left.
     fn end(&mut self) {
-        self.rest.end = Some(self.rest.start.clone());
+        self.left.end();
         (self.front, self.back) = (None, None);
     }
 
     /// The same, with what is read ahead.
-    fn open_ahead(&mut self, direction: Direction) -> Result<Option<Window>> {
+    fn open_ahead(&mut self, direction: Direction) -> Result<Option<Box<Window>>> {
+        let rest = self.left.range().clone();
         if let (None, Some(version)) = (&self.ahead, self.view.version.trees.get(&self.tree)) {
-            let ahead = ReadAhead::along(version.root.clone(), self.rest.clone(), direction, self.values);
+            let ahead = ReadAhead::along(version.root.clone(), rest.clone(), direction, self.values);
             self.ahead = Some((direction, ahead));
         }
-        self.open(direction)
+        self.open(&rest, direction)
     }
 
     /// The window at one end of what is left.
-    fn open(&self, direction: Direction) -> Result<Option<Window>> {
+    fn open(&self, rest: &KeyRange, direction: Direction) -> Result<Option<Box<Window>>> {
         let Some(version) = self.view.version.trees.get(&self.tree) else { return Ok(None) };
         let with = &self.composer(direction);
         with.ahead.into_iter().for_each(ReadAhead::next_leaf);
-        let (bounds, below) = crate::tree::window(with, &version.root, &self.rest, direction)?;
-        let own = bounds.intersection(&self.rest);
+        let (bounds, below) = crate::tree::window(with, &version.root, rest, direction)?;
+        let own = bounds.intersection(rest);
         let mut layers = Vec::new();
         for table in version.tables() {
             let cursor = MemoryCursor::new(table.clone(), own.clone(), direction, self.view.msn, with)?;
@@ -119,14 +124,14 @@ impl Iter {
         layers.extend(below);
         // A window must bring the end that it serves further, or reading would not end.
         let stuck = match direction {
-            Direction::Forward => bounds.end.as_ref().is_some_and(|end| *end <= self.rest.start),
-            Direction::Backward => self.rest.end.as_ref().is_some_and(|end| *end <= bounds.start),
+            Direction::Forward => bounds.end.as_ref().is_some_and(|end| *end <= rest.start),
+            Direction::Backward => rest.end.as_ref().is_some_and(|end| *end <= bounds.start),
         };
         if stuck {
             let what = "a leaf that does not have the keys it was found by".to_owned();
             return Err(Error::Corrupt { what, offset_bytes: 0, stored_bytes: 0 });
         }
-        Ok(Some(Window { bounds, source: Source::Merge(Merge::new(layers, direction)) }))
+        Ok(Some(Box::new(Window { bounds, source: Source::Merge(Merge::new(layers, &own, direction)) })))
     }
 
     fn composer(&self, direction: Direction) -> Composer<'_> {
@@ -134,34 +139,71 @@ impl Iter {
         Composer { ahead, ..self.engine.composer() }
     }
 
-    /// The next entry of a window.
-    fn step(&self, window: &mut Window, direction: Direction) -> Result<Option<Found>> {
+    /// Gives the next entry of a window; whether there was one.
+    fn step(
+        &mut self,
+        window: &mut Window,
+        direction: Direction,
+        see: &mut impl FnMut(&[u8], Result<&[u8]>),
+    ) -> Result<bool> {
         match &mut window.source {
-            Source::Merge(merge) => self.merged(merge, direction),
-            Source::Keys { keys, is_told } => self.looked_up(keys, *is_told, direction),
+            Source::Merge(merge) => self.merged(merge, direction, see),
+            Source::Keys { keys, is_told } => {
+                let Some((key, value)) = self.looked_up(keys, *is_told, direction)? else { return Ok(false) };
+                if !self.left.range().contains(&key) {
+                    return Ok(false);
+                }
+                self.left.pass(&key, direction);
+                match value {
+                    Ok(value) => see(&key, Ok(&value)),
+                    Err(error) => see(&key, Err(error)),
+                }
+                Ok(true)
+            }
         }
     }
 
-    fn merged(&self, merge: &mut Merge, direction: Direction) -> Result<Option<Found>> {
-        let with = &self.composer(direction);
+    fn merged(
+        &mut self,
+        merge: &mut Merge,
+        direction: Direction,
+        see: &mut impl FnMut(&[u8], Result<&[u8]>),
+    ) -> Result<bool> {
+        let ahead = self.ahead.as_ref().filter(|(of, _)| *of == direction).map(|(_, ahead)| ahead);
+        let with = &Composer { ahead, ..self.engine.composer() };
+        let (left, values, past_damage) = (&mut self.left, self.values, self.past_damage);
         loop {
-            let mut found: Option<(Vec<u8>, Message<'static>)> = None;
-            let mut sink = |key: &[u8], message: Message<'_>| {
+            let (mut outcome, mut is_over) = (Ok(false), false);
+            let sink = |key: &[u8], message: Message<'_>| {
+                is_over = !left.is_before_end(key, direction);
+                if is_over {
+                    return;
+                }
                 let message = match message {
-                    Message::Insert(_) | Message::Place(_) if !self.values => Message::Insert(Cow::Borrowed(&[][..])),
-                    message => message.into_owned(),
+                    Message::Insert(_) | Message::Place(_) if !values => Message::Insert(Cow::Borrowed(&[][..])),
+                    message => message,
                 };
-                found = Some((key.to_vec(), message));
+                let mut give = |value: Result<&[u8]>| {
+                    left.pass(key, direction);
+                    see(key, value);
+                    true
+                };
+                outcome = match with.look_at(message, |value| value.is_some_and(|value| give(Ok(value)))) {
+                    Err(error) if past_damage && error.is_damage() => Ok(give(Err(error))),
+                    outcome => outcome,
+                };
             };
-            if !merge.step(with, &mut sink)? {
-                return Ok(None);
-            }
-            let Some((key, message)) = found else { continue };
-            match with.value(message) {
-                Ok(Some(value)) => return Ok(Some((key, Ok(value)))),
-                Ok(None) => {}
-                Err(error) if self.passes(&error) => return Ok(Some((key, Err(error)))),
-                Err(error) => return Err(error),
+            let stepped = merge.step(with, sink);
+            let is_given = outcome?;
+            match stepped {
+                Ok(true) if is_over => return Ok(false),
+                Ok(true) if !is_given => {}
+                // What is behind the entry is for whoever asks for more.
+                Err(error) if is_given => {
+                    self.met = Some((direction, error));
+                    return Ok(true);
+                }
+                stepped => return stepped,
             }
         }
     }
@@ -198,11 +240,11 @@ impl Iter {
         if let Some((_, ahead)) = self.ahead.take_if(|(of, _)| *of == direction) {
             ahead.close(&self.engine.io);
         }
-        let cell = self.engine.cell(&self.view, self.tree, &self.rest, direction)?;
+        let cell = self.engine.cell(&self.view, self.tree, self.left.range(), direction)?;
         let Some(cell) = cell.filter(|cell| !cell.range.is_empty()) else { return Err(error) };
         let source = Source::Keys { keys: cell.keys, is_told: cell.damage.is_some() };
         let damage = cell.damage.map(|damage| self.engine.name(damage, self.tree, &cell.range));
-        let window = Some(Window { bounds: cell.range, source });
+        let window = Some(Box::new(Window { bounds: cell.range, source }));
         match direction {
             Direction::Forward => self.front = window,
             Direction::Backward => self.back = window,
@@ -210,61 +252,58 @@ impl Iter {
         Ok(damage)
     }
 
-    fn advance(&mut self, direction: Direction) -> Result<Option<Found>> {
+    /// Gives the next entry of an end; whether there was one.
+    fn advance(&mut self, direction: Direction, see: &mut impl FnMut(&[u8], Result<&[u8]>)) -> Result<bool> {
+        if let Some((_, error)) = self.met.take_if(|(of, _)| *of == direction) {
+            return Err(error);
+        }
         loop {
-            if self.rest.is_empty() {
-                return Ok(None);
-            }
             let kept = match direction {
                 Direction::Forward => self.front.take(),
                 Direction::Backward => self.back.take(),
             };
             let mut window = match kept {
                 Some(window) => window,
+                None if self.left.range().is_empty() => return Ok(false),
                 None => match self.open_ahead(direction)? {
                     Some(window) => window,
-                    None => return Ok(None),
+                    None => return Ok(false),
                 },
             };
-            let entry = self.step(&mut window, direction)?.filter(|(key, _)| self.rest.contains(key));
-            match (entry, direction) {
-                (Some(entry), Direction::Forward) => {
-                    self.rest.start = successor(&entry.0);
-                    self.front = Some(window);
-                    return Ok(Some(entry));
+            if self.step(&mut window, direction, see)? {
+                match direction {
+                    Direction::Forward => self.front = Some(window),
+                    Direction::Backward => self.back = Some(window),
                 }
-                (Some(entry), Direction::Backward) => {
-                    self.rest.end = Some(entry.0.clone().into());
-                    self.back = Some(window);
-                    return Ok(Some(entry));
-                }
-                // The window is at its end: on to the next leaf.
-                (None, Direction::Forward) => match window.bounds.end {
-                    Some(end) => self.rest.start = end.max(self.rest.start.clone()),
-                    None => return Ok(None),
+                return Ok(true);
+            }
+            // The window is at its end: on to the next leaf.
+            let rest = self.left.range();
+            match direction {
+                Direction::Forward => match window.bounds.end {
+                    Some(end) => rest.start = end.max(rest.start.clone()),
+                    None => return Ok(false),
                 },
-                (None, Direction::Backward) => {
-                    if window.bounds.start.is_empty() || window.bounds.start <= self.rest.start {
-                        return Ok(None);
+                Direction::Backward => {
+                    if window.bounds.start.is_empty() || window.bounds.start <= rest.start {
+                        return Ok(false);
                     }
-                    self.rest.end = Some(window.bounds.start);
+                    rest.end = Some(window.bounds.start);
                 }
             }
         }
     }
 
-    fn take(&mut self, direction: Direction) -> Option<Result<Entry>> {
+    /// The same to the end, with what it has to say of damage; nothing at the end.
+    fn take(&mut self, direction: Direction, see: &mut impl FnMut(&[u8], Result<&[u8]>)) -> Option<Result<()>> {
         if let Some(error) = self.refused.take() {
             self.end();
             return Some(Err(error));
         }
         loop {
-            let error = match self.advance(direction) {
-                Ok(Some((key, value))) => {
-                    let value = self.engine.named_at(value, &self.view, self.tree, &key);
-                    return Some(value.map(|value| (key, value)));
-                }
-                Ok(None) => {
+            let error = match self.advance(direction, see) {
+                Ok(true) => return Some(Ok(())),
+                Ok(false) => {
                     self.end();
                     return None;
                 }
@@ -276,9 +315,22 @@ impl Iter {
                 },
                 Err(error) => error,
             };
-            let error = self.engine.named_in(error, &self.view, self.tree, &self.rest, direction);
+            let error = self.engine.named_in(error, &self.view, self.tree, self.left.range(), direction);
             self.end();
             return Some(Err(error));
+        }
+    }
+
+    fn take_owned(&mut self, direction: Direction) -> Option<Result<Entry>> {
+        let mut found = None;
+        let see = &mut |key: &[u8], value: Result<&[u8]>| found = Some((key.to_vec(), value.map(<[u8]>::to_vec)));
+        match self.take(direction, see)? {
+            Ok(()) => {
+                let (key, value) = found?;
+                let value = self.engine.named_at(value, &self.view, self.tree, &key);
+                Some(value.map(|value| (key, value)))
+            }
+            Err(error) => Some(Err(error)),
         }
     }
 }
@@ -287,13 +339,13 @@ impl Iterator for Iter {
     type Item = Result<Entry>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.take(Direction::Forward)
+        self.take_owned(Direction::Forward)
     }
 }
 
 impl DoubleEndedIterator for Iter {
     fn next_back(&mut self) -> Option<Self::Item> {
-        self.take(Direction::Backward)
+        self.take_owned(Direction::Backward)
     }
 }
 
@@ -345,6 +397,6 @@ impl std::iter::FusedIterator for Keys {}
 
 impl std::fmt::Debug for Iter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Iter").field("rest", &self.rest).finish_non_exhaustive()
+        f.debug_struct("Iter").field("left", &self.left).finish_non_exhaustive()
     }
 }

@@ -4,6 +4,7 @@ mod batch;
 mod closed;
 mod database;
 mod iter;
+mod left;
 mod repair;
 mod snapshot;
 mod stats;

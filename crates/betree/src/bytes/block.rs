@@ -10,10 +10,20 @@
 //!
 //! A block is checked whole when it is parsed, so looking into it cannot fail.
 
+use std::cmp::Ordering;
+
 use crate::bytes::message::Message;
+use crate::bytes::order::compare;
 use crate::bytes::wire::{Malformed, Reader, put_bytes};
 
 const HEADER_BYTES: usize = 4;
+
+/// Where a block has a key.
+#[derive(Clone, Copy)]
+pub(crate) struct KeyPlace {
+    start: u32,
+    end: u32,
+}
 
 /// Sorted entries, ready to be searched where they lie.
 #[derive(Debug)]
@@ -42,11 +52,11 @@ impl Block {
                 return Err(Malformed("an entry is not where the table says"));
             }
             let key = entries.bytes()?;
-            if last.is_some_and(|last| last >= key) {
+            if last.is_some_and(|last| compare(last, key) != Ordering::Less) {
                 return Err(Malformed("keys are out of order"));
             }
             last = Some(key);
-            Message::decode(&mut entries)?;
+            Message::check(&mut entries)?;
         }
         entries.end()?;
         if count == 0 {
@@ -95,12 +105,36 @@ impl Block {
         }
     }
 
+    /// Where the key of an entry is, for who comes back to it.
+    #[inline]
+    pub fn place(&self, index: usize) -> KeyPlace {
+        let end = self.entries_end();
+        let mut reader = self.reader(index);
+        let len = reader.varint().map_or(0, |len| len as usize);
+        let start = end - reader.remaining();
+        KeyPlace { start: start as u32, end: (start + len) as u32 }
+    }
+
+    #[inline]
+    pub fn key_at(&self, place: KeyPlace) -> &[u8] {
+        self.raw.get(place.start as usize..place.end as usize).unwrap_or_default()
+    }
+
+    /// The message behind a key.
+    #[inline]
+    pub fn message_at(&self, place: KeyPlace) -> Message<'_> {
+        match Message::decode(&mut Reader::new(&self.raw[place.end as usize..self.entries_end()])) {
+            Ok(message) => message,
+            Err(_) => unreachable!("a block was parsed"),
+        }
+    }
+
     /// The first entry whose key is not less than `key`.
     pub fn lower_bound(&self, key: &[u8]) -> usize {
         let (mut low, mut high) = (0, self.count);
         while low < high {
             let middle = low + (high - low) / 2;
-            if self.key(middle) < key {
+            if compare(self.key(middle), key) == Ordering::Less {
                 low = middle + 1;
             } else {
                 high = middle;

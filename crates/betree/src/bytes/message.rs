@@ -176,6 +176,27 @@ impl<'a> Message<'a> {
         }
     }
 
+    /// The same for somebody who does not keep it.
+    pub fn borrowed(&self) -> Message<'_> {
+        match self {
+            Self::Insert(value) => Message::Insert(Cow::Borrowed(value)),
+            other => other.clone(),
+        }
+    }
+
+    /// Goes past a message, which is checked as if it were decoded.
+    #[inline]
+    pub fn check(from: &mut Reader<'a>) -> Result<(), Malformed> {
+        let mut ahead = *from;
+        if ahead.u8()? == INSERT {
+            ahead.bytes()?;
+            *from = ahead;
+            return Ok(());
+        }
+        Self::decode(from).map(drop)
+    }
+
+    #[inline]
     pub fn decode(from: &mut Reader<'a>) -> Result<Self, Malformed> {
         match from.u8()? {
             INSERT => Ok(Self::Insert(Cow::Borrowed(from.bytes()?))),

@@ -4,6 +4,7 @@ pub(crate) mod block;
 pub(crate) mod filter;
 pub(crate) mod message;
 pub(crate) mod operator;
+pub(crate) mod order;
 pub(crate) mod page;
 pub(crate) mod pages;
 pub(crate) mod parts;

@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use super::message::Message;
+use super::order::compare;
 use super::pages::{NOWHERE, PagePlace, PageShape, Pages};
 use super::pointer::BlockPointer;
 use super::wire::{Malformed, Reader};
@@ -66,11 +67,11 @@ impl Page {
             while rest.remaining() > 0 && !cut {
                 starts.push((end - rest.remaining()) as u16);
                 let mut next = rest;
-                match entry(&mut next) {
-                    Ok((key, _)) if last.is_some_and(|last| last >= key) => {
+                match next.bytes().and_then(|key| Message::check(&mut next).map(|()| key)) {
+                    Ok(key) if last.is_some_and(|last| compare(last, key) != Ordering::Less) => {
                         return Err(Malformed("keys are out of order"));
                     }
-                    Ok((key, _)) => (last, rest) = (Some(key), next),
+                    Ok(key) => (last, rest) = (Some(key), next),
                     Err(_) if shape.continues => cut = true,
                     Err(error) => return Err(error),
                 }
@@ -114,7 +115,7 @@ impl Page {
     /// The first entry whose key is not less than `key`, or else the one that goes on in the next page, or none.
     pub fn lower_bound(&self, key: &[u8]) -> usize {
         let whole = &self.starts[..self.starts.len() - usize::from(self.cut)];
-        whole.partition_point(|at| Reader::new(self.from(*at)).bytes().unwrap_or_default() < key)
+        whole.partition_point(|at| compare(Reader::new(self.from(*at)).bytes().unwrap_or_default(), key).is_lt())
     }
 
     /// Bytes in memory.
@@ -135,7 +136,7 @@ impl Page {
     fn find(&self, key: &[u8]) -> Found<'_> {
         let (whole, cut) = self.starts.split_at(self.starts.len() - usize::from(self.cut));
         let own = |at: &u16| Reader::new(self.from(*at)).bytes().unwrap_or_default();
-        if let Ok(index) = whole.binary_search_by(|at| own(at).cmp(key)) {
+        if let Ok(index) = whole.binary_search_by(|at| compare(own(at), key)) {
             return Found::Entry(self.message(index));
         }
         match cut {

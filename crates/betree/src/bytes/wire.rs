@@ -23,6 +23,7 @@ impl<'a> Reader<'a> {
         self.rest.len()
     }
 
+    #[inline]
     pub fn take(&mut self, len: usize) -> Result<&'a [u8], Malformed> {
         let (front, rest) = self.rest.split_at_checked(len).ok_or(Malformed("it ends too early"))?;
         self.rest = rest;
@@ -56,7 +57,19 @@ impl<'a> Reader<'a> {
     }
 
     /// LEB128 of at most 64 bits.
+    #[inline]
     pub fn varint(&mut self) -> Result<u64, Malformed> {
+        match self.rest {
+            // Most lengths are short.
+            [byte, rest @ ..] if *byte < 0x80 => {
+                self.rest = rest;
+                Ok(u64::from(*byte))
+            }
+            _ => self.long_varint(),
+        }
+    }
+
+    fn long_varint(&mut self) -> Result<u64, Malformed> {
         let mut value = 0u64;
         for shift in (0..64).step_by(7) {
             let byte = self.u8()?;
@@ -73,6 +86,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Bytes behind their length.
+    #[inline]
     pub fn bytes(&mut self) -> Result<&'a [u8], Malformed> {
         let len = self.varint()?;
         self.take(usize::try_from(len).map_err(|_| Malformed("a length is too large"))?)

@@ -60,6 +60,19 @@ impl<'a> Composer<'a> {
             Message::Delete | Message::Upserts(_) => Ok(None),
         }
     }
+
+    /// The same, to look at where it lies.
+    pub fn look_at<T>(&self, message: Message<'_>, look: impl FnOnce(Option<&[u8]>) -> T) -> Result<T> {
+        let last = if message.is_final() { message } else { message.over_nothing(self)? };
+        Ok(match last {
+            Message::Insert(value) => look(Some(&value)),
+            Message::Place(pointer) => {
+                self.ahead.into_iter().for_each(|ahead| ahead.need(self.io, &pointer));
+                look(Some(&self.io.value(&pointer)?))
+            }
+            Message::Delete | Message::Upserts(_) => look(None),
+        })
+    }
 }
 
 impl Compose for Composer<'_> {

@@ -3,11 +3,12 @@
 //! A reader that begins reads pages: who wants a few entries takes a part of each run's block, and no more. One that goes
 //! on takes blocks whole, which are on their way by then ([`crate::io::ahead`]).
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use storage::BLOCK_BYTES;
 
-use crate::bytes::block::Block;
+use crate::bytes::block::{Block, KeyPlace};
 use crate::bytes::message::Message;
 use crate::bytes::page::{Page, entry_of};
 use crate::bytes::pages::PagePlace;
@@ -26,7 +27,13 @@ const FIRST_SHARE: usize = 4;
 /// An entry.
 enum At {
     /// Of a block that is there whole.
-    Block(Arc<Block>, usize),
+    Block {
+        block: Arc<Block>,
+        entry: usize,
+        /// Those of the block that are in the range.
+        entries: Range<usize>,
+        key: KeyPlace,
+    },
     /// One that begins in a page.
     Page {
         number: usize,
@@ -40,7 +47,7 @@ enum At {
 impl At {
     fn key(&self) -> &[u8] {
         match self {
-            Self::Block(block, entry) => block.key(*entry),
+            Self::Block { block, key, .. } => block.key_at(*key),
             Self::Page { joined: Some(bytes), .. } => entry_of(bytes).0,
             Self::Page { page, entry, .. } => page.key(*entry),
         }
@@ -48,7 +55,7 @@ impl At {
 
     fn message(&self) -> Message<'_> {
         match self {
-            Self::Block(block, entry) => block.message(*entry),
+            Self::Block { block, key, .. } => block.message_at(*key),
             Self::Page { joined: Some(bytes), .. } => entry_of(bytes).1,
             Self::Page { page, entry, .. } => page.message(*entry),
         }
@@ -214,7 +221,11 @@ impl RunCursor {
         let mut place = place;
         let at = loop {
             place = match place {
-                Place::Block(block, Some(entry)) if entry < block.len() => break At::Block(block, entry),
+                Place::Block(block, Some(entry)) if entry < block.len() => {
+                    let (entries, key) = (self.entries_of(&block), block.place(entry));
+                    self.at = entries.contains(&entry).then_some(At::Block { block, entry, entries, key });
+                    return Ok(());
+                }
                 Place::Page(number, page, Some(entry)) if entry < page.len() => {
                     let is_cut = page.is_cut(entry);
                     if is_cut && mutated(Mutant::ScanMissesCutEntries) {
@@ -242,6 +253,17 @@ impl RunCursor {
         Ok(())
     }
 
+    /// The entries of a block that are in the range: most blocks are all.
+    fn entries_of(&self, block: &Block) -> Range<usize> {
+        let count = block.len();
+        let start = if *self.range.start <= *block.key(0) { 0 } else { block.lower_bound(&self.range.start) };
+        let end = match &self.range.end {
+            Some(end) if *block.key(count - 1) >= **end => block.lower_bound(end),
+            _ => count,
+        };
+        start..end
+    }
+
     /// Whether a key is one of those before the first of the range, seen from where the cursor begins.
     fn is_before(&self, key: &[u8]) -> bool {
         match self.direction {
@@ -260,7 +282,7 @@ impl RunCursor {
 
     fn next(&self, at: At) -> Place {
         match at {
-            At::Block(block, entry) => Place::Block(block, self.behind(entry)),
+            At::Block { block, entry, .. } => Place::Block(block, self.behind(entry)),
             At::Page { number, page, entry, .. } => Place::Page(number, page, self.behind(entry)),
         }
     }
@@ -333,7 +355,22 @@ impl RunCursor {
         self.at.as_ref().map(At::message)
     }
 
+    #[inline]
     pub fn advance(&mut self, with: &Composer<'_>) -> Result<()> {
+        if let Some(At::Block { block, entry, entries, key }) = &mut self.at {
+            let next = match self.direction {
+                Direction::Forward => entry.wrapping_add(1),
+                Direction::Backward => entry.wrapping_sub(1),
+            };
+            if entries.contains(&next) {
+                (*entry, *key) = (next, block.place(next));
+                return Ok(());
+            }
+        }
+        self.go_on(with)
+    }
+
+    fn go_on(&mut self, with: &Composer<'_>) -> Result<()> {
         match self.at.take() {
             Some(at) => {
                 let next = self.next(at);

@@ -11,6 +11,7 @@ use storage::BLOCK_BYTES;
 use crate::bytes::block::{Block, BlockBuilder};
 use crate::bytes::filter::{Filter, KeyHash};
 use crate::bytes::message::Message;
+use crate::bytes::order::compare;
 use crate::bytes::pages::Pages;
 use crate::bytes::pointer::BlockPointer;
 use crate::bytes::range::{Key, KeyRange, RangeSet};
@@ -116,7 +117,7 @@ impl Run {
 
     /// The block that has `key`, if any has it.
     pub fn block_of(&self, key: &[u8]) -> Option<usize> {
-        self.blocks.partition_point(|block| *block.first_key <= *key).checked_sub(1)
+        self.blocks.partition_point(|block| compare(&block.first_key, key).is_le()).checked_sub(1)
     }
 
     /// The keys that block `index` alone can have: up to the next block.

@@ -109,7 +109,7 @@ impl Change<'_> {
             let mut changed = Vec::new();
             for (index, block) in leaf.blocks.iter().enumerate() {
                 let own = leaf.range_of(index).intersection(range);
-                let merge = Merge::new(layers(&own)?, Direction::Forward);
+                let merge = Merge::new(layers(&own)?, &own, Direction::Forward);
                 let tombstones = merge.tombstones();
                 if !tombstones.covers(&own) && (merge.has_entries() || tombstones.intersects(&own)) {
                     changed.push(&block.part);

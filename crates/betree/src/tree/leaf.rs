@@ -31,7 +31,7 @@ impl Change<'_> {
                 0 => bounds.clone(),
                 _ => old.range_of(index).intersection(bounds),
             };
-            let mut merge = Merge::new(source(&self.with, &range)?, Direction::Forward);
+            let mut merge = Merge::new(source(&self.with, &range)?, &range, Direction::Forward);
             let tombstones = merge.tombstones();
             let quiet = !merge.has_entries() && !tombstones.intersects(&range);
             let block = old.blocks.get(index);
@@ -80,7 +80,7 @@ impl Change<'_> {
         let mut unfinished: Option<(Vec<u8>, Message<'static>)> = None;
         let mut worked = 0;
         loop {
-            let more = merge.step(&self.with, &mut |key, message| {
+            let more = merge.step(&self.with, |key, message| {
                 worked += (key.len() + message.bytes()) as u64 + ENTRY_WORK_BYTES;
                 match message {
                     Message::Insert(_) | Message::Place(_) => builder.push(key, &message),

@@ -228,7 +228,7 @@ impl<'a> Change<'a> {
             let mut range = node.range_of(index, bounds);
             range.start = range.start.max(done.clone());
             let below = node.children.get(index).cloned();
-            let mut run = self.merge_run(source(&self.with, &range)?, msns, below.as_ref()).await?;
+            let mut run = self.merge_run((source(&self.with, &range)?, &range), msns, below.as_ref()).await?;
             if run.tombstones.covers(&range) && !range.is_empty() {
                 self.drop_child(node, index).await?;
                 run.tombstones = crate::bytes::range::RangeSet::default();
@@ -265,15 +265,20 @@ impl<'a> Change<'a> {
         Ok(())
     }
 
-    /// One run that does what the layers do. `below` is what it is to wait above.
-    async fn merge_run(&mut self, layers: Vec<Layer>, msns: (u64, u64), below: Option<&Child>) -> Result<Run> {
-        let mut merge = Merge::new(layers, Direction::Forward);
+    /// One run that does what the layers of a range do. `below` is what it is to wait above.
+    async fn merge_run(
+        &mut self,
+        (layers, range): (Vec<Layer>, &KeyRange),
+        msns: (u64, u64),
+        below: Option<&Child>,
+    ) -> Result<Run> {
+        let mut merge = Merge::new(layers, range, Direction::Forward);
         let tombstones = merge.tombstones();
         let mut builder = RunBuilder::new(self.shape.basement_bytes, self.shape.filter_bits);
         let mut worked = 0;
         loop {
             let mut long: Option<(Vec<u8>, Message<'static>)> = None;
-            let more = merge.step(&self.with, &mut |key, message| {
+            let more = merge.step(&self.with, |key, message| {
                 worked += (key.len() + message.bytes()) as u64 + ENTRY_WORK_BYTES;
                 if matches!(&message, Message::Upserts(list) if list.len() > UPSERTS_MAX) {
                     long = Some((key.to_vec(), message.into_owned()));
@@ -328,7 +333,7 @@ impl<'a> Change<'a> {
             runs.reverse();
         }
         let below = Child { edge: below.clone(), runs: older.clone() };
-        let merged = self.merge_run(layers_of(&self.with, &runs, range)?, span(&runs), Some(&below)).await?;
+        let merged = self.merge_run((layers_of(&self.with, &runs, range)?, range), span(&runs), Some(&below)).await?;
         for run in &runs {
             self.free_run(run);
         }
