@@ -232,6 +232,16 @@ pub(crate) enum Mutant {
     FreedAtOnce,
     /// Nobody says which keys cannot be read.
     DamageUnnamed,
+    /// Messages are moved down without letting go of the trees.
+    MovedInOneStep,
+    /// Two threads change a tree at the same time.
+    TreeTakenTwice,
+    /// Whoever has to have all trees as they are does not wait for those who change one.
+    TreesWithWorkOut,
+    /// A checkpoint is begun while trees are changed.
+    CheckpointOverWork,
+    /// Each of several changes takes all the room there is for changed nodes.
+    RoomOfEach,
 }
 
 #[cfg(test)]
@@ -253,7 +263,7 @@ pub(crate) const fn mutated(mutant: Mutant) -> bool {
 
 #[cfg(test)]
 impl Mutant {
-    pub const ALL: [Self; 114] = [
+    pub const ALL: [Self; 119] = [
         Self::NoFlushBeforeSuperblock,
         Self::NoFlushAfterSuperblock,
         Self::SpaceReusedEarly,
@@ -368,6 +378,11 @@ impl Mutant {
         Self::CreditUnbounded,
         Self::FreedAtOnce,
         Self::DamageUnnamed,
+        Self::MovedInOneStep,
+        Self::TreeTakenTwice,
+        Self::TreesWithWorkOut,
+        Self::CheckpointOverWork,
+        Self::RoomOfEach,
     ];
 }
 

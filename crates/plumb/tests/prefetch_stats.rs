@@ -19,9 +19,13 @@ fn report(probe: &Probe, way: &str, is_told: impl Fn(&Value) -> bool) -> Option<
     for _ in 0..8 {
         let data = cold_file(&scratch, "data", FILE_BYTES);
         let (_, report) = run(&scratch, &[], &probe.command(&[way, data.to_str().unwrap()]));
-        // The first two make it a file that is read, and are not counted.
-        assert_eq!((&report["programs"], &report["accesses"]), (&1.into(), &1022.into()), "{report}");
-        assert_eq!(report["accessed_bytes"], 1022 * 16_384, "{report}");
+        assert_eq!(report["programs"], 1, "{report}");
+        // The first two make it a file that is read, and are not counted; behind windows that were read before they could be loaded,
+        // reads go unseen.
+        if report["windows_resident"] == 0 {
+            assert_eq!(report["accesses"], 1022, "{report}");
+            assert_eq!(report["accessed_bytes"], 1022 * 16_384, "{report}");
+        }
         if report["windows_loaded"] == 0 && report["windows_resident"].as_u64() > Some(0) {
             println!("skipped: this file system keeps all in memory");
             return None;

@@ -1,4 +1,4 @@
-//! A thread of the store's own that does what is owed, beside commits. It ends before the store is closed.
+//! Threads of the store's own that do what is owed, beside commits. They end before the store is closed.
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,12 +18,12 @@ enum Call {
     End,
 }
 
-/// How the thread is told that there is something to do.
+/// How threads are told that there is something to do.
 #[derive(Default)]
 pub(super) struct Bell {
     call: Mutex<Call>,
     rung: Condvar,
-    /// Whether it was told already and has not looked since.
+    /// Whether one was told already and has not looked since.
     is_rung: AtomicBool,
 }
 
@@ -40,7 +40,10 @@ impl Bell {
         if *waiting != Call::End {
             *waiting = call;
         }
-        self.rung.notify_one();
+        match call {
+            Call::End => self.rung.notify_all(),
+            _ => self.rung.notify_one(),
+        }
     }
 
     /// Waits for the next call.
@@ -56,28 +59,41 @@ impl Bell {
         call
     }
 
-    fn is_over(&self) -> bool {
+    pub fn is_over(&self) -> bool {
         *self.call.lock().unwrap_or_else(PoisonError::into_inner) == Call::End
     }
 }
 
-/// A store with its thread, if it has one: what all handles refer to.
+/// A store with its threads, if it has any: what all handles refer to.
 pub(crate) struct Shared {
     engine: Arc<Engine>,
-    thread: Option<JoinHandle<()>>,
+    threads: Vec<JoinHandle<()>>,
 }
 
 impl Shared {
     /// Where no thread can be had, commits do the work when there is twice as much as there should be.
     pub fn of(engine: Engine) -> Arc<Self> {
         let engine = Arc::new(engine);
-        let beside = Arc::clone(&engine);
-        let wanted = engine.options.pacing == Pacing::Beside && !engine.read_only;
-        let thread = wanted.then(|| Builder::new().name("betree".to_owned()).spawn(move || work(&beside)).ok());
-        Arc::new(Self { engine, thread: thread.flatten() })
+        let wanted = match engine.options.pacing {
+            Pacing::Beside(threads) if !engine.read_only => threads,
+            _ => 0,
+        };
+        let thread = |number: usize| {
+            let beside = Arc::clone(&engine);
+            #[cfg(test)]
+            let mutant = crate::mutant::current();
+            let work = move || {
+                #[cfg(test)]
+                crate::mutant::set(mutant);
+                work(&beside);
+            };
+            Builder::new().name(format!("betree-{number}")).spawn(work).ok()
+        };
+        let threads = (0..wanted).filter_map(thread).collect();
+        Arc::new(Self { engine, threads })
     }
 
-    /// The store without its thread.
+    /// The store without its threads.
     #[cfg(test)]
     pub fn engine(&self) -> &Arc<Engine> {
         &self.engine
@@ -105,8 +121,8 @@ impl Drop for Shared {
             return;
         }
         self.engine.bell.call(Call::End);
-        if let Some(thread) = self.thread.take() {
-            // A panic in it was seen where it happened.
+        for thread in self.threads.drain(..) {
+            // A panic in one was seen where it happened.
             let _ = thread.join();
         }
     }

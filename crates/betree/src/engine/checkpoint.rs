@@ -91,13 +91,13 @@ impl Engine {
         self.checkpoint_in_steps(is_free, || CatalogChange::Save(name.to_owned()))
     }
 
-    /// Removes a saved snapshot.
+    /// Removes a saved snapshot. Others commit meanwhile.
     pub fn remove_snapshot(&self, name: &str) -> Result<()> {
-        let mut state = self.hold_trees();
-        if !state.catalog.snapshots.contains_key(name) {
-            return Err(Error::NoSuchName { what: "snapshot", name: name.to_owned() });
-        }
-        self.checkpoint_with(&mut state, CatalogChange::Remove(name.to_owned()))
+        let is_there = |state: &TreeState| match state.catalog.snapshots.contains_key(name) {
+            true => Ok(()),
+            false => Err(Error::NoSuchName { what: "snapshot", name: name.to_owned() }),
+        };
+        self.checkpoint_in_steps(is_there, || CatalogChange::Remove(name.to_owned()))
     }
 
     /// Seals every memtable that has something.
@@ -283,7 +283,7 @@ impl Engine {
                 }
                 left = trees.values().filter(|tree| matches!(tree.root, Edge::Fresh(_))).count();
             });
-            self.fresh_bytes.store(left as i64 * TreeVersion::EMPTY_BYTES, Ordering::Release);
+            self.fresh.set(left as i64 * TreeVersion::EMPTY_BYTES);
         }
         let oldest = if mutated(Mutant::ReadersIgnored) { u64::MAX } else { self.versions.oldest() };
         state.space.settle(waiting, oldest);

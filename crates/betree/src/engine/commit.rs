@@ -353,7 +353,7 @@ impl Engine {
                         }
                     });
                     if is_new {
-                        self.fresh_bytes.fetch_add(TreeVersion::EMPTY_BYTES, Ordering::AcqRel);
+                        self.fresh.add(TreeVersion::EMPTY_BYTES);
                     }
                     view = self.view();
                 }

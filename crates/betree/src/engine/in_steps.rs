@@ -1,12 +1,15 @@
-//! A checkpoint that somebody asks for and waits for, in steps: between two of them others have the trees, and do a part of it.
+//! What somebody asks for and waits for, in steps: between two of them others have the trees, and do a part of it.
 
-use std::sync::MutexGuard;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::checkpoint::CatalogChange;
-use super::{Engine, TreeState, locked};
+use super::work::{Progress, Report};
+use super::{Engine, TreeState};
+use crate::bytes::tree_id::TreeId;
 use crate::error::Result;
 use crate::mutant::{Mutant, between, mutated};
+use crate::tree::Reach;
 
 /// Bytes of work between two moments at which others may have the trees.
 pub(super) const STEP_BYTES: i64 = 256 << 10;
@@ -43,6 +46,11 @@ impl Queue {
         self.next.as_mut().is_some_and(|asked| !std::mem::replace(&mut asked.is_sealed, true))
     }
 
+    /// Whether somebody waits for the checkpoint that is begun now.
+    pub fn is_asked(&self) -> bool {
+        self.next.is_some()
+    }
+
     /// The change that the checkpoint makes that is begun now.
     pub fn begin(&mut self) -> CatalogChange {
         let Some(asked) = self.next.take() else { return CatalogChange::None };
@@ -73,12 +81,6 @@ impl Queue {
 }
 
 impl Engine {
-    /// The trees. Whoever comes back for them waits behind those who wait already.
-    pub(super) fn hold_trees(&self) -> MutexGuard<'_, TreeState> {
-        let _next = locked(&self.next_in_line);
-        locked(&self.trees)
-    }
-
     /// A checkpoint of all that is committed by now, and maybe of more, with a change of the catalog. Others commit meanwhile.
     pub(super) fn checkpoint_in_steps(
         &self,
@@ -108,13 +110,7 @@ impl Engine {
                 Some(number) if state.queue.take_done(number) => return Ok(()),
                 Some(_) => {}
             }
-            let mut left = STEP_BYTES;
-            let worked = self.advance(&mut state, &mut left);
-            // So much less is left for those who commit.
-            if !mutated(Mutant::CreditUnbounded) {
-                let credit = self.credit_bytes.load(Ordering::Acquire);
-                self.credit_bytes.fetch_sub((STEP_BYTES - left).min(credit).max(0), Ordering::AcqRel);
-            }
+            let worked = self.advance_a_step(&mut state);
             let Some(number) = asked.filter(|number| worked.is_err() || !state.queue.is_waiting(*number)) else {
                 continue;
             };
@@ -125,6 +121,51 @@ impl Engine {
                 return self.checkpoint_with(&mut state, change());
             }
             return Ok(());
+        }
+    }
+
+    /// A step of what is owed.
+    fn advance_a_step(&self, state: &mut TreeState) -> Result<bool> {
+        let mut left = STEP_BYTES;
+        let worked = self.advance(state, &mut left);
+        // So much less is left for those who commit.
+        if !mutated(Mutant::CreditUnbounded) {
+            let credit = self.credit_bytes.load(Ordering::Acquire);
+            self.credit_bytes.fetch_sub((STEP_BYTES - left).min(credit).max(0), Ordering::AcqRel);
+        }
+        worked
+    }
+
+    /// Moves messages of a tree down, as far as there is room.
+    pub(super) fn move_down_in_steps(&self, tree: TreeId, reach: Reach) -> Result<Progress> {
+        let mut asked: Option<Report> = None;
+        loop {
+            between();
+            let mut state = self.hold_trees();
+            self.check()?;
+            match &asked {
+                None if mutated(Mutant::MovedInOneStep) => {
+                    self.drain(&mut state)?;
+                    return self.move_down(&mut state, tree, reach);
+                }
+                // What is begun comes first.
+                None if state.flight.is_empty() => match self.begin_to_move_down(&mut state, tree, reach) {
+                    Some(report) => asked = Some(report),
+                    None => return Ok(Progress::Done),
+                },
+                _ => {}
+            }
+            // What fails there is told where it belongs.
+            let _ = self.advance_a_step(&mut state);
+            let Some(report) = &asked else { continue };
+            if let Some(progress) = report.get() {
+                return Ok(*progress);
+            }
+            if Arc::strong_count(report) == 1 {
+                // It failed in somebody's hands. What there is to say of that is told to whoever asked for it.
+                self.drain(&mut state)?;
+                return self.move_down(&mut state, tree, reach);
+            }
         }
     }
 }

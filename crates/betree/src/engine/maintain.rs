@@ -1,6 +1,5 @@
 //! Keeps memory, log and storage within their bounds. Whoever commits does the work, as much as the pacing says.
 
-use std::sync::TryLockError;
 use std::sync::atomic::Ordering;
 
 use storage::BLOCK_BYTES;
@@ -30,6 +29,8 @@ pub(super) struct Added {
 }
 
 impl Added {
+    const NOTHING: Self = Self { bytes: 0, ranges: 0, log_blocks: 0, value_blocks: 0 };
+
     pub fn by(batch: &Changes, bytes: usize, value_blocks: u64) -> Self {
         let ranges = batch.list.iter().filter(|change| matches!(change, Change::DeleteRange { .. })).count();
         Self { bytes, ranges, log_blocks: 0, value_blocks }
@@ -100,20 +101,24 @@ impl Engine {
         let quota = self.options.pacing.quota_bytes(&load).map(|bytes| (bytes as i64).min(UNBOUNDED / 4));
         let credit = self.credit_bytes.fetch_add(quota.unwrap_or(0), Ordering::AcqRel);
         if quota == Some(0) {
-            if self.options.pacing == Pacing::Beside && !mutated(Mutant::BellUnrung) {
+            if self.has_threads() && !mutated(Mutant::BellUnrung) {
                 self.bell.ring();
             }
+            return Ok(());
+        }
+        if quota.is_none() && self.has_threads() && self.work_along()? {
             return Ok(());
         }
         // Small parts are put together, so that most commits do not even look.
         if !due && credit < (load.memtable_bytes / 512) as i64 {
             return Ok(());
         }
-        let mut state = match self.trees.try_lock() {
-            Ok(state) => state,
+        let free = self.trees.try_lock().ok().filter(|state| !state.flight.is_out());
+        let mut state = match free {
+            Some(state) => state,
             // Somebody is at it. There is room to go on meanwhile.
-            Err(TryLockError::WouldBlock) if !due => return Ok(()),
-            Err(_) => self.hold_trees(),
+            None if !due => return Ok(()),
+            None => self.hold_trees(),
         };
         let credit = self.credit_bytes.swap(0, Ordering::AcqRel);
         let Some(quota) = quota else {
@@ -134,26 +139,29 @@ impl Engine {
         if self.advance(state, bytes)? {
             return Ok(true);
         }
-        if self.load(Added { bytes: 0, ranges: 0, log_blocks: 0, value_blocks: 0 }).filled < 1.0 {
+        if self.seal_what_is_due(state)? { self.advance(state, bytes) } else { Ok(false) }
+    }
+
+    /// Seals memtables if the room for new messages is used up; whether it is.
+    pub(super) fn seal_what_is_due(&self, state: &mut TreeState) -> Result<bool> {
+        if self.load(Added::NOTHING).filled < 1.0 {
             return Ok(false);
         }
         self.seal(state)?;
         let used = self.log_used_blocks.load(Ordering::Acquire);
         state.checkpoint_due |= used * 8 > self.log_blocks * 3;
         state.checkpoint_due |= locked(&self.pool).used_blocks() * 8 > self.value_room_blocks() * 3;
-        self.advance(state, bytes)
+        Ok(true)
     }
 
-    /// Does up to `bytes` of the owed work; whether more is owed.
-    pub fn work(&self, bytes: u64) -> Result<bool> {
-        self.check()?;
-        let mut state = self.hold_trees();
-        let mut bytes = i64::try_from(bytes).unwrap_or(UNBOUNDED).min(UNBOUNDED);
-        match self.pay(&mut state, &mut bytes) {
-            // Whoever commits makes room.
-            Err(Error::Full) => Ok(false),
-            result => result,
-        }
+    /// Whether commits wait until there is room for new messages.
+    pub(super) fn is_used_up(&self) -> bool {
+        self.load(Added::NOTHING).filled >= 2.0
+    }
+
+    /// Whether the store has threads of its own.
+    fn has_threads(&self) -> bool {
+        matches!(self.options.pacing, Pacing::Beside(_))
     }
 
     /// Frees what a checkpoint can free, and what deletes in buffers can.
@@ -164,33 +172,35 @@ impl Engine {
         }
     }
 
-    /// Does all that is owed: messages that give space back go to their leaves, and everything is durable in the trees.
+    /// Does all that is owed: messages that give space back go to their leaves, and everything is durable in the trees. Others commit
+    /// meanwhile, and of what they do some may wait then.
     pub fn quiesce(&self) -> Result<()> {
         self.move_all(Reach::Rest)
     }
 
-    /// Moves every message to its leaf and makes that durable.
+    /// Moves every message to its leaf and makes that durable. Others commit meanwhile.
     pub fn compact(&self) -> Result<()> {
         self.move_all(Reach::Empty)
     }
 
     /// On a full store it goes leaf after leaf, with checkpoints in between.
     fn move_all(&self, reach: Reach) -> Result<()> {
-        let mut state = self.hold_trees();
-        self.checkpoint_with(&mut state, CatalogChange::None)?;
-        match self.advance(&mut state, &mut UNBOUNDED.clone()) {
-            Ok(_) | Err(Error::Full) => {}
-            Err(error) => return Err(error),
+        self.checkpoint_of_now()?;
+        let overdue: Vec<TreeId> = self.hold_trees().overdue.iter().copied().collect();
+        for tree in overdue {
+            if self.move_down_in_steps(tree, Reach::Overdue)? == Progress::More {
+                self.checkpoint_of_now()?;
+            }
         }
         let trees: Vec<TreeId> = self.view().version.trees.keys().copied().collect();
         for tree in trees {
             loop {
-                let progress = self.move_down(&mut state, tree, reach)?;
-                self.checkpoint_with(&mut state, CatalogChange::None)?;
+                let progress = self.move_down_in_steps(tree, reach)?;
+                self.checkpoint_of_now()?;
                 // A second frees what the first no longer needed.
                 let free = self.free_blocks.load(Ordering::Acquire) * BLOCK_BYTES as u64;
-                if progress != Progress::More || free < 4 * self.fresh_bytes_max(&state) {
-                    self.checkpoint_with(&mut state, CatalogChange::None)?;
+                if progress != Progress::More || free < 4 * self.fresh_bytes_max(&self.hold_trees()) {
+                    self.checkpoint_of_now()?;
                 }
                 match progress {
                     Progress::Done => break,
@@ -199,6 +209,13 @@ impl Engine {
                 }
             }
         }
+        let mut state = self.hold_trees();
+        self.drain(&mut state)?;
         self.discard(&mut state)
+    }
+
+    /// Makes what is committed by now durable in the trees.
+    fn checkpoint_of_now(&self) -> Result<()> {
+        self.checkpoint_in_steps(|_| Ok(()), || CatalogChange::None)
     }
 }

@@ -10,6 +10,7 @@ mod budget;
 mod checkpoint;
 mod closed;
 mod commit;
+mod flight;
 mod gone;
 mod grow;
 mod growth;
@@ -40,7 +41,7 @@ pub(crate) use version::{TreeVersion, View};
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use stats::Histogram;
 
@@ -56,13 +57,13 @@ use crate::nodes::node::Edge;
 use crate::options::Options;
 use crate::space::Space;
 use crate::superblock::Superblock;
-use crate::tree::Blocked;
+use crate::tree::{Blocked, FreshBytes};
 use crate::turns::{is_scheduled, turn};
 use crate::values::Pool;
 use beside::Bell;
 use checkpoint::Seal;
+use flight::Flight;
 use version::Versions;
-use work::Work;
 
 /// What the ordered write path knows.
 pub(crate) struct Commit {
@@ -94,8 +95,8 @@ pub(crate) struct TreeState {
     checkpointed_in: u64,
     /// Generation that the next checkpoint has.
     generation: u64,
-    /// What is in flight.
-    work: Option<Work>,
+    /// What is begun.
+    flight: Flight,
     /// Where the sealed memtables end, if any were sealed since the last checkpoint.
     sealed_at: Option<Seal>,
     /// Trees whose oldest sealed memtable is to be drained, in this order.
@@ -120,6 +121,9 @@ pub(crate) struct Engine {
     pub options: Options,
     /// Held by whoever waits for the trees and is the next to have them.
     next_in_line: Mutex<()>,
+    /// Whether he waits until nobody is at a piece of work; and how he is told.
+    wanted: AtomicBool,
+    returned: Condvar,
     trees: Mutex<TreeState>,
     log: Mutex<LogState>,
     commit: Mutex<Commit>,
@@ -137,7 +141,7 @@ pub(crate) struct Engine {
     /// Blocks of the storage that are free now.
     free_blocks: AtomicU64,
     /// Bytes of changed nodes in memory.
-    fresh_bytes: AtomicI64,
+    fresh: Arc<FreshBytes>,
     /// Bytes of memtables that take new messages, and how many range deletes they have.
     active_bytes: AtomicU64,
     active_ranges: AtomicUsize,
@@ -240,7 +244,7 @@ impl Engine {
 
     /// Bytes of changed nodes in memory.
     pub fn fresh_bytes(&self) -> u64 {
-        self.fresh_bytes.load(Ordering::Acquire).max(0) as u64
+        self.fresh.seen().max(0) as u64
     }
 }
 

@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 
 use storage::{BLOCK_BYTES, Buffer, Storage};
 
 use super::beside::Bell;
+use super::flight::Flight;
 use super::least::CATALOG_BLOCKS;
 use super::values::are_whole;
 use super::version::Versions;
@@ -21,6 +22,7 @@ use crate::mutant::{Mutant, mutated};
 use crate::options::Options;
 use crate::space::Space;
 use crate::superblock::{Epoch, LOG_START, LogHead, Superblock};
+use crate::tree::FreshBytes;
 
 pub(super) fn read_catalog(io: &BlockIo, superblock: &Superblock) -> Result<(Catalog, Space)> {
     let pointer = &superblock.catalog;
@@ -138,7 +140,7 @@ impl Engine {
             log_used_blocks: AtomicU64::new(0),
             free_blocks: AtomicU64::new(space.free_blocks()),
             log_unsealed_blocks: AtomicU64::new(0),
-            fresh_bytes: AtomicI64::new(empty * TreeVersion::EMPTY_BYTES),
+            fresh: FreshBytes::of(empty * TreeVersion::EMPTY_BYTES),
             active_bytes: AtomicU64::new(0),
             active_ranges: AtomicUsize::new(0),
             sealed_bytes: AtomicU64::new(0),
@@ -155,13 +157,15 @@ impl Engine {
             #[cfg(test)]
             refuse_next: AtomicU64::new(0),
             next_in_line: Mutex::default(),
+            wanted: AtomicBool::new(false),
+            returned: Condvar::new(),
             trees: Mutex::new(TreeState {
                 space,
                 catalog,
                 generation: superblock.generation + 1,
                 superblock,
                 checkpointed_in: 1,
-                work: None,
+                flight: Flight::default(),
                 sealed_at: None,
                 to_drain: VecDeque::new(),
                 overdue: BTreeSet::new(),

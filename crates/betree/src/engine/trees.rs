@@ -13,7 +13,7 @@ use crate::io::Composer;
 use crate::nodes::node::{Child, Edge};
 use crate::options::{KEY_BYTES_MAX, check_length};
 use crate::step::{Quota, Steps, UNBOUNDED};
-use crate::tree::Change;
+use crate::tree::{Change, Room};
 
 /// What a tree has still of a range that becomes another's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -51,7 +51,7 @@ impl Engine {
         let child = Child { edge: version.root.clone(), runs: Vec::new() };
         let mut steps = Steps::new(|quota: Arc<Quota>| async move {
             let with = Composer::new(&io, &operators);
-            let mut change = Change::new(with, &quota, shape, 0);
+            let mut change = Change::new(with, &quota, shape, Room::none());
             change.drop_tree(&child).await?;
             Ok(change.freed)
         });
@@ -70,7 +70,7 @@ impl Engine {
         if let Some(gone) = view.version.trees.get(&tree) {
             self.active_bytes.fetch_sub(gone.active.bytes(), Ordering::AcqRel);
             if matches!(gone.root, Edge::Fresh(_)) {
-                self.fresh_bytes.fetch_sub(TreeVersion::EMPTY_BYTES, Ordering::AcqRel);
+                self.fresh.add(-TreeVersion::EMPTY_BYTES);
             }
         }
         state.overdue.remove(&tree);
@@ -146,7 +146,7 @@ impl Engine {
     fn cut_out(&self, root: Option<BlockPointer>, wanted: &RangeSet) -> Result<Cut> {
         let quota = Quota::default();
         let with = Composer::new(&self.io, &self.options.operators);
-        let mut change = Change::new(with, &quota, self.options.shape(), 0);
+        let mut change = Change::new(with, &quota, self.options.shape(), Room::none());
         let root = root.map_or_else(|| TreeVersion::stored(None).root, Edge::Stored);
         let root = change.cut_out(&root, wanted)?;
         Ok(Cut { root, copied: change.freed })

@@ -17,7 +17,7 @@ impl Engine {
             let mut state = self.hold_trees();
             self.check()?;
             // A piece of work that holds the space has its own idea of what is free.
-            if state.work.as_ref().is_some_and(|work| work.holds_space()) {
+            if state.flight.holds_space() {
                 self.drain(&mut state)?;
             }
             let piece = state.space.free_from(block, PIECE_BLOCKS);

@@ -169,7 +169,7 @@ impl Engine {
     /// Lends the write path more of the free blocks, if it has asked for some and they are not needed otherwise.
     pub(super) fn lend(&self, state: &mut TreeState) {
         // A piece of work that holds the space brings back its own idea of it.
-        if state.work.as_ref().is_some_and(|work| work.holds_space()) {
+        if state.flight.holds_space() {
             return;
         }
         let mut pool = locked(&self.pool);

@@ -3,8 +3,8 @@
 //! One piece is in flight at a time, and what it does is seen when it is done: a tree changes when its table is in it
 //! whole, and a checkpoint counts when its superblock is durable. A piece that is dropped did nothing.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
 
 use storage::BLOCK_BYTES;
 
@@ -19,7 +19,7 @@ use crate::memtable::Memtable;
 use crate::mutant::{Mutant, mutated};
 use crate::nodes::node::Edge;
 use crate::step::{Steps, UNBOUNDED};
-use crate::tree::{Blocked, Change, Reach};
+use crate::tree::{Blocked, Change, Reach, Room};
 
 /// Of what a checkpoint writes that changed nodes made due, the catalog is one part in so many at most.
 const CATALOG_SHARE: u64 = 8;
@@ -28,7 +28,14 @@ const CATALOG_SHARE: u64 = 8;
 pub(crate) struct Work {
     steps: Steps<Result<Outcome>>,
     kind: Kind,
+    /// The tree that it changes.
+    tree: Option<TreeId>,
+    /// For whoever waits for what comes of it.
+    report: Option<Report>,
 }
+
+/// How far a change went, as soon as it is seen by everybody. Nobody else holds it any more if it failed.
+pub(super) type Report = Arc<OnceLock<Progress>>;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
@@ -42,11 +49,15 @@ enum Kind {
 
 impl Work {
     fn memory(steps: Steps<Result<Outcome>>) -> Self {
-        Self { steps, kind: Kind::Memory }
+        Self { steps, kind: Kind::Memory, tree: None, report: None }
     }
 
     pub(super) fn checkpoint(steps: Steps<Result<Outcome>>) -> Self {
-        Self { steps, kind: Kind::Checkpoint }
+        Self { steps, kind: Kind::Checkpoint, tree: None, report: None }
+    }
+
+    pub(super) fn tree(&self) -> Option<TreeId> {
+        self.tree
     }
 
     /// Whether nobody else may take free blocks meanwhile.
@@ -57,7 +68,7 @@ impl Work {
 
 /// What came of a piece of work.
 pub(super) enum Outcome {
-    Changed(Changed),
+    Changed(Box<Changed>),
     Written(Box<Written>),
     /// Nothing that anybody sees.
     Nothing,
@@ -71,6 +82,8 @@ pub(super) struct Changed {
     drained: Option<Arc<Memtable>>,
     freed: Vec<Freed>,
     fresh_bytes: i64,
+    /// Given back when they count.
+    room: Room,
     progress: Progress,
     blocked: Vec<Blocked>,
     reach: Option<Reach>,
@@ -100,14 +113,16 @@ impl Engine {
         let shape = self.options.shape();
         // What a checkpoint may write now, less what it will write anyway; and what may be in memory until then.
         let free = state.space.free_blocks() * BLOCK_BYTES as u64;
-        let space = free as i64 - self.fresh_bytes() as i64 - shape.overhead_bytes() as i64;
+        let paths = 1 + state.flight.changes() as u64;
+        let space = free as i64 - self.fresh_bytes() as i64 - (paths * shape.overhead_bytes()) as i64;
         let memory = 2 * self.fresh_bytes_max(state) as i64 - self.fresh_bytes() as i64;
         let least = 4 * shape.leaf_storage_bytes() as i64;
         let budget = if mutated(Mutant::FreshUnbounded) { space } else { space.min(memory.max(least)) };
+        let room = Room::of(&self.fresh, budget);
         let (io, operators, root) = (Arc::clone(&self.io), self.options.operators.clone(), version.root.clone());
         let steps = Steps::new(|quota| async move {
             let with = Composer::new(&io, &operators);
-            let mut change = Change::new(with, &quota, shape, budget);
+            let mut change = Change::new(with, &quota, shape, room);
             let (root, drained, reach) = match task {
                 Task::Drain(table) => (change.drain(&root, &table).await?, Some(table), None),
                 Task::Move(reach) => (change.move_down(&root, reach).await?, None, Some(reach)),
@@ -117,10 +132,11 @@ impl Engine {
                 (true, true) => Progress::More,
                 (true, false) => Progress::Stuck,
             };
-            let Change { freed, fresh_bytes, blocked, .. } = change;
-            Ok(Outcome::Changed(Changed { tree, root, drained, freed, fresh_bytes, progress, blocked, reach }))
+            let Change { freed, fresh_bytes, room, blocked, .. } = change;
+            let changed = Changed { tree, root, drained, freed, fresh_bytes, room, progress, blocked, reach };
+            Ok(Outcome::Changed(Box::new(changed)))
         });
-        Work::memory(steps)
+        Work { tree: Some(tree), ..Work::memory(steps) }
     }
 
     /// Moves messages of a tree down, as far as there is room.
@@ -130,6 +146,16 @@ impl Engine {
         let work = self.change_work(state, tree, version, Task::Move(reach));
         drop(view);
         self.run(state, work)
+    }
+
+    /// Begins to do that, as the piece that is gone on with next; where its report will be. None if the tree is gone.
+    pub(super) fn begin_to_move_down(&self, state: &mut TreeState, tree: TreeId, reach: Reach) -> Option<Report> {
+        let view = self.view();
+        let version = view.version.trees.get(&tree)?;
+        let report = Report::default();
+        let work = self.change_work(state, tree, version, Task::Move(reach));
+        state.flight.put_back(Work { report: Some(Arc::clone(&report)), ..work });
+        Some(report)
     }
 
     /// Bytes of changed nodes at which a checkpoint writes them. One change may make twice as many.
@@ -159,15 +185,32 @@ impl Engine {
             });
             return Ok(Some(Work::memory(steps)));
         }
+        // While a checkpoint writes trees none of them changes, and what two changes make has to have room beside each other.
+        let fresh_bytes_max = self.fresh_bytes_max(state);
+        let crowded = state.flight.changes() > 0
+            && self.fresh.all() > fresh_bytes_max as i64
+            && !mutated(Mutant::CheckpointOverWork);
+        if state.flight.holds_space() || crowded {
+            return Ok(None);
+        }
         loop {
             let view = self.view();
             let early = checkpoints && state.checkpoint_due && mutated(Mutant::CheckpointBeforeDrain);
-            while let Some(tree) = state.to_drain.front().copied().filter(|_| !early) {
+            // The oldest table whose tree nobody is at.
+            let mut place = 0;
+            while let Some(tree) = state.to_drain.get(place).copied().filter(|_| !early) {
                 let version = view.version.trees.get(&tree);
-                if let Some((version, oldest)) = version.and_then(|version| Some((version, version.sealed.last()?))) {
-                    return Ok(Some(self.change_work(state, tree, version, Task::Drain(Arc::clone(oldest)))));
+                match version.and_then(|version| Some((version, version.sealed.last()?))) {
+                    Some(_) if state.flight.is_changing(tree) => place += 1,
+                    Some((version, oldest)) => {
+                        return Ok(Some(self.change_work(state, tree, version, Task::Drain(Arc::clone(oldest)))));
+                    }
+                    None => drop(state.to_drain.remove(place)),
                 }
-                state.to_drain.pop_front();
+            }
+            // All else waits for what is begun.
+            if !state.flight.is_empty() && !mutated(Mutant::CheckpointOverWork) {
+                return Ok(None);
             }
             if checkpoints && state.queue.wants_seal() {
                 drop(view);
@@ -175,7 +218,6 @@ impl Engine {
                 state.checkpoint_due = true;
                 continue;
             }
-            let fresh_bytes_max = self.fresh_bytes_max(state);
             let due = state.checkpoint_due || self.fresh_bytes() > fresh_bytes_max;
             let seal = if mutated(Mutant::SealTooLate) { Some(self.seal_now()) } else { state.sealed_at };
             if due
@@ -186,6 +228,10 @@ impl Engine {
                 return Ok(Some(self.change_work(state, tree, version, Task::Move(Reach::Unwritten))));
             }
             if let Some(seal) = seal.filter(|_| due && checkpoints) {
+                if state.queue.is_asked() {
+                    // Whoever waits for it may be in want of room.
+                    self.take_back(state);
+                }
                 let change = state.queue.begin();
                 return Ok(Some(self.checkpoint_work(state, seal, change)));
             }
@@ -222,7 +268,7 @@ impl Engine {
             }
             Ok(Outcome::Nothing)
         });
-        Some(Work { steps, kind: Kind::Discard })
+        Some(Work { steps, kind: Kind::Discard, tree: None, report: None })
     }
 
     /// Tells the device everything that is free.
@@ -240,7 +286,7 @@ impl Engine {
 
     fn advance_with(&self, state: &mut TreeState, bytes: &mut i64, checkpoints: bool) -> Result<bool> {
         loop {
-            let mut work = match state.work.take() {
+            let mut work = match state.flight.take() {
                 Some(work) => work,
                 None => match self.next_work(state, checkpoints)? {
                     Some(work) => work,
@@ -251,25 +297,39 @@ impl Engine {
                 },
             };
             self.owing.store(true, Ordering::Release);
-            let spent = work.steps.spent_bytes();
-            let outcome = work.steps.step(bytes);
-            self.worked_bytes.fetch_add(work.steps.spent_bytes() - spent, Ordering::Relaxed);
-            match outcome {
-                Some(outcome) => self.complete(state, work.kind, outcome).map(drop)?,
+            match self.step(&mut work, bytes) {
+                Some(outcome) => self.complete(state, work, outcome).map(drop)?,
                 None => {
-                    state.work = Some(work);
+                    state.flight.put_back(work);
                     return Ok(true);
                 }
             }
         }
     }
 
+    /// Works on a piece until `bytes` are spent; what came of it, if it is done.
+    pub(super) fn step(&self, work: &mut Work, bytes: &mut i64) -> Option<Result<Outcome>> {
+        let spent = work.steps.spent_bytes();
+        let outcome = work.steps.step(bytes);
+        self.worked_bytes.fetch_add(work.steps.spent_bytes() - spent, Ordering::Relaxed);
+        outcome
+    }
+
+    /// The piece that a thread begins now: what is owed, or what is due since the room for new messages is used up.
+    pub(super) fn begin_work(&self, state: &mut TreeState) -> Result<Option<Work>> {
+        let mut next = self.next_work(state, true)?;
+        if next.is_none() && state.flight.is_empty() && self.seal_what_is_due(state)? {
+            next = self.next_work(state, true)?;
+        }
+        self.owing.store(next.is_some() || !state.flight.is_empty(), Ordering::Release);
+        Ok(next)
+    }
+
     /// Does one piece of work from beginning to end. Nothing else may be in flight.
     pub(super) fn run(&self, state: &mut TreeState, mut work: Work) -> Result<Progress> {
         loop {
-            if let Some(outcome) = work.steps.step(&mut UNBOUNDED.clone()) {
-                self.worked_bytes.fetch_add(work.steps.spent_bytes(), Ordering::Relaxed);
-                let progress = self.complete(state, work.kind, outcome);
+            if let Some(outcome) = self.step(&mut work, &mut UNBOUNDED.clone()) {
+                let progress = self.complete(state, work, outcome);
                 state.gone.clear();
                 return progress;
             }
@@ -289,9 +349,10 @@ impl Engine {
     }
 
     /// Makes it so that everybody sees what came of a piece of work.
-    fn complete(&self, state: &mut TreeState, kind: Kind, outcome: Result<Outcome>) -> Result<Progress> {
+    pub(super) fn complete(&self, state: &mut TreeState, work: Work, outcome: Result<Outcome>) -> Result<Progress> {
+        let Work { kind, report, .. } = work;
         let result = match outcome {
-            Ok(Outcome::Changed(changed)) => Ok(self.complete_change(state, changed)),
+            Ok(Outcome::Changed(changed)) => Ok(self.complete_change(state, *changed)),
             Ok(Outcome::Written(written)) => self.complete_checkpoint(state, *written).map(|()| Progress::Done),
             Ok(Outcome::Nothing) => Ok(Progress::Done),
             Err(error) => {
@@ -304,6 +365,10 @@ impl Engine {
             }
         };
         self.free_blocks.store(state.space.free_blocks(), Ordering::Release);
+        if let (Some(report), Ok(progress)) = (report, &result) {
+            // It is set by nobody else.
+            let _ = report.set(*progress);
+        }
         if kind != Kind::Checkpoint {
             return result;
         }
@@ -330,7 +395,9 @@ impl Engine {
             self.note_blocked(changed.tree, changed.blocked);
         }
         if let Some(table) = changed.drained {
-            state.to_drain.pop_front();
+            if let Some(place) = state.to_drain.iter().position(|tree| *tree == changed.tree) {
+                state.to_drain.remove(place);
+            }
             state.unwritten.insert(changed.tree);
             self.sealed_bytes.fetch_sub(table.bytes(), Ordering::AcqRel);
             state.drained.push(table);
@@ -347,7 +414,8 @@ impl Engine {
         if mutated(Mutant::SpaceReusedEarly) {
             state.space.settle(usize::MAX, u64::MAX);
         }
-        self.fresh_bytes.fetch_add(changed.fresh_bytes, Ordering::AcqRel);
+        self.fresh.add(changed.fresh_bytes);
+        drop(changed.room);
         #[cfg(test)]
         self.most_fresh_bytes.fetch_max(self.fresh_bytes(), Ordering::AcqRel);
         changed.progress

@@ -25,24 +25,28 @@ pub enum Pacing {
     /// rest: so much is owed at most.
     #[default]
     Rising,
-    /// Somebody else does it with [`Database::work`](crate::Database::work): a thread that has nothing else to do, or
+    /// Somebody else does it with [`Database::work`](crate::Database::work): threads that have nothing else to do, or
     /// the pauses between requests. At twice the room a commit does it after all.
     Elsewhere,
-    /// A thread of the store's own does it, beside commits. At twice the room a commit does it after all.
-    Beside,
+    /// So many threads of the store's own do it, beside commits, each at another tree. At twice the room a commit helps them.
+    Beside(usize),
 }
 
 impl Pacing {
     /// The policies by name.
-    pub const ALL: [(&'static str, Self); 4] =
-        [("at-once", Self::AtOnce), ("rising", Self::Rising), ("elsewhere", Self::Elsewhere), ("beside", Self::Beside)];
+    pub const ALL: [(&'static str, Self); 4] = [
+        ("at-once", Self::AtOnce),
+        ("rising", Self::Rising),
+        ("elsewhere", Self::Elsewhere),
+        ("beside", Self::Beside(2)),
+    ];
 
     /// Bytes of work that a commit does now; none: all there are.
     pub fn quota_bytes(self, load: &PacingLoad) -> Option<u64> {
         match self {
             Self::AtOnce => at_once::quota_bytes(load),
             Self::Rising => rising::quota_bytes(load),
-            Self::Elsewhere | Self::Beside => elsewhere::quota_bytes(load),
+            Self::Elsewhere | Self::Beside(_) => elsewhere::quota_bytes(load),
         }
     }
 }

@@ -15,7 +15,7 @@ fn options() -> Options {
         memtable_bytes: 64 << 10,
         fresh_bytes: 256 << 10,
         log_bytes: 1 << 20,
-        pacing: Pacing::Beside,
+        pacing: Pacing::Beside(2),
         ..Options::default()
     }
 }

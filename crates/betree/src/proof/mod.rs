@@ -43,4 +43,5 @@ mod trim;
 mod twice;
 mod values;
 mod views;
+mod workers;
 mod workload;

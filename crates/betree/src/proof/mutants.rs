@@ -9,7 +9,7 @@ use super::below::Below;
 use super::{
     apart, beside, between, bounds, clones, contained, crash, damage, faults, full, grow, live, no_block, paced, parts,
     past, ranges, reads, refill, refused, rest, saved, schedules, sequence, sizes, spare, tickets, together, twice,
-    values, views,
+    values, views, workers,
 };
 use crate::mutant::{Mutant, set};
 
@@ -47,12 +47,15 @@ fn proofs() -> Vec<(&'static str, Proof)> {
         ("sizes", Box::new(|| [8, 64].into_iter().try_for_each(sizes::of_ranges))),
         ("saved in steps", Box::new(saved::waits)),
         ("shares of a save", Box::new(saved::shares)),
+        ("compacted in steps", Box::new(saved::compacted)),
         ("freed in steps", Box::new(crate::engine::freed_in_steps)),
         ("saved behind a seal", Box::new(saved::behind_a_seal)),
         ("commits beside trees", Box::new(bounds::beside_trees)),
         ("full memory", Box::new(full::bounded)),
         ("thread ends", Box::new(beside::ends)),
         ("thread works", Box::new(beside::works)),
+        ("workers", Box::new(|| (0..200).try_for_each(workers::work))),
+        ("room of changes", Box::new(crate::tree::room_is_shared)),
         ("refused", Box::new(|| refused::checkpoints(0))),
         ("no block", Box::new(|| no_block::at_every_request(0, 5).map(drop))),
         ("values", Box::new(values::lives)),
@@ -156,6 +159,9 @@ fn expected(mutant: Mutant) -> &'static str {
         Mutant::TicketSaysTooMuch | Mutant::TicketUnflushed => "tickets",
         Mutant::EstimateForgetsBuffers | Mutant::EstimateOfSampleOnly => "sizes",
         Mutant::BellUnrung => "thread works",
+        Mutant::TreeTakenTwice | Mutant::TreesWithWorkOut | Mutant::CheckpointOverWork => "workers",
+        Mutant::RoomOfEach => "room of changes",
+        Mutant::MovedInOneStep => "compacted in steps",
         Mutant::ThreadOutlivesStore => "thread ends",
         Mutant::CommitCopiesTrees => "commits beside trees",
         Mutant::FreedAtOnce => "freed in steps",

@@ -1,4 +1,5 @@
-//! A snapshot is saved in steps, and others commit between them: what they wait for is a step, however much is owed.
+//! Snapshots are saved and removed in steps, and messages are moved down so, and others commit between them: what they wait for is a
+//! step, however much is owed.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -77,7 +78,18 @@ fn arm(database: &Database, tree: &Tree, seen: &Arc<Mutex<Seen>>, meanwhile: u64
 
 /// With megabytes owed, nobody waits for more than a step of it, and what is saved is a state between the call and its return.
 pub(super) fn waits() -> Result<(), String> {
-    saved(options(), 0)
+    saved(options(), 0)?;
+    others_go_on("quiesce", options(), 0, Database::quiesce).map(drop)?;
+    let saves_and_removes = |database: &Database| {
+        database.save_snapshot("old")?;
+        database.remove_snapshot("old")
+    };
+    others_go_on("removing", options(), 0, saves_and_removes).map(drop)
+}
+
+/// The same where every message is moved to its leaf.
+pub(super) fn compacted() -> Result<(), String> {
+    others_go_on("compact", options(), 0, Database::compact).map(drop)
 }
 
 /// What others could not do while somebody saves a snapshot, none of them does at once.
@@ -85,8 +97,25 @@ pub(super) fn shares() -> Result<(), String> {
     saved(Options { memtable_bytes: 4 << 20, ..options() }, 500)
 }
 
+const ENTRIES: u64 = 24_000;
+
 fn saved(options: Options, meanwhile: u64) -> Result<(), String> {
-    const ENTRIES: u64 = 24_000;
+    let (database, tree, puts) = others_go_on("a save", options, meanwhile, |database| database.save_snapshot("s"))?;
+    let view = database.open_snapshot("s").map_err(|error| error.to_string())?;
+    let found = view.range::<&[u8]>(&tree, ..).count() as u64;
+    if !(ENTRIES..=ENTRIES + puts).contains(&found) {
+        return Err(format!("{found} entries were saved of {ENTRIES} and {puts}"));
+    }
+    Ok(())
+}
+
+/// Others put while somebody does what takes long; the store, and how many puts there were.
+fn others_go_on(
+    name: &str,
+    options: Options,
+    meanwhile: u64,
+    takes_long: impl Fn(&Database) -> Result<(), Error>,
+) -> Result<(Database, Tree, u64), String> {
     let failed = |error: Error| error.to_string();
     let database = Database::create(Memory::new(64 << 20), options, 1).map_err(failed)?;
     let tree = database.tree("t").map_err(failed)?;
@@ -96,26 +125,27 @@ fn saved(options: Options, meanwhile: u64) -> Result<(), String> {
     let before = database.stats().worked_bytes;
     let seen = Arc::new(Mutex::new(Seen { worked: before, ..Seen::default() }));
     arm(&database, &tree, &seen, meanwhile);
-    let saved = database.save_snapshot("s");
+    let done = takes_long(&database);
     set_between(None);
-    saved.map_err(failed)?;
+    done.map_err(failed)?;
     let all = database.stats().worked_bytes - before;
     let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
     seen.most_between = seen.most_between.max(before + all - seen.worked);
     println!(
-        "{all} bytes owed and worked, {} moments, {} at most between two, {} of {} puts one did at most",
+        "{name}: {all} bytes owed and worked, {} moments, {} at most between two, {} of {} puts one did at most",
         seen.moments, seen.most_between, seen.most_in_a_put, seen.puts
     );
     if all < 8 * STEP_BYTES || seen.most_between > STEP_BYTES || seen.most_in_a_put > PUT_BYTES + STEP_BYTES {
         let (before, put) = (seen.most_between, seen.most_in_a_put);
-        return Err(format!("{all} bytes of work, {before} before others could go on, {put} of a put"));
+        return Err(format!("{name}: {all} bytes of work, {before} before others could go on, {put} of a put"));
     }
-    let view = database.open_snapshot("s").map_err(failed)?;
-    let found = view.range::<&[u8]>(&tree, ..).count() as u64;
-    if !(ENTRIES..=ENTRIES + seen.puts).contains(&found) {
-        return Err(format!("{found} entries were saved of {ENTRIES} and {}", seen.puts));
+    let puts = seen.puts;
+    drop(seen);
+    let found = tree.range::<&[u8]>(..).filter(Result::is_ok).count() as u64;
+    if found != ENTRIES + puts {
+        return Err(format!("{name}: {found} entries of {ENTRIES} and {puts}"));
     }
-    unsound(&database).map_or(Ok(()), Err)
+    unsound(&database).map_or(Ok((database, tree, puts)), Err)
 }
 
 /// What was committed before it is saved is in it, though memtables were sealed before that and no checkpoint has them.
@@ -187,6 +217,11 @@ fn together(seed: u64) -> Result<(), String> {
 #[test]
 fn a_put_waits_for_a_step_of_a_snapshot() {
     waits().unwrap();
+}
+
+#[test]
+fn a_put_waits_for_a_step_of_a_compaction() {
+    compacted().unwrap();
 }
 
 #[test]

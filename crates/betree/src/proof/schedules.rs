@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use storage::{Completion, Memory, Queue, Request, Storage, StorageError, Tag};
 
 use super::mutants::notices;
+use super::workers;
 use super::workload::{tiny, unsound};
 use crate::mutant::Mutant;
 use crate::turns::{run, turn};
@@ -43,30 +44,30 @@ pub(super) fn options() -> Options {
     Options { large_value_bytes: usize::MAX, compression: Compression::None, cache_bytes: 1 << 14, ..tiny(2) }
 }
 
-fn store() -> Result<(Memory, Database), Error> {
+pub(super) fn store(options: Options) -> Result<(Memory, Database), Error> {
     let memory = Memory::new(1 << 20);
-    let database = Database::create(Turning(memory.clone()), options(), 1)?;
+    let database = Database::create(Turning(memory.clone()), options, 1)?;
     Ok((memory, database))
 }
 
-type Threads<'a> = Vec<Box<dyn FnOnce() + Send + 'a>>;
+pub(super) type Threads<'a> = Vec<Box<dyn FnOnce() + Send + 'a>>;
 
 /// What threads complain of.
 #[derive(Default)]
-struct Complaints(Mutex<Vec<String>>);
+pub(super) struct Complaints(Mutex<Vec<String>>);
 
 impl Complaints {
-    fn check(&self, fine: bool, what: impl FnOnce() -> String) {
+    pub fn check(&self, fine: bool, what: impl FnOnce() -> String) {
         if !fine {
             self.0.lock().unwrap_or_else(PoisonError::into_inner).push(what());
         }
     }
 
-    fn done<T>(&self, what: &str, result: Result<T, Error>) -> Option<T> {
+    pub fn done<T>(&self, what: &str, result: Result<T, Error>) -> Option<T> {
         result.map_err(|error| self.check(false, || format!("{what}: {error}"))).ok()
     }
 
-    fn end(self, database: &Database) -> Result<(), String> {
+    pub fn end(self, database: &Database) -> Result<(), String> {
         let complaints = self.0.into_inner().unwrap_or_else(PoisonError::into_inner);
         complaints.into_iter().next().or_else(|| unsound(database)).map_or(Ok(()), Err)
     }
@@ -75,7 +76,7 @@ impl Complaints {
 /// Each writer's batches are numbered. Whatever a sync has said is in every later state of the storage that it does not have to
 /// flush, and of each writer a prefix.
 pub(super) fn group_commit(seed: u64) -> Result<(), String> {
-    let (memory, database) = store().map_err(|error| error.to_string())?;
+    let (memory, database) = store(options()).map_err(|error| error.to_string())?;
     let tree = database.tree("t").map_err(|error| error.to_string())?;
     let complaints = Complaints::default();
     // What each writer knows to be durable.
@@ -114,7 +115,7 @@ fn judge(complaints: &Complaints, image: storage::Image, synced: [u8; 3]) {
 /// has less than one before.
 pub(super) fn views(seed: u64) -> Result<(), String> {
     let failed = |error: Error| error.to_string();
-    let (_, database) = store().map_err(failed)?;
+    let (_, database) = store(options()).map_err(failed)?;
     let (a, b) = (database.tree("a").map_err(failed)?, database.tree("b").map_err(failed)?);
     let complaints = Complaints::default();
     let both = |number: u8| {
@@ -155,7 +156,7 @@ pub(super) fn views(seed: u64) -> Result<(), String> {
 /// A counter that only rises where nobody else raised it meanwhile, and one that grows by operands.
 pub(super) fn conditions(seed: u64) -> Result<(), String> {
     let failed = |error: Error| error.to_string();
-    let (_, database) = store().map_err(failed)?;
+    let (_, database) = store(options()).map_err(failed)?;
     let tree = database.tree("t").map_err(failed)?;
     let complaints = Complaints::default();
     let raise = || {
@@ -197,7 +198,7 @@ pub(super) fn conditions(seed: u64) -> Result<(), String> {
 /// Snapshots are saved, read and removed, and the store is verified, while others write and compact.
 pub(super) fn snapshots(seed: u64) -> Result<(), String> {
     let failed = |error: Error| error.to_string();
-    let (_, database) = store().map_err(failed)?;
+    let (_, database) = store(options()).map_err(failed)?;
     let tree = database.tree("t").map_err(failed)?;
     let complaints = Complaints::default();
     let write = |round: u8| {
@@ -245,7 +246,7 @@ pub(super) fn snapshots(seed: u64) -> Result<(), String> {
 /// finds what was raised so far.
 pub(super) fn moves(seed: u64) -> Result<(), String> {
     let failed = |error: Error| error.to_string();
-    let (_, database) = store().map_err(failed)?;
+    let (_, database) = store(options()).map_err(failed)?;
     let tree = database.tree("a").map_err(failed)?;
     let complaints = Complaints::default();
     let number = |value: Option<crate::Value>| u32::from(value.and_then(|value| value.first().copied()).unwrap_or(0));
@@ -303,6 +304,7 @@ pub(super) fn orders(count: u64) -> Result<(), String> {
             ("conditions", conditions),
             ("snapshots", snapshots),
             ("moves", moves),
+            ("workers", workers::work),
         ] {
             proof(seed).map_err(|what| format!("{name}, order {seed}: {what}"))?;
         }
@@ -327,6 +329,9 @@ fn some_order_of_threads_shows_each_defect_of_their_meeting() {
         Mutant::ReadersIgnored,
         Mutant::OpenSnapshotForgotten,
         Mutant::MoveOvertaken,
+        Mutant::TreeTakenTwice,
+        Mutant::TreesWithWorkOut,
+        Mutant::CheckpointOverWork,
     ];
     let unnoticed: Vec<Mutant> =
         meetings.into_iter().filter(|mutant| !notices(|| orders(200), Some(*mutant))).collect();

@@ -10,6 +10,7 @@ mod flush;
 mod leaf;
 mod lookup;
 mod rest;
+mod room;
 mod shape;
 mod stuck;
 mod tidy;
@@ -17,6 +18,9 @@ mod tidy;
 pub(crate) use estimate::estimate;
 pub(crate) use lookup::{find, missing, missing_at_start, window};
 pub(crate) use rest::Reach;
+#[cfg(test)]
+pub(crate) use room::is_shared as room_is_shared;
+pub(crate) use room::{FreshBytes, Room};
 pub(crate) use stuck::Blocked;
 
 use std::sync::Arc;
@@ -103,8 +107,8 @@ pub(crate) struct Change<'a> {
     pub freed: Vec<Freed>,
     /// Bytes to be written that it has more than the old one.
     pub fresh_bytes: i64,
-    /// How large `fresh_bytes` may get: with more, messages wait.
-    pub budget_bytes: i64,
+    /// For how much more of them there is room: without, messages wait.
+    pub room: Room,
     /// Whether messages wait for that reason.
     pub stopped: bool,
     /// Whether any child was flushed.
@@ -122,7 +126,7 @@ struct Mark {
 }
 
 impl<'a> Change<'a> {
-    pub fn new(with: Composer<'a>, quota: &'a Quota, shape: Shape, budget_bytes: i64) -> Self {
+    pub fn new(with: Composer<'a>, quota: &'a Quota, shape: Shape, room: Room) -> Self {
         let (io, freed) = (with.io, Vec::new());
         Self {
             io,
@@ -131,7 +135,7 @@ impl<'a> Change<'a> {
             shape,
             freed,
             fresh_bytes: 0,
-            budget_bytes,
+            room,
             stopped: false,
             moved: false,
             stuck: Vec::new(),
@@ -151,7 +155,7 @@ impl<'a> Change<'a> {
 
     /// Whether another leaf may be rewritten.
     fn affordable(&mut self) -> bool {
-        let affordable = self.fresh_bytes + self.shape.leaf_storage_bytes() as i64 <= self.budget_bytes;
+        let affordable = self.room.left_bytes(self.fresh_bytes) >= self.shape.leaf_storage_bytes() as i64;
         self.stopped |= !affordable;
         affordable
     }
@@ -245,8 +249,10 @@ impl<'a> Change<'a> {
                 && let Some(child) = node.children.get_mut(index)
             {
                 child.runs.insert(0, Arc::new(run));
-                if child.runs.len() > RUNS_MAX && self.fresh_bytes + (child.buffered_bytes() as i64) < self.budget_bytes
-                {
+                let fits = |room: &mut Room, child: &Child| {
+                    (child.buffered_bytes() as i64) < room.left_bytes(self.fresh_bytes)
+                };
+                if child.runs.len() > RUNS_MAX && fits(&mut self.room, child) {
                     let (runs, below, before) = (child.runs.clone(), child.edge.clone(), self.mark());
                     match self.compact(runs, &range, &below).await {
                         Ok(runs) => {
