@@ -1,8 +1,9 @@
 //! Measures what must not grow: upserts of one key without a join, commits beside many trees, range deletes of single keys,
-//! memory while a store is compacted, and puts while a snapshot is saved (in memory and on a modelled NVMe drive).
+//! memory while a store is compacted, and puts while a snapshot is saved (in memory and on a modelled NVMe drive). And what threads of
+//! the store's own gain.
 //!
 //! ```text
-//! cargo run --release -p plumb-betree --example limits -- upserts|trees|ranges|compact|snapshot
+//! cargo run --release -p plumb-betree --example limits -- upserts|trees|ranges|compact|snapshot|threads
 //! ```
 #![allow(clippy::unwrap_used)]
 
@@ -11,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Instant;
 
-use betree::{Batch, Compression, Database, Durability, Growth, Operator, Options};
+use betree::{Batch, Compression, Database, Durability, Growth, Operator, Options, Pacing};
 use ssd::profile::Profile;
 use storage::{File, FileOptions, Memory, Modelled, ModelledOptions, Storage};
 
@@ -63,6 +64,36 @@ fn trees() {
         }
         println!("{count} trees: {:.0} k puts/s", f64::from(puts) / began.elapsed().as_secs_f64() / 1000.0);
         timed("checkpoint", || database.checkpoint().unwrap());
+    }
+}
+
+/// Puts into four trees, with all that they owe in the end, by who does that.
+fn threads() {
+    const PUTS: u32 = 1_200_000;
+    for pacing in [Pacing::Rising, Pacing::Beside(1), Pacing::Beside(2), Pacing::Beside(3)].repeat(3) {
+        let options = Options { memtable_bytes: 8 << 20, pacing, ..Options::default() };
+        let database = Database::create(Memory::new(1 << 30), options, 1).unwrap();
+        let trees: Vec<_> = (0..4).map(|number| database.tree(&number.to_string()).unwrap()).collect();
+        let mut times = Vec::new();
+        let began = Instant::now();
+        for number in 0..PUTS {
+            let key = number.wrapping_mul(2_654_435_761).to_be_bytes();
+            let put = Instant::now();
+            trees[number as usize % 4].insert(key, [7; 100], Durability::None).unwrap();
+            times.push(put.elapsed().as_nanos() as u64);
+        }
+        let put = began.elapsed().as_secs_f64();
+        database.checkpoint().unwrap();
+        times.sort_unstable();
+        let at = |share: usize| times[(times.len() * share / 10_000).min(times.len() - 1)] as f64 / 1e3;
+        println!(
+            "{pacing:?}: {:.0} k puts/s, p99 {:.1}, p99.9 {:.0}, max {:.0} us; all done after {:.2} s",
+            f64::from(PUTS) / put / 1000.0,
+            at(9900),
+            at(9990),
+            at(10_000),
+            began.elapsed().as_secs_f64()
+        );
     }
 }
 
@@ -199,7 +230,8 @@ fn main() {
             "ranges" => ranges(),
             "compact" => compact(),
             "snapshot" => snapshot(),
-            other => eprintln!("{other}: upserts, trees, ranges, compact or snapshot"),
+            "threads" => threads(),
+            other => eprintln!("{other}: upserts, trees, ranges, compact, snapshot or threads"),
         }
     }
 }

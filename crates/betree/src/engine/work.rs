@@ -222,6 +222,7 @@ impl Engine {
             let seal = if mutated(Mutant::SealTooLate) { Some(self.seal_now()) } else { state.sealed_at };
             if due
                 && checkpoints
+                && !state.queue.is_asked()
                 && let Some(tree) = state.unwritten.pop_first()
             {
                 let Some(version) = view.version.trees.get(&tree) else { continue };
