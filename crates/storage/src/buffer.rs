@@ -32,6 +32,11 @@ impl Buffer {
         }
     }
 
+    /// At least `len_bytes` of it, rounded up to whole blocks: what it has already stays as it is, and zeroes come behind.
+    pub fn resize(&mut self, len_bytes: usize) {
+        self.blocks.resize(len_bytes.div_ceil(BLOCK_BYTES), Block([0; BLOCK_BYTES]));
+    }
+
     /// A copy of `bytes`, followed by zeroes up to a whole block.
     pub fn padded(bytes: &[u8]) -> Self {
         let mut buffer = Self::zeroed(bytes.len());
@@ -72,6 +77,11 @@ mod tests {
             assert_eq!(buffer.as_ptr() as usize % BLOCK_BYTES, 0);
             assert!(buffer.iter().all(|byte| *byte == 0));
         }
+        let mut again = Buffer::padded(&[7; 5000]);
+        again.resize(9000);
+        assert_eq!((again.len(), again[4999], again[5000], again[9000]), (12_288, 7, 0, 0));
+        again.resize(1);
+        assert_eq!((again.len(), again[0]), (4096, 7));
         let padded = Buffer::padded(b"abc");
         assert_eq!((&padded[..3], padded[3], padded.len()), (&b"abc"[..], 0, 4096));
     }

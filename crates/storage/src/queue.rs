@@ -182,7 +182,16 @@ pub trait QueueExt: Queue {
     ///
     /// What the request met.
     fn read(&mut self, offset_bytes: u64, len_bytes: usize) -> Result<Buffer, StorageError> {
-        self.call(Request::Read { offset_bytes, buffer: Buffer::zeroed(len_bytes) })
+        self.read_into(offset_bytes, Buffer::zeroed(len_bytes))
+    }
+
+    /// Reads at `offset_bytes` into all of a buffer.
+    ///
+    /// # Errors
+    ///
+    /// What the request met.
+    fn read_into(&mut self, offset_bytes: u64, buffer: Buffer) -> Result<Buffer, StorageError> {
+        self.call(Request::Read { offset_bytes, buffer })
     }
 
     /// Writes `buffer` at `offset_bytes`.

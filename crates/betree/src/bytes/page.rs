@@ -60,7 +60,8 @@ impl Page {
     pub fn parse(raw: Box<[u8]>, shape: PageShape) -> Result<Self, Malformed> {
         let end = usize::from(shape.end);
         let entries = raw.get(..end).ok_or(Malformed("a page is shorter than its entries"))?;
-        let (mut starts, mut cut) = (Vec::new(), false);
+        // As many as most pages have.
+        let (mut starts, mut cut) = (Vec::with_capacity(end / 64), false);
         if shape.at != NOWHERE {
             let mut rest = Reader::new(entries.get(usize::from(shape.at)..).unwrap_or_default());
             let mut last: Option<&[u8]> = None;

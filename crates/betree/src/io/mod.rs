@@ -88,6 +88,8 @@ const DEPTH_MAX: usize = 32;
 pub(crate) struct BlockIo {
     storage: Box<dyn Storage>,
     queues: Mutex<Vec<Box<dyn Queue>>>,
+    /// What reads were made into, for the next ones: so they need not be zeroed.
+    buffers: Mutex<Vec<Buffer>>,
     later: Mutex<Later>,
     /// Whether anything of that may be on its way.
     unsettled: AtomicBool,
@@ -123,6 +125,10 @@ pub(crate) fn compress(raw: &[u8], compression: Compression) -> (Codec, Vec<u8>)
     }
 }
 
+/// Buffers that are kept for the next reads, and bytes of one.
+const SPARES_MAX: usize = 16;
+const SPARE_BYTES_MAX: usize = 64 << 10;
+
 /// Whether compression makes bytes shorter by an eighth, be it only beside others.
 pub(crate) fn shrinks(raw: &[u8], compression: Compression) -> bool {
     let packed = match compression {
@@ -156,7 +162,8 @@ impl BlockIo {
     pub fn new(storage: Box<dyn Storage>, cache_bytes: usize) -> Self {
         let (queues, later, unsettled) = (Mutex::default(), Mutex::default(), AtomicBool::new(false));
         let (cache, counters) = (Cache::new(cache_bytes), IoCounters::default());
-        Self { storage, queues, later, unsettled, reads_pages: true, cache, counters }
+        let buffers = Mutex::default();
+        Self { storage, queues, buffers, later, unsettled, reads_pages: true, cache, counters }
     }
 
     /// The same, with blocks read in part or always whole.
@@ -209,17 +216,24 @@ impl BlockIo {
     /// The bytes of a block, checked.
     pub fn read_raw(&self, pointer: &BlockPointer) -> Result<Box<[u8]>> {
         self.wait_for(pointer.offset_bytes());
-        let buffer = self.read_stored(pointer)?;
-        self.unpack(pointer, &buffer[..pointer.stored_bytes as usize])
+        self.look_at(pointer, pointer.blocks(), |stored| self.unpack(pointer, &stored[..pointer.stored_bytes as usize]))
     }
 
-    /// The storage blocks of a block.
-    fn read_stored(&self, pointer: &BlockPointer) -> Result<Buffer> {
-        if pointer.start + pointer.blocks() > self.capacity_blocks() {
-            return Err(corrupt(pointer, "a pointer leads behind the end of the storage"));
+    /// Looks at the storage blocks of a block, or at so many from its first one on.
+    fn look_at<T>(&self, first: &BlockPointer, blocks: u64, look: impl FnOnce(&[u8]) -> Result<T>) -> Result<T> {
+        if first.start + blocks > self.capacity_blocks() {
+            return Err(corrupt(first, "a pointer leads behind the end of the storage"));
         }
-        let bytes = pointer.blocks() as usize * BLOCK_BYTES;
-        self.with_queue(|queue| Ok(queue.read(pointer.offset_bytes(), bytes)?))
+        let spare = self.buffers.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let mut buffer = spare.unwrap_or_default();
+        buffer.resize(blocks as usize * BLOCK_BYTES);
+        let buffer = self.with_queue(|queue| Ok(queue.read_into(first.offset_bytes(), buffer)?))?;
+        let result = look(&buffer);
+        let mut spare = self.buffers.lock().unwrap_or_else(PoisonError::into_inner);
+        if buffer.len() <= SPARE_BYTES_MAX && spare.len() < SPARES_MAX {
+            spare.push(buffer);
+        }
+        result
     }
 
     fn count_read(&self, bytes: usize) {
@@ -270,21 +284,19 @@ impl BlockIo {
         let to = wanted + 1 + behind.iter().take_while(missing).count();
         let (read, first) = (&places[from..to], &places[from].pointer);
         let blocks: u64 = read.iter().map(|place| place.pointer.blocks()).sum();
-        if first.start + blocks > self.capacity_blocks() {
-            return Err(corrupt(first, "a pointer leads behind the end of the storage"));
-        }
-        let bytes = blocks as usize * BLOCK_BYTES;
-        let buffer = self.with_queue(|queue| Ok(queue.read(first.offset_bytes(), bytes)?))?;
-        let mut found = Err(corrupt(first, "it was not read"));
-        for (place, stored) in read.iter().zip(buffer.chunks(BLOCK_BYTES)) {
-            let stored = stored.get(..place.pointer.stored_bytes as usize).unwrap_or(stored);
-            let kept = self.unpack(&place.pointer, stored);
-            let kept = kept.and_then(|raw| self.keep(&place.pointer, place.shape, raw));
-            if *place == places[wanted] {
-                found = kept;
+        let page = self.look_at(first, blocks, |buffer| {
+            let mut found = Err(corrupt(first, "it was not read"));
+            for (place, stored) in read.iter().zip(buffer.chunks(BLOCK_BYTES)) {
+                let stored = stored.get(..place.pointer.stored_bytes as usize).unwrap_or(stored);
+                let kept = self.unpack(&place.pointer, stored);
+                let kept = kept.and_then(|raw| self.keep(&place.pointer, place.shape, raw));
+                if *place == places[wanted] {
+                    found = kept;
+                }
             }
-        }
-        Ok((found?, true))
+            found
+        })?;
+        Ok((page, true))
     }
 
     /// A block, if it is in memory whole.

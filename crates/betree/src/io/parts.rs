@@ -40,13 +40,15 @@ impl BlockIo {
             // Those beside it that are not there either come with it.
             let missing = 1 + behind.iter().take_while(|part| self.cache.peek(part).is_none()).count();
             let (read, behind) = rest.split_at(missing);
-            let read_bytes = read.iter().map(|part| part.stored_bytes).sum();
-            let buffer = self.read_stored(&BlockPointer { stored_bytes: read_bytes, ..*first })?;
-            for (part, stored) in read.iter().zip(buffer.chunks(BLOCK_BYTES)) {
-                let stored = stored.get(..part.stored_bytes as usize).unwrap_or(stored);
-                let kept: Arc<[u8]> = self.keep(part, (), self.unpack(part, stored)?)?;
-                bytes.extend_from_slice(&kept);
-            }
+            let blocks = read.iter().map(BlockPointer::blocks).sum();
+            self.look_at(first, blocks, |buffer| {
+                for (part, stored) in read.iter().zip(buffer.chunks(BLOCK_BYTES)) {
+                    let stored = stored.get(..part.stored_bytes as usize).unwrap_or(stored);
+                    let kept: Arc<[u8]> = self.keep(part, (), self.unpack(part, stored)?)?;
+                    bytes.extend_from_slice(&kept);
+                }
+                Ok(())
+            })?;
             rest = behind;
         }
         let begin = own.start % BLOCK_BYTES;
@@ -59,13 +61,14 @@ impl BlockIo {
         if let Some(Cached::Value(sums)) = self.cache.get(&tail) {
             return Ok(sums);
         }
-        let buffer = self.read_stored(&tail)?;
-        self.count_read(buffer.len());
-        let sums = buffer.get(begin..tail.stored_bytes as usize).unwrap_or_default();
-        if checksum(sums) != pointer.checksum && !mutated(Mutant::BlockChecksumIgnored) {
-            return Err(corrupt(pointer, "the checksum differs"));
-        }
-        let sums: Arc<[u8]> = sums.into();
+        let sums: Arc<[u8]> = self.look_at(&tail, tail.blocks(), |buffer| {
+            self.count_read(buffer.len());
+            let sums = buffer.get(begin..tail.stored_bytes as usize).unwrap_or_default();
+            if checksum(sums) != pointer.checksum && !mutated(Mutant::BlockChecksumIgnored) {
+                return Err(corrupt(pointer, "the checksum differs"));
+            }
+            Ok(sums.into())
+        })?;
         self.cache.put(&tail, Cached::Value(Arc::clone(&sums)));
         Ok(sums)
     }
