@@ -1,8 +1,9 @@
 //! Clean blocks and node headers in memory, within a budget of bytes.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use foldhash::fast::FixedState;
 
 use crate::bytes::block::Block;
 use crate::bytes::page::Page;
@@ -33,31 +34,6 @@ impl Cached {
 /// As [`BlockPointer::name`] gives it.
 pub(crate) type Name = (u64, u64, u32);
 
-/// Hashes names: places and generations, which nobody chooses.
-#[derive(Default)]
-struct NameHasher(u64);
-
-impl Hasher for NameHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
-    }
-
-    fn write_u32(&mut self, number: u32) {
-        self.write_u64(u64::from(number));
-    }
-
-    #[inline]
-    fn write_u64(&mut self, number: u64) {
-        // The product of 128 bits, folded: each bit of the number comes to each end.
-        let product = u128::from(self.0 ^ number ^ 0x9e37_79b9_7f4a_7c15) * 0xd6e8_feb8_6659_fd93;
-        self.0 = product as u64 ^ (product >> 64) as u64;
-    }
-}
-
 struct Slot {
     name: Name,
     content: Cached,
@@ -68,7 +44,8 @@ struct Slot {
 /// One shard: a clock over its slots.
 #[derive(Default)]
 struct Shard {
-    index: HashMap<Name, usize, BuildHasherDefault<NameHasher>>,
+    /// By places and generations, which nobody chooses.
+    index: HashMap<Name, usize, FixedState>,
     /// Each stays at its place, so that the hand comes to it once a round.
     slots: Vec<Option<Slot>>,
     vacant: Vec<usize>,
