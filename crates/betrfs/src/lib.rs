@@ -28,8 +28,8 @@ pub use operations::{
 };
 pub use schema::Schema;
 pub use served::{
-    Computing, Moved, Served, clone_mounted_tree, drop_mounted_snapshot, grow_mounted, keep_mounted_snapshot,
-    quiesce_mounted, remove_mounted_tree, trim_mounted,
+    Computing, MountedFindings, Moved, Served, check_mounted, clone_mounted_tree, drop_mounted_snapshot, grow_mounted,
+    keep_mounted_snapshot, quiesce_mounted, remove_mounted_tree, trim_mounted,
 };
 pub use steps::{Steps, UnknownStep};
 pub use volume::{Volume, VolumeOptions};

@@ -286,3 +286,39 @@ fn a_snapshot_stays_as_it_was() {
     assert_eq!(rig.plumb(&["snapshot", &rig.image()]), "");
     rig.check();
 }
+
+/// A mounted file system is checked while it is used, by who may; what is damaged is told.
+#[test]
+fn a_mounted_file_system_is_checked() {
+    if skipped(&["setpriv"]) {
+        return;
+    }
+    let mut rig = Rig::new(256);
+    rig.shell("mkdir a; for i in $(seq 200); do echo $i > a/$i; done; head -c 4M /dev/urandom > large; sync large");
+    let place = rig.place().to_str().unwrap().to_owned();
+    let changes = "for i in $(seq 400); do echo $i > b-$i; mv b-$i c-$i; rm -f c-$((i / 2)); done";
+    let mut beside = Command::new("bash").args(["-c", changes]).current_dir(rig.place()).spawn().unwrap();
+    for _ in 0..5 {
+        assert_eq!(rig.plumb(&["fsck", &place]), format!("{place}: sound\n"));
+    }
+    assert!(beside.wait().unwrap().success());
+    done(Command::new("chmod").arg("755").arg(rig.outside("")));
+    assert!(!does(&rig, "fsck", &["."], Some("1234")), "it is not his");
+    let refused = rig.run(&["fsck", &place, "--repair"]);
+    assert!(!refused.status.success() && String::from_utf8_lossy(&refused.stderr).contains("mounted"), "{refused:?}");
+    // A piece of the large file is damaged where it lies.
+    let piece = fs::read(rig.place().join("large")).unwrap()[1 << 20..][..64].to_vec();
+    rig.unmount();
+    rig.plumb(&["quiesce", &rig.image()]);
+    let mut image = fs::read(rig.image()).unwrap();
+    // What the log had of it lies before that.
+    let at = image.windows(64).rposition(|window| window == piece).expect("it is stored as it is");
+    image[at + 7] ^= 4;
+    fs::write(rig.image(), image).unwrap();
+    rig.mount(&[]);
+    let found = rig.run(&["fsck", &place, "--json"]);
+    let said: serde_json::Value = serde_json::from_slice(&found.stdout).unwrap();
+    assert_eq!((found.status.code(), &said["sound"]), (Some(1), &false.into()), "{found:?}");
+    assert!(said["findings"][0].as_str().unwrap().contains("checksum"), "{said}");
+    rig.leave();
+}

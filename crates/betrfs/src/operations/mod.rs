@@ -196,6 +196,17 @@ pub trait Operations: Send + Sync {
         Err(Error::NotSupported)
     }
 
+    /// Reads everything, and checks every checksum and rule while others go on; a line for each finding. The owner of the root directory
+    /// may, and root.
+    ///
+    /// # Errors
+    ///
+    /// As [`grow`](Operations::grow).
+    fn findings(&self, caller: &Caller<'_>) -> Result<Vec<String>> {
+        let _ = caller;
+        Err(Error::NotSupported)
+    }
+
     /// Tells the storage what is free, a piece at a time so that others have their turn; how many bytes that is. The owner of the root
     /// directory may, and root.
     ///

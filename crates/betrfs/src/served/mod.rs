@@ -20,8 +20,8 @@ use fuse::{Handler, Notices, Operation, Request, reply};
 use crate::operations::{Attributes, Error, InodeNumber, Kind, Operations, Timestamp};
 pub use computing::{Computing, Moved};
 pub use whole_trees::{
-    clone_mounted_tree, drop_mounted_snapshot, grow_mounted, keep_mounted_snapshot, quiesce_mounted,
-    remove_mounted_tree, trim_mounted,
+    MountedFindings, check_mounted, clone_mounted_tree, drop_mounted_snapshot, grow_mounted, keep_mounted_snapshot,
+    quiesce_mounted, remove_mounted_tree, trim_mounted,
 };
 
 /// How long the kernel may remember what only it changes.

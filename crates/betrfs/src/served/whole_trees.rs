@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::AsFd;
 
 use fuse::{Request, reply};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use super::caller::all_groups;
 use super::{Answer, ENOTTY, Served};
@@ -31,6 +32,36 @@ const GROW: u32 = bytes_of(5);
 const TRIM: u32 = bytes_of(6);
 /// Does all that is owed; the answer is 0.
 const QUIESCE: u32 = bytes_of(7);
+
+/// Checks everything.
+const CHECK: u32 = 2 << 30 | (size_of::<CheckAnswer>() as u32) << 16 | (b'P' as u32) << 8 | 8;
+
+/// How much there is to say, and what of it has room: lines, with zeroes behind them.
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+struct CheckAnswer {
+    findings: u64,
+    lines: [u8; 4088],
+}
+
+impl CheckAnswer {
+    fn of(findings: &[String]) -> Self {
+        let mut answer = Self { findings: findings.len() as u64, lines: [0; 4088] };
+        let mut end = 0;
+        for finding in findings {
+            let line = finding.bytes().map(|byte| if byte == 0 || byte == b'\n' { b' ' } else { byte });
+            let Some(place) = answer.lines.get_mut(end..=end + finding.len()) else { break };
+            place.iter_mut().zip(line.chain([b'\n'])).for_each(|(place, byte)| *place = byte);
+            end += finding.len() + 1;
+        }
+        answer
+    }
+
+    fn lines(&self) -> Vec<String> {
+        let end = self.lines.iter().position(|byte| *byte == 0).unwrap_or(self.lines.len());
+        String::from_utf8_lossy(&self.lines[..end]).lines().map(str::to_owned).collect()
+    }
+}
 
 /// `_IOR('P', number, u64)`.
 const fn bytes_of(number: u32) -> u32 {
@@ -117,6 +148,29 @@ pub fn quiesce_mounted(folder: impl AsFd) -> io::Result<()> {
     ask::<QUIESCE>(folder).map(drop)
 }
 
+/// What a check of a mounted file system has found.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MountedFindings {
+    /// How many there are.
+    pub count: u64,
+    /// The first of them, as far as there was room.
+    pub first: Vec<String>,
+}
+
+/// Has a mounted file system checked while it is used.
+///
+/// # Errors
+///
+/// As [`grow_mounted`].
+pub fn check_mounted(folder: impl AsFd) -> io::Result<MountedFindings> {
+    // SAFETY: the number says that the kernel writes this structure, and any bytes are one.
+    let answer: CheckAnswer = unsafe {
+        let ioctl = rustix::ioctl::Getter::<CHECK, CheckAnswer>::new();
+        rustix::ioctl::ioctl(folder, ioctl)?
+    };
+    Ok(MountedFindings { count: answer.findings, first: answer.lines() })
+}
+
 /// One of the calls that answer a number.
 fn ask<const NUMBER: u32>(folder: impl AsFd) -> io::Result<u64> {
     // SAFETY: each number says that the kernel writes eight bytes, and any are a number.
@@ -155,7 +209,8 @@ impl Served<'_> {
         data: &[u8],
         body: &mut Vec<u8>,
     ) -> Answer {
-        if !matches!(command, REMOVE_TREE | KEEP_SNAPSHOT | DROP_SNAPSHOT | CLONE_TREE | GROW | TRIM | QUIESCE) {
+        if !matches!(command, REMOVE_TREE | KEEP_SNAPSHOT | DROP_SNAPSHOT | CLONE_TREE | GROW | TRIM | QUIESCE | CHECK)
+        {
             return Err(ENOTTY);
         }
         // One at a time: the kernel may keep the thread waiting for what another thread answers.
@@ -175,6 +230,11 @@ impl Served<'_> {
                     _ => self.operations.quiesce(&caller).map(|()| 0),
                 };
                 reply::ioctl(body, 0, &self.done(of_all)?.to_ne_bytes());
+                return Ok(());
+            }
+            CHECK => {
+                let findings = self.done(self.operations.findings(&caller))?;
+                reply::ioctl(body, 0, CheckAnswer::of(&findings).as_bytes());
                 return Ok(());
             }
             _ => {}
@@ -218,5 +278,23 @@ impl Served<'_> {
             let _ = notices.forget_name(folder.0, name);
             let _ = notices.forget_attributes(folder.0);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn findings_come_back_as_far_as_there_is_room() {
+        let few = ["one: a\nb".to_owned(), "two".to_owned()];
+        assert_eq!(CheckAnswer::of(&few).lines(), ["one: a b", "two"]);
+        assert_eq!(CheckAnswer::of(&[]).lines(), Vec::<String>::new());
+        let many: Vec<String> = (0..1000).map(|number| format!("finding {number:05}")).collect();
+        let answer = CheckAnswer::of(&many);
+        assert_eq!((answer.findings, answer.lines().len()), (1000, 4088 / 14));
+        assert_eq!(answer.lines()[..], many[..4088 / 14]);
+        assert_eq!(CheckAnswer::of(&["x".repeat(4087)]).lines(), ["x".repeat(4087)]);
+        assert_eq!(CheckAnswer::of(&["x".repeat(4088)]).lines().len(), 0);
     }
 }

@@ -1,6 +1,7 @@
 //! The trait, by the calls of the files beside this one.
 
 use super::Volume;
+use crate::fsck::Finding;
 use crate::mutant::{Mutant, mutated};
 use crate::operations::{
     Allocate, Attributes, Caller, Cookie, DirectoryEntry, Error, InodeNumber, Kind, Name, Operations, Permissions,
@@ -129,6 +130,13 @@ impl Operations for Volume {
         self.settle_to_last()?;
         while self.reap(REAPED_AT_A_TIME)? {}
         Ok(self.store.database.quiesce()?)
+    }
+
+    fn findings(&self, caller: &Caller<'_>) -> Result<Vec<String>> {
+        self.may_manage(caller)?;
+        let mut findings: Vec<Finding> = self.store.database.verify()?.into_iter().map(Finding::Store).collect();
+        findings.extend(self.check()?);
+        Ok(findings.iter().map(ToString::to_string).collect())
     }
 
     fn trim(&self, caller: &Caller<'_>) -> Result<u64> {

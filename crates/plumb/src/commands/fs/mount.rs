@@ -106,8 +106,12 @@ pub fn mount(arguments: &MountArguments) -> Done {
     let clock: &(dyn Fn() -> Timestamp + Sync) = &serving::now;
     let notices = server.notices().ok();
     let served = Served::new(operations, clock, &complaint, notices.as_ref());
-    let serving =
-        Serving { handler: &served, operations, work: &|bytes| operations.work(bytes), mount: &mount, threads };
+    let progress = || {
+        let moved = volume.as_ref().map(Volume::moved).unwrap_or_default();
+        moved.worked_bytes.wrapping_add(moved.loaded_bytes)
+    };
+    let work = |bytes| operations.work(bytes);
+    let serving = Serving { handler: &served, operations, work: &work, progress: &progress, mount: &mount, threads };
     let (Some(spending), Some(volume)) = (&spending, &volume) else {
         serving::run(server, &serving)?;
         return Ok(ExitCode::SUCCESS);

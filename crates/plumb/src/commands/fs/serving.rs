@@ -34,6 +34,8 @@ pub struct Serving<'a> {
     pub operations: &'a dyn Operations,
     /// Does what changes owe ([`Operations::work`]).
     pub work: &'a (dyn Fn(u64) -> betrfs::Result<bool> + Sync),
+    /// How much has been done for requests that take long: a number that goes on while anything is.
+    pub progress: &'a (dyn Fn() -> u64 + Sync),
     /// Where it is mounted.
     pub mount: &'a FolderMount,
     /// Requests that are answered at a time.
@@ -59,7 +61,7 @@ pub fn run(server: Server, serving: &Serving<'_>) -> Result<(), Failure> {
         scope.spawn(|| stop_at_signals(&mut signals, serving));
         let syncer = scope.spawn(|| sync_now_and_then(&activity, serving.operations, &ended));
         let worker = scope.spawn(|| work_behind(&activity, serving, &ended));
-        let beater = watchdog.map(|watchdog| scope.spawn(|| beat(watchdog, &activity, &ended)));
+        let beater = watchdog.map(|watchdog| scope.spawn(|| beat(watchdog, &activity, serving.progress, &ended)));
         let served = server.run(serving.handler, serving.threads, &|line| eprintln!("{line}"));
         ended.store(true, Ordering::Relaxed);
         handle.close();
@@ -152,15 +154,15 @@ fn watchdog(mount: &FolderMount) -> Option<Watchdog> {
     mount.is_by_root().then(|| Watchdog::start(&program, connection, STALL, "").ok()).flatten()
 }
 
-/// Tells the watchdog as long as requests are answered, or there are none.
-fn beat(mut watchdog: Watchdog, activity: &Activity, ended: &AtomicBool) {
-    let mut seen = 0;
+/// Tells the watchdog as long as requests are answered or worked for, or there are none: a copy of a large tree is one request.
+fn beat(mut watchdog: Watchdog, activity: &Activity, progress: &dyn Fn() -> u64, ended: &AtomicBool) {
+    let mut seen = (0, 0);
     while !ended.load(Ordering::Relaxed) {
-        let answered = activity.answered();
-        if answered != seen || activity.under_way() == 0 {
+        let now = (activity.answered(), progress());
+        if now != seen || activity.under_way() == 0 {
             watchdog.beat();
         }
-        seen = answered;
+        seen = now;
         thread::park_timeout(BEAT_EVERY);
     }
 }
