@@ -232,6 +232,8 @@ pub(crate) enum Mutant {
     FreedAtOnce,
     /// Nobody says which keys cannot be read.
     DamageUnnamed,
+    /// An iterator that is used from both ends tells of no damage where they meet.
+    OtherEndUntold,
     /// Messages are moved down without letting go of the trees.
     MovedInOneStep,
     /// Two threads change a tree at the same time.
@@ -263,7 +265,7 @@ pub(crate) const fn mutated(mutant: Mutant) -> bool {
 
 #[cfg(test)]
 impl Mutant {
-    pub const ALL: [Self; 119] = [
+    pub const ALL: [Self; 120] = [
         Self::NoFlushBeforeSuperblock,
         Self::NoFlushAfterSuperblock,
         Self::SpaceReusedEarly,
@@ -378,6 +380,7 @@ impl Mutant {
         Self::CreditUnbounded,
         Self::FreedAtOnce,
         Self::DamageUnnamed,
+        Self::OtherEndUntold,
         Self::MovedInOneStep,
         Self::TreeTakenTwice,
         Self::TreesWithWorkOut,

@@ -34,8 +34,8 @@ pub struct Iter {
     refused: Option<Error>,
     /// Whether it goes on behind what cannot be read.
     past_damage: bool,
-    /// What an end has met behind the entry that it gave last.
-    met: Option<(Direction, Error)>,
+    /// What each end has met behind the entry that it gave last.
+    met: [Option<Error>; 2],
 }
 
 /// The part of the range that one leaf answers for, or a part of that where something is damaged.
@@ -72,7 +72,7 @@ impl Iter {
             ahead: None,
             refused: None,
             past_damage: false,
-            met: None,
+            met: [None, None],
         }
     }
 
@@ -200,7 +200,7 @@ impl Iter {
                 Ok(true) if !is_given => {}
                 // What is behind the entry is for whoever asks for more.
                 Err(error) if is_given => {
-                    self.met = Some((direction, error));
+                    self.met[direction as usize] = Some(error);
                     return Ok(true);
                 }
                 stepped => return stepped,
@@ -254,7 +254,7 @@ impl Iter {
 
     /// Gives the next entry of an end; whether there was one.
     fn advance(&mut self, direction: Direction, see: &mut impl FnMut(&[u8], Result<&[u8]>)) -> Result<bool> {
-        if let Some((_, error)) = self.met.take_if(|(of, _)| *of == direction) {
+        if let Some(error) = self.met[direction as usize].take() {
             return Err(error);
         }
         loop {
@@ -301,21 +301,28 @@ impl Iter {
             return Some(Err(error));
         }
         loop {
-            let error = match self.advance(direction, see) {
+            let (error, of) = match self.advance(direction, see) {
                 Ok(true) => return Some(Ok(())),
-                Ok(false) => {
-                    self.end();
-                    return None;
-                }
-                Err(error) if self.passes(&error) => match self.go_past(error, direction) {
+                // What the other end has met lies between the two.
+                Ok(false) => match self.met[direction.opposite() as usize].take() {
+                    Some(error) if !mutated(Mutant::OtherEndUntold) => (error, direction.opposite()),
+                    _ => {
+                        self.end();
+                        return None;
+                    }
+                },
+                Err(error) => (error, direction),
+            };
+            let error = match self.passes(&error) {
+                false => error,
+                true => match self.go_past(error, of) {
                     // All of it can be read, one by one.
                     Ok(None) => continue,
                     Ok(Some(lost)) => return Some(Err(lost)),
                     Err(error) => error,
                 },
-                Err(error) => error,
             };
-            let error = self.engine.named_in(error, &self.view, self.tree, self.left.range(), direction);
+            let error = self.engine.named_in(error, &self.view, self.tree, self.left.range(), of);
             self.end();
             return Some(Err(error));
         }

@@ -14,6 +14,15 @@ pub(crate) enum Direction {
     Backward,
 }
 
+impl Direction {
+    pub fn opposite(self) -> Self {
+        match self {
+            Self::Forward => Self::Backward,
+            Self::Backward => Self::Forward,
+        }
+    }
+}
+
 /// An owned key.
 pub(crate) type Key = Box<[u8]>;
 

@@ -15,9 +15,11 @@ fn key(number: u32) -> Vec<u8> {
 
 const KEYS: u32 = 150;
 
-fn write(database: &Database, trees: [&Tree; 2], map: &mut Map, round: u32) -> Result<(), String> {
+/// Batches, of which one may be refused whole where as much waits above damage as may; how many were.
+fn write(database: &Database, trees: [&Tree; 2], map: &mut Map, round: u32) -> Result<u32, String> {
+    let mut refused = 0;
     for from in (0..KEYS).step_by(10) {
-        let mut batch = Batch::new();
+        let (mut batch, before) = (Batch::new(), map.clone());
         for number in (from..from + 10).filter(|number| (number + round).is_multiple_of(3)) {
             let value = vec![round as u8; 20 + number as usize % 90];
             trees.iter().for_each(|tree| batch.insert(tree, key(number), value.clone()));
@@ -29,9 +31,15 @@ fn write(database: &Database, trees: [&Tree; 2], map: &mut Map, round: u32) -> R
         let value = map.entry(key(from)).or_default();
         value.resize(value.len().max(4), 0);
         value[..4].copy_from_slice(&added);
-        database.commit(&batch, Durability::Sync).map_err(failed("a commit beside damage"))?;
+        match database.commit(&batch, Durability::Sync) {
+            Ok(()) => {}
+            Err(Error::Corrupt { what, .. }) if what.contains("no more may wait above damage") => {
+                (*map, refused) = (before, refused + 1);
+            }
+            Err(error) => return Err(format!("a commit beside damage: {error}")),
+        }
     }
-    Ok(())
+    Ok(refused)
 }
 
 /// Of the damaged tree every key reads right or not at all; how many do not.
@@ -65,12 +73,15 @@ pub(super) fn blocks(seed: u64, stride: usize) -> Result<usize, String> {
         let database = Database::create(memory.clone(), options.clone(), 5).map_err(failed("create"))?;
         let (tree, other) = (database.tree("t").map_err(failed("t"))?, database.tree("u").map_err(failed("u"))?);
         for round in 0..4 {
-            write(&database, [&tree, &other], &mut map, round)?;
+            if write(&database, [&tree, &other], &mut map, round)? > 0 {
+                return Err("a batch is refused without damage".to_owned());
+            }
         }
         database.checkpoint().map_err(failed("checkpoint"))?;
         database.engine.blocks_of("t")
     };
     let image = memory.image();
+    let (mut refused, mut rounds) = (0, 0);
     for (number, block) in blocks.iter().enumerate().skip(seed as usize).step_by(stride) {
         let mut damaged = image.clone();
         damaged.flip(block * 4096 + 9, 3);
@@ -81,7 +92,8 @@ pub(super) fn blocks(seed: u64, stride: usize) -> Result<usize, String> {
             let database = Database::open(memory.clone(), options.clone()).map_err(failed("open")).map_err(what)?;
             let (tree, other) = (database.tree("t").map_err(failed("t"))?, database.tree("u").map_err(failed("u"))?);
             for round in 0..2 {
-                write(&database, [&tree, &other], &mut then, 10 * (opened + 1) + round).map_err(what)?;
+                let in_round = write(&database, [&tree, &other], &mut then, 10 * (opened + 1) + round).map_err(what)?;
+                (refused, rounds) = (refused + in_round, rounds + 1);
             }
             database.checkpoint().map_err(failed("checkpoint")).map_err(what)?;
             database.quiesce().map_err(failed("quiesce")).map_err(what)?;
@@ -99,12 +111,18 @@ pub(super) fn blocks(seed: u64, stride: usize) -> Result<usize, String> {
                     return Err(what("something is left".to_owned()));
                 }
                 then.clear();
-                write(&database, [&tree, &other], &mut then, 40).map_err(what)?;
+                if write(&database, [&tree, &other], &mut then, 40).map_err(what)? > 0 {
+                    return Err(what("a batch is refused for damage that is gone".to_owned()));
+                }
                 if lost(&tree, &then).map_err(what)? > 0 {
                     return Err(what("the damage is not gone".to_owned()));
                 }
             }
         }
+    }
+    // Some twenty in a round.
+    if refused > rounds / 4 {
+        return Err(format!("{refused} batches of {rounds} rounds are refused"));
     }
     Ok(blocks.len())
 }

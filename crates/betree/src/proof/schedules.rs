@@ -6,7 +6,6 @@ use std::sync::{Mutex, PoisonError};
 use storage::{Completion, Memory, Queue, Request, Storage, StorageError, Tag};
 
 use super::mutants::notices;
-use super::workers;
 use super::workload::{tiny, unsound};
 use crate::mutant::Mutant;
 use crate::turns::{run, turn};
@@ -304,7 +303,6 @@ pub(super) fn orders(count: u64) -> Result<(), String> {
             ("conditions", conditions),
             ("snapshots", snapshots),
             ("moves", moves),
-            ("workers", workers::work),
         ] {
             proof(seed).map_err(|what| format!("{name}, order {seed}: {what}"))?;
         }
@@ -329,9 +327,6 @@ fn some_order_of_threads_shows_each_defect_of_their_meeting() {
         Mutant::ReadersIgnored,
         Mutant::OpenSnapshotForgotten,
         Mutant::MoveOvertaken,
-        Mutant::TreeTakenTwice,
-        Mutant::TreesWithWorkOut,
-        Mutant::CheckpointOverWork,
     ];
     let unnoticed: Vec<Mutant> =
         meetings.into_iter().filter(|mutant| !notices(|| orders(200), Some(*mutant))).collect();

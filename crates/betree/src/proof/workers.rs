@@ -102,3 +102,9 @@ pub(super) fn work(seed: u64) -> Result<(), String> {
     let again = contents(&database).map_err(failed)?;
     if again == expected { Ok(()) } else { Err(format!("opened again it has {again:?} and not {expected:?}")) }
 }
+
+#[test]
+fn several_threads_work_for_one_store() {
+    let seeds = if std::env::var_os("PLUMB_LONG").is_some() { 3000 } else { 40 };
+    (0..seeds).for_each(|seed| work(seed).unwrap_or_else(|what| panic!("order {seed}: {what}")));
+}
