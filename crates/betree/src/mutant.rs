@@ -232,8 +232,8 @@ pub(crate) enum Mutant {
     FreedAtOnce,
     /// Nobody says which keys cannot be read.
     DamageUnnamed,
-    /// An iterator that is used from both ends tells of no damage where they meet.
-    OtherEndUntold,
+    /// Of what the two ends of an iterator have met only the last counts.
+    OneEndMeets,
     /// Messages are moved down without letting go of the trees.
     MovedInOneStep,
     /// Two threads change a tree at the same time.
@@ -380,7 +380,7 @@ impl Mutant {
         Self::CreditUnbounded,
         Self::FreedAtOnce,
         Self::DamageUnnamed,
-        Self::OtherEndUntold,
+        Self::OneEndMeets,
         Self::MovedInOneStep,
         Self::TreeTakenTwice,
         Self::TreesWithWorkOut,

@@ -201,6 +201,9 @@ impl Iter {
                 // What is behind the entry is for whoever asks for more.
                 Err(error) if is_given => {
                     self.met[direction as usize] = Some(error);
+                    if mutated(Mutant::OneEndMeets) {
+                        self.met[direction.opposite() as usize] = None;
+                    }
                     return Ok(true);
                 }
                 stepped => return stepped,
@@ -305,7 +308,7 @@ impl Iter {
                 Ok(true) => return Some(Ok(())),
                 // What the other end has met lies between the two.
                 Ok(false) => match self.met[direction.opposite() as usize].take() {
-                    Some(error) if !mutated(Mutant::OtherEndUntold) => (error, direction.opposite()),
+                    Some(error) if !mutated(Mutant::OneEndMeets) => (error, direction.opposite()),
                     _ => {
                         self.end();
                         return None;

@@ -162,7 +162,7 @@ fn expected(mutant: Mutant) -> &'static str {
         Mutant::BellUnrung => "thread works",
         Mutant::TreeTakenTwice | Mutant::TreesWithWorkOut | Mutant::CheckpointOverWork => "workers",
         Mutant::RoomOfEach => "room of changes",
-        Mutant::OtherEndUntold => "damage between two ends",
+        Mutant::OneEndMeets => "damage between two ends",
         Mutant::MovedInOneStep => "compacted in steps",
         Mutant::ThreadOutlivesStore => "thread ends",
         Mutant::CommitCopiesTrees => "commits beside trees",
