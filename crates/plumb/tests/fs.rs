@@ -282,7 +282,7 @@ fn programs_work() {
         "#,
     );
     if Command::new("cargo").arg("--version").stdout(Stdio::null()).status().is_ok_and(|status| status.success()) {
-        rig.shell("cargo init -q --vcs none --name answer rust; cd rust; cargo build -q --offline; ./target/debug/answer | grep -q Hello");
+        rig.shell("cargo init -q --vcs none --name answer rust; cd rust; cargo build -q --offline --target-dir target; ./target/debug/answer | grep -q Hello");
     } else {
         println!("skipped: cargo is not here");
     }

@@ -24,7 +24,7 @@ fn contents(database: &Database) -> Result<Vec<Contents>, Error> {
 }
 
 fn key(round: u8) -> [u8; 1] {
-    [round * 7 % 20]
+    [round % 20 * 7 % 20]
 }
 
 /// What each tree has after so many rounds.
