@@ -3,7 +3,6 @@
 //! Threads take pieces of different trees and go on with them while others have the trees ([`Engine::work`]). Whoever has to have all
 //! trees as they are ([`Engine::hold_trees`]) waits until every thread has put its piece back, which it does after its next step.
 
-use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::sync::{MutexGuard, PoisonError};
 
@@ -28,20 +27,20 @@ struct Out {
 /// What is begun.
 #[derive(Default)]
 pub(super) struct Flight {
-    waiting: VecDeque<Work>,
+    waiting: Vec<Work>,
     out: Vec<Out>,
     last: u64,
 }
 
 impl Flight {
-    /// The piece that has waited longest.
+    /// The piece that was put back last.
     pub fn take(&mut self) -> Option<Work> {
-        self.waiting.pop_front()
+        self.waiting.pop()
     }
 
     /// It waits for somebody to go on with it.
     pub fn put_back(&mut self, work: Work) {
-        self.waiting.push_front(work);
+        self.waiting.push(work);
     }
 
     /// A thread is at it from now on; which number it has there.
@@ -94,6 +93,10 @@ impl<'a> Absent<'a> {
     /// The trees, with the thread at nothing any more.
     fn come_back(mut self) -> MutexGuard<'a, TreeState> {
         self.is_back = true;
+        self.end()
+    }
+
+    fn end(&self) -> MutexGuard<'a, TreeState> {
         let mut state = locked(&self.engine.trees);
         state.flight.end(self.number);
         self.engine.returned.notify_all();
@@ -104,8 +107,7 @@ impl<'a> Absent<'a> {
 impl Drop for Absent<'_> {
     fn drop(&mut self) {
         if !self.is_back {
-            locked(&self.engine.trees).flight.end(self.number);
-            self.engine.returned.notify_all();
+            drop(self.end());
         }
     }
 }
