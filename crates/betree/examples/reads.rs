@@ -4,6 +4,7 @@
 //! reads FILE load ENTRIES
 //! reads FILE scan|keys|backward CACHE_MIB
 //! reads FILE get CACHE_MIB GETS
+//! reads FILE short CACHE_MIB SCANS
 //! ```
 //!
 //! `valgrind --tool=callgrind --collect-atstart=no --toggle-collect='reads::measured::*' reads FILE scan 8` counts the instructions of the
@@ -49,6 +50,18 @@ mod measured {
     }
 
     #[inline(never)]
+    pub fn short(tree: &Tree, scans: u64, entries: u64, random: &mut Xoshiro256PlusPlus) -> (u64, u64) {
+        let (mut rows, mut bytes) = (0, 0);
+        for _ in 0..scans {
+            let start = super::key(random.random_range(0..entries));
+            for (key, value) in tree.range(start..).take(super::SHORT).map(Result::unwrap) {
+                (rows, bytes) = (rows + 1, bytes + (key.len() + value.len()) as u64);
+            }
+        }
+        (rows, bytes)
+    }
+
+    #[inline(never)]
     pub fn backward(tree: &Tree) -> (u64, u64) {
         let rows = tree.iter().rev().map(Result::unwrap);
         rows.fold((0, 0), |sum, (key, value)| (sum.0 + 1, sum.1 + (key.len() + value.len()) as u64))
@@ -68,6 +81,9 @@ mod measured {
         (gets, bytes)
     }
 }
+
+/// Entries of a short scan.
+const SHORT: usize = 100;
 
 fn load(tree: &Tree, entries: u64) {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
@@ -104,6 +120,10 @@ fn main() {
         "get" => {
             warm(&tree, entries, &mut random);
             measured::get(&tree, number(1), entries, &mut random)
+        }
+        "short" => {
+            warm(&tree, entries, &mut random);
+            measured::short(&tree, number(1), entries, &mut random)
         }
         other => panic!("{other}: unknown"),
     };

@@ -96,6 +96,8 @@ impl Shard {
 }
 
 const SHARDS: usize = 16;
+/// Bytes of one, where there are several: room for many headers of nodes above leaves, which take a quarter of a MiB each.
+const SHARD_BYTES_MIN: usize = 8 << 20;
 
 /// The cache, shared by all threads.
 pub(crate) struct Cache {
@@ -105,12 +107,13 @@ pub(crate) struct Cache {
 
 impl Cache {
     pub fn new(budget_bytes: usize) -> Self {
-        Self { shards: (0..SHARDS).map(|_| Mutex::default()).collect(), budget_bytes: budget_bytes / SHARDS }
+        let shards = (budget_bytes / SHARD_BYTES_MIN).clamp(1, SHARDS);
+        Self { shards: (0..shards).map(|_| Mutex::default()).collect(), budget_bytes: budget_bytes / shards }
     }
 
     fn shard(&self, name: Name) -> MutexGuard<'_, Shard> {
         // Fibonacci hashing: neighbours on the storage go to different shards.
-        let at = (name.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 60) as usize % SHARDS;
+        let at = (name.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 60) as usize % self.shards.len();
         self.shards[at].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -150,7 +153,7 @@ impl Cache {
 
     /// Bytes that it may hold.
     pub fn budget_bytes(&self) -> usize {
-        self.budget_bytes * SHARDS
+        self.budget_bytes * self.shards.len()
     }
 
     pub fn put(&self, pointer: &BlockPointer, content: Cached) {
@@ -206,7 +209,7 @@ mod tests {
 
     #[test]
     fn the_budget_holds_and_what_is_used_stays() {
-        let cache = Cache::new(SHARDS * 10_000);
+        let cache = Cache::new(160_000);
         let pointer =
             |start| BlockPointer { start, stored_bytes: 1, raw_bytes: 1, codec: Codec::Plain, birth: 1, checksum: 0 };
         let block = |number: u64| {
@@ -219,7 +222,7 @@ mod tests {
             cache.put(&pointer(start), Cached::Block(block(start)));
             let Some(Cached::Block(found)) = cache.get(&pointer(0)) else { panic!("used and evicted") };
             assert_eq!(found.key(0), 0u64.to_le_bytes());
-            assert!(cache.counters().0 <= SHARDS as u64 * 10_000);
+            assert!(cache.counters().0 <= 160_000);
         }
         let kept = (1..2000).filter(|start| cache.get(&pointer(*start)).is_some()).count();
         assert!((80..160).contains(&kept), "{kept} blocks of 1.2 kB in 160 kB");
@@ -227,6 +230,26 @@ mod tests {
             cache.remove(&pointer(start));
         }
         assert_eq!(cache.counters().0, 0);
+    }
+
+    #[test]
+    fn large_headers_stay_in_a_small_cache() {
+        let pointer =
+            |start| BlockPointer { start, stored_bytes: 1, raw_bytes: 1, codec: Codec::Plain, birth: 1, checksum: 0 };
+        let value = |bytes: usize| Cached::Value(vec![0; bytes].into());
+        let cache = Cache::new(10 << 20);
+        let mut lost = 0;
+        for get in 0..50_000 {
+            // One of 24 headers of a quarter of a MiB, and then a page.
+            let header = pointer(get * 7 % 24);
+            if cache.get(&header).is_none() {
+                lost += u64::from(get >= 24);
+                cache.put(&header, value(256 << 10));
+            }
+            cache.put(&pointer(1000 + get), value(4 << 10));
+        }
+        assert_eq!(lost, 0, "headers that were read again");
+        assert!(cache.counters().0 <= 10 << 20);
     }
 
     proptest! {

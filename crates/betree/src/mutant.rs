@@ -242,6 +242,12 @@ pub(crate) enum Mutant {
     TreesWithWorkOut,
     /// A checkpoint is begun while trees are changed.
     CheckpointOverWork,
+    /// Whoever has to have all trees has them for all that is owed.
+    TreesHeldToTheEnd,
+    /// Of a removed tree the blocks are freed that it had when it was looked through.
+    RemovedAsSeen,
+    /// A commit waits for the room that other trees have used up.
+    SlightWait,
     /// Each of several changes takes all the room there is for changed nodes.
     RoomOfEach,
 }
@@ -265,7 +271,7 @@ pub(crate) const fn mutated(mutant: Mutant) -> bool {
 
 #[cfg(test)]
 impl Mutant {
-    pub const ALL: [Self; 120] = [
+    pub const ALL: [Self; 123] = [
         Self::NoFlushBeforeSuperblock,
         Self::NoFlushAfterSuperblock,
         Self::SpaceReusedEarly,
@@ -382,6 +388,9 @@ impl Mutant {
         Self::DamageUnnamed,
         Self::OneEndMeets,
         Self::MovedInOneStep,
+        Self::TreesHeldToTheEnd,
+        Self::RemovedAsSeen,
+        Self::SlightWait,
         Self::TreeTakenTwice,
         Self::TreesWithWorkOut,
         Self::CheckpointOverWork,

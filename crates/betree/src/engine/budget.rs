@@ -1,6 +1,7 @@
 //! What a store takes in memory.
 
 use super::Engine;
+use super::maintain::SLIGHT_MORE;
 use crate::io::{ahead, later};
 
 /// Bytes that a tree takes: its version with an empty memtable, its name, its place in the catalog.
@@ -24,6 +25,8 @@ impl Engine {
             + snapshots * SNAPSHOT_TREE_BYTES
             + state.space.extents() as u64 * EXTENT_BYTES;
         let moved = (cache_bytes / 8).min(ahead::WINDOW_BYTES_MAX) + later::BYTES_MAX as u64;
-        cache_bytes + 3 * options.memtable_bytes + nodes + moved + catalog
+        // Those that are sealed, twice as many that are not, and what trees that have little of them have beyond.
+        let memtables = ((3.0 + SLIGHT_MORE) * options.memtable_bytes as f64) as u64;
+        cache_bytes + memtables + nodes + moved + catalog
     }
 }

@@ -104,7 +104,7 @@ impl Engine {
         }
         // The batch is done. What became of the work of others does not change that: a write that failed stops the store,
         // and what cannot be read is told to whoever reads it.
-        let _ = self.maintain(added);
+        let _ = self.maintain(added, batch);
         Ok(last_msn)
     }
 

@@ -7,7 +7,7 @@ use super::checkpoint::CatalogChange;
 use super::work::{Progress, Report};
 use super::{Engine, TreeState};
 use crate::bytes::tree_id::TreeId;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::mutant::{Mutant, between, mutated};
 use crate::tree::Reach;
 
@@ -134,6 +134,25 @@ impl Engine {
             self.credit_bytes.fetch_sub((STEP_BYTES - left).min(credit).max(0), Ordering::AcqRel);
         }
         worked
+    }
+
+    /// Does what a checkpoint has left to do.
+    pub(super) fn finish_in_steps(&self) -> Result<()> {
+        // Others go on, and leave more: of that no more than there can be now.
+        for _ in 0..self.budget_bytes() / STEP_BYTES as u64 {
+            between();
+            let mut state = self.hold_trees();
+            let has_freed = state.gone.is_empty() && state.drained.is_empty();
+            if has_freed && state.overdue.is_empty() && state.flight.is_empty() {
+                break;
+            }
+            match self.advance_a_step(&mut state) {
+                // What comes next may take less.
+                Err(Error::Full) => break,
+                result => drop(result?),
+            }
+        }
+        Ok(())
     }
 
     /// Moves messages of a tree down, as far as there is room.

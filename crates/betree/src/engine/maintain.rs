@@ -17,6 +17,11 @@ use crate::pacing::{Pacing, PacingLoad};
 use crate::step::UNBOUNDED;
 use crate::tree::Reach;
 
+/// The part of the room for new messages in memory up to which a tree has little of it, and by how much of it others may be ahead of those
+/// that have more. Less than that is left in [`Engine::budget_bytes`].
+const SLIGHT_SHARE: f64 = 0.125;
+pub(super) const SLIGHT_MORE: f64 = 0.25;
+
 /// What a commit added.
 #[derive(Clone, Copy)]
 pub(super) struct Added {
@@ -90,10 +95,30 @@ impl Engine {
         PacingLoad { memtable_bytes, filled: of(bytes, ranges, log as f64, values), taken }
     }
 
+    /// Whether memory is what is used up, and a batch's trees have little of it: those who have much make room, and it goes on
+    /// meanwhile.
+    fn is_slight(&self, batch: &Changes, load: &PacingLoad) -> bool {
+        let of_memory = self.active_bytes.load(Ordering::Acquire) as f64 / load.memtable_bytes as f64;
+        if of_memory < load.filled || mutated(Mutant::SlightWait) {
+            return false;
+        }
+        let view = self.view();
+        let little = (load.memtable_bytes as f64 * SLIGHT_SHARE) as u64;
+        let has_little = |tree| view.version.trees.get(tree).is_none_or(|tree| tree.active.bytes() <= little);
+        batch.list.iter().all(|change| match change {
+            Change::CreateTree { .. } => true,
+            Change::Point { tree, .. } | Change::DeleteRange { tree, .. } => has_little(tree),
+        })
+    }
+
     /// Does a commit's part of what is owed.
-    pub(super) fn maintain(&self, added: Added) -> Result<()> {
-        let load = self.load(added);
+    pub(super) fn maintain(&self, added: Added, batch: &Changes) -> Result<()> {
+        let mut load = self.load(added);
         let due = load.filled >= 1.0;
+        let slight = due && self.is_slight(batch, &load);
+        if slight {
+            load.filled = (load.filled - SLIGHT_MORE).max(1.0);
+        }
         if !due && !self.owing.load(Ordering::Acquire) {
             return Ok(());
         }
@@ -117,7 +142,7 @@ impl Engine {
         let mut state = match free {
             Some(state) => state,
             // Somebody is at it. There is room to go on meanwhile.
-            None if !due => return Ok(()),
+            None if !due || (slight && quota.is_some()) => return Ok(()),
             None => self.hold_trees(),
         };
         let credit = self.credit_bytes.swap(0, Ordering::AcqRel);
@@ -215,7 +240,7 @@ impl Engine {
     }
 
     /// Makes what is committed by now durable in the trees.
-    fn checkpoint_of_now(&self) -> Result<()> {
+    pub(super) fn checkpoint_of_now(&self) -> Result<()> {
         self.checkpoint_in_steps(|_| Ok(()), || CatalogChange::None)
     }
 }

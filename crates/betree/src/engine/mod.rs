@@ -107,6 +107,8 @@ pub(crate) struct TreeState {
     unwritten: BTreeSet<TreeId>,
     /// A checkpoint is to follow when no sealed memtable is left.
     checkpoint_due: bool,
+    /// Whether others wait: what goes into trees moves down there as far as a step goes, and the rest is overdue.
+    in_haste: bool,
     /// Checkpoints that somebody waits for.
     queue: in_steps::Queue,
     /// Memtables that are in the trees, to be given back piece by piece.

@@ -171,6 +171,7 @@ impl Engine {
                 overdue: BTreeSet::new(),
                 unwritten: BTreeSet::new(),
                 checkpoint_due: false,
+                in_haste: false,
                 queue: Default::default(),
                 gone: Vec::new(),
                 drained: Vec::new(),

@@ -43,6 +43,14 @@ impl TreeVersion {
         root.map_or_else(Self::empty, |root| Self::of(Edge::Stored(root)))
     }
 
+    /// Where it is, if all of it is on the storage.
+    pub fn stored_root(&self) -> Option<BlockPointer> {
+        match &self.root {
+            Edge::Stored(root) => Some(*root),
+            Edge::Fresh(_) => None,
+        }
+    }
+
     /// Memtables, newest first.
     pub fn tables(&self) -> impl Iterator<Item = &Arc<Memtable>> {
         std::iter::once(&self.active).chain(&self.sealed)

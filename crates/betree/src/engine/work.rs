@@ -10,6 +10,7 @@ use storage::BLOCK_BYTES;
 
 use super::checkpoint::Written;
 use super::gone;
+use super::in_steps::STEP_BYTES;
 use super::{Engine, TreeState, TreeVersion};
 use crate::bytes::pointer::Freed;
 use crate::bytes::tree_id::TreeId;
@@ -117,7 +118,8 @@ impl Engine {
         let space = free as i64 - self.fresh_bytes() as i64 - (paths * shape.overhead_bytes()) as i64;
         let memory = 2 * self.fresh_bytes_max(state) as i64 - self.fresh_bytes() as i64;
         let least = 4 * shape.leaf_storage_bytes() as i64;
-        let budget = if mutated(Mutant::FreshUnbounded) { space } else { space.min(memory.max(least)) };
+        let most = if state.in_haste { STEP_BYTES } else { memory.max(least) };
+        let budget = if mutated(Mutant::FreshUnbounded) { space } else { space.min(most) };
         let room = Room::of(&self.fresh, budget);
         let (io, operators, root) = (Arc::clone(&self.io), self.options.operators.clone(), version.root.clone());
         let steps = Steps::new(|quota| async move {

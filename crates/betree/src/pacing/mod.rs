@@ -22,7 +22,8 @@ pub enum Pacing {
     /// Whoever commits when it is due does all of it. The most throughput, and pauses as long as the work.
     AtOnce,
     /// Each commit does a part, more as the room for new messages gets less. At twice the room a commit waits for the
-    /// rest: so much is owed at most.
+    /// rest: so much is owed at most. Here and below, where memory is what is used up, a commit to trees that have at most an
+    /// eighth of the room counts as if a quarter less were: it does not wait for what others put.
     #[default]
     Rising,
     /// Somebody else does it with [`Database::work`](crate::Database::work): threads that have nothing else to do, or

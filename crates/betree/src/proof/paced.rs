@@ -2,7 +2,7 @@
 
 use storage::Memory;
 
-use crate::{Compression, Database, Durability, Error, Options};
+use crate::{Compression, Database, Durability, Error, Options, Pacing, Tree};
 
 /// Room for new messages; everything else is in proportion to it as in use.
 const MEMTABLE_BYTES: u64 = 64 << 10;
@@ -50,6 +50,50 @@ pub(super) fn puts(seed: u64, count: u64) -> Result<(), String> {
         return Err("entries are missing".to_owned());
     }
     Ok(())
+}
+
+/// Where one tree has used the room up, puts into others that have little of it go on without working; up to a bound.
+pub(super) fn slight_trees() -> Result<(), String> {
+    let failed = |error: Error| error.to_string();
+    let options = Options { memtable_bytes: MEMTABLE_BYTES, pacing: Pacing::Elsewhere, ..Options::default() };
+    let database = Database::create(Memory::new(64 << 20), options, 1).map_err(failed)?;
+    let heavy = database.tree("heavy").map_err(failed)?;
+    let slight: Vec<Tree> =
+        ["a", "b", "c"].map(|name| database.tree(name)).into_iter().collect::<Result<_, _>>().map_err(failed)?;
+    let filled = |database: &Database| database.stats().memory_bytes as f64 / MEMTABLE_BYTES as f64;
+    let mut number = 0u64;
+    let mut put = |tree: &Tree| {
+        number += 1;
+        tree.insert(number.to_be_bytes(), [7; 100], Durability::None)
+    };
+    let worked = |database: &Database| database.stats().worked_bytes;
+    let before = worked(&database);
+    while filled(&database) < 1.95 {
+        put(&heavy).map_err(failed)?;
+    }
+    let mut most = 0.0;
+    for number in 0..1000 {
+        most = filled(&database);
+        put(&slight[number % slight.len()]).map_err(failed)?;
+        if worked(&database) > before {
+            break;
+        }
+    }
+    if !(2.2..2.3).contains(&most) {
+        return Err(format!("others went on until {most:.3} times the room was used up"));
+    }
+    // Whoever has used it up makes room.
+    while filled(&database) < 1.99 {
+        put(&heavy).map_err(failed)?;
+    }
+    let before = worked(&database);
+    (0..3).try_for_each(|_| put(&heavy)).map_err(failed)?;
+    if worked(&database) > before { Ok(()) } else { Err("who has used up the room does not make any".to_owned()) }
+}
+
+#[test]
+fn who_has_little_in_memory_does_not_wait_for_who_has_much() {
+    slight_trees().unwrap();
 }
 
 #[test]

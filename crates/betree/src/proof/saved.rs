@@ -15,6 +15,9 @@ use crate::{Compression, Database, Durability, Error, Options, Tree};
 /// Bytes of work in a step, and in the largest piece beyond it: a request of 256 KiB.
 const STEP_BYTES: u64 = (256 << 10) + (256 << 10);
 
+/// The same where all trees have to be as they are: the way down of what was put meanwhile, and a checkpoint of that.
+const HELD_BYTES: u64 = 4 << 20;
+
 /// What a put of 128 bytes may do by itself, with what was put together from those before: see `pacing/rising.rs`.
 const PUT_BYTES: u64 = 300 * 68 + (64 << 10) / 512 + (64 << 10);
 
@@ -79,17 +82,53 @@ fn arm(database: &Database, tree: &Tree, seen: &Arc<Mutex<Seen>>, meanwhile: u64
 /// With megabytes owed, nobody waits for more than a step of it, and what is saved is a state between the call and its return.
 pub(super) fn waits() -> Result<(), String> {
     saved(options(), 0)?;
-    others_go_on("quiesce", options(), 0, Database::quiesce).map(drop)?;
+    others_go_on("quiesce", options(), 0, STEP_BYTES, Database::quiesce).map(drop)?;
     let saves_and_removes = |database: &Database| {
         database.save_snapshot("old")?;
         database.remove_snapshot("old")
     };
-    others_go_on("removing", options(), 0, saves_and_removes).map(drop)
+    others_go_on("removing", options(), 0, STEP_BYTES, saves_and_removes).map(drop)
+}
+
+/// The same where trees are cloned, renamed and removed, for which nobody may change any.
+pub(super) fn trees() -> Result<(), String> {
+    others_go_on("renaming", options(), 0, HELD_BYTES, |database| database.rename_tree("t", "u")).map(drop)?;
+    let clones_and_removes = |database: &Database| {
+        database.clone_tree("t", "u")?;
+        database.remove_tree("u")
+    };
+    others_go_on("cloning", options(), 0, HELD_BYTES, clones_and_removes).map(drop)
+}
+
+/// A tree that changes while it is looked through to be removed.
+pub(super) fn removed_meanwhile() -> Result<(), String> {
+    let failed = |error: Error| error.to_string();
+    let database = Database::create(Memory::new(8 << 20), options(), 1).map_err(failed)?;
+    let tree = database.tree("t").map_err(failed)?;
+    let put = |numbers: std::ops::Range<u64>, byte: u8| {
+        numbers.into_iter().try_for_each(|number| tree.insert(key(number), [byte; 100], Durability::None))
+    };
+    put(0..2000, 1).map_err(failed)?;
+    database.checkpoint().map_err(failed)?;
+    let (others, same) = (database.clone(), tree.clone());
+    set_between(Some(Box::new(move || {
+        for number in 1000..3000 {
+            let _ = same.insert(key(number), [2; 100], Durability::None);
+        }
+        let _ = others.compact();
+    })));
+    let removed = database.remove_tree("t");
+    set_between(None);
+    removed.map_err(failed)?;
+    if database.open_tree("t").is_ok() {
+        return Err("it is still there".to_owned());
+    }
+    unsound(&database).map_or(Ok(()), Err)
 }
 
 /// The same where every message is moved to its leaf.
 pub(super) fn compacted() -> Result<(), String> {
-    others_go_on("compact", options(), 0, Database::compact).map(drop)
+    others_go_on("compact", options(), 0, STEP_BYTES, Database::compact).map(drop)
 }
 
 /// What others could not do while somebody saves a snapshot, none of them does at once.
@@ -100,7 +139,8 @@ pub(super) fn shares() -> Result<(), String> {
 const ENTRIES: u64 = 24_000;
 
 fn saved(options: Options, meanwhile: u64) -> Result<(), String> {
-    let (database, tree, puts) = others_go_on("a save", options, meanwhile, |database| database.save_snapshot("s"))?;
+    let (database, tree, puts) =
+        others_go_on("a save", options, meanwhile, STEP_BYTES, |database| database.save_snapshot("s"))?;
     let view = database.open_snapshot("s").map_err(|error| error.to_string())?;
     let found = view.range::<&[u8]>(&tree, ..).count() as u64;
     if !(ENTRIES..=ENTRIES + puts).contains(&found) {
@@ -114,6 +154,7 @@ fn others_go_on(
     name: &str,
     options: Options,
     meanwhile: u64,
+    most_bytes: u64,
     takes_long: impl Fn(&Database) -> Result<(), Error>,
 ) -> Result<(Database, Tree, u64), String> {
     let failed = |error: Error| error.to_string();
@@ -135,7 +176,7 @@ fn others_go_on(
         "{name}: {all} bytes owed and worked, {} moments, {} at most between two, {} of {} puts one did at most",
         seen.moments, seen.most_between, seen.most_in_a_put, seen.puts
     );
-    if all < 8 * STEP_BYTES || seen.most_between > STEP_BYTES || seen.most_in_a_put > PUT_BYTES + STEP_BYTES {
+    if all < 8 * STEP_BYTES || seen.most_between > most_bytes || seen.most_in_a_put > PUT_BYTES + STEP_BYTES {
         let (before, put) = (seen.most_between, seen.most_in_a_put);
         return Err(format!("{name}: {all} bytes of work, {before} before others could go on, {put} of a put"));
     }
@@ -222,6 +263,16 @@ fn a_put_waits_for_a_step_of_a_snapshot() {
 #[test]
 fn a_put_waits_for_a_step_of_a_compaction() {
     compacted().unwrap();
+}
+
+#[test]
+fn a_put_waits_for_a_step_of_what_is_done_to_trees() {
+    trees().unwrap();
+}
+
+#[test]
+fn a_tree_that_changes_is_removed_whole() {
+    removed_meanwhile().unwrap();
 }
 
 #[test]
