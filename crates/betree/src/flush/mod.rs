@@ -43,7 +43,7 @@ pub enum FlushPlan {
 /// Which messages move down.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum FlushPolicy {
-    /// When a node is over its bound: the child with the most bytes. When more than 16 runs wait for a child: that one.
+    /// When a node is over its bound: the child with the most bytes.
     #[default]
     Largest,
     /// Above leaves, also every child whose buffer is worth the leaf it rewrites; over the bound, the largest.
@@ -85,22 +85,6 @@ mod tests {
                 }
             }
         }
-    }
-
-    #[test]
-    fn many_runs_go_however_small_they_are() {
-        let mut node = node(&[3, 9, 4], 1000, true);
-        node.children[0].runs = largest::RUNS_MAX;
-        for (name, policy) in FlushPolicy::ALL {
-            assert_eq!(policy.plan(&node), FlushPlan::Rest, "{name}");
-        }
-        node.children[2].runs = largest::RUNS_MAX + 1;
-        for (name, policy) in FlushPolicy::ALL {
-            assert_eq!(policy.plan(&node), FlushPlan::Flush { child: 2 }, "{name}");
-        }
-        // Damage is in the way of these.
-        node.children[2].buffered_bytes = 0;
-        assert_eq!(FlushPolicy::Largest.plan(&node), FlushPlan::Rest);
     }
 
     #[test]
