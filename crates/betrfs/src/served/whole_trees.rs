@@ -14,27 +14,31 @@ use crate::operations::{Caller, Error, InodeNumber, Name};
 /// A name with a zero behind it.
 type NameArgument = [u8; 256];
 
-/// `_IOW('P', number, char[256])`.
-const fn with_name(number: u32) -> u32 {
-    1 << 30 | (size_of::<NameArgument>() as u32) << 16 | (b'P' as u32) << 8 | number
+/// Which way an argument goes: to the file system (`_IOW`), or back (`_IOR`).
+const GIVEN: u32 = 1;
+const ANSWERED: u32 = 2;
+
+/// The request `number` of type 'P' with such an argument (include/uapi/asm-generic/ioctl.h).
+const fn request<Argument>(direction: u32, number: u32) -> u32 {
+    direction << 30 | (size_of::<Argument>() as u32) << 16 | (b'P' as u32) << 8 | number
 }
 
 /// Removes the tree of this name.
-const REMOVE_TREE: u32 = with_name(1);
+const REMOVE_TREE: u32 = request::<NameArgument>(GIVEN, 1);
 /// Keeps all as it is under this name, and gives that up.
-const KEEP_SNAPSHOT: u32 = with_name(2);
-const DROP_SNAPSHOT: u32 = with_name(3);
+const KEEP_SNAPSHOT: u32 = request::<NameArgument>(GIVEN, 2);
+const DROP_SNAPSHOT: u32 = request::<NameArgument>(GIVEN, 3);
 
 /// Copies a tree in the folder of this number to a new name here.
-const CLONE_TREE: u32 = 1 << 30 | (size_of::<CloneArgument>() as u32) << 16 | (b'P' as u32) << 8 | 4;
+const CLONE_TREE: u32 = request::<CloneArgument>(GIVEN, 4);
 /// Takes what the storage has become larger, and tells the storage what is free; the answer is how many bytes.
-const GROW: u32 = bytes_of(5);
-const TRIM: u32 = bytes_of(6);
+const GROW: u32 = request::<u64>(ANSWERED, 5);
+const TRIM: u32 = request::<u64>(ANSWERED, 6);
 /// Does all that is owed; the answer is 0.
-const QUIESCE: u32 = bytes_of(7);
+const QUIESCE: u32 = request::<u64>(ANSWERED, 7);
 
 /// Checks everything.
-const CHECK: u32 = 2 << 30 | (size_of::<CheckAnswer>() as u32) << 16 | (b'P' as u32) << 8 | 8;
+const CHECK: u32 = request::<CheckAnswer>(ANSWERED, 8);
 
 /// How much there is to say, and what of it has room: lines, with zeroes behind them.
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable)]
@@ -61,11 +65,6 @@ impl CheckAnswer {
         let end = self.lines.iter().position(|byte| *byte == 0).unwrap_or(self.lines.len());
         String::from_utf8_lossy(&self.lines[..end]).lines().map(str::to_owned).collect()
     }
-}
-
-/// `_IOR('P', number, u64)`.
-const fn bytes_of(number: u32) -> u32 {
-    2 << 30 | (size_of::<u64>() as u32) << 16 | (b'P' as u32) << 8 | number
 }
 
 /// What is to be copied, and what the copy is called.
