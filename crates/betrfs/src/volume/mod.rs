@@ -45,6 +45,9 @@ pub(crate) use clone::Cloning;
 pub use mount::VolumeOptions;
 pub(crate) use mount::open_store;
 
+/// Of an open inode: its number and how often it is open, in a tree.
+const OPEN_BYTES: u64 = 48;
+
 /// A file system on a store.
 pub struct Volume {
     store: Store,
@@ -96,6 +99,14 @@ impl Volume {
     /// The store, and the first inode number that no directory has.
     pub(crate) fn now(&self) -> (&Store, u64) {
         (&self.store, self.shared().numbers.next())
+    }
+
+    /// Bytes of memory at most, but for what the allocator takes for itself: the store's, what is kept of inodes and of data, and
+    /// what open inodes take.
+    pub fn budget_bytes(&self) -> u64 {
+        let kept = self.options.inode_cache_bytes + self.options.recent_bytes;
+        let open = self.opened().len() as u64 * OPEN_BYTES;
+        self.store.database.stats().budget_bytes + kept as u64 + open
     }
 
     /// What the store has moved since it was opened.
