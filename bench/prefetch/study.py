@@ -3,55 +3,35 @@
 
     bench/prefetch/study.py PLUMB FOLDER SPEC.toml... [--runs 5] [--cold-only] [--prepare-each]
 
-FOLDER lies on the drive that is meant. Of each spec the sweep of `workload.variables`, of `workload.program.memory` (by a control group) and of `library` is taken; what
-a spec says of a device, a file system or charges is not. `prepare` is done once for the same variables, in a folder of its own that `measure` finds as its working directory and
+FOLDER lies on the drive that is meant. Of each spec the sweep of `workload.variables` and of `library` is taken; what a spec says of a device, a file system,
+memory or charges is not. `prepare` is done once for the same variables, in a folder of its own that `measure` finds as its working directory and
 PLUMB_MOUNT. Each round runs every library of a point in an order drawn anew, from cold pages of the folder and then once more with what that has left in
 memory. Medians of the whole process's time and the ratio to `without` are printed; where the spec has a metric that ends in `_sum` or
 `_hash`, it has to be the same for all of them. The kernel's read-ahead of the drive is put back at the end. Needs root. Run it on an idle machine.
 """
 
-import argparse, contextlib, itertools, json, os, random, re, shutil, statistics, subprocess, sys, tempfile, time
+import argparse, itertools, json, os, random, re, shutil, statistics, subprocess, sys, tempfile, time
 import tomllib
 
 from drive import cold, number, read_ahead
 
 
 def points(spec):
-    """The variables of each point of the sweep but its library, and the memory of its program."""
+    """The variables of each point of the sweep but its library."""
     before, fixed = [], spec["workload"].get("variables", {})
     dimensions = [[(name, value) for value in values] for name, values in spec["sweep"].items() if name != "library"]
     for chosen in itertools.product(*dimensions):
-        variables, memory = dict(fixed), spec["workload"]["program"].get("memory")
+        variables = dict(fixed)
         for name, value in chosen:
-            if name == "workload.program.memory":
-                memory = value
-            elif name.startswith("workload.variables."):
+            if name.startswith("workload.variables."):
                 variables[name.rsplit(".", 1)[1]] = value
             else:
                 changed = spec.get("variants", {}).get(name, {}).get(value, {}).get("workload", {})
                 variables |= changed.get("variables", {})
         # What the points differ in beside is of the model.
-        if (variables, memory) not in before:
-            before.append((variables, memory))
-            yield variables, memory
-
-
-@contextlib.contextmanager
-def group(memory):
-    """A control group with so much memory: where its processes are listed. Without a bound there is none."""
-    if memory is None:
-        yield None
-        return
-    folder = f"/sys/fs/cgroup/study-{os.getpid()}"
-    with open("/sys/fs/cgroup/cgroup.subtree_control", "w") as controllers:
-        controllers.write("+memory")
-    os.mkdir(folder)
-    try:
-        with open(f"{folder}/memory.max", "w") as bound:
-            bound.write(memory.removesuffix("iB"))
-        yield f"{folder}/cgroup.procs"
-    finally:
-        os.rmdir(folder)
+        if variables not in before:
+            before.append(variables)
+            yield variables
 
 
 def contents(spec, output):
@@ -88,18 +68,16 @@ def main():
         for name, spec in specs:
             program = spec["workload"]["program"]
             libraries = spec["sweep"]["library"]
-            for variables, memory in points(spec):
+            for variables in points(spec):
                 # The device of a folder that is no mount of its own is the drive's.
                 place = os.path.abspath(os.path.join(scratch, "point"))
                 shutil.rmtree(place, ignore_errors=True)
                 os.mkdir(place)
                 environment = os.environ | {key: str(value) for key, value in variables.items()}
                 environment |= {"PLUMB_MOUNT": place, "PATH": os.path.dirname(plumb) + ":" + os.environ["PATH"]}
-                def shell(script, prefix=(), processes=None):
+                def shell(script, prefix=()):
                     script = script.replace("$(mountpoint -d $PLUMB_MOUNT)", mount)
                     words = [*prefix, "sh", "-e", "-c", script]
-                    if processes:
-                        words = ["sh", "-c", f'echo $$ > {processes} && exec "$@"', "sh", *words]
                     done = subprocess.run(words, cwd=place, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
                     if done.returncode:
                         sys.exit(f"{name}, {variables}: {done.stderr[-2000:]}")
@@ -119,9 +97,8 @@ def main():
                                 if pages == "cold":
                                     cold([place])
                             begun = time.monotonic()
-                            with group(memory) as processes:
-                                output = shell(program["measure"], prefix, processes)
-                                times.setdefault((pages, library), []).append(time.monotonic() - begun)
+                            output = shell(program["measure"], prefix)
+                            times.setdefault((pages, library), []).append(time.monotonic() - begun)
                             found = contents(spec, output)
                             if seen not in (None, found):
                                 sys.exit(f"{name}, {variables}, {library}: {found} instead of {seen}")
@@ -133,7 +110,7 @@ def main():
                             continue
                         middle = statistics.median(took)
                         ratio = statistics.median(times[pages, libraries[0]]) / middle
-                        words = " ".join(f"{key}={value}" for key, value in variables.items()) + (f" memory={memory}" if memory else "")
+                        words = " ".join(f"{key}={value}" for key, value in variables.items())
                         print(f"| {name} | {words} | {pages} | {library} | {middle:.4f} ({min(took):.4f} to {max(took):.4f}) | {ratio:.2f}x |", flush=True)
 
 
