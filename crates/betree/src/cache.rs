@@ -113,7 +113,9 @@ impl Cache {
 
     fn shard(&self, name: Name) -> MutexGuard<'_, Shard> {
         // Fibonacci hashing: neighbours on the storage go to different shards.
-        let at = (name.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 60) as usize % self.shards.len();
+        let hash = name.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        // By its upper bits, so that each of any number of shards has as many.
+        let at = ((hash * self.shards.len() as u64) >> 32) as usize;
         self.shards[at].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -250,6 +252,25 @@ mod tests {
         }
         assert_eq!(lost, 0, "headers that were read again");
         assert!(cache.counters().0 <= 10 << 20);
+    }
+
+    #[test]
+    fn each_shard_has_as_many() {
+        for shards in 1..=SHARDS {
+            let cache = Cache::new(shards * SHARD_BYTES_MIN);
+            let mut counts = vec![0; shards];
+            for start in 0..16_000 {
+                let own = cache.shard((start * 3, 0, 1));
+                let is_it = |shard: &Mutex<Shard>| shard.try_lock().is_err();
+                counts[cache.shards.iter().position(is_it).unwrap()] += 1;
+                drop(own);
+            }
+            let mean = 16_000 / shards;
+            assert!(
+                counts.iter().all(|count| (mean * 9 / 10..=mean * 11 / 10).contains(count)),
+                "{shards}: {counts:?}"
+            );
+        }
     }
 
     proptest! {
